@@ -15,11 +15,6 @@ import (
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
-const (
-	defaultPort       = "2181"
-	defaultSecurePort = "2281"
-)
-
 // rootOf checks a chroot, and returns it as a path.
 func rootOf(chroot string) (string, error) {
 	ns, err := driver.Namespace(chroot)
@@ -55,7 +50,7 @@ func rootOf(chroot string) (string, error) {
 // layout says how queues are laid out: "native" (the default), or as the clients
 // do with which they are shared: "curator", which is go-zookeeper's too, or
 // "kazoo". With layout=curator, election says which of its recipes an election
-// is: "latch" (the default) or "selector".
+// is: "latch" (the default) or "selector". docs/interop.md says what excludes what.
 //
 // Open reads the files but does not talk to the service; the first session
 // does. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
@@ -64,11 +59,11 @@ func Open(u *url.URL) (driver.Driver, error) {
 	if u == nil {
 		return nil, zkconn.Invalid("no URL")
 	}
-	port := defaultPort
+	port := "2181"
 	switch u.Scheme {
 	case "zk", "zookeeper":
 	case "zks":
-		port = defaultSecurePort
+		port = "2281"
 	default:
 		return nil, zkconn.Invalid("scheme %q; want zk, zookeeper or zks", u.Scheme)
 	}

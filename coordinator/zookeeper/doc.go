@@ -30,34 +30,11 @@
 //
 // docs/requests.md has the requests of each call.
 //
-// # The tree
+// # The nodes
 //
-//	/chroot/kind/name/x_5f0c…_1000a2b3c4d5e6f_0000000007
-//	                  │ │     │               └ sequence number: the order
-//	                  │ │     └ session
-//	                  │ └ contender
-//	                  └ mode
-//	/chroot/kind/name/r_5f0c…_1000a2b3c4d5e6f_00000001000002a7_1_0000000007
-//	                                          │                └ first conversion
-//	                                          └ token
-//	/chroot/kind/name/successor_0000000008
-//	                            └ of the entry whose number is one less
-//	/chroot/kind/name+record
-//
-// Only contended queues have successor nodes: see handoff.go. They go with their
-// entries. To delete one is safe: the follower then reads the queue.
-//
-// Queues and what is above them are container nodes, which the service removes
-// when they have been empty for a while; on servers before 3.5 they are plain
-// nodes, and stay. A record is a plain node, which stays until an operator
-// deletes it. A child of another client makes Ahead, List and Head fail with
-// driver.ErrRefused and its name.
-//
-// # Queues shared with other clients
-//
-// With layout=curator or layout=kazoo in the URL, queues are those of Curator
-// and go-zookeeper, or of Kazoo: see internal/foreign, and docs/interop.md for
-// what excludes what.
+// docs/concepts.md shows the nodes of a queue, and names.go has their names. A
+// child of another client makes Ahead, List and Head fail with driver.ErrRefused
+// and its name. A record stays until an operator deletes it.
 //
 // # The files
 //

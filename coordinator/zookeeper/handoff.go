@@ -223,7 +223,7 @@ func (s *session) Follow(
 		switch {
 		case told.Type == zk.EventNodeDeleted:
 			return nil, nil
-		case told.Type == zk.EventNodeDataChanged && told.State == zk.StateSyncConnected:
+		case told.Type == zk.EventNodeDataChanged:
 			// Only its owner writes to a successor node. Own stands in the
 			// queue, so that is the one in which the watch was set.
 			passed = true
