@@ -28,8 +28,8 @@ type Election struct {
 	err    error // of NewElection, which returns none
 
 	mu   sync.Mutex
-	hold *recipes.Hold // of whoever was elected here; or
-	key  string        // what ResumeElection was told, if not empty
+	hold *recipes.Hold // nil after ResumeElection
+	key  string        // of the leader that was elected here; empty if none was
 	rev  int64
 	hdr  *pb.ResponseHeader
 }
@@ -70,8 +70,9 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.hold, e.key, e.rev = h, "", 0
-	e.hdr = &pb.ResponseHeader{Revision: int64(h.Token())}
+	e.hold = h
+	e.key, e.rev = owned(h)
+	e.hdr = &pb.ResponseHeader{Revision: e.rev}
 	return nil
 }
 
@@ -190,21 +191,14 @@ func (e *Election) observe(ctx context.Context, out chan<- *v3.GetResponse) {
 func (e *Election) Key() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.hold == nil {
-		return e.key
-	}
-	key, _ := owned(e.hold)
-	return key
+	return e.key
 }
 
 // Rev is the revision in which the leader's key was made: the fencing token.
 func (e *Election) Rev() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.hold == nil {
-		return e.rev
-	}
-	return int64(e.hold.Token())
+	return e.rev
 }
 
 // Header has the revision in which the leader's key was made, or the answer to
