@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -211,4 +212,30 @@ func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
 			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
 		}
 	}, coordinator.WithObserver(&seen))
+}
+
+// TestHoldsSettleOneByOne: a hold watches its entry from engine.SettleAfter on,
+// whatever holds there are before and after it.
+func TestHoldsSettleOneByOne(t *testing.T) {
+	const later = 100 * time.Millisecond
+	inWorld(t, func(w world) {
+		began := time.Now()
+		watched := func(at time.Duration, want int) {
+			time.Sleep(time.Until(began.Add(at)))
+			synctest.Wait()
+			if got := w.svc.Stats().Watches; got != want {
+				w.Errorf("%d entries are watched after %v, want %d", got, at, want)
+			}
+		}
+		first := w.hold(w.a, w.Context(), read)
+		watched(later, 0)
+		w.release(w.hold(w.a, w.Context(), read))
+		second := w.hold(w.a, w.Context(), read)
+		watched(engine.SettleAfter-1, 0)
+		watched(engine.SettleAfter, 1)
+		watched(later+engine.SettleAfter-1, 1)
+		watched(later+engine.SettleAfter, 2)
+		w.release(first)
+		w.release(second)
+	})
 }
