@@ -59,13 +59,15 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign waits until the caller leads, in the order of asking. value, of at
-// most recipes.MaxPayload bytes, is the Payload that Leader, Observe and Candidates show of
-// it: an address, for instance.
+// most recipes.MaxPayload bytes, is the Payload that Leader, Observe and
+// Candidates show: an address, for instance.
 //
 // On success the caller has to resign. On failure nothing is held, and the entry
-// in the queue is removed. [recipes.Queue.Acquire] has the errors. A ctx that
-// carries a term of this election which is not over is ErrInvalid, since the
-// leader would wait for itself.
+// in the queue is removed. Errors: the cause of ctx, if it ends while others are
+// ahead; coordinator.ErrUnavailable with that cause, if it ends while the service
+// does not answer; ErrSessionLost, if the session ends; ErrRemoved, if someone
+// deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if ctx carries a term of
+// this election that is not over, since the leader would wait for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {

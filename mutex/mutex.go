@@ -91,7 +91,10 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // Lock waits until the mutex is held, in the order of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed. [recipes.Queue.Acquire] has the errors.
+// in the queue is removed. Errors: the cause of ctx, if it ends while
+// others are ahead; coordinator.ErrUnavailable with that cause, if it ends while
+// the service does not answer; ErrSessionLost, if the session ends; ErrRemoved, if
+// someone deletes the entry; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
@@ -113,8 +116,9 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work
-// ends when ctx does or when the lock is lost; work must return soon after. For
-// the error see [recipes.Hold.Do].
+// ends when ctx does or when the lock is lost; work must return soon after. Do
+// returns the error of Lock, or that of work, with the loss of the lock or a
+// failed Unlock joined to it.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())

@@ -34,7 +34,7 @@ type Terms struct {
 }
 
 // ErrNoRecord says that the queue has no record, and none was given.
-var ErrNoRecord = errors.New("nothing is stored at the name: give a first value")
+var ErrNoRecord = errors.New("nothing is stored at the name, and no first value was given")
 
 // ask finds out the rule from the record as it is now.
 func (a *attempt) ask(ctx context.Context) error {

@@ -118,8 +118,11 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed. Errors: [ErrUpgrade], and those of
-// [recipes.Queue.Acquire].
+// in the queue is removed. Errors: the cause of ctx, if it ends while
+// others are ahead; coordinator.ErrUnavailable with that cause, if it ends while
+// the service does not answer; ErrSessionLost, if the session ends; ErrRemoved, if
+// someone deletes the entry; ErrRefused; ErrClosed;
+// [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
@@ -156,7 +159,8 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 
 // Do locks for writing, runs work, and unlocks, also when work panics. The
 // context of work ends when ctx does or when the lock is lost; work must return
-// soon after. For the error see [recipes.Hold.Do].
+// soon after. Do returns the error of Lock, or that of work, with the loss of the
+// lock or a failed Unlock joined to it.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }

@@ -12,13 +12,13 @@
 // At no moment do live sessions hold more permits than the limit; see below for
 // what a change of the limit means. The context of a permit ends before the
 // service can give what it holds to anyone else. Permits are handed out in the
-// order of asking, all that one call asks for at once or none: who asks for many
-// is not overtaken by those who ask for few. Whichever holder leaves, the first in
-// the queue is admitted if it fits. A release wakes those it admits and one more at most; or,
-// in a crowd (see Cost), once each session that waits. (While the service
-// refuses to convert entries, for want of space or permission, those behind one
-// who was admitted may wait for longer than they have to.) Every grant has a
-// token, greater than those of grants asked for before.
+// order of asking, all that one call asks for at once or none: small requests do
+// not overtake a large one. Whichever holder leaves, the first in the queue is
+// admitted if it fits. A release wakes those it admits and one more at most; or, in
+// a crowd (see Cost), each session that waits once. (While the service refuses to
+// convert entries, for want of space or permission, contenders behind an admitted
+// one may wait longer than necessary.) Every grant has a token, greater than those
+// of grants asked for before.
 //
 // # The limit
 //
@@ -163,10 +163,12 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
 // On success the caller has to release. On failure nothing is held, and the entry
-// in the queue is removed. Errors: those of [recipes.Queue.Acquire]; ErrInvalid
-// when n is not 1 to the limit, also when the limit was lowered below n
-// meanwhile, as soon as it is the first who waits; [LimitError]; [ErrNoLimit] when
-// none is stored and [Stored] was given, or when somebody deleted it meanwhile.
+// in the queue is removed. Errors: the cause of ctx, if it ends while others are
+// ahead; coordinator.ErrUnavailable with that cause, if it ends while the service
+// does not answer; ErrSessionLost, if the session ends; ErrRemoved, if someone
+// deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if n is not 1 to the limit,
+// also when the limit is lowered below n while the call waits; [LimitError];
+// [ErrNoLimit], if none is stored and [Stored] was given, or someone deleted it.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
@@ -201,7 +203,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
 // The context of work ends when ctx does or when the permits are lost; work must
-// return soon after, and not release p. For the error see [recipes.Hold.Do].
+// return soon after, and not release p. Do returns the error of Acquire, or that
+// of work, with the loss of the permits or a failed Release joined to it.
 func (s *Semaphore) Do(
 	ctx context.Context, n int, work func(ctx context.Context, p *Permit) error,
 ) error {
