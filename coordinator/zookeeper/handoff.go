@@ -71,13 +71,8 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// successorData is the data of a successor node: the entry's name but for the
-// number, which follows from its own.
-func (n node) successorData() []byte {
-	return []byte(nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session))
-}
-
-// entryOf reads a successor node of this name.
+// entryOf is the entry whose successor node has this name and these data: the
+// entry's name but for the number, which follows from the successor node's own.
 func entryOf(successor string, data []byte) (n node, ok bool) {
 	seq, ok := parseSuccessor(successor)
 	if !ok || seq < 1 {
