@@ -113,7 +113,8 @@ func (s *Session) Err() error { return s.engine.Err() }
 // Service is the identity of the service and of the namespace in it: 32 hex
 // digits, drawn at random and stored there by the first client that asks. It is
 // part of the service's data: a restored backup has it, and a service that has
-// lost its data gets a new one. It costs one read for each session.
+// lost its data gets a new one. It costs one read for each session; the first client
+// of a namespace also writes it.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)

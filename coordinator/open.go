@@ -18,8 +18,11 @@ var schemes sync.Map
 // it from init. It panics when the scheme is taken: that is a build with two drivers of one
 // name.
 func Register(scheme string, open driver.Opener) {
-	if _, dup := schemes.LoadOrStore(scheme, open); dup || open == nil {
-		panic("baton: coordinator.Register: scheme " + scheme + " registered twice or without opener")
+	if open == nil {
+		panic("baton: coordinator.Register: no opener for the scheme " + scheme)
+	}
+	if _, dup := schemes.LoadOrStore(scheme, open); dup {
+		panic("baton: coordinator.Register: scheme " + scheme + " registered twice")
 	}
 }
 

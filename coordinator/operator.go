@@ -94,12 +94,12 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 		case i < 0 && uncertain:
 			return nil // an attempt whose answer was lost did it
 		case i < 0:
-			instead := "nor with another one"
+			instead := "the queue is empty"
 			if len(entries) > 0 {
 				instead = fmt.Sprintf("the first in the queue has token %d", entries[0].Token)
 			}
-			return &Error{Op: op, Name: name, Err: fmt.Errorf(
-				"%w: nobody holds it or waits for it with token %d; %s", ErrNotHeld, token, instead)}
+			return &Error{Op: op, Name: name, Err: fmt.Errorf("%w: nobody holds or waits for the %s "+
+				"with token %d; %s", ErrNotHeld, kind, token, instead)}
 		}
 		err = c.engine.OnSession(ctx, func(s *engine.Session) error {
 			err := s.Remove(ctx, queue, entries[i].Key, token)

@@ -64,15 +64,15 @@ func (r *runner) rest(ctx context.Context, pause time.Duration) error {
 }
 
 // whileUnanswered reports once, when patience has passed, that the service does
-// not answer. stop ends that, and waits for a report that is under way. Then o is
-// how it ended, and broken has been called unless it returned.
-func (r *runner) whileUnanswered(o *outcome, broken func()) (stop func()) {
+// not answer. stop ends that, and waits for a report that is under way. After stop,
+// o is the outcome of the report; if that did not return, abort was called.
+func (r *runner) whileUnanswered(o *outcome, abort func()) (stop func()) {
 	since, reported := time.Now(), make(chan struct{})
 	timer := time.AfterFunc(patience, func() {
 		defer close(reported)
 		defer func() {
 			if o.broken() {
-				broken()
+				abort()
 			}
 		}()
 		o.exited = true

@@ -63,11 +63,12 @@ func (e *Election) Name() string { return e.queue.Name() }
 // Candidates show: an address, for instance.
 //
 // On success the caller has to resign. On failure nothing is held, and the entry
-// in the queue is removed. Errors: the cause of ctx, if it ends while others are
-// ahead; coordinator.ErrUnavailable with that cause, if it ends while the service
-// does not answer; ErrSessionLost, if the session ends; ErrRemoved, if someone
-// deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if ctx carries a term of
-// this election that is not over, since the leader would wait for itself.
+// in the queue is removed, in the background if need be. Errors: the cause of ctx,
+// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
+// it ends while the service does not answer; ErrSessionLost, if the session ends;
+// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if
+// value is too long, or ctx carries a term of this election that is not over, since
+// the leader would wait for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {

@@ -37,7 +37,7 @@ type job struct {
 	gone   chan struct{} // closed when its goroutine ends
 }
 
-// outcome is how work ended.
+// outcome is how work, or a report, ended.
 type outcome struct {
 	panicked *PanicError
 	exited   bool  // by runtime.Goexit

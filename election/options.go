@@ -55,7 +55,8 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 // the service has not answered for ten seconds, which goes on (ErrUnavailable):
 // then f is called in another goroutine. Calls do not overlap. Run waits for f,
 // so f must return soon, and must not wait for Run; it may end ctx or close the
-// client.
+// client. A panic of f ends Run: as it is, or as a [*PanicError] from the other
+// goroutine.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth has Run keep h informed. One Health serves one Run at a time.

@@ -91,10 +91,10 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // Lock waits until the mutex is held, in the order of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed. Errors: the cause of ctx, if it ends while
-// others are ahead; coordinator.ErrUnavailable with that cause, if it ends while
-// the service does not answer; ErrSessionLost, if the session ends; ErrRemoved, if
-// someone deletes the entry; ErrRefused; ErrClosed.
+// in the queue is removed, in the background if need be. Errors: the cause of ctx,
+// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
+// it ends while the service does not answer; ErrSessionLost, if the session ends;
+// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }

@@ -55,7 +55,7 @@ func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 		a.observe(ctx, began, event.NotGranted, err)
 		return nil, err
 	}
-	// before there is a hold, which can be lost at once
+	// Before there is a hold: observers are notified of a grant before its loss.
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
 }

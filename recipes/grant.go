@@ -136,7 +136,7 @@ func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	if g == nil || r.Fresh {
 		return nil, nil
 	}
-	select { // not Err, which would look at the clock, as err does, but for any time
+	select { // not Err: that of a hold's context may ask the service, without heeding ctx
 	case <-ctx.Done():
 		return nil, nil
 	default:

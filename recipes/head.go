@@ -40,7 +40,9 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 		switch {
 		case err == nil:
 			if f.take(h) {
-				return f.queue.contender(h.Entry), h.Version != 0, nil
+				first = f.queue.contender(h.Entry)
+				first.Holding = h.Version != 0
+				return first, first.Holding, nil
 			}
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)

@@ -60,8 +60,8 @@ func (l *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
-// TakenError says who has the name that a Try call did not get. It is a
-// coordinator.ErrTaken.
+// TakenError says why a Try call did not get the name: who has it, or for how long
+// it is kept free after a loss. It is a coordinator.ErrTaken.
 type TakenError struct {
 	Op, Name string
 	// Holder was the first in the queue when the call had failed. Its Identity is

@@ -38,9 +38,9 @@ const MaxLockDelay = time.Minute
 //
 // Each holder leaves a note at the name, which its release takes back; the next
 // contender waits if it finds one. All users of the name give the option, for
-// without it the note is not read. A grant costs two
-// requests more, a release one. A release that had no answer may count as a loss.
-// A Try during the wait is a [*TakenError] with the Delay.
+// without it the note is not read. A grant costs two requests more, a release one. A
+// release that had no answer may count as a loss. A Try during the wait is a
+// [*TakenError] with the Delay.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }

@@ -103,8 +103,8 @@ func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return nil, engine.Invalid("%s %q: a request needs a mode", r.Op, l.name)
 	case len(r.Payload) > MaxPayload:
-		return nil, engine.Invalid("%s %q: payload has %d bytes; at most %d are allowed",
-			r.Op, l.name, len(r.Payload), MaxPayload)
+		return nil, l.describe(ctx, r.Op, engine.Invalid(
+			"payload has %d bytes; at most %d are allowed", len(r.Payload), MaxPayload))
 	}
 	h, err := l.reenter(ctx, &r)
 	switch {

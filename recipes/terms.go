@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -14,9 +15,10 @@ import (
 // comparing the record's version is one step at the service, so no contender is
 // queued by other terms than those stored at that moment.
 type Terms struct {
-	// Initial is written when the queue has no record yet. Empty: then that is
-	// ErrNoRecord.
+	// Initial is written when the queue has no record yet. Empty: then that is an
+	// error, None.
 	Initial []byte
+	None    error // nil: ErrNoRecord
 	// Rule returns the rule that follows from the record, or an error if the
 	// contender does not agree with it. joined: the contender is queued, and the
 	// record has changed meanwhile.
@@ -33,8 +35,8 @@ type Terms struct {
 	Counts func(mode string) bool
 }
 
-// ErrNoRecord says that the queue has no record, and none was given.
-var ErrNoRecord = errors.New("nothing is stored at the name, and no first value was given")
+// ErrNoRecord says that the queue has no record.
+var ErrNoRecord = errors.New("nothing is stored at the name")
 
 // ask finds out the rule from the record as it is now.
 func (a *attempt) ask(ctx context.Context) error {
@@ -59,7 +61,7 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 			return r, err
 		}
 		if len(t.Initial) == 0 {
-			return r, ErrNoRecord
+			return r, cmp.Or(t.None, ErrNoRecord)
 		}
 		v, err := s.SetRecord(ctx, l.id, t.Initial, 0)
 		switch {
@@ -124,7 +126,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 	case err != nil:
 		return err
 	case r.Version == 0:
-		return ErrNoRecord
+		return cmp.Or(a.Terms.None, ErrNoRecord)
 	case r.Version == a.record:
 		return nil
 	}

@@ -133,7 +133,7 @@ func ExampleRWLock_Lock_upgrade() {
 	w, err := alice.Lock(ctx)
 	fmt.Println(w.Writer(), err)
 	// Output:
-	// baton: lock "catalogue": invalid: the context holds the name in a mode that cannot become the one asked for: unlock it first
+	// baton: lock "catalogue": invalid: a read lock cannot become a write lock: unlock it first
 	// true <nil>
 	// true <nil>
 }

@@ -54,6 +54,7 @@ package rwlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,7 +75,8 @@ var shared = recipes.Shared(reading)
 
 // ErrUpgrade says that the context holds the lock for reading, and the call
 // asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
-var ErrUpgrade = recipes.ErrOtherMode
+var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
+	coordinator.ErrInvalid)
 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
 // same lock. It is safe for concurrent use.
@@ -118,11 +120,10 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed. Errors: the cause of ctx, if it ends while
-// others are ahead; coordinator.ErrUnavailable with that cause, if it ends while
-// the service does not answer; ErrSessionLost, if the session ends; ErrRemoved, if
-// someone deletes the entry; ErrRefused; ErrClosed;
-// [ErrUpgrade].
+// in the queue is removed, in the background if need be. Errors: the cause of ctx,
+// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
+// it ends while the service does not answer; ErrSessionLost, if the session ends;
+// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
@@ -151,6 +152,9 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	h, err := l.queue.Acquire(ctx, r)
+	if errors.Is(err, recipes.ErrOtherMode) && ctx.Err() == nil {
+		err = &coordinator.Error{Op: r.Op, Name: l.Name(), Err: ErrUpgrade}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,9 +11,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// ErrNoLimit says that no limit is stored at the name, and none was given. Give
-// one to New, or call SetLimit.
-var ErrNoLimit = recipes.ErrNoRecord
+// ErrNoLimit says that no limit is stored at the name.
+var ErrNoLimit = fmt.Errorf("%w: give a limit to New, or call SetLimit", recipes.ErrNoRecord)
 
 // stored is the record of the queue.
 type stored struct {
@@ -38,7 +37,7 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 // has in mind counts when it joins; a change while it waits is for it, too.
 func (s *Semaphore) terms(n int) *recipes.Terms {
 	believed := int(s.limit.Load())
-	t := &recipes.Terms{Held: holdingMode(n), Counts: saysHeld,
+	t := &recipes.Terms{None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if believed != Stored {
 		t.Initial = stored{believed}.encode()

@@ -60,7 +60,7 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, semaphore.ErrNoLimit)
 			_, err = s.Limit(a.Context())
 			wantErr(t, err, semaphore.ErrNoLimit)
-			want := "nothing is stored at the name: give a first value"
+			want := "nothing is stored at the name: give a limit to New, or call SetLimit"
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}

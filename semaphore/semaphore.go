@@ -15,7 +15,7 @@
 // order of asking, all that one call asks for at once or none: small requests do
 // not overtake a large one. Whichever holder leaves, the first in the queue is
 // admitted if it fits. A release wakes those it admits and one more at most; or, in
-// a crowd (see Cost), each session that waits once. (While the service refuses to
+// a crowd (see Cost), once each session that waits. (While the service refuses to
 // convert entries, for want of space or permission, contenders behind an admitted
 // one may wait longer than necessary.) Every grant has a token, greater than those
 // of grants asked for before.
@@ -163,12 +163,13 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
 // On success the caller has to release. On failure nothing is held, and the entry
-// in the queue is removed. Errors: the cause of ctx, if it ends while others are
-// ahead; coordinator.ErrUnavailable with that cause, if it ends while the service
-// does not answer; ErrSessionLost, if the session ends; ErrRemoved, if someone
-// deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if n is not 1 to the limit,
-// also when the limit is lowered below n while the call waits; [LimitError];
-// [ErrNoLimit], if none is stored and [Stored] was given, or someone deleted it.
+// in the queue is removed, in the background if need be. Errors: the cause of ctx,
+// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
+// it ends while the service does not answer; ErrSessionLost, if the session ends;
+// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if n
+// is not 1 to the limit, also when the limit is lowered below n while the call
+// waits; [LimitError]; [ErrNoLimit], if none is stored and [Stored] was given, or
+// someone deleted it.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }

@@ -271,8 +271,9 @@ type mine struct {
 	contender string // the prefix of the key with which it joined
 }
 
-// own finds out which entry of this session, which lives, a place names. A request for
-// an entry of another session or queue is never sent: to the caller it is gone (L2).
+// own finds out which entry of this session a place names, or returns
+// ErrSessionLost. A request for an entry of another session or queue is never sent: to
+// the caller it is gone (L2).
 func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	if err := s.Alive(); err != nil {
 		return mine{}, err

@@ -27,7 +27,7 @@ const (
 )
 
 // Config is what a client is made of besides its driver. Package coordinator has
-// an option for each exported field and says what it means.
+// options for it and says what they mean.
 type Config struct {
 	TTL       time.Duration
 	Identity  string

@@ -90,7 +90,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 				t.Errorf("Break(%d), first at %s = %v", token, moved.Key, err)
 			}
 		}
-		if err := w.broken(first.Token); !strings.Contains(err.Error(), "nor with another one") {
+		if err := w.broken(first.Token); !strings.Contains(err.Error(), "the queue is empty") {
 			t.Errorf("Break in an empty queue = %v", err)
 		}
 		if s.Err() != nil {

@@ -10,7 +10,7 @@ import (
 
 // Ahead returns the places ahead of own in order, all places if own is zero.
 // ErrRemoved means that own is not in the queue any more although the session
-// lives. To know that it renews the session: a view may be newer than what the
+// lives. It renews the session to find that out: a view may be newer than what the
 // driver knows of the session, whose entries go when it ends.
 func (s *Session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,

@@ -42,7 +42,7 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline; guard listens
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	holds        *list.List          // of *hold, see Hold; nil once their losses are told
+	holds        *list.List          // of *hold, see Hold; nil once the session has ended
 	young        *list.Element       // the oldest of them that has not settled, if any
 	settling     bool                // settle will be called
 	doubts       map[string]struct{} // see doubt
@@ -285,8 +285,8 @@ func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	}, true
 }
 
-// settle serves all holds, most of which are released before they settle: a timer
-// for each would cost a twentieth of an uncontended lock and its unlock.
+// settle serves all holds. Most are released before they settle, and a timer for
+// each takes some 5 % of the client's CPU.
 func (s *Session) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -208,8 +208,9 @@ func (s *session) Ahead(
 	return view, s.keys.ambiguous(queue, r.Kvs...)
 }
 
-// own finds out which key of this session, which lives, a place names. The key does not say
-// whose contender it is, and a contender's ID not in which of its lives.
+// own finds out which key of this session a place names, or returns ErrSessionLost.
+// The key does not say whose contender it is, and a contender's ID not in which of its
+// lives.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	if err := s.Alive(); err != nil {
 		return keys.Entry{}, err
