@@ -28,13 +28,11 @@
 // one. Nothing outlives a session: what the client library would send on a new
 // one, after an expiry, is not sent.
 //
-// docs/requests.md has the requests of each call.
+// A child of another client in a queue makes Ahead, List and Head fail with
+// driver.ErrRefused and its name. A record stays until an operator deletes it.
 //
-// # The nodes
-//
-// docs/concepts.md shows the nodes of a queue, and names.go has their names. A
-// child of another client makes Ahead, List and Head fail with driver.ErrRefused
-// and its name. A record stays until an operator deletes it.
+// docs/concepts.md shows the nodes, names.go their names, and docs/requests.md the
+// requests of each call.
 //
 // # The files
 //

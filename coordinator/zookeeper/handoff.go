@@ -90,8 +90,12 @@ func (c queueView) hasSuccessor(n node) bool {
 // removeOrphans deletes the successor nodes whose entries are gone: an operator
 // has deleted them alone.
 func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, all queueView) error {
+	used := make(map[string]bool, len(all.nodes))
+	for _, n := range all.nodes {
+		used[n.successor()] = true
+	}
 	for _, seq := range all.successors {
-		if slices.ContainsFunc(all.nodes, func(n node) bool { return n.turn == 0 && n.seq+1 == seq }) {
+		if used[successorName(seq)] {
 			continue
 		}
 		err := s.Delete(ctx, s.Below(queue, successorName(seq)), -1)
@@ -117,7 +121,7 @@ func (s *session) note(queue driver.Queue, c queueView, i int) {
 
 // contention are the queues that a session takes for contended, with how many
 // more joins may meet few others before they are so no longer. Only there its
-// entries get successor nodes: to two or three contenders a listing costs less.
+// entries get successor nodes: where few contend a listing costs less.
 type contention struct {
 	mu sync.Mutex
 	m  map[driver.Queue]int
@@ -193,9 +197,8 @@ func (s *session) predecessor(
 	return n, w, ok
 }
 
-// Follow waits with one watch: on the successor node of the entry ahead, which
-// Join has set already if it has found that; if the entry has no successor node,
-// on the entry.
+// Follow waits with one watch: on the successor node of the entry ahead, or on the
+// entry if it has none. Join sets that watch if it finds the successor node.
 //
 // A change of the successor node's data says that the entry ahead has passed.
 // The successor node is deleted together with its entry. If an operator deletes
@@ -213,8 +216,7 @@ func (s *session) Follow(
 	if e.Follows != ahead.Key || n.successor() == "" {
 		return false, s.Watch(ctx, queue, ahead)
 	}
-	w := e.Ahead // which may have fired already
-	err = s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
+	err = s.Wait(ctx, func(told zk.Event) (w *zkconn.Watch, err error) {
 		switch {
 		case told.Type == zk.EventNodeDeleted:
 			return nil, nil
@@ -223,10 +225,9 @@ func (s *session) Follow(
 			// queue, so that is the one in which the watch was set.
 			passed = true
 			return nil, nil
-		case w != nil:
-			set := w
-			w = nil
-			return set, nil
+		case e.Ahead != nil: // which may have fired already
+			w, e.Ahead = e.Ahead, nil
+			return w, nil
 		}
 		return s.unlessLeft(ctx, queue, n)
 	})
@@ -240,14 +241,15 @@ func (s *session) unlessLeft(
 ) (*zkconn.Watch, error) {
 	successor := ahead.successor()
 	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, successor)})
+	if err == nil {
+		if n, _ := entryOf(successor, w.Seen.Value); n.Key != ahead.Key {
+			// Somebody has written to it, or the queue was deleted and made anew.
+			entry := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, ahead.Key)}
+			w, err = s.Watching(ctx, entry)
+		}
+	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if n, ok := entryOf(successor, w.Seen.Value); !ok || n.Key != ahead.Key {
-		return nil, nil // the queue was deleted, and made anew
-	}
-	return w, nil
+	return w, err
 }

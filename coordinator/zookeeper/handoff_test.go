@@ -316,6 +316,46 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
+// TestSuccessorThatCannotBeWrittenToIsDeleted: else the follower would go on waiting for it.
+func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
+	n, _ := parseNode(first.Place.Key)
+	tr.mu.Lock()
+	successor := tr.nodes["/app/m/a/"+n.successor()]
+	successor.version = 1
+	tr.nodes["/app/m/a/"+n.successor()] = successor
+	tr.mu.Unlock()
+	told := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
+	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	if got := <-told; got.err != nil || got.passed {
+		t.Errorf("told %+v", got)
+	}
+	if names := tr.below("/app/m/a"); len(names) != 2 {
+		t.Errorf("in the queue %q; want the second and its successor node", names)
+	}
+}
+
+// TestSuccessorWithOtherDataIsNotFollowed: the follower waits for the entry.
+func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first := testFollow(t, a, 1)
+	n, _ := parseNode(first.Place.Key)
+	tr.put("/app/m/a/"+n.successor(), "x")
+	second := testFollow(t, b, 2)
+	_, err := b.Ahead(soon(t, time.Second), "m/a", second.Place)
+	ok(t, err)
+	told := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
+	eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
+	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
+	if got := <-told; got.err != nil || got.passed {
+		t.Errorf("told %+v", got)
+	}
+}
+
 // TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry alone.
 func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 	for name, leave := range waysOut {

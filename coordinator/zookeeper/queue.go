@@ -249,8 +249,8 @@ func (s *session) remove(
 	return err
 }
 
-// delete sends the request that deletes a node, and its successor node with it.
-// When that is not there any more, or is refused, only the node itself counts.
+// delete sends the request that deletes a node, and its successor node with it if
+// that is there still.
 func (s *session) delete(
 	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {
@@ -258,12 +258,15 @@ func (s *session) delete(
 	if successor != "" {
 		ops := []any{nodes.Deleting(s.Below(queue, successor)), nodes.Deleting(own)}
 		if pass { // first: see Follow
-			write := &zk.SetDataRequest{Path: s.Below(queue, successor), Version: -1}
+			write := &zk.SetDataRequest{Path: s.Below(queue, successor)} // if nobody else did
 			ops = slices.Insert(ops, 0, any(write))
 		}
 		o, err := s.Multi(ctx, nil, ops)
-		if err == nil || o.Failed == 0 || o.Failed == len(ops) {
+		switch {
+		case err == nil || o.Failed == 0 || o.Failed == len(ops):
 			return err
+		case pass && !errors.Is(err, zk.ErrNoNode):
+			return s.delete(ctx, queue, n, successor, false) // the follower must not wait for it
 		}
 	}
 	return s.Delete(ctx, own, -1)
@@ -273,7 +276,7 @@ func (s *session) delete(
 // the service does not answer now.
 func (s *session) wakeFollower(ctx context.Context, successor string) {
 	err := s.Delete(ctx, successor, -1)
-	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrRefused) {
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
 		return
 	}
 	time.AfterFunc(time.Second, func() {

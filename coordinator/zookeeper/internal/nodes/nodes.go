@@ -145,8 +145,7 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case zkconn.Unimplemented(err):
-			s.Tree.Plain.Store(true)
+		case zkconn.Unimplemented(err) && !s.Tree.Plain.Swap(true):
 		case errors.Is(err, zk.ErrNoNode) && path.Dir(node) != "/":
 			if err := s.Ensure(ctx, path.Dir(node)); err != nil {
 				return err

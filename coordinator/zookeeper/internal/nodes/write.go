@@ -26,20 +26,17 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 	for {
 		own, _ := s.Own(node)
 		version := own.version
-		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
-			stat, err := client.Set(node, value, version)
-			if err == nil {
-				s.noteVersion(node, stat.Version)
-			}
-			return stat, err
+		stat, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
+			return client.Set(node, value, version)
 		})
 		switch {
 		case err == nil:
+			s.noteVersion(node, stat.Version)
 			return nil
 		case !errors.Is(err, zk.ErrBadVersion):
 			return err // also ErrGone: Leave has to know the successor node still
 		}
-		stat, err := s.Stat(ctx, node)
+		stat, err = s.Stat(ctx, node)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ type Conn struct {
 	conf    *Config
 	client  *zk.Conn
 	events  <-chan zk.Event // closed when the client's last goroutine ends; no event is read
-	retired chan struct{}   // closed when nothing runs for the session any more
+	retired chan struct{}   // closed when only the client's Close may still run
 
 	ctx    context.Context // ends when the session is over, with the cause
 	cancel context.CancelCauseFunc
@@ -123,7 +123,7 @@ func (c *Conn) establish(ctx context.Context) error {
 		switch {
 		case err == nil && connection == c.present():
 			return nil
-		case err != nil && (ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable)):
+		case err != nil && !errors.Is(err, zk.ErrConnectionClosed):
 			return err
 		}
 	}

@@ -108,7 +108,7 @@ func (c *Conn) online(ctx context.Context) error {
 // Renew sends a sync, which goes to the leader and back, and needs no permission.
 // A follower that has lost its leader answers reads, and collects touches that
 // never reach a leader, until it notices. It takes no place of the other requests:
-// the coordinator sends one at a time.
+// the coordinator sends few at a time.
 func (c *Conn) Renew(ctx context.Context) error {
 	if err := c.online(ctx); err != nil {
 		return err

@@ -56,8 +56,8 @@ func (s *socket) Read(p []byte) (int, error) {
 // fill gets the next message.
 //
 // When the connection is lost the client is first told, as if the service had
-// said so, that all it watches has changed, so that it has no watches to set
-// again on the next connection. It does that badly: it reads the number of the
+// said so, that all it watches has changed, so that it has hardly any watches to
+// set again on the next connection. It does that badly: it reads the number of the
 // last transaction while another goroutine writes it; it does not tell when
 // setting them has failed, which would be a lost wake-up; and watches without
 // waiters would come along for ever.
