@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -126,19 +127,21 @@ func (l *queue) least(since time.Duration) int {
 // stay is an entry that has left.
 type stay struct {
 	joined, left time.Duration
-	who          string
+	contender    string
 }
 
-// stood reports whether somebody has was queued since a moment other than who,
-// or who himself from before. The caller holds w.mu.
+// stood reports whether another contender was queued since a moment than the
+// latest of who, or that one from before. An earlier one of who may arrive late,
+// when its call has been given up. The caller holds w.mu.
 func (w *world) stood(l *queue, who string, since time.Duration) bool {
+	latest := fmt.Sprintf("%s#%d", who, w.draws["contenders of "+who])
 	for _, e := range l.entries {
-		if w.actorOf(e.ID) != who || l.joined[e.Token] < since {
+		if w.labels[e.ID] != latest || l.joined[e.Token] < since {
 			return true
 		}
 	}
 	for i := len(l.gone) - 1; i >= 0 && l.gone[i].left >= since; i-- {
-		if l.gone[i].who != who || l.gone[i].joined < since {
+		if l.gone[i].contender != latest || l.gone[i].joined < since {
 			return true
 		}
 	}

@@ -138,7 +138,7 @@ func (w *world) step(s memory.Step) {
 		w.stepConverted(l, s)
 	case memory.StepLeft:
 		l.entries = slices.Delete(l.entries, i, i+1)
-		l.gone = append(l.gone, stay{l.joined[s.Entry.Token], w.now(), w.actorOf(s.Entry.ID)})
+		l.gone = append(l.gone, stay{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
 		w.stepLeft(l, s)
 	}
 	l.head(w.now())
