@@ -265,7 +265,7 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost is called by whoever got true from g.quiet, or by the session's end.
+// lost is called by the session's end, or by a caller to which g.quiet returned true.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

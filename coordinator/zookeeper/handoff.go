@@ -71,8 +71,9 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// entryOf is the entry whose successor node has this name and these data: the
-// entry's name but for the number, which follows from the successor node's own.
+// entryOf is the entry whose successor node has this name and these data. The data
+// are the entry's name without its number, which is one less than that of the
+// successor node.
 func entryOf(successor string, data []byte) (n node, ok bool) {
 	seq, ok := parseSuccessor(successor)
 	if !ok || seq < 1 {
@@ -115,7 +116,7 @@ func (s *session) note(queue driver.Queue, c queueView, i int) {
 	}
 	node := s.Below(queue, c.nodes[i].Key)
 	if own, _ := s.Own(node); own.Follows != follows {
-		s.Keep(node, func(o *nodes.Own) { o.Follows, o.Ahead = follows, nil })
+		s.Keep(node, func(o *nodes.Own) { o.Follows, o.Watch = follows, nil })
 	}
 }
 
@@ -173,7 +174,7 @@ func (s *session) arrive(
 	e := nodes.Own{Successor: a.successor}
 	if !a.First && !c.Alone {
 		if n, w, ok := s.predecessor(ctx, queue, a.node); ok {
-			a.Nearest, e.Follows, e.Ahead = n.Place, n.Key, w
+			a.Nearest, e.Follows, e.Watch = n.Place, n.Key, w
 		}
 	}
 	s.Keep(s.Below(queue, a.node.Key), func(o *nodes.Own) { *o = e })
@@ -225,8 +226,8 @@ func (s *session) Follow(
 			// queue, so that is the one in which the watch was set.
 			passed = true
 			return nil, nil
-		case e.Ahead != nil: // which may have fired already
-			w, e.Ahead = e.Ahead, nil
+		case e.Watch != nil: // which may have fired already
+			w, e.Watch = e.Watch, nil
 			return w, nil
 		}
 		return s.unlessLeft(ctx, queue, n)

@@ -40,6 +40,17 @@ func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan fol
 	return told
 }
 
+// followed is a session with the first entry of a contended queue, and the Follow
+// of a second session's entry.
+func followed(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
+	t.Helper()
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	return f, tr, a, first, follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+}
+
 // busy makes a queue busy to all of the sessions, and leaves it empty.
 func busy(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
@@ -233,11 +244,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, tr, a := openTree(t)
-			b := openFake(t, f, testTTL)
-			busy(t, tr, a, b)
-			first, second := testFollow(t, a, 1), testFollow(t, b, 2)
-			told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+			f, tr, a, first, told := followed(t)
 			f.cut() // what makes all watches fire is no pass either
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 			end(t, f, tr, a, first)
@@ -254,11 +261,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 
 // TestPassDuringAReconnectIsNotMissed: the follower finds the successor node gone, and reads the queue.
 func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
-	f, tr, a := openTree(t)
-	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
-	told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+	f, tr, a, first, told := followed(t)
 	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
 	go func() { _ = a.Pass(t.Context(), "m/a", first.Place) }()
 	eventually(t, "the pass is under way", func() bool {
@@ -453,11 +456,7 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 // TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has deleted
 // the entry alone, and the follower waits on the successor node.
 func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
-	f, tr, a := openTree(t)
-	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
-	told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+	_, tr, a, first, told := followed(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })
 	tr.cutDown("/app/m/a/" + first.Place.Key)
 	if err := a.Write(t.Context(), "m/a", first.Place, []byte("v")); !errors.Is(err, driver.ErrGone) {

@@ -121,17 +121,17 @@ func (s *session) add(
 	}
 	ops = append(ops, s.Creating(place, c.Value, zk.FlagEphemeralSequential))
 	if successor {
-		of := s.Creating(parent+"/"+successorPrefix, []byte(prefix), zk.FlagEphemeralSequential)
-		ops = append(ops, of)
+		path := parent + "/" + successorPrefix
+		ops = append(ops, s.Creating(path, []byte(prefix), zk.FlagEphemeralSequential))
 	}
-	before := len(ops) // of which the successor node is the last
+	last := len(ops) // the successor node, if there is one
 	o, err := s.Multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
 	switch {
 	case err == nil:
 		return arrived(place, o)
 	case c.Record != 0 && o.Failed == 1 && errors.Is(err, zk.ErrNoNode):
 		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
-	case successor && o.Failed == before:
+	case successor && o.Failed == last:
 		return arrival{}, driver.Wrap(errNoSuccessor, err)
 	}
 	return arrival{}, err

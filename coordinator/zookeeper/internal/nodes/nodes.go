@@ -90,7 +90,7 @@ type Session struct {
 type Own struct {
 	Successor string        // the name of its successor node, empty if there is none
 	Follows   string        // the key of an entry ahead that has a successor node
-	Ahead     *zkconn.Watch // on that successor node, if Join has set it
+	Watch     *zkconn.Watch // on that successor node, if Join has set it
 
 	version int32 // of the node's data
 }
