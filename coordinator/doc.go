@@ -7,9 +7,9 @@
 //	m, err := mutex.New(client, "nightly-report")
 //
 // A [Client] holds one [Session] at a time. Everything the process holds, it
-// holds through that session: when the session ends, all of it is gone. A client
-// whose session was lost opens another one for the next attempt; what was held
-// through the lost one stays lost.
+// holds through that session: when the session ends, all of it is gone. A
+// client whose session was lost opens another one for the next attempt; what
+// was held through the lost one stays lost.
 //
 // # Session life
 //
@@ -25,12 +25,12 @@
 //
 // The session is renewed every quarter of its TTL. A renewal that was sent at
 // time t and acknowledged keeps the session until t + TTL - margin on this
-// process's monotonic clock; [Session.Deadline] shows that moment. It is counted
-// from the sending, since the service counts from the arrival, which is later: so
-// the contexts of all holds end before the service can give a name to anyone
-// else. The margin is a tenth of the TTL, for clocks that run at
-// different speeds, plus what the driver needs (a quarter of the TTL on ZooKeeper,
-// whose followers report renewals to their leader with a delay). An
+// process's monotonic clock; [Session.Deadline] shows that moment. It is
+// counted from the sending, since the service counts from the arrival, which is
+// later: so the contexts of all holds end before the service can give a name to
+// anyone else. The margin is a tenth of the TTL, for clocks that run at
+// different speeds, plus what the driver needs (a quarter of the TTL on
+// ZooKeeper, whose followers report renewals to their leader with a delay). An
 // acknowledgement that arrives after the deadline revives nothing.
 //
 // # What is not promised
@@ -45,8 +45,9 @@
 //
 // # Errors
 //
-// [ErrUnavailable], [ErrTaken] and [ErrSessionLost] tell the three usual failures
-// apart: the service is away, the name is taken, the session is over. A context
-// that ends while a call waits its turn comes back as [context.Cause] gives it.
-// [MayHaveApplied] tells whether a failed call may have changed the service.
+// [ErrUnavailable], [ErrTaken] and [ErrSessionLost] tell the three usual
+// failures apart: the service is away, the name is taken, the session is over.
+// A context that ends while a call waits its turn comes back as [context.Cause]
+// gives it. [MayHaveApplied] tells whether a failed call may have changed the
+// service.
 package coordinator

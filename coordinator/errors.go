@@ -5,25 +5,25 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// The errors of Baton. All are found by errors.Is in what a call returns, next to
-// the service's own error, which errors.As finds.
+// The errors of Baton. All are found by errors.Is in what a call returns, next
+// to the service's own error, which errors.As finds.
 var (
-	// ErrUnavailable: the service did not answer before the context ended. Nothing
-	// is known to be held. What a call had begun is undone in the background as soon as
-	// the service answers. Try again later.
+	// ErrUnavailable: the service did not answer before the context ended.
+	// Nothing is known to be held. What a call had begun is undone in the
+	// background as soon as the service answers. Try again later.
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrTaken: somebody else holds the name or waits for it, and the call was
 	// not to wait. Nothing was left in the queue.
 	ErrTaken = engine.ErrTaken
 
-	// ErrStale: the record of a queue has another version than the caller knows. For authors of
-	// recipes.
+	// ErrStale: the record of a queue has another version than the caller
+	// knows. For authors of recipes.
 	ErrStale = engine.ErrStale
 
-	// ErrSessionLost: the session is over, and everything held or waited for through
-	// it is gone. Stop the work that the hold covered, then start anew: the client opens a
-	// new session for the next call.
+	// ErrSessionLost: the session is over, and everything held or waited for
+	// through it is gone. Stop the work that the hold covered, then start anew:
+	// the client opens a new session for the next call.
 	ErrSessionLost = engine.ErrSessionLost
 
 	// ErrRemoved: somebody deleted this one entry at the service, an operator
@@ -32,8 +32,8 @@ var (
 	// first. Treat it like ErrSessionLost.
 	ErrRemoved = engine.ErrRemoved
 
-	// ErrRefused: the service answered and said no: permission, credentials, space.
-	// Nothing was applied.
+	// ErrRefused: the service answered and said no: permission, credentials,
+	// space. Nothing was applied.
 	ErrRefused = engine.ErrRefused
 
 	// ErrInvalid: an argument breaks a rule, which the message names. Nothing
@@ -44,8 +44,8 @@ var (
 	// ErrClosed: the client was closed. All it held was given back.
 	ErrClosed = engine.ErrClosed
 
-	// ErrNotHeld: this handle holds nothing (any more), so there is nothing to release. Nothing was
-	// deleted.
+	// ErrNotHeld: this handle holds nothing (any more), so there is nothing to
+	// release. Nothing was deleted.
 	ErrNotHeld = engine.ErrNotHeld
 
 	// ErrReleased is the cause of a hold's context after its own release.
@@ -56,6 +56,6 @@ var (
 // why. See [driver.OpError] for its fields.
 type Error = driver.OpError
 
-// MayHaveApplied reports whether the call that returned err may have changed the
-// service although it failed.
+// MayHaveApplied reports whether the call that returned err may have changed
+// the service although it failed.
 func MayHaveApplied(err error) bool { return engine.MayHaveApplied(err) }

@@ -26,14 +26,16 @@ const (
 	tripsPerRenewal = 10
 )
 
-// probe is the queue in which Examine stands for a moment. No recipe has its kind.
+// probe is the queue in which Examine stands for a moment. No recipe has its
+// kind.
 const probe = driver.Queue(engine.OwnKind + "/probe")
 
 // Examine checks the service, for people: whether its servers answer and agree,
-// whether this client may do what locks take, how long that takes, what that means
-// for its TTL, and whether others meddle with its queues. It opens the session, if
-// there is none, makes and deletes entries in a queue that no recipe uses, and
-// leaves nothing behind. Each part ends, with a finding of its own, when ctx does.
+// whether this client may do what locks take, how long that takes, what that
+// means for its TTL, and whether others meddle with its queues. It opens the
+// session, if there is none, makes and deletes entries in a queue that no
+// recipe uses, and leaves nothing behind. Each part ends, with a finding of its
+// own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
 	if e, ok := c.engine.Driver().(driver.Examiner); ok {
@@ -97,8 +99,8 @@ func timing(about string, took []time.Duration, err error) Finding {
 		round(took[n/2]), n, round(took[n-1]))
 }
 
-// examineQueues looks for entries that Baton has not made. In a queue of its own
-// nobody else may stand.
+// examineQueues looks for entries that Baton has not made. In a queue of its
+// own nobody else may stand.
 func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 	const about = "queues"
 	queues, err := s.Queues(ctx)

@@ -53,7 +53,8 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestExamineIsNoWaiter: who counts those who stand in a queue would count what it joins for ever.
+// TestExamineIsNoWaiter: who counts those who stand in a queue would count what
+// it joins for ever.
 func TestExamineIsNoWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen memory.Tally

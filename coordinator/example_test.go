@@ -17,7 +17,8 @@ import (
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// One client serves a whole process. Importing a driver makes its schemes known: etcd, zk, or, as here, memory.
+// One client serves a whole process. Importing a driver makes its schemes
+// known: etcd, zk, or, as here, memory.
 func ExampleOpen() {
 	ctx := context.Background()
 	client, err := coordinator.Open("memory://?ttl=20s", coordinator.WithIdentity("reporter"))
@@ -69,7 +70,8 @@ func Example_errors() {
 	// the service is away: nobody knows
 }
 
-// An observer counts. It is called from many goroutines and must return quickly.
+// An observer counts. It is called from many goroutines and must return
+// quickly.
 func ExampleWithObserver() {
 	ctx := context.Background()
 	granted := event.ObserverFunc(func(e event.Event) {

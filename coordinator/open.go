@@ -14,9 +14,9 @@ import (
 // filled by the init functions of driver packages, as database/sql does it.
 var schemes sync.Map
 
-// Register makes a driver known to Open under a URL scheme. Driver packages call
-// it from init. It panics when the scheme is taken: that is a build with two drivers of one
-// name.
+// Register makes a driver known to Open under a URL scheme. Driver packages
+// call it from init. It panics when the scheme is taken: that is a build with
+// two drivers of one name.
 func Register(scheme string, open driver.Opener) {
 	if open == nil {
 		panic("baton: coordinator.Register: no opener for the scheme " + scheme)
@@ -26,17 +26,19 @@ func Register(scheme string, open driver.Opener) {
 	}
 }
 
-// Open returns a client for a service named by URL. It does no I/O: the first use
-// connects. The driver's package must be imported, if only for its side effect:
+// Open returns a client for a service named by URL. It does no I/O: the first
+// use connects. The driver's package must be imported, if only for its side
+// effect:
 //
 //	import _ "github.com/baton-go/baton/coordinator/etcd"      // etcd://, etcds://
 //	import _ "github.com/baton-go/baton/coordinator/zookeeper" // zk://, zks://
 //	import _ "github.com/baton-go/baton/coordinator/memory"    // memory://
 //
-// The form is scheme://[user:password@]host:port[,host:port…]/namespace?parameters.
-// All drivers know the parameters ttl (such as 10s; see WithTTL) and identity (see
-// WithIdentity); each driver's package lists its own. Unknown parameters are an error. Options
-// win over parameters.
+// The form is
+// scheme://[user:password@]host:port[,host:port…]/namespace?parameters. All
+// drivers know the parameters ttl (such as 10s; see WithTTL) and identity (see
+// WithIdentity); each driver's package lists its own. Unknown parameters are an
+// error. Options win over parameters.
 func Open(rawURL string, opts ...Option) (*Client, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -95,7 +97,8 @@ func parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// takeCommon reads the parameters that every driver knows and removes them from u.
+// takeCommon reads the parameters that every driver knows and removes them from
+// u.
 func takeCommon(u *url.URL) ([]Option, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

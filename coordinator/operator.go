@@ -60,10 +60,10 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 // removed is told: its hold ends with ErrRemoved, its waiting call returns
 // that. But it is told afterwards, so for a moment two may believe that they
 // hold, and what it has sent already arrives nevertheless: let the resource
-// check tokens (see package fence). A waiter that has been in the queue for less
-// than a second may be granted all the same, and is told then. Where queues are
-// shared with other clients, theirs can be removed as well, and most of those
-// are not told.
+// check tokens (see package fence). A waiter that has been in the queue for
+// less than a second may be granted all the same, and is told then. Where
+// queues are shared with other clients, theirs can be removed as well, and most
+// of those are not told.
 //
 // When nobody stands there with that token the error is ErrNotHeld, and nothing
 // was removed. Other errors: ErrInvalid for what is no name or token;

@@ -26,13 +26,15 @@ type checker struct {
 	types   types.Importer
 }
 
-// modules are those that others import packages of: the library, and the observers.
+// modules are those that others import packages of: the library, and the
+// observers.
 var modules = []string{root, root + "/coordinator/observe/otelobserve", root + "/coordinator/observe/promobserve"}
 
 // extra is what pages use and the module's packages do not import.
 var extra = []string{"testing", "testing/synctest", "database/sql", "hash/fnv", "os/signal", "log", "net/http"}
 
-// newChecker returns the checker that all tests share: what the compiler exported is listed once.
+// newChecker returns the checker that all tests share: what the compiler
+// exported is listed once.
 func newChecker(t *testing.T) *checker {
 	t.Helper()
 	c, err := listed()
@@ -72,7 +74,8 @@ var listed = sync.OnceValues(func() (*checker, error) {
 	return c, nil
 })
 
-// rank orders the packages of one name: which of them is meant where nothing is said.
+// rank orders the packages of one name: which of them is meant where nothing is
+// said.
 func rank(path string, standard bool) int {
 	switch {
 	case strings.Contains(path, "internal") || strings.HasSuffix(path, "/v3/concurrency"):
@@ -106,7 +109,8 @@ func (c *checker) check(page string, b pages.Block) []error {
 	return c.compile(true, "package p"+declared+"var (ctx context.Context; client *coordinator.Client)\n"+head+place+b.Text+"\npanic(0)}")
 }
 
-// compile type-checks the files of one package. In a lenient one packages need no import, variables and imports no use.
+// compile type-checks the files of one package. In a lenient one packages need
+// no import, variables and imports no use.
 func (c *checker) compile(lenient bool, sources ...string) []error {
 	fset, errs := token.NewFileSet(), []error(nil)
 	var files []*ast.File
@@ -136,7 +140,8 @@ func (c *checker) compile(lenient bool, sources ...string) []error {
 	return errs
 }
 
-// withImports parses a file again, with the imports that it lacks. They are on the line of the package clause, which moves none.
+// withImports parses a file again, with the imports that it lacks. They are on
+// the line of the package clause, which moves none.
 func (c *checker) withImports(fset *token.FileSet, f *ast.File, own map[string]bool, src string) *ast.File {
 	var lacks []string
 	for name := range unresolved(f) {

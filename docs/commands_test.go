@@ -14,13 +14,15 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// foreign are commands of others: pages may show them, and nothing here can tell whether they are right.
+// foreign are commands of others: pages may show them, and nothing here can
+// tell whether they are right.
 var foreign = []string{
 	"cat", "curl", "docker", "echo", "etcdctl", "etcdutl", "exit", "export", "git", "head", "jq", "kill", "kubectl", "promtool", "sh", "sleep",
 	"source", "tail", "zkCli.sh",
 }
 
-// TestCommandsExist: what a page tells to run is there. The command lines of baton are checked where they are parsed, in cmd/baton.
+// TestCommandsExist: what a page tells to run is there. The command lines of
+// baton are checked where they are parsed, in cmd/baton.
 func TestCommandsExist(t *testing.T) {
 	targets := makeTargets(t)
 	found := 0
@@ -117,7 +119,8 @@ func goCommand(dir string, args []string) error {
 	return nil
 }
 
-// packages checks that there are Go files in the directory, or below it where it ends in "...". A command is one package, main.
+// packages checks that there are Go files in the directory, or below it where
+// it ends in "...". A command is one package, main.
 func packages(pattern string, command bool) error {
 	dir, below := strings.CutSuffix(filepath.Join(root, pattern), "...")
 	info, err := os.Stat(dir)

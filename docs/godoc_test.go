@@ -20,7 +20,8 @@ var withoutExample = map[string]string{
 	"coordinator/coordinatortest": "it is run with a *testing.T, which an example has not",
 }
 
-// TestPackagesAreDocumented: links in the comments of the library lead to what is there, and each package that users import has an example.
+// TestPackagesAreDocumented: links in the comments of the library lead to what
+// is there, and each package that users import has an example.
 func TestPackagesAreDocumented(t *testing.T) {
 	c := newChecker(t)
 	for path, dir := range publicPackages(t) {
@@ -88,7 +89,8 @@ func parseDir(t *testing.T, fset *token.FileSet, dir string, tests bool) []*ast.
 	return files
 }
 
-// bracketed is what looks like a link to an identifier and was not taken for one.
+// bracketed is what looks like a link to an identifier and was not taken for
+// one.
 var bracketed = regexp.MustCompile(`\[\*?[A-Za-z_][\w./]*\]`)
 
 func deadDocLinks(t *testing.T, c *checker, path, dir string) []string {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestLinksLeadSomewhere: files and anchors are there. What is on the web is not asked, only looked at.
+// TestLinksLeadSomewhere: files and anchors are there. What is on the web is
+// not asked, only looked at.
 func TestLinksLeadSomewhere(t *testing.T) {
 	list := all(t)
 	anchors := map[string]map[string]bool{}
@@ -68,7 +69,8 @@ func TestDeadLinksAreFound(t *testing.T) {
 	}
 }
 
-// TestJSONParses: blocks of it, and files of it below docs and examples. (Of YAML so does a test in integration/, which has a parser.)
+// TestJSONParses: blocks of it, and files of it below docs and examples. (Of
+// YAML so does a test in integration/, which has a parser.)
 func TestJSONParses(t *testing.T) {
 	for _, p := range all(t) {
 		for _, b := range p.Blocks {

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// patience is how long a campaign may be without an answer of the service before
-// Run reports that.
+// patience is how long a campaign may be without an answer of the service
+// before Run reports that.
 const patience = coordinator.DefaultTTL
 
 // campaign pauses and campaigns. A report that panics ends the campaign, and
@@ -64,8 +64,9 @@ func (r *runner) rest(ctx context.Context, pause time.Duration) error {
 }
 
 // whileUnanswered reports once, when patience has passed, that the service does
-// not answer. stop ends that, and waits for a report that is under way. After stop,
-// o is the outcome of the report; if that did not return, abort was called.
+// not answer. stop ends that, and waits for a report that is under way. After
+// stop, o is the outcome of the report; if that did not return, abort was
+// called.
 func (r *runner) whileUnanswered(o *outcome, abort func()) (stop func()) {
 	since, reported := time.Now(), make(chan struct{})
 	timer := time.AfterFunc(patience, func() {

@@ -50,7 +50,8 @@
 //
 // Campaigning is one request if nobody leads, and two or three if somebody
 // does; and a read of the queue if the one ahead goes without resigning. A
-// candidate that waits for longer than a second watches its own entry, too, and so
-// does a term that lasts for longer than 250 ms. Resigning and proclaiming are one
-// request each. A change of the leader wakes one candidate and every observer.
+// candidate that waits for longer than a second watches its own entry, too, and
+// so does a term that lasts for longer than 250 ms. Resigning and proclaiming
+// are one request each. A change of the leader wakes one candidate and every
+// observer.
 package election

@@ -34,14 +34,14 @@ type Option = recipes.Option
 // default. It is for people, and need not be unique.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithLockDelay keeps the election without a leader for d, 1 ms to a minute, after
-// the leader's session is lost, so that requests it had already sent arrive before
-// anyone else leads. All candidates give the option. See [recipes.WithLockDelay]
-// for its cost.
+// WithLockDelay keeps the election without a leader for d, 1 ms to a minute,
+// after the leader's session is lost, so that requests it had already sent
+// arrive before anyone else leads. All candidates give the option. See
+// [recipes.WithLockDelay] for its cost.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
-// WithHoldWarning logs a warning and notifies observers when a term has lasted for
-// d. Zero is the default: no warning.
+// WithHoldWarning logs a warning and notifies observers when a term has lasted
+// for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no
@@ -62,13 +62,14 @@ func (e *Election) Name() string { return e.queue.Name() }
 // most recipes.MaxPayload bytes, is the Payload that Leader, Observe and
 // Candidates show: an address, for instance.
 //
-// On success the caller has to resign. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of ctx,
-// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
-// it ends while the service does not answer; ErrSessionLost, if the session ends;
-// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if
-// value is too long, or ctx carries a term of this election that is not over, since
-// the leader would wait for itself.
+// On success the caller has to resign. On failure nothing is held, and the
+// entry in the queue is removed, in the background if need be. Errors: the
+// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
+// with that cause, if it ends while the service does not answer;
+// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
+// entry; ErrRefused; ErrClosed; ErrInvalid, if value is too long, or ctx
+// carries a term of this election that is not over, since the leader would wait
+// for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
@@ -76,15 +77,15 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 }
 
 // TryCampaign is Campaign that does not wait: if somebody leads or waits, it
-// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It
-// leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that lags
-// may still show a leader that has just resigned.
+// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
+// It leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that
+// lags may still show a leader that has just resigned.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
 
-// campaign does not re-enter a term as a mutex is re-entered: two handles of one
-// term would be two leaders to their owners, with one value between them.
+// campaign does not re-enter a term as a mutex is re-entered: two handles of
+// one term would be two leaders to their owners, with one value between them.
 func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
 	if e.queue.Held(ctx) {
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
@@ -138,8 +139,9 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 // hand-over is one step at the service.
 //
 // It outlives lost sessions, restarts of the service and compaction. The errors
-// that it does not outlive are yielded once, as the last: the cause of ctx, with
-// coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
+// that it does not outlive are yielded once, as the last: the cause of ctx,
+// with coordinator.ErrUnavailable if the service was away, ErrRefused,
+// ErrClosed.
 //
 // An observer watches one entry, whatever the number of candidates and of other
 // observers. What it shows is no more certain than what Leader does.

@@ -28,9 +28,9 @@ func join(errs ...error) error {
 }
 
 // own is the error of work whose context had ended, unless it says no more than
-// that: it is an error or the cause of a context, or one to which this module has
-// put a name (that of Proclaim). An error with words of its own may say what was
-// left half done, and must not get lost.
+// that: it is an error or the cause of a context, or one to which this module
+// has put a name (that of Proclaim). An error with words of its own may say
+// what was left half done, and must not get lost.
 func own(o outcome) error {
 	bare := o.err
 	if named, ok := bare.(*coordinator.Error); ok && named != nil { //nolint:errorlint // not behind others

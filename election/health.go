@@ -79,7 +79,8 @@ func (h *Health) ready() (bool, string) {
 	t, note := h.term, h.note
 	h.mu.Unlock()
 	if t != nil && note == "" {
-		// Asked without the lock: it may end the session, which calls observers.
+		// Asked without the lock: it may end the session, which calls
+		// observers.
 		if err := t.Err(); err != nil {
 			note = fmt.Sprint(err)
 		}

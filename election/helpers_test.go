@@ -130,7 +130,8 @@ type stage struct {
 	tokens  []coordinator.Token // of the terms, in order
 }
 
-// enter says that the work of a term begins; the caller leaves by what it returns.
+// enter says that the work of a term begins; the caller leaves by what it
+// returns.
 func (s *stage) enter(p party, t *election.Term) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

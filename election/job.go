@@ -11,8 +11,8 @@ import (
 )
 
 // PanicError is what Run panics with when its work panicked, or the function of
-// WithOnError while the service did not answer: these run in goroutines of their
-// own, whose stacks would be lost otherwise.
+// WithOnError while the service did not answer: these run in goroutines of
+// their own, whose stacks would be lost otherwise.
 type PanicError struct {
 	Value any    // what was panicked with
 	Stack []byte // of the goroutine that did
@@ -28,7 +28,8 @@ func (p *PanicError) Unwrap() error {
 	return err
 }
 
-// job is the work of one term, in a goroutine of its own: only so can Run give it up.
+// job is the work of one term, in a goroutine of its own: only so can Run give
+// it up.
 type job struct {
 	ctx    context.Context // the work's
 	stop   func()
@@ -56,7 +57,8 @@ func (o *outcome) catch() {
 
 func (o *outcome) broken() bool { return o.exited || o.panicked != nil }
 
-// repeat ends the caller's goroutine as that of the work ended, unless it returned.
+// repeat ends the caller's goroutine as that of the work ended, unless it
+// returned.
 func (o outcome) repeat() {
 	switch {
 	case o.panicked != nil:

@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// TestLossEndsTheWorkBeforeTheNextLeaderBegins, and the loser is a candidate again.
+// TestLossEndsTheWorkBeforeTheNextLeaderBegins, and the loser is a candidate
+// again.
 func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]

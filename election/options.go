@@ -7,7 +7,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Forever makes Run wait for its work without a bound, when it is given to WithDrain.
+// Forever makes Run wait for its work without a bound, when it is given to
+// WithDrain.
 const Forever time.Duration = -1
 
 // RunOption changes a default of Run.
@@ -32,19 +33,21 @@ func WithValue(value []byte) RunOption {
 // it is not called, [Forever] for no bound. Zero is refused.
 //
 // When ctx has ended, Run leads on until the work returns. When the bound
-// passes before, it resigns, returns ErrOverrun, and leaves the goroutine of the
-// work behind: the only overlap of two leaders' works in a planned hand-over.
+// passes before, it resigns, returns ErrOverrun, and leaves the goroutine of
+// the work behind: the only overlap of two leaders' works in a planned
+// hand-over.
 //
-// When the term was lost, the next leader may begin a tenth of the TTL later, or
-// as soon as the service itself has ended the session, and from then on the works
-// may overlap. Run still waits up to the bound: it must not run two works itself.
+// When the term was lost, the next leader may begin a tenth of the TTL later,
+// or as soon as the service itself has ended the session, and from then on the
+// works may overlap. Run still waits up to the bound: it must not run two works
+// itself.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun has f called when work has not returned in time: when the bound
-// of WithDrain has passed, or, after the loss of the term, a tenth of the TTL, if
-// that is sooner. It is called at most once in a term, and logged at Warn. An f
-// that ends the process excludes an overlap in a planned hand-over, and ends it
-// after a loss.
+// of WithDrain has passed, or, after the loss of the term, a tenth of the TTL,
+// if that is sooner. It is called at most once in a term, and logged at Warn.
+// An f that ends the process excludes an overlap in a planned hand-over, and
+// ends it after a loss.
 //
 // Run calls f itself and waits for it, leading on meanwhile unless the term was
 // lost. Work that has returned by then has ended as if it had been in time.

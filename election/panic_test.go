@@ -117,9 +117,10 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 	})
 }
 
-// TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough: the report of a campaign
-// without an answer has a goroutine of its own. Its panic reaches the caller of
-// Run, and the name is free, also when the service has answered meanwhile.
+// TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough: the report of a
+// campaign without an answer has a goroutine of its own. Its panic reaches the
+// caller of Run, and the name is free, also when the service has answered
+// meanwhile.
 func TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough(t *testing.T) {
 	for name, answers := range map[string]bool{"away": false, "back": true} {
 		parties(t, 2, func(t *testing.T, p ...party) {

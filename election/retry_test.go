@@ -65,8 +65,9 @@ func TestClosedClientEndsThePause(t *testing.T) {
 	}
 }
 
-// TestReportOfAnOutageMayEndTheCampaign: the callback ends Run's context or closes
-// the client while the campaign waits for an answer, or for the session; Run returns.
+// TestReportOfAnOutageMayEndTheCampaign: the callback ends Run's context or
+// closes the client while the campaign waits for an answer, or for the session;
+// Run returns.
 func TestReportOfAnOutageMayEndTheCampaign(t *testing.T) {
 	for _, joining := range []bool{false, true} {
 		for _, closing := range []bool{false, true} {

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// ErrStepDown makes Run resign and campaign again, at the end of the queue, when
-// work returns it (errors.Is finds it).
+// ErrStepDown makes Run resign and campaign again, at the end of the queue,
+// when work returns it (errors.Is finds it).
 var ErrStepDown = errors.New("step down")
 
 // ErrOverrun says that work did not return in time after its context had ended;
@@ -58,8 +58,8 @@ var ErrOverrun = errors.New("work overran its time to stop")
 //
 // A campaign that failed is repeated after a pause (see WithPause), logged at
 // Warn and told to WithOnError; so is the loss of a term. Run returns an error
-// of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes of
-// the end of ctx. Besides, it returns ErrOverrun.
+// of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes
+// of the end of ctx. Besides, it returns ErrOverrun.
 //
 // When Run has returned, nothing of it is left in this process, except after
 // ErrOverrun.
@@ -98,8 +98,8 @@ func (r *runner) run(ctx context.Context) error {
 		if !again {
 			return err
 		}
-		// The campaign counts: what must not be frequent is the attempt, whichever
-		// part of it was short.
+		// The campaign counts: what must not be frequent is the attempt,
+		// whichever part of it was short.
 		if time.Since(r.began) >= r.longest {
 			pauses.Reset()
 		}
@@ -160,8 +160,9 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	return r.finish(ctx, t, o)
 }
 
-// await waits for the work: for as long as it leads, then until others may lead or
-// the drain is over, and, when the overrun has been told, for the rest of the drain.
+// await waits for the work: for as long as it leads, then until others may lead
+// or the drain is over, and, when the overrun has been told, for the rest of
+// the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	select {
 	case o = <-j.result:

@@ -59,13 +59,13 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
-// Resign ends the term: its context first, then its place in the queue, and the next
-// candidate leads. It works with a ctx that is dead already, for up to two
+// Resign ends the term: its context first, then its place in the queue, and the
+// next candidate leads. It works with a ctx that is dead already, for up to two
 // seconds.
 //
 // A second Resign returns coordinator.ErrNotHeld and changes nothing. When the
-// term was lost before, the error says why. After any other error resigning goes
-// on in the background.
+// term was lost before, the error says why. After any other error resigning
+// goes on in the background.
 func (t *Term) Resign(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

@@ -50,7 +50,8 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 		}
 		a.resign(second)
 		a.resign(term)
-		// The values of a term's context outlive the term; the refusal does not.
+		// The values of a term's context outlive the term; the refusal does
+		// not.
 		again, err := a.e.Campaign(context.WithoutCancel(term.Context()), nil)
 		if err != nil {
 			a.Fatal(err)

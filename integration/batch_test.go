@@ -13,8 +13,10 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestManyNamesOfOneClient: many goroutines take many names at once, whose requests go to the service together, and connections break
-// under them. Each name has one holder at a time and tokens that rise, and in the end nothing stands in any queue.
+// TestManyNamesOfOneClient: many goroutines take many names at once, whose
+// requests go to the service together, and connections break under them. Each
+// name has one holder at a time and tokens that rise, and in the end nothing
+// stands in any queue.
 func TestManyNamesOfOneClient(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		const names, apiece, rounds = 48, 2, 12

@@ -25,10 +25,12 @@ func chaosTime(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// TestRecipesUnderABrokenNetwork breaks the network of clients who contend for a lock, a read-write lock, a semaphore and an
-// election in all the ways that a proxy knows, and stops and kills a process that contends beside them. All of them sometimes give up. Nobody may hold beside
-// another whom it excludes, tokens rise, nobody is overtaken, no update is lost, all get on, and in the end nothing
-// is left in the queues.
+// TestRecipesUnderABrokenNetwork breaks the network of clients who contend for
+// a lock, a read-write lock, a semaphore and an election in all the ways that a
+// proxy knows, and stops and kills a process that contends beside them. All of
+// them sometimes give up. Nobody may hold beside another whom it excludes,
+// tokens rise, nobody is overtaken, no update is lost, all get on, and in the
+// end nothing is left in the queues.
 func TestRecipesUnderABrokenNetwork(t *testing.T) {
 	const ttl, leastGrants = 4 * time.Second, 5
 	together(t, func(t *testing.T, s site) {

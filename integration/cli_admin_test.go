@@ -109,7 +109,8 @@ func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.
 	return nil
 }
 
-// TestBrokenLockIsHandedOn is what the command is for: the holder hangs, and somebody else has to get on.
+// TestBrokenLockIsHandedOn is what the command is for: the holder hangs, and
+// somebody else has to get on.
 func TestBrokenLockIsHandedOn(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := "ops/" + servers.Name(t)
@@ -241,7 +242,8 @@ func TestListAndInspectShowAllKinds(t *testing.T) {
 	})
 }
 
-// TestInspectWatchTellsOfAHandOver: one object for each change, a line each, while it happens.
+// TestInspectWatchTellsOfAHandOver: one object for each change, a line each,
+// while it happens.
 func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -291,7 +293,8 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 	})
 }
 
-// TestOperatorOnSharedQueues: what the layout can show and do, and what it cannot, in so many words.
+// TestOperatorOnSharedQueues: what the layout can show and do, and what it
+// cannot, in so many words.
 func TestOperatorOnSharedQueues(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]

@@ -37,7 +37,8 @@ func batonReading(t *testing.T, url, input string, args ...string) *command {
 	c.cmd.Env = append(os.Environ(), "BATON_URL="+url)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = strings.NewReader(input), &c.out, &c.err
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell's job
-	// A command that outlives the program must not keep the test waiting for the ends of its streams.
+	// A command that outlives the program must not keep the test waiting for
+	// the ends of its streams.
 	c.cmd.WaitDelay = time.Second
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,8 @@ func (c *command) signal(sig os.Signal) {
 	}
 }
 
-// gone tells whether there is no such process, or only what is left of it until its parent looks.
+// gone tells whether there is no such process, or only what is left of it until
+// its parent looks.
 func gone(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

@@ -17,8 +17,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// witnessScript is the script of a command that writes down when it is alive, and so does a process that it starts. Both ignore
-// SIGTERM if they are told to. The clock is that of the machine, which nobody sets.
+// witnessScript is the script of a command that writes down when it is alive,
+// and so does a process that it starts. Both ignore SIGTERM if they are told
+// to. The clock is that of the machine, which nobody sets.
 const witnessScript = `
 [ "$3" = stubborn ] && trap '' TERM
 alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }
@@ -33,7 +34,8 @@ func (w testimony) command(who, manners string) []string {
 	return []string{"--", "sh", "-c", witnessScript, "-", w.path, who, manners}
 }
 
-// seen is when somebody was first and last seen alive, in seconds; zero if never.
+// seen is when somebody was first and last seen alive, in seconds; zero if
+// never.
 func (w testimony) seen(t *testing.T, who string) (first, last float64) {
 	t.Helper()
 	text, err := os.ReadFile(w.path)
@@ -76,7 +78,8 @@ type server interface {
 	Restart(ctx context.Context) error
 }
 
-// eachOwn gives a test a server of its own, and a TTL that allows a grace of two seconds.
+// eachOwn gives a test a server of its own, and a TTL that allows a grace of
+// two seconds.
 func eachOwn(t *testing.T, test func(t *testing.T, s site, own server, ttl time.Duration)) {
 	t.Helper()
 	t.Run("etcd", func(t *testing.T) {
@@ -98,8 +101,9 @@ type duel struct {
 	first, second *command
 }
 
-// newDuel starts both, the first one at an address of its own if there is one. The one that waits has a longer TTL: it survives the outage, and is there at the
-// first moment at which the service can give the name to anyone.
+// newDuel starts both, the first one at an address of its own if there is one.
+// The one that waits has a longer TTL: it survives the outage, and is there at
+// the first moment at which the service can give the name to anyone.
 func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n int, flags ...string) *duel {
 	t.Helper()
 	name := fmt.Sprintf("%s-%d", servers.Name(t), n)
@@ -118,7 +122,8 @@ func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n i
 	return r
 }
 
-// judge waits for the second command, and checks that the first was gone when it began. since is when the harm was done.
+// judge waits for the second command, and checks that the first was gone when
+// it began. since is when the harm was done.
 func (r *duel) judge(t *testing.T, since float64) {
 	t.Helper()
 	eventually(t, callBound, "the second command to run", func() bool { first, _ := r.seen(t, "second"); return first != 0 })
@@ -132,8 +137,8 @@ func (r *duel) judge(t *testing.T, since float64) {
 	}
 }
 
-// The bar: the server is killed, or the holder cut off from it; the command, and what it has started, is gone before another baton
-// starts its own.
+// The bar: the server is killed, or the holder cut off from it; the command,
+// and what it has started, is gone before another baton starts its own.
 func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
 	const each = 10 // of both ways
 	eachOwn(t, func(t *testing.T, s site, own server, ttl time.Duration) {
@@ -170,7 +175,8 @@ func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
 	})
 }
 
-// A baton that is killed cannot end its command, and one that is stopped neither. The process beside it does.
+// A baton that is killed cannot end its command, and one that is stopped
+// neither. The process beside it does.
 func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		const ttl = 3 * time.Second
@@ -219,7 +225,8 @@ func TestFailedReleaseHidesNoExitCode(t *testing.T) {
 	})
 }
 
-// With --again a candidate whose term was lost leads again, and its command is started anew.
+// With --again a candidate whose term was lost leads again, and its command is
+// started anew.
 func TestElectAgainAfterALostTerm(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)

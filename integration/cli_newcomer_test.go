@@ -15,7 +15,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestNewcomersSession is testdata/newcomer.sh, on the server that `make serve` starts, and on ZooKeeper.
+// TestNewcomersSession is testdata/newcomer.sh, on the server that `make serve`
+// starts, and on ZooKeeper.
 func TestNewcomersSession(t *testing.T) {
 	t.Run("etcd", func(t *testing.T) { newcomer(t, serve(t)) })
 	t.Run("zookeeper", func(t *testing.T) {
@@ -39,7 +40,8 @@ func newcomer(t *testing.T, url string) {
 	t.Logf("%s", out)
 }
 
-// serve runs what `make serve` runs, and checks at the end of the test that nothing is left of it.
+// serve runs what `make serve` runs, and checks at the end of the test that
+// nothing is left of it.
 func serve(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "serve")

@@ -23,7 +23,8 @@ func eachOne(t *testing.T, test func(t *testing.T, s site)) {
 	t.Run("zookeeper", func(t *testing.T) { test(t, site{"zk", servers.ZooKeeper(t).Endpoints()}) })
 }
 
-// etcdctl lock closes the command's standard input and ends with 255 when a signal ended the command.
+// etcdctl lock closes the command's standard input and ends with 255 when a
+// signal ended the command.
 func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(5*time.Second), servers.Name(t)
@@ -48,8 +49,8 @@ func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	baton(t, "", "lock", "x", "--", "true").wants(2, "BATON_URL")
 }
 
-// Whoever read the standard error has gone: what baton says there ends neither it nor the command. To the command SIGPIPE means what it
-// always does.
+// Whoever read the standard error has gone: what baton says there ends neither
+// it nor the command. To the command SIGPIPE means what it always does.
 func TestBrokenPipeEndsNoHold(t *testing.T) {
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	reader, stderr, err := os.Pipe()
@@ -120,7 +121,8 @@ func TestSignalEndsTheWait(t *testing.T) {
 	})
 }
 
-// batonHolding starts a baton whose command runs until it is told to end, and waits until it does.
+// batonHolding starts a baton whose command runs until it is told to end, and
+// waits until it does.
 func batonHolding(t *testing.T, url string, args ...string) *command {
 	t.Helper()
 	c := baton(t, url, append(args, "--", "sh", "-c", "echo holding; exec sleep 600")...)
@@ -210,7 +212,8 @@ func TestNothingOfTheCommandIsLeft(t *testing.T) {
 	})
 }
 
-// An operator removes the hold: the command is told, and killed if it does not listen.
+// An operator removes the hold: the command is told, and killed if it does not
+// listen.
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url := s.url(10 * time.Second)

@@ -101,14 +101,16 @@ func (x *terminal) until(words string) (before string) {
 	return before
 }
 
-// The echo of what is typed must not be taken for what is said: the commands spell their words in two parts.
+// The echo of what is typed must not be taken for what is said: the commands
+// spell their words in two parts.
 func TestCommandHasTheTerminal(t *testing.T) {
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
 	x.shows("prompt$ ")
 
-	// It reads the terminal, is stopped, goes on in the foreground, and ends with its input.
+	// It reads the terminal, is stopped, goes on in the foreground, and ends
+	// with its input.
 	x.types(`"$B" lock "$N" -- sh -c 'echo rea""dy; cat; echo en""ded; exit 3'` + "\n")
 	x.shows("ready")
 	x.types("one\n")
@@ -133,7 +135,8 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.types("echo co''de $?\n")
 	x.shows("code 4")
 
-	// So it is in a script; and if the command dies of it, the script does not go on.
+	// So it is in a script; and if the command dies of it, the script does not
+	// go on.
 	script := filepath.Join(t.TempDir(), "script.sh")
 	if err := os.WriteFile(script, []byte(`"$B" lock "$N" -- sh -c 'trap "exit 5" TERM; echo ready; while :; do sleep 0.05; done'; echo next`), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,7 +148,8 @@ func TestCommandHasTheTerminal(t *testing.T) {
 		t.Errorf("the script went on after Ctrl-C: %q", said)
 	}
 
-	// In a pipeline the terminal may be another's, and the command gets it when it reads.
+	// In a pipeline the terminal may be another's, and the command gets it when
+	// it reads.
 	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' | cat` + "\n")
 	time.Sleep(300 * time.Millisecond)
 	x.types("three\n")

@@ -23,9 +23,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// etcdHarness starts an etcd. Its election timeout is etcd's default of a second: leases are then
-// granted for two seconds at least, which makes a second an odd TTL that only the server knows
-// to be one.
+// etcdHarness starts an etcd. Its election timeout is etcd's default of a
+// second: leases are then granted for two seconds at least, which makes a
+// second an odd TTL that only the server knows to be one.
 func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	o := etcdserver.Options{Nodes: nodes, Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"}}
 	e := etcdLevers{servers.NewEtcd(t, o), query}
@@ -60,7 +60,8 @@ func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
 	return coordinatortest.Client{Driver: d, Link: link, Events: counter.events}, err
 }
 
-// as makes a client for one request. One that was kept would have to find its way back after each restart.
+// as makes a client for one request. One that was kept would have to find its
+// way back after each restart.
 func (e etcdLevers) as(do func(*clientv3.Client) error) error {
 	c, err := e.Client()
 	if err != nil {
@@ -110,8 +111,8 @@ func (e etcdLevers) compact(ctx context.Context) error {
 	})
 }
 
-// sessions counts leases at one member, after a read by quorum there: it knows all that was granted or
-// revoked before.
+// sessions counts leases at one member, after a read by quorum there: it knows
+// all that was granted or revoked before.
 func (e etcdLevers) sessions(ctx context.Context) (n int, err error) {
 	c, err := e.Client(e.Node(0))
 	if err != nil {
@@ -128,7 +129,8 @@ func (e etcdLevers) sessions(ctx context.Context) (n int, err error) {
 	return len(resp.Leases), nil
 }
 
-// watches asks each member for its gauge of open watches. Each session has one for itself.
+// watches asks each member for its gauge of open watches. Each session has one
+// for itself.
 func (e etcdLevers) watches(ctx context.Context) (int, error) {
 	sum := 0
 	for _, addr := range e.Endpoints() {

@@ -12,8 +12,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestConformanceOfSharedQueues runs the suite on queues that are laid out as those of other clients. Entries there do not tell whose they
-// are, so a mask between the suite and the driver does.
+// TestConformanceOfSharedQueues runs the suite on queues that are laid out as
+// those of other clients. Entries there do not tell whose they are, so a mask
+// between the suite and the driver does.
 func TestConformanceOfSharedQueues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -39,7 +40,8 @@ func TestConformanceOfSharedQueues(t *testing.T) {
 	}
 }
 
-// withLacks adds the capabilities that a foreign layout does not have, or that the mask hides.
+// withLacks adds the capabilities that a foreign layout does not have, or that
+// the mask hides.
 func withLacks(lacks map[coordinatortest.Lever]string) map[coordinatortest.Lever]string {
 	all := map[coordinatortest.Lever]string{
 		coordinatortest.Handoff:      "nobody passes",
@@ -70,7 +72,8 @@ var notShared = map[string]string{
 	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
 }
 
-// mask knows the entries of shared queues by their keys: who made them has told it.
+// mask knows the entries of shared queues by their keys: who made them has told
+// it.
 type mask struct {
 	mu    sync.Mutex
 	known map[string]driver.Place
@@ -114,7 +117,8 @@ type maskedSession struct {
 	*mask
 }
 
-// Capabilities are the session's, with what is replaced. Conversions are hidden: cases convert there and back.
+// Capabilities are the session's, with what is replaced. Conversions are
+// hidden: cases convert there and back.
 func (s *maskedSession) Capabilities() driver.Capabilities {
 	c := s.Offer(s)
 	c.Converter = nil

@@ -11,10 +11,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestConformance checks the drivers against the clauses of package driver, on servers of
-// its own: the suite counts all watches and sessions there are, and stops and starts the service.
+// TestConformance checks the drivers against the clauses of package driver, on
+// servers of its own: the suite counts all watches and sessions there are, and
+// stops and starts the service.
 //
-// The four runs mostly wait. They run side by side, as many as -parallel allows.
+// The four runs mostly wait. They run side by side, as many as -parallel
+// allows.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -34,8 +36,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// cable is the network of one client: a proxy in front of each member. So the driver chooses members itself: etcd's
-// client sends each request to another one, and after a break a ZooKeeper session goes on with any. Views meet
+// cable is the network of one client: a proxy in front of each member. So the
+// driver chooses members itself: etcd's client sends each request to another
+// one, and after a break a ZooKeeper session goes on with any. Views meet
 // members that lag behind what the client has seen elsewhere.
 type cable struct {
 	t       *testing.T
@@ -92,8 +95,8 @@ func (c *cable) Strand() {
 
 func (c *cable) Deliver() { c.each((*netproxy.Proxy).Deliver) }
 
-// restart stops all members before it starts any, so that nothing lives on but what was
-// written down.
+// restart stops all members before it starts any, so that nothing lives on but
+// what was written down.
 func restart(ctx context.Context, members []*child.Server) error {
 	for _, m := range members {
 		m.Kill()
@@ -111,8 +114,9 @@ func restart(ctx context.Context, members []*child.Server) error {
 	return nil
 }
 
-// atRest reads a count until it stands still. Services open and close watches behind the backs of those who
-// asked for them, and what is under way when a case looks would later seem to be of its making.
+// atRest reads a count until it stands still. Services open and close watches
+// behind the backs of those who asked for them, and what is under way when a
+// case looks would later seem to be of its making.
 func atRest(ctx context.Context, count func(context.Context) (int, error)) (int, error) {
 	const calm = 50 * time.Millisecond
 	last, since := -1, time.Now()

@@ -23,8 +23,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time instead of once a minute, so that queues
-// vanish, and begin to count anew, whenever a case leaves one empty for a moment.
+// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time
+// instead of once a minute, so that queues vanish, and begin to count anew,
+// whenever a case leaves one empty for a moment.
 func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	const longest = 40 * time.Second // granted to who asks for more
 	z := zooKeeperLevers{servers.NewZooKeeper(t, zkserver.Options{
@@ -78,9 +79,11 @@ func (z zooKeeperLevers) connect(t *testing.T, counter *zkwire.Counter) (coordin
 
 const chroot = "conformance"
 
-// expire finds the session's password at the wire of its client and ends the session over another connection.
-// The owner's own is closed by that, and it may be quick enough to take the session back in between. Then
-// the server hangs up on the other, with or without having ended the session: asking again tells.
+// expire finds the session's password at the wire of its client and ends the
+// session over another connection. The owner's own is closed by that, and it
+// may be quick enough to take the session back in between. Then the server
+// hangs up on the other, with or without having ended the session: asking again
+// tells.
 func (z zooKeeperLevers) expire(ctx context.Context, clients []*zkwire.Counter, s driver.Session) error {
 	id, err := strconv.ParseUint(s.ID(), 16, 64)
 	if err != nil {
@@ -106,8 +109,8 @@ func kill(ctx context.Context, s zkwire.Session, addr string) error {
 	return err
 }
 
-// remove deletes the node of a place. The session that it takes ends with it, so that it is
-// not among those that are counted.
+// remove deletes the node of a place. The session that it takes ends with it,
+// so that it is not among those that are counted.
 func (z zooKeeperLevers) remove(_ context.Context, queue driver.Queue, p driver.Place) error {
 	c := zooKeeperConn(z.Endpoints()...)
 	defer c.Close()
@@ -122,7 +125,8 @@ func (z zooKeeperLevers) restart(ctx context.Context) error {
 	return restart(ctx, members)
 }
 
-// watches sums up over the members: a session's watches are at the one that it is connected to.
+// watches sums up over the members: a session's watches are at the one that it
+// is connected to.
 func (z zooKeeperLevers) watches(ctx context.Context) (int, error) {
 	sum := 0
 	for _, addr := range z.Endpoints() {

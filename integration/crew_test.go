@@ -36,8 +36,9 @@ const calmPatience = 20 * time.Second
 // kinds are what each client of a crew contends for at once.
 var kinds = []history.Kind{history.Mutex, history.Mutex, history.Read, history.Write, history.Permits, history.Permits, history.Term}
 
-// crewNames are the names of a crew's locks, read-write locks, semaphores and elections alike. There are a few, since a
-// contender who is cut off holds up his line for the TTL.
+// crewNames are the names of a crew's locks, read-write locks, semaphores and
+// elections alike. There are a few, since a contender who is cut off holds up
+// his line for the TTL.
 func crewNames(name string) []string { return []string{name + "-a", name + "-b", name + "-c"} }
 
 func crewName(name string, r *rand.Rand) string {
@@ -45,7 +46,8 @@ func crewName(name string, r *rand.Rand) string {
 	return all[r.IntN(len(all))]
 }
 
-// contender takes one kind of hold again and again, for short times, sometimes giving up.
+// contender takes one kind of hold again and again, for short times, sometimes
+// giving up.
 type contender struct {
 	client func() *coordinator.Client // another one after the last was closed
 	who    string
@@ -65,7 +67,8 @@ type handle interface {
 	Deadline() time.Time
 }
 
-// run goes on until calm is closed and one more grant was had, and reports whether it was; or until ctx ends.
+// run goes on until calm is closed and one more grant was had, and reports
+// whether it was; or until ctx ends.
 func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
 	for ctx.Err() == nil {
 		patience, last := time.Duration(1+c.r.IntN(3000))*time.Millisecond, false
@@ -214,8 +217,8 @@ func (c contender) downgrade(h handle, g *history.Grant, whole releaser) release
 	return r.Unlock
 }
 
-// increment adds one to the register, which must lose no addition, and takes a moment between reading and
-// writing.
+// increment adds one to the register, which must lose no addition, and takes a
+// moment between reading and writing.
 func (c contender) increment(h handle) {
 	number := tally{c.dir, c.name}
 	value, ok := number.read(c.who, int64(h.Token()))
@@ -226,8 +229,9 @@ func (c contender) increment(h handle) {
 	number.write(c.who, int64(h.Token()), value+1)
 }
 
-// tally is a number in a file, which processes share. It checks and remembers the token of each access. The file is the
-// list of all accesses, in their order: that is the truth about a process that was killed.
+// tally is a number in a file, which processes share. It checks and remembers
+// the token of each access. The file is the list of all accesses, in their
+// order: that is the truth about a process that was killed.
 type tally struct{ dir, name string }
 
 func (r tally) path() string { return filepath.Join(r.dir, r.name+".register") }
@@ -294,7 +298,8 @@ func (r tally) access(a history.Access) history.Access {
 	return a
 }
 
-// record adds all accesses to the history, and fails the test if an addition was lost.
+// record adds all accesses to the history, and fails the test if an addition
+// was lost.
 func (r tally) record(t testing.TB, h *history.History) {
 	t.Helper()
 	b, err := os.ReadFile(r.path())
@@ -326,7 +331,8 @@ func (r tally) record(t testing.TB, h *history.History) {
 	}
 }
 
-// contendAll runs a contender of each kind and returns those kinds that did not get on after the calm began.
+// contendAll runs a contender of each kind and returns those kinds that did not
+// get on after the calm began.
 func contendAll(ctx context.Context, calm <-chan struct{}, seed uint64, c contender) (stuck []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -345,8 +351,8 @@ func contendAll(ctx context.Context, calm <-chan struct{}, seed uint64, c conten
 	return stuck
 }
 
-// contendWorker is a client in a process of its own: url, who, name, directory, seed. It goes on until it is
-// told to, and then tells who is stuck.
+// contendWorker is a client in a process of its own: url, who, name, directory,
+// seed. It goes on until it is told to, and then tells who is stuck.
 func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
 	seed, err := strconv.ParseUint(args[4], 10, 64)
 	if err != nil {

@@ -17,7 +17,8 @@ func init() { proc.Register("rest", restWorker) }
 // lockDelay is that of all who use a name here.
 const lockDelay = 5 * time.Second
 
-// restWorker locks a name that has a lock-delay, and tells so: url, name. Told anything, it unlocks.
+// restWorker locks a name that has a lock-delay, and tells so: url, name. Told
+// anything, it unlocks.
 func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, err := coordinator.Open(args[0], silent)
 	if err != nil {
@@ -45,8 +46,9 @@ func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send("unlocked")
 }
 
-// TestKilledHolderIsSucceededAfterTheLockDelay, although the next in the queue is killed while it waits for that; and one that releases is
-// succeeded at once.
+// TestKilledHolderIsSucceededAfterTheLockDelay, although the next in the queue
+// is killed while it waits for that; and one that releases is succeeded at
+// once.
 func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	const ttl = 2 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -93,7 +95,8 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestNoLockDelayOnSharedQueues: the other clients would take the lock meanwhile.
+// TestNoLockDelayOnSharedQueues: the other clients would take the lock
+// meanwhile.
 func TestNoLockDelayOnSharedQueues(t *testing.T) {
 	for _, url := range []string{"etcd://127.0.0.1:1/?layout=concurrency", "zk://127.0.0.1:1/?layout=curator", "zk://127.0.0.1:1/?layout=kazoo"} {
 		c, err := coordinator.Open(url)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestDocsNameTestsThatExist: documentation that names a test as its evidence must not outlive it.
+// TestDocsNameTestsThatExist: documentation that names a test as its evidence
+// must not outlive it.
 func TestDocsNameTestsThatExist(t *testing.T) {
 	exists := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestObserverSurvivesReconnectAndCompaction: while it is cut off the leader proclaims, resigns and is succeeded, and etcd
-// forgets those revisions.
+// TestObserverSurvivesReconnectAndCompaction: while it is cut off the leader
+// proclaims, resigns and is succeeded, and etcd forgets those revisions.
 func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		ctx, name := within(t, time.Minute), servers.Name(t)
@@ -83,8 +83,9 @@ func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	})
 }
 
-// TestRunOutlivesItsServer: after an outage that its session does not survive Run leads again, in a new term, and not before the
-// work of the last one has ended.
+// TestRunOutlivesItsServer: after an outage that its session does not survive
+// Run leads again, in a new term, and not before the work of the last one has
+// ended.
 func TestRunOutlivesItsServer(t *testing.T) {
 	const ttl = 4 * time.Second
 	type node interface {

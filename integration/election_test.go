@@ -36,8 +36,9 @@ type reign struct {
 	At    time.Time
 }
 
-// electWorker is one replica of a service with a leader: url, name, marker. The marker exists while a work runs: a
-// second one at the same time finds it. Asked to end, the work takes a moment to put things in order.
+// electWorker is one replica of a service with a leader: url, name, marker. The
+// marker exists while a work runs: a second one at the same time finds it.
+// Asked to end, the work takes a moment to put things in order.
 func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, err := coordinator.Open(args[0], silent)
 	if err != nil {
@@ -68,8 +69,9 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return c.Close(context.WithoutCancel(ctx))
 }
 
-// TestRollingRestartHandsOverWithoutOverlapOrGap restarts five replicas one after the other, each of them leading when
-// its turn comes. The TTL is what a gap would be if they did not hand over.
+// TestRollingRestartHandsOverWithoutOverlapOrGap restarts five replicas one
+// after the other, each of them leading when its turn comes. The TTL is what a
+// gap would be if they did not hand over.
 func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 	const ttl, replicas = 10 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
@@ -137,7 +139,8 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 	})
 }
 
-// gaps checks that reigns follow each other without overlap and returns the longest time between two of them.
+// gaps checks that reigns follow each other without overlap and returns the
+// longest time between two of them.
 func gaps(t *testing.T, all []reign) (longest time.Duration) {
 	t.Helper()
 	sort.Slice(all, func(i, j int) bool {
@@ -158,7 +161,8 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 	return longest
 }
 
-// TestObserversWatchTheLeaderAlone: with a crowd of candidates, whose comings and goings wake no observer.
+// TestObserversWatchTheLeaderAlone: with a crowd of candidates, whose comings
+// and goings wake no observer.
 func TestObserversWatchTheLeaderAlone(t *testing.T) {
 	const observers, candidates = 3, 12
 	together(t, func(t *testing.T, s site) {

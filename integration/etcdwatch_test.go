@@ -13,8 +13,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// watchCounter counts the events that an etcd sends to one client. It does so at the wire, since a
-// driver that makes its client itself leaves no other place.
+// watchCounter counts the events that an etcd sends to one client. It does so
+// at the wire, since a driver that makes its client itself leaves no other
+// place.
 type watchCounter struct{ sum atomic.Int64 }
 
 func (c *watchCounter) events() int { return int(c.sum.Load()) }
@@ -24,7 +25,8 @@ func (c *watchCounter) sniffer() netproxy.Sniffer {
 	return &watchSniffer{Sniffer: h2wire.NewSniffer(), counter: c, streams: map[uint32][]byte{}}
 }
 
-// watchSniffer leaves it to h2wire which streams are watches, and reads what the server says on those.
+// watchSniffer leaves it to h2wire which streams are watches, and reads what
+// the server says on those.
 type watchSniffer struct {
 	netproxy.Sniffer
 	counter *watchCounter
@@ -46,7 +48,8 @@ func (s *watchSniffer) Sniff(way netproxy.Direction, b []byte) []netproxy.Messag
 	return messages
 }
 
-// frames cuts what the server sends into HTTP/2 frames: 24 bits of length, type, flags, stream.
+// frames cuts what the server sends into HTTP/2 frames: 24 bits of length,
+// type, flags, stream.
 func (s *watchSniffer) frames(b []byte) {
 	const head, data, padded = 9, 0, 0x08
 	for s.rest = append(s.rest, b...); len(s.rest) >= head; {
@@ -65,7 +68,8 @@ func (s *watchSniffer) frames(b []byte) {
 	}
 }
 
-// messages reads gRPC messages: a flag of compression, 32 bits of length. It returns what is left.
+// messages reads gRPC messages: a flag of compression, 32 bits of length. It
+// returns what is left.
 func (s *watchSniffer) messages(b []byte) []byte {
 	const head = 5
 	codec := encoding.GetCodecV2(proto.Name)

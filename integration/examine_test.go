@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's queue is empty.
+// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the
+// probe's queue is empty.
 func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
@@ -62,7 +63,8 @@ func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestExamineOfSilentServersHearsTheOthers: servers that take connections and say nothing use up nobody else's time.
+// TestExamineOfSilentServersHearsTheOthers: servers that take connections and
+// say nothing use up nobody else's time.
 func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		var silent []string
@@ -91,7 +93,8 @@ func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
 	})
 }
 
-// TestExamineOfNothingSaysWhatToDo: nobody answers, and it comes to its end by its context.
+// TestExamineOfNothingSaysWhatToDo: nobody answers, and it comes to its end by
+// its context.
 func TestExamineOfNothingSaysWhatToDo(t *testing.T) {
 	for _, service := range []string{"etcd", "zk"} {
 		t.Run(service, func(t *testing.T) {

@@ -18,8 +18,10 @@ import (
 
 func init() { proc.Register("crowd", crowdWorker) }
 
-// TestKilledProcess kills a process that holds, waits, reads and leads on many names at once, and lets another exit without
-// a word. What they held is given on within the TTL, whom they stood in front of goes on, and nobody is admitted early.
+// TestKilledProcess kills a process that holds, waits, reads and leads on many
+// names at once, and lets another exit without a word. What they held is given
+// on within the TTL, whom they stood in front of goes on, and nobody is
+// admitted early.
 func TestKilledProcess(t *testing.T) {
 	const ttl, bound = 10 * time.Second, 30 * time.Second // a leader change starts leases anew
 	together(t, func(t *testing.T, s site) {
@@ -96,7 +98,8 @@ func TestKilledProcess(t *testing.T) {
 	})
 }
 
-// crowdWorker is a process with n sessions that all wait for one lock: url, name, and for each word from the test one more.
+// crowdWorker is a process with n sessions that all wait for one lock: url,
+// name, and for each word from the test one more.
 func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
 	for {
 		var word string
@@ -114,7 +117,8 @@ func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
 	}
 }
 
-// TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for nineteen.
+// TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for
+// nineteen.
 func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
 	const ttl, others = 10 * time.Second, 19
 	together(t, func(t *testing.T, s site) {
@@ -162,9 +166,10 @@ func (r *tokenGate) of(token int64) (accepted, refused int) {
 	return r.accepted[token], r.refused[token]
 }
 
-// TestPausedProcess stops a process for longer than its TTL. The write that its holder had begun goes out when it goes on, and
-// the resource refuses it; its waiter, whose turn came and went meanwhile, returns the loss; its reader held the writers up
-// for one TTL; its term was over before the next began.
+// TestPausedProcess stops a process for longer than its TTL. The write that its
+// holder had begun goes out when it goes on, and the resource refuses it; its
+// waiter, whose turn came and went meanwhile, returns the loss; its reader held
+// the writers up for one TTL; its term was over before the next began.
 func TestPausedProcess(t *testing.T) {
 	const ttl = 10 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -216,7 +221,8 @@ func TestPausedProcess(t *testing.T) {
 		after, refused := reg.of(old.Token)
 		t.Logf("%d writes of the paused holder refused", refused)
 		if after != before {
-			// They were under way in the pipe when it was stopped, so the register had them before the next holder's.
+			// They were under way in the pipe when it was stopped, so the
+			// register had them before the next holder's.
 			t.Errorf("%d writes of the old holder accepted after the next one's", after-before)
 		}
 		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": turn, "reader": wrote} {
@@ -231,8 +237,8 @@ func TestPausedProcess(t *testing.T) {
 	})
 }
 
-// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as docs/ttl.md says that an outage may last in which
-// requests vanish.
+// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as
+// docs/ttl.md says that an outage may last in which requests vanish.
 func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
 	const ttl = 24 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -269,7 +275,8 @@ func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
 	})
 }
 
-// TestCloseGivesBackWhatIsHeldAndWaitedFor: at once, with TTLs of twenty seconds; and who waited is told.
+// TestCloseGivesBackWhatIsHeldAndWaitedFor: at once, with TTLs of twenty
+// seconds; and who waited is told.
 func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -298,8 +305,8 @@ func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
 	})
 }
 
-// TestReleaseGivenUpIsFinishedInTheBackground: the caller does not wait for it any longer, the next one gets it all the same, long before
-// the TTL.
+// TestReleaseGivenUpIsFinishedInTheBackground: the caller does not wait for it
+// any longer, the next one gets it all the same, long before the TTL.
 func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -334,8 +341,9 @@ func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 	})
 }
 
-// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times: before they are queued, while they do, when they
-// are just being granted. Whatever each returned, in the end the queue is as if it had never been.
+// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times:
+// before they are queued, while they do, when they are just being granted.
+// Whatever each returned, in the end the queue is as if it had never been.
 func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 	const rounds = 40
 	together(t, func(t *testing.T, s site) {
@@ -377,7 +385,8 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesWithOneIdentityAreTwo: what a client is called is for people to read.
+// TestTwoProcessesWithOneIdentityAreTwo: what a client is called is for people
+// to read.
 func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -429,7 +438,8 @@ func TestPanicReleases(t *testing.T) {
 	})
 }
 
-// TestManyGoroutinesShareOneSession: no connections and no sessions of their own, and nothing of them is left.
+// TestManyGoroutinesShareOneSession: no connections and no sessions of their
+// own, and nothing of them is left.
 func TestManyGoroutinesShareOneSession(t *testing.T) {
 	const n = 300
 	run := func(t *testing.T, s site) {

@@ -16,12 +16,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// These tests give a ZooKeeper a clock of its own by libfaketime. etcd reads the clock without the C library, so that nothing can be put between
-// the two.
+// These tests give a ZooKeeper a clock of its own by libfaketime. etcd reads
+// the clock without the C library, so that nothing can be put between the two.
 
 func init() { proc.Register("starved", starvedWorker) }
 
-// faketime makes a command see another time. FAKETIME is libfaketime's own language.
+// faketime makes a command see another time. FAKETIME is libfaketime's own
+// language.
 func faketime(t *testing.T, env ...string) func(int, *exec.Cmd) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -33,8 +34,10 @@ func faketime(t *testing.T, env ...string) func(int, *exec.Cmd) {
 	}
 }
 
-// TestServerWhoseClockIsFastOrSlow: the margin covers a clock that is a fifth faster: the holder that is cut off is told before the next is granted.
-// One that runs at twice the speed is beyond what is promised, and tokens are what is left. A slow one only cleans up late.
+// TestServerWhoseClockIsFastOrSlow: the margin covers a clock that is a fifth
+// faster: the holder that is cut off is told before the next is granted. One
+// that runs at twice the speed is beyond what is promised, and tokens are what
+// is left. A slow one only cleans up late.
 func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second
@@ -117,7 +120,8 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 	crowd.disperse()
 }
 
-// starved is what a starved worker tells: its token, and when it last found its hold alive.
+// starved is what a starved worker tells: its token, and when it last found its
+// hold alive.
 type starved struct {
 	Token int64
 	Alive time.Time
@@ -126,7 +130,8 @@ type starved struct {
 	Blind int
 }
 
-// starvedWorker locks, and looks at its hold on a machine that has no time for it: url, name.
+// starvedWorker locks, and looks at its hold on a machine that has no time for
+// it: url, name.
 func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
 	_, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
@@ -161,8 +166,9 @@ func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send(s)
 }
 
-// TestHolderWithoutTimeForItsTimers: eight busy goroutines share one processor with it. Its timers run late; what it is told when it looks is
-// computed at the look.
+// TestHolderWithoutTimeForItsTimers: eight busy goroutines share one processor
+// with it. Its timers run late; what it is told when it looks is computed at
+// the look.
 func TestHolderWithoutTimeForItsTimers(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second

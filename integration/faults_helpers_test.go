@@ -18,13 +18,14 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// One fault strikes everything that a session or a process has. So the tests of faults ask in all recipes, each on a
-// name of its own, have the fault happen once, and then look at each of them.
+// One fault strikes everything that a session or a process has. So the tests of
+// faults ask in all recipes, each on a name of its own, have the fault happen
+// once, and then look at each of them.
 
 func init() { proc.Register("actor", actorWorker) }
 
-// together runs a test against all services as each does, two or more of them at a time: most of what these tests do is wait for
-// a TTL.
+// together runs a test against all services as each does, two or more of them
+// at a time: most of what these tests do is wait for a TTL.
 func together(t *testing.T, test func(t *testing.T, s site)) {
 	t.Helper()
 	each(t, func(t *testing.T, s site) {
@@ -203,7 +204,8 @@ func (p *pending) over() bool {
 	}
 }
 
-// await waits until it is over. Whoever looks late may find the bound gone as well: what came has come.
+// await waits until it is over. Whoever looks late may find the bound gone as
+// well: what came has come.
 func (p *pending) await(bound time.Duration) {
 	p.t.Helper()
 	select {
@@ -225,7 +227,8 @@ func (p *pending) granted(bound time.Duration) hold {
 	return p.hold
 }
 
-// grantedBy waits for a grant that has to come by some moment, whenever one looks.
+// grantedBy waits for a grant that has to come by some moment, whenever one
+// looks.
 func (p *pending) grantedBy(end time.Time) hold {
 	p.t.Helper()
 	h := p.granted(time.Until(end))
@@ -309,7 +312,8 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 		_ = io.Send(tell(o.Name, isGranted, h, nil))
 		context.AfterFunc(h.ctx, func() { _ = io.Send(tell(o.Name, isEnded, h, context.Cause(h.ctx))) })
 		for alive := o.Do == writeOn; alive; {
-			// What it has begun to write when it looks is written, whatever it sees.
+			// What it has begun to write when it looks is written, whatever it
+			// sees.
 			alive = h.err() == nil
 			time.Sleep(time.Millisecond)
 			_ = io.Send(tell(o.Name, isWrite, h, nil))
@@ -399,7 +403,8 @@ func (a *actor) takes(w way, name string) event {
 	return e
 }
 
-// waits has the actor ask for something that is not, and waits until it is in the queue as the n-th.
+// waits has the actor ask for something that is not, and waits until it is in
+// the queue as the n-th.
 func (a *actor) waits(w way, c *coordinator.Client, name string, n int) {
 	a.t.Helper()
 	a.orders(w, name)

@@ -16,8 +16,9 @@ import (
 
 const lag = 300 * time.Millisecond
 
-// lagging runs a test with a member that learns late of what is written. An etcd's disk is slow, so it has not written down, and not applied,
-// what the others agree on; a ZooKeeper's link to its leader is.
+// lagging runs a test with a member that learns late of what is written. An
+// etcd's disk is slow, so it has not written down, and not applied, what the
+// others agree on; a ZooKeeper's link to its leader is.
 func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 	t.Parallel()
 	t.Run("etcd-3", func(t *testing.T) {
@@ -65,7 +66,8 @@ func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 	})
 }
 
-// late checks that what is written is not seen at once. A writer that is told late itself sees no lag, so it tries a few times.
+// late checks that what is written is not seen at once. A writer that is told
+// late itself sees no lag, so it tries a few times.
 func late(t *testing.T, write func(int) error, seen func(int) bool) {
 	t.Helper()
 	var most time.Duration
@@ -85,7 +87,8 @@ func late(t *testing.T, write func(int) error, seen func(int) bool) {
 	}
 }
 
-// TestMemberThatLagsBehind: contenders at a member that lags behind, and others at members that do not.
+// TestMemberThatLagsBehind: contenders at a member that lags behind, and others
+// at members that do not.
 func TestMemberThatLagsBehind(t *testing.T) {
 	lagging(t, func(t *testing.T, e *ensemble, behind int) {
 		const ttl = 20 * time.Second
@@ -98,8 +101,10 @@ func TestMemberThatLagsBehind(t *testing.T) {
 	})
 }
 
-// TestClientMovesToAMemberThatLagsBehind: a contender joins at a member that is up to date, and from then on has one that is behind it. That
-// one has not heard yet of the contender, nor of those ahead of it, and admits nobody by that.
+// TestClientMovesToAMemberThatLagsBehind: a contender joins at a member that is
+// up to date, and from then on has one that is behind it. That one has not
+// heard yet of the contender, nor of those ahead of it, and admits nobody by
+// that.
 func TestClientMovesToAMemberThatLagsBehind(t *testing.T) {
 	lagging(t, func(t *testing.T, e *ensemble, behind int) {
 		const ttl = 30 * time.Second

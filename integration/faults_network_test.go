@@ -22,7 +22,8 @@ type remote struct {
 	network *netns.Network
 }
 
-// remotes runs a test against three members of each service on three hosts. Its caller has entered.
+// remotes runs a test against three members of each service on three hosts. Its
+// caller has entered.
 func remotes(t *testing.T, test func(t *testing.T, r remote)) {
 	t.Helper()
 	network := netns.New(t, 3)
@@ -34,8 +35,9 @@ func remotes(t *testing.T, test func(t *testing.T, r remote)) {
 	})
 }
 
-// TestLeaderIsIsolated cuts the leader off from the other members, not from its clients. A holder who reaches no other member is told
-// before the majority lets a waiter in; one who does goes on holding.
+// TestLeaderIsIsolated cuts the leader off from the other members, not from its
+// clients. A holder who reaches no other member is told before the majority
+// lets a waiter in; one who does goes on holding.
 func TestLeaderIsIsolated(t *testing.T) {
 	t.Parallel()
 	if !netns.Enter(t) {
@@ -84,7 +86,8 @@ func TestLeaderIsIsolated(t *testing.T) {
 	})
 }
 
-// TestPartitionThatComesAndGoes isolates the leader again and again, each time for longer than its service takes to notice.
+// TestPartitionThatComesAndGoes isolates the leader again and again, each time
+// for longer than its service takes to notice.
 func TestPartitionThatComesAndGoes(t *testing.T) {
 	const ttl, phase = 12 * time.Second, 3 * time.Second
 	t.Parallel()
@@ -121,8 +124,9 @@ func TestPartitionThatComesAndGoes(t *testing.T) {
 	})
 }
 
-// TestMemberIsGoneWithoutAWord takes the link of the member down that a client is connected to: no end, no reset. The client notices and
-// goes on at another one.
+// TestMemberIsGoneWithoutAWord takes the link of the member down that a client
+// is connected to: no end, no reset. The client notices and goes on at another
+// one.
 func TestMemberIsGoneWithoutAWord(t *testing.T) {
 	t.Parallel()
 	if !netns.Enter(t) {
@@ -153,7 +157,8 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestShortCutIsSurvived: packets vanish for the share of the TTL that docs/ttl.md names.
+// TestShortCutIsSurvived: packets vanish for the share of the TTL that
+// docs/ttl.md names.
 func TestShortCutIsSurvived(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Second
@@ -172,8 +177,8 @@ func TestShortCutIsSurvived(t *testing.T) {
 	})
 }
 
-// TestWaiterIsCutOffWhileItsPredecessorLeaves: it is granted the lock after the cut if its session has lived, else it is told
-// of the loss.
+// TestWaiterIsCutOffWhileItsPredecessorLeaves: it is granted the lock after the
+// cut if its session has lived, else it is told of the loss.
 func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
@@ -207,7 +212,8 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 	})
 }
 
-// TestLostRequestsAndReplies: the requests of a lock and of its release are lost once each, or their replies are.
+// TestLostRequestsAndReplies: the requests of a lock and of its release are
+// lost once each, or their replies are.
 func TestLostRequestsAndReplies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
@@ -301,7 +307,8 @@ func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 	})
 }
 
-// TestSlowLinks delays by 0 to 400 ms, changing all the time: replies, or both ways.
+// TestSlowLinks delays by 0 to 400 ms, changing all the time: replies, or both
+// ways.
 func TestSlowLinks(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second
@@ -338,7 +345,8 @@ func TestSlowLinks(t *testing.T) {
 	})
 }
 
-// TestListsOfBadAddresses: dead, wrong and duplicate addresses beside a good one.
+// TestListsOfBadAddresses: dead, wrong and duplicate addresses beside a good
+// one.
 func TestListsOfBadAddresses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {

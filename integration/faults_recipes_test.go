@@ -15,8 +15,9 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestWriterIsNotStarvedByAStreamOfReaders: readers come so that there is always one who reads. Whoever came before the writer reads on,
-// whoever comes after it waits for it.
+// TestWriterIsNotStarvedByAStreamOfReaders: readers come so that there is
+// always one who reads. Whoever came before the writer reads on, whoever comes
+// after it waits for it.
 func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -74,8 +75,10 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	})
 }
 
-// TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted: the request that turns the writer into a reader is applied, the answer does not
-// come, nor does anything else. The reader is told before the next writer has it. And a reader who asks to write is refused.
+// TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted: the request that turns the
+// writer into a reader is applied, the answer does not come, nor does anything
+// else. The reader is told before the next writer has it. And a reader who asks
+// to write is refused.
 func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -122,7 +125,8 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted: not only when the one directly ahead of it does.
+// TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted: not only when
+// the one directly ahead of it does.
 func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for leaver := range permits {
@@ -145,7 +149,8 @@ func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestLeaderCutOffIsToldBeforeTheNextLeads: by the context of its work, with Run on both sides.
+// TestLeaderCutOffIsToldBeforeTheNextLeads: by the context of its work, with
+// Run on both sides.
 func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 	const ttl = 8 * time.Second
 	type tenure struct {
@@ -213,8 +218,9 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 	})
 }
 
-// TestResignationOnABrokenWireIsFinished: the request or the reply is lost, or no answer comes in time. The entry goes in the end, the
-// second Resign does nothing, and the same candidate may campaign again.
+// TestResignationOnABrokenWireIsFinished: the request or the reply is lost, or
+// no answer comes in time. The entry goes in the end, the second Resign does
+// nothing, and the same candidate may campaign again.
 func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -256,8 +262,9 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 	})
 }
 
-// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions whose connections are reset now and then. An
-// observer, whose connection is reset as well, is never shown an older term after a newer one.
+// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions
+// whose connections are reset now and then. An observer, whose connection is
+// reset as well, is never shown an older term after a newer one.
 func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 	const clients, each, leastTerms = 10, 5, 5
 	run := func(t *testing.T, s site) {
@@ -335,8 +342,9 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, site{"zk", servers.ZooKeeperCluster(t).Endpoints()}) })
 }
 
-// observeTerms observes in the background, and fails the test if it is ever shown an older term after a newer one. What
-// it returns tells whose term it was shown last; 0 is nobody's.
+// observeTerms observes in the background, and fails the test if it is ever
+// shown an older term after a newer one. What it returns tells whose term it
+// was shown last; 0 is nobody's.
 func observeTerms(t *testing.T, c *coordinator.Client, name string) func() coordinator.Token {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -70,7 +70,8 @@ func (a *authority) write(file, kind string, der []byte) {
 	}
 }
 
-// issue writes a new certificate and its key. What was in the files before is no more.
+// issue writes a new certificate and its key. What was in the files before is
+// no more.
 func (a *authority) issue(cert, key string) {
 	a.t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -163,8 +164,10 @@ func freeAddr(t *testing.T) string {
 	return freeport.Addr(ports[0])
 }
 
-// TestMutualTLSWithRotatedCertificates: only a certificate of the right authority opens the door, in both directions. One that
-// is replaced on the disk is used for the next connection, so a hold outlives the rotation on both sides.
+// TestMutualTLSWithRotatedCertificates: only a certificate of the right
+// authority opens the door, in both directions. One that is replaced on the
+// disk is used for the next connection, so a hold outlives the rotation on both
+// sides.
 func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, *authority) secured{"etcd": securedEtcd, "zookeeper": securedZooKeeper} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +231,8 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 	}
 }
 
-// ledger collects all that clients log, at every level, to look for what must not be there.
+// ledger collects all that clients log, at every level, to look for what must
+// not be there.
 type ledger struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -283,7 +287,8 @@ const (
 	bobPassword   = "battery-staple-9e2d"
 )
 
-// secureEtcd is an etcd with users: root, and some with rights of the kinds named.
+// secureEtcd is an etcd with users: root, and some with rights of the kinds
+// named.
 type secureEtcd struct {
 	site
 	root *clientv3.Client
@@ -334,7 +339,8 @@ func (s secureEtcd) as(user, password string) string {
 	return fmt.Sprintf("etcd://%s:%s@%s/baton-test?ttl=12s", user, password, s.endpoints[0])
 }
 
-// keys is how many keys there are below the namespace, but for those of sessions.
+// keys is how many keys there are below the namespace, but for those of
+// sessions.
 func (s secureEtcd) keys(t *testing.T, below string) int {
 	t.Helper()
 	resp, err := s.root.Get(within(t, 10*time.Second), "baton-test/./"+below, clientv3.WithPrefix(), clientv3.WithCountOnly())
@@ -347,8 +353,9 @@ func (s secureEtcd) keys(t *testing.T, below string) int {
 	return int(resp.Count)
 }
 
-// TestEtcdTokenThatExpiresWhileHoldingIsRenewed: the token lives for a second, renewals are three seconds apart, so each of them
-// comes with one that has expired.
+// TestEtcdTokenThatExpiresWhileHoldingIsRenewed: the token lives for a second,
+// renewals are three seconds apart, so each of them comes with one that has
+// expired.
 func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, time.Second)
@@ -373,9 +380,10 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 	log.tells(t, alicePassword)
 }
 
-// TestEtcdUsersWithoutRightsDoNothing: who may not write can not join, release or delete; who may not read can not list. Each
-// failure is ErrRefused, comes at once, and leaves nothing. A holder whose rights are taken away cannot release, and its entry
-// goes as soon as it has them again.
+// TestEtcdUsersWithoutRightsDoNothing: who may not write can not join, release
+// or delete; who may not read can not list. Each failure is ErrRefused, comes
+// at once, and leaves nothing. A holder whose rights are taken away cannot
+// release, and its entry goes as soon as it has them again.
 func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
@@ -437,8 +445,9 @@ func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestEtcdAuthFailsAtReconnect: the password is changed while a client holds, and the server forgets all tokens. The hold
-// ends by the clock, before the next one is granted; the error says that it was the credentials.
+// TestEtcdAuthFailsAtReconnect: the password is changed while a client holds,
+// and the server forgets all tokens. The hold ends by the clock, before the
+// next one is granted; the error says that it was the credentials.
 func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
@@ -466,8 +475,9 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperQueuesWithoutARight takes one right after the other from the nodes of a queue. What needs it is refused at once, the
-// rest works, and when the client is closed nothing is left.
+// TestZooKeeperQueuesWithoutARight takes one right after the other from the
+// nodes of a queue. What needs it is refused at once, the rest works, and when
+// the client is closed nothing is left.
 func TestZooKeeperQueuesWithoutARight(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	admin := s.zkConn(t, 10*time.Second)
@@ -528,8 +538,9 @@ func TestZooKeeperQueuesWithoutARight(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperCredentialsComeWithEachConnection: a hold made with credentials is released over another connection; one who
-// comes with the wrong ones is refused.
+// TestZooKeeperCredentialsComeWithEachConnection: a hold made with credentials
+// is released over another connection; one who comes with the wrong ones is
+// refused.
 func TestZooKeeperCredentialsComeWithEachConnection(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	var log ledger

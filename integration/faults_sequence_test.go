@@ -11,8 +11,10 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestLockGoesOnPastTheLastSequenceNumber has a queue that 2^31 contenders have stood in. ZooKeeper 3.8 then gives 2147483647
-// to one contender after the other, and now and then a negative number to those whose requests arrive together.
+// TestLockGoesOnPastTheLastSequenceNumber has a queue that 2^31 contenders have
+// stood in. ZooKeeper 3.8 then gives 2147483647 to one contender after the
+// other, and now and then a negative number to those whose requests arrive
+// together.
 func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 	t.Parallel()
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // nothing begins anew

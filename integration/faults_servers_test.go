@@ -22,8 +22,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLeaderKilledAtEachStepOfALock: whichever request or reply is under way when the service's leader dies, the call
-// succeeds once there is another leader, with one entry, and who holds meanwhile goes on holding.
+// TestLeaderKilledAtEachStepOfALock: whichever request or reply is under way
+// when the service's leader dies, the call succeeds once there is another
+// leader, with one entry, and who holds meanwhile goes on holding.
 func TestLeaderKilledAtEachStepOfALock(t *testing.T) {
 	const ttl = 20 * time.Second
 	trio(t, func(t *testing.T, e *ensemble) {
@@ -144,8 +145,9 @@ var leaderSteps = []struct {
 	}},
 }
 
-// TestLeaderPausedPastItsElection: the others elect another leader, clients of the paused one move, and when it comes back, still
-// believing, nobody is admitted by it.
+// TestLeaderPausedPastItsElection: the others elect another leader, clients of
+// the paused one move, and when it comes back, still believing, nobody is
+// admitted by it.
 func TestLeaderPausedPastItsElection(t *testing.T) {
 	trio(t, func(t *testing.T, e *ensemble) {
 		leader := e.leader(t)
@@ -166,8 +168,9 @@ func TestLeaderPausedPastItsElection(t *testing.T) {
 	})
 }
 
-// TestMemberThatAWaiterListensToGoes: the member that has the waiter's watch is killed, or stands still with its connections
-// open, and the holder leaves meanwhile.
+// TestMemberThatAWaiterListensToGoes: the member that has the waiter's watch is
+// killed, or stands still with its connections open, and the holder leaves
+// meanwhile.
 func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 	trio(t, func(t *testing.T, e *ensemble) {
 		for _, lever := range []struct {
@@ -197,8 +200,8 @@ func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 	})
 }
 
-// vanishing is the share of the TTL for which packets may vanish before holders are told that they have lost: what docs/ttl.md
-// says.
+// vanishing is the share of the TTL for which packets may vanish before holders
+// are told that they have lost: what docs/ttl.md says.
 func (s site) vanishing(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
 		return ttl * 50 / 100
@@ -206,8 +209,9 @@ func (s site) vanishing(ttl time.Duration) time.Duration {
 	return ttl * 25 / 100
 }
 
-// outages is the share of the TTL for which a service may be away before holders are told that they have lost: what
-// docs/ttl.md says, with connections refused.
+// outages is the share of the TTL for which a service may be away before
+// holders are told that they have lost: what docs/ttl.md says, with connections
+// refused.
 func (s site) outages(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
 		return ttl * 55 / 100
@@ -215,8 +219,9 @@ func (s site) outages(ttl time.Duration) time.Duration {
 	return ttl * 30 / 100
 }
 
-// leaderless watches an ensemble until it is asked for the longest time in which nobody led. How long servers take to elect and
-// to start is theirs, and the machine's: it decides what the test has tested.
+// leaderless watches an ensemble until it is asked for the longest time in
+// which nobody led. How long servers take to elect and to start is theirs, and
+// the machine's: it decides what the test has tested.
 func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan time.Duration, 1)
@@ -243,8 +248,8 @@ func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 	return func() time.Duration { stop(); return <-result }
 }
 
-// TestRollingRestartLosesNoHolder kills and starts one member after the other, the leader among them, while locks are held and
-// others are contended for.
+// TestRollingRestartLosesNoHolder kills and starts one member after the other,
+// the leader among them, while locks are held and others are contended for.
 func TestRollingRestartLosesNoHolder(t *testing.T) {
 	ttl := 20 * time.Second
 	if wholeMatrix() {
@@ -276,7 +281,8 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 	})
 }
 
-// TestQuorumLostForAWhile: holders keep their locks over an outage of the share of the TTL that docs/ttl.md names.
+// TestQuorumLostForAWhile: holders keep their locks over an outage of the share
+// of the TTL that docs/ttl.md names.
 func TestQuorumLostForAWhile(t *testing.T) {
 	const ttl = 36 * time.Second
 	expensive(t)
@@ -314,8 +320,9 @@ func TestQuorumLostForAWhile(t *testing.T) {
 	})
 }
 
-// TestQuorumLostForLongerThanTheTTL: holders and waiters are told at their own deadline, although nobody can tell them, and
-// nobody is granted anything until the quorum is back.
+// TestQuorumLostForLongerThanTheTTL: holders and waiters are told at their own
+// deadline, although nobody can tell them, and nobody is granted anything until
+// the quorum is back.
 func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 	const ttl = 8 * time.Second
 	trio(t, func(t *testing.T, e *ensemble) {
@@ -365,7 +372,8 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 	})
 }
 
-// TestServerThatComesBackWithItsData: the session, its holds and its waiters outlive a restart.
+// TestServerThatComesBackWithItsData: the session, its holds and its waiters
+// outlive a restart.
 func TestServerThatComesBackWithItsData(t *testing.T) {
 	const ttl = 30 * time.Second
 	single(t, func(t *testing.T, e *ensemble) {
@@ -386,8 +394,9 @@ func TestServerThatComesBackWithItsData(t *testing.T) {
 	})
 }
 
-// TestServerThatComesBackEmpty: whoever held or waited is told of the loss, by the deadline at the latest, and nobody
-// is granted anything on an entry that is no more. Tokens begin anew, as the documentation says.
+// TestServerThatComesBackEmpty: whoever held or waited is told of the loss, by
+// the deadline at the latest, and nobody is granted anything on an entry that
+// is no more. Tokens begin anew, as the documentation says.
 func TestServerThatComesBackEmpty(t *testing.T) {
 	const ttl = 10 * time.Second
 	single(t, func(t *testing.T, e *ensemble) {
@@ -469,8 +478,9 @@ func oldEtcd(t *testing.T) string {
 	return tool(t, "etcd", "etcd-server")
 }
 
-// TestConformanceOfTheOldestEtcd runs the suite against the oldest etcd that is supported. The oldest ZooKeeper, 3.8.0, is the one that all
-// other tests run against where Debian's package is taken.
+// TestConformanceOfTheOldestEtcd runs the suite against the oldest etcd that is
+// supported. The oldest ZooKeeper, 3.8.0, is the one that all other tests run
+// against where Debian's package is taken.
 func TestConformanceOfTheOldestEtcd(t *testing.T) {
 	expensive(t) // it waits for the disk
 	t.Parallel()
@@ -486,7 +496,8 @@ func TestConformanceOfTheOldestEtcd(t *testing.T) {
 	})
 }
 
-// TestLeaderOfTheOldestEtcdKilled has a crowd contend on three of the oldest etcd.
+// TestLeaderOfTheOldestEtcdKilled has a crowd contend on three of the oldest
+// etcd.
 func TestLeaderOfTheOldestEtcdKilled(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Binary: oldEtcd(t), Fsync: true})
@@ -501,7 +512,8 @@ func TestLeaderOfTheOldestEtcdKilled(t *testing.T) {
 	mustHold(t, l, "over the kill")
 }
 
-// TestLeaderIsReplaced takes the leader out of the cluster and makes it a member again, without its data on etcd.
+// TestLeaderIsReplaced takes the leader out of the cluster and makes it a
+// member again, without its data on etcd.
 func TestLeaderIsReplaced(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, e *ensemble, remove, add func(t *testing.T, leader int)) {

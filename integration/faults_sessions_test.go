@@ -22,7 +22,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// endSession ends the session of a client with the service's own tools, as an operator would.
+// endSession ends the session of a client with the service's own tools, as an
+// operator would.
 func (s site) endSession(t *testing.T, c link) {
 	t.Helper()
 	session, err := c.Session(within(t, patience))
@@ -39,22 +40,25 @@ func (s site) endSession(t *testing.T, c link) {
 		}
 		return
 	}
-	// The client takes its session back when it finds its connection closed, and may be quicker.
+	// The client takes its session back when it finds its connection closed,
+	// and may be quicker.
 	eventually(t, patience, "the session ended", func() bool {
 		err := c.counter.Session().Kill(within(t, 5*time.Second), s.endpoints[0])
 		return err == nil || errors.Is(err, zkwire.ErrSessionGone)
 	})
 }
 
-// isLoss says whether an error may be the end of a hold with its session. A hold that watches its entry may hear of that
-// first, for the service ends both in one step.
+// isLoss says whether an error may be the end of a hold with its session. A
+// hold that watches its entry may hear of that first, for the service ends both
+// in one step.
 func isLoss(err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 }
 
-// TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore: everything held is told, everything that waited returns promptly and never
-// wins although its turn comes, releases delete nothing of what stands there now, and whatever is asked for again stands on a new
-// session with a greater token.
+// TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore: everything held is
+// told, everything that waited returns promptly and never wins although its
+// turn comes, releases delete nothing of what stands there now, and whatever is
+// asked for again stands on a new session with a greater token.
 func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -102,9 +106,11 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 	})
 }
 
-// TestRepliesThatComeAfterTheDeadlineReviveNothing: what the client sends arrives, what the service answers does not, for longer than
-// the TTL. The holder's context ends although the service has the session; the late answers change nothing; the next one is
-// granted after the holder was told, and long before its own patience ends.
+// TestRepliesThatComeAfterTheDeadlineReviveNothing: what the client sends
+// arrives, what the service answers does not, for longer than the TTL. The
+// holder's context ends although the service has the session; the late answers
+// change nothing; the next one is granted after the holder was told, and long
+// before its own patience ends.
 func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -145,8 +151,9 @@ func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 	})
 }
 
-// TestGrantWhoseReplyComesAfterTheSessionIsNone: the service has granted, the answer takes longer than the session lives. What Lock
-// returns then, if it is a hold at all, is one of another session.
+// TestGrantWhoseReplyComesAfterTheSessionIsNone: the service has granted, the
+// answer takes longer than the session lives. What Lock returns then, if it is
+// a hold at all, is one of another session.
 func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -184,8 +191,9 @@ func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
 	})
 }
 
-// TestHoldIsReenteredOverReconnectsAndEndsWithItsSession: the connection is not the session. Inner releases after the loss say so, and
-// leave what stands there now alone.
+// TestHoldIsReenteredOverReconnectsAndEndsWithItsSession: the connection is not
+// the session. Inner releases after the loss say so, and leave what stands
+// there now alone.
 func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -234,8 +242,9 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 	})
 }
 
-// impostor passes connections on to a ZooKeeper. From the moment it is told to, it forgets which session a client that comes
-// again has: the server gives it a new one, in silence, as ClickHouse Keeper does.
+// impostor passes connections on to a ZooKeeper. From the moment it is told to,
+// it forgets which session a client that comes again has: the server gives it a
+// new one, in silence, as ClickHouse Keeper does.
 type impostor struct {
 	net.Listener
 	forget atomic.Bool
@@ -282,8 +291,9 @@ func (i *impostor) reset() {
 	i.open = nil
 }
 
-// up copies what the client sends, and takes the session and its password out of the ConnectRequest: protocol version,
-// last zxid seen, timeout, session, password.
+// up copies what the client sends, and takes the session and its password out
+// of the ConnectRequest: protocol version, last zxid seen, timeout, session,
+// password.
 func (i *impostor) up(server io.Writer, client io.Reader) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(client, head); err != nil {
@@ -304,8 +314,9 @@ func (i *impostor) up(server io.Writer, client io.Reader) {
 	}
 }
 
-// TestReconnectWithAnotherSessionIsALoss: a server that does not know the session of a client that comes again must say so; one
-// that gives it another session instead is found out by its ID.
+// TestReconnectWithAnotherSessionIsALoss: a server that does not know the
+// session of a client that comes again must say so; one that gives it another
+// session instead is found out by its ID.
 func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 	const ttl = 10 * time.Second
 	run := func(t *testing.T, endpoints []string) {
@@ -333,7 +344,8 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 			t.Fatal("no session was taken for another: the test shows nothing")
 		}
 		i.forget.Store(false)
-		// The old session lives on at the service until its TTL: nobody may take its entries for those of the new one.
+		// The old session lives on at the service until its TTL: nobody may
+		// take its entries for those of the new one.
 		again := aLock.begin(context.Background(), t, c, name("held "+string(aLock)))
 		h := again.granted(ttl + patience)
 		if h.session == holds[0].session || h.token <= holds[0].token {
@@ -346,8 +358,9 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, servers.ZooKeeperCluster(t).Endpoints()) })
 }
 
-// TestLeaderOfTheServiceKilledWhileLocksAreHeld: those who live keep what they hold, and one who died is succeeded after its TTL, the
-// election and one TTL more, since the new leader counts from the beginning.
+// TestLeaderOfTheServiceKilledWhileLocksAreHeld: those who live keep what they
+// hold, and one who died is succeeded after its TTL, the election and one TTL
+// more, since the new leader counts from the beginning.
 func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
 	const ttl, survivorTTL = 8 * time.Second, 30 * time.Second
 	run := func(t *testing.T, s site, kill func()) {
@@ -405,8 +418,8 @@ func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
 	})
 }
 
-// TestQuickReconnectsLeaveOneLeader: every connection is reset twice, quickly, while one
-// leads and others wait.
+// TestQuickReconnectsLeaveOneLeader: every connection is reset twice, quickly,
+// while one leads and others wait.
 func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)

@@ -47,9 +47,10 @@ func (e *ensemble) ail(t *testing.T, member int, what string) (heal func()) {
 	return heal
 }
 
-// TestSlowDiskOfTheLeader: every write of the leader takes 0.4 s, then 3 s. Grants get slow, or another leader is elected, and nothing else
-// happens to the order of the grants. Who holds with a TTL of 30 s holds on. What becomes of one of 4 s is the disk's matter,
-// and only told.
+// TestSlowDiskOfTheLeader: every write of the leader takes 0.4 s, then 3 s.
+// Grants get slow, or another leader is elected, and nothing else happens to
+// the order of the grants. Who holds with a TTL of 30 s holds on. What becomes
+// of one of 4 s is the disk's matter, and only told.
 func TestSlowDiskOfTheLeader(t *testing.T) {
 	disks(t, func(t *testing.T, e *ensemble) {
 		l := lock(t, newMutex(t, e.client(t, 30*time.Second), servers.Name(t)))
@@ -70,8 +71,10 @@ func TestSlowDiskOfTheLeader(t *testing.T) {
 	})
 }
 
-// TestBrokenDiskOfTheLeader: it cannot write any more. An etcd exits; a ZooKeeper steps down, but takes part in elections, and may
-// win them again and again: after six seconds without another leader the disk is mended. A hold with a TTL of 30 s survives that.
+// TestBrokenDiskOfTheLeader: it cannot write any more. An etcd exits; a
+// ZooKeeper steps down, but takes part in elections, and may win them again and
+// again: after six seconds without another leader the disk is mended. A hold
+// with a TTL of 30 s survives that.
 func TestBrokenDiskOfTheLeader(t *testing.T) {
 	disks(t, func(t *testing.T, e *ensemble) {
 		l := lock(t, newMutex(t, e.client(t, 30*time.Second), servers.Name(t)))
@@ -95,7 +98,8 @@ func TestBrokenDiskOfTheLeader(t *testing.T) {
 		crowd.goesOn("with another leader")
 		heal()
 		if e.zk != nil && !e.members[leader].Running() {
-			// What the disk kept can be too little to start from: the epochs are in files of their own.
+			// What the disk kept can be too little to start from: the epochs
+			// are in files of their own.
 			if err := e.zk.Node(leader).Wipe(); err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +111,8 @@ func TestBrokenDiskOfTheLeader(t *testing.T) {
 	})
 }
 
-// TestEtcdWithoutSpace: who wants a lock is refused at once, who holds one goes on holding it, and gives it back.
+// TestEtcdWithoutSpace: who wants a lock is refused at once, who holds one goes
+// on holding it, and gives it back.
 func TestEtcdWithoutSpace(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 1, Args: []string{"--quota-backend-bytes=200000"}})
@@ -136,8 +141,9 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	awaitQueue(t, m, 0)
 }
 
-// TestDefragmentationAndSnapshots: the members stand still while they are defragmented, and the waiter's only one, which was away for
-// longer than the log reaches, gets a snapshot. No watch misses what it was set for.
+// TestDefragmentationAndSnapshots: the members stand still while they are
+// defragmented, and the waiter's only one, which was away for longer than the
+// log reaches, gets a snapshot. No watch misses what it was set for.
 func TestDefragmentationAndSnapshots(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Args: []string{"--snapshot-count=50", "--snapshot-catchup-entries=10"}})
@@ -183,8 +189,9 @@ func TestDefragmentationAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestQueuesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a queue and the joining
-// too. The sequence begins anew each time, the tokens do not.
+// TestQueuesAreReapedAllTheTime: the server removes empty containers every few
+// milliseconds, so between the making of a queue and the joining too. The
+// sequence begins anew each time, the tokens do not.
 func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	t.Parallel()
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
@@ -213,7 +220,8 @@ func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	}
 }
 
-// TestQueueDeletedByAnOperator: an empty queue is made again. Those who stand in one that is deleted are told, and keep nothing.
+// TestQueueDeletedByAnOperator: an empty queue is made again. Those who stand
+// in one that is deleted are told, and keep nothing.
 func TestQueueDeletedByAnOperator(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
@@ -232,7 +240,8 @@ func TestQueueDeletedByAnOperator(t *testing.T) {
 		}
 		select {
 		case g := <-waiter:
-			// ZooKeeper tells of each entry by itself. A waiter that hears of the one ahead first is granted, and told then.
+			// ZooKeeper tells of each entry by itself. A waiter that hears of
+			// the one ahead first is granted, and told then.
 			if g.err == nil && s.service == "zk" {
 				eventually(t, 20*time.Second, "the waiter told", func() bool { return g.lock.Err() != nil })
 				g.err = context.Cause(g.lock.Context())

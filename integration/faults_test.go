@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// This file has what the tests of faults share: clusters that a test may break, contenders who go on meanwhile, and
-// the words for what a machine cannot do.
+// This file has what the tests of faults share: clusters that a test may break,
+// contenders who go on meanwhile, and the words for what a machine cannot do.
 
 // ensemble is a cluster that belongs to one test.
 type ensemble struct {
@@ -55,7 +55,8 @@ func (e *ensemble) version() string {
 	return "ZooKeeper " + e.zk.Version()
 }
 
-// trio runs a test against a cluster of three of each service. The two run side by side with other tests.
+// trio runs a test against a cluster of three of each service. The two run side
+// by side with other tests.
 func trio(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	t.Helper()
 	t.Parallel()
@@ -141,7 +142,8 @@ func (e *ensemble) resume(t testing.TB, i int) {
 	}
 }
 
-// at opens a client that has its session at one member, and may go to all others from then on.
+// at opens a client that has its session at one member, and may go to all
+// others from then on.
 func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.Client {
 	t.Helper()
 	network := newCable(t, e.endpoints)
@@ -162,8 +164,9 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 	return c
 }
 
-// crowd is some contenders who take one lock again and again, and write down what they get. The service's clock and ours
-// are one here, and none of them is paused: a hold that is alive by its own word must be alone.
+// crowd is some contenders who take one lock again and again, and write down
+// what they get. The service's clock and ours are one here, and none of them is
+// paused: a hold that is alive by its own word must be alone.
 type crowd struct {
 	mu     sync.Mutex
 	holder *mutex.Lock
@@ -265,7 +268,8 @@ func (c *crowd) goesOn(what string) {
 	eventually(c.t, callBound, "grants "+what, func() bool { return c.grants() >= from+5 })
 }
 
-// disperse ends the contending. In the end nothing is left in the queue, and the lock can be taken.
+// disperse ends the contending. In the end nothing is left in the queue, and
+// the lock can be taken.
 func (c *crowd) disperse() {
 	c.t.Helper()
 	c.stop()
@@ -278,7 +282,8 @@ func (c *crowd) disperse() {
 	unlock(c.t, lock(c.t, c.probe))
 }
 
-// mustHold checks that a lock is held, by its own word and by the service's: a renewal is acknowledged.
+// mustHold checks that a lock is held, by its own word and by the service's: a
+// renewal is acknowledged.
 func mustHold(t testing.TB, l *mutex.Lock, what string) {
 	t.Helper()
 	if err := l.Err(); err != nil {
@@ -327,7 +332,8 @@ func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
 // wholeMatrix tells whether everything is to run, however long it takes.
 func wholeMatrix() bool { return os.Getenv("BATON_FAULTS") == "all" }
 
-// expensive leaves a test to `make faults`. It says so in the output and in the summary.
+// expensive leaves a test to `make faults`. It says so in the output and in the
+// summary.
 func expensive(t *testing.T) {
 	t.Helper()
 	if !wholeMatrix() {
@@ -335,7 +341,8 @@ func expensive(t *testing.T) {
 	}
 }
 
-// tool is the path of a program that the test needs. A machine without it fails the test: it can be installed.
+// tool is the path of a program that the test needs. A machine without it fails
+// the test: it can be installed.
 func tool(t testing.TB, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -28,9 +28,11 @@ import (
 // errGuarded is a write that the guard has stopped.
 var errGuarded = errors.New("the guard has stopped the write")
 
-// board is what users keep in the service beside their locks, written with the service's own client.
+// board is what users keep in the service beside their locks, written with the
+// service's own client.
 type board interface {
-	// write writes a value, guarded by a sequencer, or without a guard if it is zero.
+	// write writes a value, guarded by a sequencer, or without a guard if it is
+	// zero.
 	write(ctx context.Context, seq fence.Sequencer, key, value string) error
 	// read is at least as new as all that was written before.
 	read(ctx context.Context, key string) (string, error)
@@ -120,7 +122,8 @@ func (b zkBoard) remove(_ context.Context, seq fence.Sequencer) error {
 	return err
 }
 
-// TestLockLostBetweenCheckAndWrite: the check says that all is well, then the lock goes, in whatever way, and somebody else has it.
+// TestLockLostBetweenCheckAndWrite: the check says that all is well, then the
+// lock goes, in whatever way, and somebody else has it.
 func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		b := s.board(t)
@@ -175,9 +178,11 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 	})
 }
 
-// TestNoWriteOfALostGrantLands: 1,000 races on each service between the loss of a lock and a guarded write under it. Whoever gets the lock
-// reads what is there when it begins and writes its own: after that nothing of the one before may appear, and what it was told
-// about its write must be what the next one has read.
+// TestNoWriteOfALostGrantLands: 1,000 races on each service between the loss of
+// a lock and a guarded write under it. Whoever gets the lock reads what is
+// there when it begins and writes its own: after that nothing of the one before
+// may appear, and what it was told about its write must be what the next one
+// has read.
 func TestNoWriteOfALostGrantLands(t *testing.T) {
 	const lanes, races = 8, 125
 	together(t, func(t *testing.T, s site) {
@@ -280,7 +285,8 @@ func (r *race) run(i int) (late bool, err error) {
 	return late, nil
 }
 
-// holder returns the mutex of who is going to lose it, and how. Some lose a session that nobody else has.
+// holder returns the mutex of who is going to lose it, and how. Some lose a
+// session that nobody else has.
 func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.Lock, seq fence.Sequencer) error, error) {
 	unlocks := func(ctx context.Context, l *mutex.Lock, _ fence.Sequencer) error { return l.Unlock(ctx) }
 	c, lose := r.first, unlocks
@@ -332,7 +338,8 @@ func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
 	})
 }
 
-// TestGuardsSurviveWhatBecomesOfAHold: entries of permits and of read locks are converted while they are held.
+// TestGuardsSurviveWhatBecomesOfAHold: entries of permits and of read locks are
+// converted while they are held.
 func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		ctx, name, b := within(t, callBound), servers.Name(t), s.board(t)

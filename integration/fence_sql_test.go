@@ -22,7 +22,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
 
-// database is one with a guard's table and one more, which has what was written, in the order of the writes.
+// database is one with a guard's table and one more, which has what was
+// written, in the order of the writes.
 type database struct {
 	*sql.DB
 	guard *sqlfence.Guard
@@ -151,8 +152,10 @@ func books(token driver.Token) fence.Sequencer {
 
 var errChangedItsMind = errors.New("the writer rolls back")
 
-// TestStoredTokenNeverGoesBack: 64 writers at once, each with tokens that rise by and by, though not in order, some of whom roll back. Whoever looks sees the token
-// rise; writes are in the order of tokens; who is refused is told by which token.
+// TestStoredTokenNeverGoesBack: 64 writers at once, each with tokens that rise
+// by and by, though not in order, some of whom roll back. Whoever looks sees
+// the token rise; writes are in the order of tokens; who is refused is told by
+// which token.
 func TestStoredTokenNeverGoesBack(t *testing.T) {
 	const writers, rounds = 64, 12
 	databases(t, func(t *testing.T, db database) {
@@ -218,7 +221,8 @@ func TestStoredTokenNeverGoesBack(t *testing.T) {
 	})
 }
 
-// lookOn reads the stored token again and again until all writers are done, and returns how often.
+// lookOn reads the stored token again and again until all writers are done, and
+// returns how often.
 func lookOn(ctx context.Context, t *testing.T, db database, resource string, writers *sync.WaitGroup) (looks int) {
 	t.Helper()
 	done := make(chan struct{})

@@ -19,7 +19,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLateWriteIsRefusedEverywhere tells the story on real services, to databases and to the service itself.
+// TestLateWriteIsRefusedEverywhere tells the story on real services, to
+// databases and to the service itself.
 func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	shelves := map[string]database{}
 	for product, p := range products {
@@ -60,8 +61,8 @@ type resource interface {
 	Read(ctx context.Context) (string, error)
 }
 
-// story: a holder is cut off for longer than its TTL, another one takes over and
-// writes, and then the first one's late write arrives.
+// story: a holder is cut off for longer than its TTL, another one takes over
+// and writes, and then the first one's late write arrives.
 type story struct {
 	first, second *mutex.Mutex // of two clients
 	stop          func()       // cuts the first client off
@@ -172,7 +173,8 @@ func (g guarded) Write(ctx context.Context, seq fence.Sequencer, text string) er
 
 func (g guarded) Read(ctx context.Context) (string, error) { return g.read(ctx, g.key) }
 
-// TestIdentityIsWhereTheDocsSay: an operator who has restored an older backup is told to delete it there.
+// TestIdentityIsWhereTheDocsSay: an operator who has restored an older backup
+// is told to delete it there.
 func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
@@ -208,7 +210,8 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 	})
 }
 
-// TestOlderBackupKeepsTheIdentityAndTurnsTokensBack is what docs/fencing.md says of restored backups and lost data, and of the cure.
+// TestOlderBackupKeepsTheIdentityAndTurnsTokensBack is what docs/fencing.md
+// says of restored backups and lost data, and of the cure.
 func TestOlderBackupKeepsTheIdentityAndTurnsTokensBack(t *testing.T) {
 	cluster := servers.NewEtcd(t, etcdserver.Options{})
 	s, node, backup := site{"etcd", cluster.Endpoints()}, cluster.Nodes()[0], filepath.Join(t.TempDir(), "backup")

@@ -23,8 +23,8 @@ func init() {
 	proc.Register("hold", holdWorker)
 }
 
-// increment adds to a number in a file, n times, reading and writing it apart: without a lock around it, additions
-// are lost and the marker is met.
+// increment adds to a number in a file, n times, reading and writing it apart:
+// without a lock around it, additions are lost and the marker is met.
 func increment(ctx context.Context, m *mutex.Mutex, path string, n int) error {
 	for range n {
 		err := m.Do(ctx, func(context.Context) error {
@@ -75,8 +75,8 @@ func incrementWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send("done")
 }
 
-// TestExclusionInAllPairings: goroutines of one client, clients of one process, processes; and all of them
-// together.
+// TestExclusionInAllPairings: goroutines of one client, clients of one process,
+// processes; and all of them together.
 func TestExclusionInAllPairings(t *testing.T) {
 	const turns = 25
 	each(t, func(t *testing.T, s site) {
@@ -155,7 +155,8 @@ func lockAt(ctx context.Context, url, name string) (*coordinator.Client, *mutex.
 	return c, l, err
 }
 
-// holdWorker locks, tells so, and looks at its hold all the time: url, name. Told anything, it closes its client.
+// holdWorker locks, tells so, and looks at its hold all the time: url, name.
+// Told anything, it closes its client.
 func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
@@ -186,8 +187,9 @@ func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 
 func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
 
-// TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds: in the best of a few runs. In none it may take longer than an election of the
-// service excuses, which has all sessions begin anew.
+// TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds: in the best of a few
+// runs. In none it may take longer than an election of the service excuses,
+// which has all sessions begin anew.
 func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
 	const ttl, runs = 3 * time.Second, 5
 	together(t, func(t *testing.T, s site) {
@@ -253,7 +255,8 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 	})
 }
 
-// TestPausedHolderSeesItsLossAtTheFirstLook stops a holder for longer than its TTL.
+// TestPausedHolderSeesItsLossAtTheFirstLook stops a holder for longer than its
+// TTL.
 func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
 	const ttl = 2 * time.Second
 	together(t, func(t *testing.T, s site) {

@@ -29,8 +29,9 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 	})
 }
 
-// TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply is lost, the service stays
-// away, the caller gives up. A second after the service is back there is nothing in the queue.
+// TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply
+// is lost, the service stays away, the caller gives up. A second after the
+// service is back there is nothing in the queue.
 func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
@@ -53,8 +54,8 @@ func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 	})
 }
 
-// TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn cancels a waiter that cannot reach
-// the service.
+// TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn cancels a
+// waiter that cannot reach the service.
 func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
@@ -83,7 +84,8 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 	})
 }
 
-// TestCancelledWhileTheServerIsDown is the same with a server that really is down and comes back with its data.
+// TestCancelledWhileTheServerIsDown is the same with a server that really is
+// down and comes back with its data.
 func TestCancelledWhileTheServerIsDown(t *testing.T) {
 	type node interface {
 		Kill()
@@ -111,8 +113,9 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
 		bound := time.Second
 		if s.service == "zk" {
-			// A connection that meets the server while it starts may be swallowed: "ZooKeeperServer not running", a
-			// NullPointerException, and no answer. The client gives it up after two seconds.
+			// A connection that meets the server while it starts may be
+			// swallowed: "ZooKeeperServer not running", a NullPointerException,
+			// and no answer. The client gives it up after two seconds.
 			bound += 2 * time.Second
 		}
 		if took := time.Since(back); took > bound {
@@ -133,8 +136,8 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 	})
 }
 
-// TestNothingHangsWhenNoServerAnswers calls everything against an address where nobody listens, and against
-// one that accepts and stays silent.
+// TestNothingHangsWhenNoServerAnswers calls everything against an address where
+// nobody listens, and against one that accepts and stays silent.
 func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for _, kind := range []string{"refused", "silent"} {
@@ -175,8 +178,9 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 	})
 }
 
-// TestCloseEndsTheSessionThoughNoReplyComes: what a client sends arrives, what it is sent does not. Its Close cannot know
-// that it succeeded, but it does. Trying again must not keep the session alive either.
+// TestCloseEndsTheSessionThoughNoReplyComes: what a client sends arrives, what
+// it is sent does not. Its Close cannot know that it succeeded, but it does.
+// Trying again must not keep the session alive either.
 func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		const ttl = 30 * time.Second

@@ -24,8 +24,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// member is a client of a crew whose network can be broken: each of its servers is behind a proxy of its own, so that it can
-// move from one to another as it does without them.
+// member is a client of a crew whose network can be broken: each of its servers
+// is behind a proxy of its own, so that it can move from one to another as it
+// does without them.
 type member struct {
 	who         string
 	url         string
@@ -38,7 +39,8 @@ type member struct {
 	client *coordinator.Client
 }
 
-// member makes a client of a crew. It is silent: whatever happens to it is meant to.
+// member makes a client of a crew. It is silent: whatever happens to it is
+// meant to.
 func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	t.Helper()
 	m := &member{who: who, aim: make(chan struct{}, 1), join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/DeleteRange", "/etcdserverpb.KV/Txn")}
@@ -103,8 +105,9 @@ func (m *member) heal() {
 	}
 }
 
-// netFault breaks a member's network in one of many ways, for a time that is mostly short against ttl and sometimes longer,
-// and heals it. An aimed one outlasts the TTL, so that holds are lost.
+// netFault breaks a member's network in one of many ways, for a time that is
+// mostly short against ttl and sometimes longer, and heals it. An aimed one
+// outlasts the TTL, so that holds are lost.
 func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, ttl time.Duration, aimed bool) {
 	all := func(f func(*netproxy.Proxy)) func() {
 		return func() {
@@ -173,7 +176,8 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 // fork adds a process to the crew.
 func (c *crew) fork() { c.flocks = append(c.flocks, newFlock(c.t, c, len(c.flocks))) }
 
-// storm breaks the network of each member, and stops and kills the processes, again and again until ctx ends.
+// storm breaks the network of each member, and stops and kills the processes,
+// again and again until ctx ends.
 func (c *crew) storm(ctx context.Context, ttl time.Duration) {
 	for _, f := range c.flocks {
 		c.children.Go(func() { f.run(ctx) })
@@ -229,7 +233,8 @@ func (c *crew) note(kind history.Kind) {
 	c.grants[kind]++
 }
 
-// fewest is of how many grants there were of the kind that was granted the least.
+// fewest is of how many grants there were of the kind that was granted the
+// least.
 func (c *crew) fewest() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +274,8 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	return c
 }
 
-// settle is how long everybody may take to be admitted once more when all faults have ended.
+// settle is how long everybody may take to be admitted once more when all
+// faults have ended.
 const settle = 90 * time.Second
 
 // merge adds what the processes have recorded.
@@ -287,7 +293,8 @@ func (c *crew) merge() {
 	}
 }
 
-// end begins the calm, waits until everybody has been admitted once more, looks for what was left behind, and checks what happened.
+// end begins the calm, waits until everybody has been admitted once more, looks
+// for what was left behind, and checks what happened.
 func (c *crew) end(ttl time.Duration) history.Report {
 	t := c.t
 	c.began = time.Now()
@@ -360,8 +367,8 @@ func entries(ctx context.Context, c *coordinator.Client, name string) (all []ent
 	return all, errors.Join(err1, err2, err3, err4)
 }
 
-// autopsy shows what is left in the queues, and what each ZooKeeper has of it: one that shows what the others do not has
-// lost its way by itself.
+// autopsy shows what is left in the queues, and what each ZooKeeper has of it:
+// one that shows what the others do not has lost its way by itself.
 func (c *crew) autopsy() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

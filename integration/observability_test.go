@@ -76,8 +76,8 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-// TestDashboardSpeaksOfWhatIsThere: each name, label and value in it shows in a scrape after real work, and all that shows is in the
-// dashboard.
+// TestDashboardSpeaksOfWhatIsThere: each name, label and value in it shows in a
+// scrape after real work, and all that shows is in the dashboard.
 func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
 	all := work(t)
 	for _, m := range observe.Metrics() {
@@ -144,7 +144,8 @@ func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAlertsSpeakOfWhatIsThere: the rules are ones that Prometheus loads, each name, label and value in them shows in a scrape after real work, and the
+// TestAlertsSpeakOfWhatIsThere: the rules are ones that Prometheus loads, each
+// name, label and value in them shows in a scrape after real work, and the
 // documentation tells of each.
 func TestAlertsSpeakOfWhatIsThere(t *testing.T) {
 	all := work(t)

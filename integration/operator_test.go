@@ -19,7 +19,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// etcdClient is a plain client of the service's own library, as an operator's tools use it.
+// etcdClient is a plain client of the service's own library, as an operator's
+// tools use it.
 func (s site) etcdClient(t *testing.T) *clientv3.Client {
 	t.Helper()
 	c, err := etcdserver.NewClient(s.endpoints...)
@@ -105,8 +106,8 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 	})
 }
 
-// TestSessionEndedByAnOperatorIsToldAtOnce: not at the next renewal, of which there is one every
-// fifteen seconds here.
+// TestSessionEndedByAnOperatorIsToldAtOnce: not at the next renewal, of which
+// there is one every fifteen seconds here.
 func TestSessionEndedByAnOperatorIsToldAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const ttl = 20 * time.Second
@@ -204,7 +205,8 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 	unlock(t, l)
 }
 
-// TestClientsOnExistingConnections: the connection is its owner's before, during and after.
+// TestClientsOnExistingConnections: the connection is its owner's before,
+// during and after.
 func TestClientsOnExistingConnections(t *testing.T) {
 	use := func(t *testing.T, d driver.Driver, err error, ttl time.Duration) {
 		t.Helper()

@@ -20,8 +20,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// partitions is how many holders are cut off on each service: BATON_PARTITIONS, or a few. asked says that it was
-// set: then the figures are wanted, and printed.
+// partitions is how many holders are cut off on each service: BATON_PARTITIONS,
+// or a few. asked says that it was set: then the figures are wanted, and
+// printed.
 func partitions(t *testing.T) (runs int, asked bool) {
 	s, asked := os.LookupEnv("BATON_PARTITIONS")
 	if !asked || s == "" {
@@ -34,7 +35,8 @@ func partitions(t *testing.T) (runs int, asked bool) {
 	return n, true
 }
 
-// eachTrio runs a test on a cluster of each service, which the test starts when it wants it.
+// eachTrio runs a test on a cluster of each service, which the test starts when
+// it wants it.
 func eachTrio(t *testing.T, test func(t *testing.T, start func() *ensemble)) {
 	t.Helper()
 	t.Run("etcd-3", func(t *testing.T) { test(t, func() *ensemble { return ownEtcd(t, etcdserver.Options{Nodes: 3}) }) })
@@ -80,7 +82,8 @@ func newCutting(r *rand.Rand, i int, fault string) cutting {
 		fault: fault,
 		ttl:   time.Duration(4+r.IntN(3)) * time.Second,
 	}
-	// The first quarter sees a renewal that was answered late. The second has every phase.
+	// The first quarter sees a renewal that was answered late. The second has
+	// every phase.
 	c.phase = between(c.ttl/4, c.ttl/2)
 	if c.way == lateReplies {
 		c.delay = between(c.ttl/20, c.ttl/4-c.ttl/50) // a renewal is given up after a quarter
@@ -99,14 +102,16 @@ func (c cutting) cut(p *netproxy.Proxy) {
 	}
 }
 
-// cutResult is what was seen of one holder that was cut off, all on the one monotonic clock of this process.
+// cutResult is what was seen of one holder that was cut off, all on the one
+// monotonic clock of this process.
 type cutResult struct {
 	cutting
-	// deadline is the hold's own, told when its context ended, gone when the service had removed its entry as the
-	// first member told the witness, granted when the next contender's Lock returned.
+	// deadline is the hold's own, told when its context ended, gone when the
+	// service had removed its entry as the first member told the witness,
+	// granted when the next contender's Lock returned.
 	cut, deadline, told, gone, granted time.Time
-	// Whether the context had ended by then. This is the promise itself, and no matter of when a goroutine was
-	// scheduled to look at the clock.
+	// Whether the context had ended by then. This is the promise itself, and no
+	// matter of when a goroutine was scheduled to look at the clock.
 	overAtGone, overAtGrant bool
 }
 
@@ -123,11 +128,14 @@ type batch struct {
 	ready, cut sync.WaitGroup // counts of the runs that are so far
 }
 
-// TestPartitionedHolderIsToldBeforeTheNextIsGranted is promise P2 on real servers: holders are cut off in random phases of
-// their renewals, some while the cluster loses a member, some with a network that comes back. Each one's context has ended
-// before the service removes its entry, and so before anybody else is granted the lock.
+// TestPartitionedHolderIsToldBeforeTheNextIsGranted is promise P2 on real
+// servers: holders are cut off in random phases of their renewals, some while
+// the cluster loses a member, some with a network that comes back. Each one's
+// context has ended before the service removes its entry, and so before anybody
+// else is granted the lock.
 //
-// Only a process that was not scheduled may be late, and it says so. When the figures are wanted it may not either.
+// Only a process that was not scheduled may be late, and it says so. When the
+// figures are wanted it may not either.
 func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
 	runs, asked := partitions(t)
 	eachTrio(t, func(t *testing.T, start func() *ensemble) {
@@ -196,7 +204,8 @@ func cutAll(t *testing.T, cluster *ensemble, runs int, seed uint64, asked bool) 
 	return results
 }
 
-// run does all of a plan at once, and breaks the cluster, if that is in the plan, when all are cut off.
+// run does all of a plan at once, and breaks the cluster, if that is in the
+// plan, when all are cut off.
 func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 	ctx := within(t, 2*time.Minute)
 	results := make([]cutResult, len(plan))
@@ -228,7 +237,8 @@ func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 // none is no member of an ensemble.
 const none = -1
 
-// kill kills a member right after the last cut. The one to kill is found before: that takes time.
+// kill kills a member right after the last cut. The one to kill is found
+// before: that takes time.
 func (b *batch) kill(t *testing.T, fault string) (victim int) {
 	victim = none
 	switch fault {
@@ -280,7 +290,8 @@ type cutHolder struct {
 	gone      chan struct{}
 }
 
-// successorTTL is long: the successor's session has to outlive what is done to the cluster.
+// successorTTL is long: the successor's session has to outlive what is done to
+// the cluster.
 const successorTTL = 20 * time.Second
 
 func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func()) error {
@@ -363,7 +374,8 @@ func (h *cutHolder) take(ctx context.Context, successor *coordinator.Client) err
 	return err
 }
 
-// over is what whoever waits for the context of a hold sees. Its Err would look at the clock, too.
+// over is what whoever waits for the context of a hold sees. Its Err would look
+// at the clock, too.
 func over(l *mutex.Lock) bool {
 	select {
 	case <-l.Context().Done():
@@ -373,7 +385,8 @@ func over(l *mutex.Lock) bool {
 	}
 }
 
-// errNotMeasured is of a holder that had lost its lock before it could be cut off.
+// errNotMeasured is of a holder that had lost its lock before it could be cut
+// off.
 var errNotMeasured = errors.New("lost before the cut")
 
 // awaitLine waits until there are n contenders in the queue.
@@ -390,7 +403,8 @@ func (h *cutHolder) awaitQueue(ctx context.Context, n int) error {
 	}
 }
 
-// succeed waits for the next holder, and looks at what is left of the former one.
+// succeed waits for the next holder, and looks at what is left of the former
+// one.
 func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mutex.Lock) error {
 	if err := <-granted; err != nil {
 		return fmt.Errorf("the next contender's Lock: %w", err)
@@ -410,11 +424,13 @@ func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mu
 	return errors.Join(err, (*next).Unlock(ctx), h.bystander.Unlock(ctx))
 }
 
-// aftermath checks that the loss is final and that nothing which arrives late harms others.
+// aftermath checks that the loss is final and that nothing which arrives late
+// harms others.
 func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
 	if h.result.heal != healNever {
 		h.proxy.Delay(netproxy.Down, 0)
-		// What the cut held was sent before this, and has arrived when it is answered.
+		// What the cut held was sent before this, and has arrived when it is
+		// answered.
 		m, err := mutex.New(h.client, h.name+"-again")
 		if err != nil {
 			return err

@@ -14,8 +14,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// pausesTime is how long each subject of the pause benchmark runs: BATON_PAUSES, or a while. asked says that it was
-// set: then all subjects run, and the figures are printed.
+// pausesTime is how long each subject of the pause benchmark runs:
+// BATON_PAUSES, or a while. asked says that it was set: then all subjects run,
+// and the figures are printed.
 func pausesTime(t *testing.T) (d time.Duration, asked bool) {
 	s, asked := os.LookupEnv("BATON_PAUSES")
 	if !asked || s == "" {
@@ -28,7 +29,8 @@ func pausesTime(t *testing.T) (d time.Duration, asked bool) {
 	return d, true
 }
 
-// pauseLength is for how long a holder is stopped: longer than its session lives.
+// pauseLength is for how long a holder is stopped: longer than its session
+// lives.
 const pauseLength = 2500 * time.Millisecond
 
 // leastWrites are what a run has to see, or it shows nothing.
@@ -63,11 +65,13 @@ type pauseResult struct {
 	pauses, lost int
 }
 
-// TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked is promise P3: five processes add to a register under a lock, and
-// the holder is stopped again and again for longer than its session lives. No lock can prevent that it then writes what
-// it had begun to write. The token does.
+// TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked is promise P3: five
+// processes add to a register under a lock, and the holder is stopped again and
+// again for longer than its session lives. No lock can prevent that it then
+// writes what it had begun to write. The token does.
 //
-// When the figures are wanted, it shows also what becomes of the register without.
+// When the figures are wanted, it shows also what becomes of the register
+// without.
 func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 	d, asked := pausesTime(t)
 	eachTrio(t, func(t *testing.T, start func() *ensemble) {
@@ -100,15 +104,16 @@ func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 				t.Errorf("too little happened: %+v", r)
 			}
 		}
-		// Each pause here lasted until somebody else had read: the stopped one had to be refused.
+		// Each pause here lasted until somebody else had read: the stopped one
+		// had to be refused.
 		if !asked && results[0].Refused == 0 {
 			t.Errorf("the register refused nothing: the test shows nothing: %+v", results[0])
 		}
 	})
 }
 
-// measurePauses runs five processes of a subject and stops their holders. If thorough, each pause lasts until somebody else
-// has taken over.
+// measurePauses runs five processes of a subject and stops their holders. If
+// thorough, each pause lasts until somebody else has taken over.
 func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough bool) pauseResult {
 	register := newSharedRegister(t, sub.fenced)
 	where, looks := strings.Join(s.endpoints, ","), "blind"
@@ -140,8 +145,9 @@ func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough
 	return pauseResult{sub, register.counts(), pauses, register.lost()}
 }
 
-// stopHolders stops who is between its read and its write, again and again, and returns how often it did. If that was not enough by
-// then, it goes on for some time.
+// stopHolders stops who is between its read and its write, again and again, and
+// returns how often it did. If that was not enough by then, it goes on for some
+// time.
 func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool, enough func(pauses int) bool) (pauses int) {
 	began := time.Now()
 	for time.Since(began) < d || !enough(pauses) && time.Since(began) < d+time.Minute {

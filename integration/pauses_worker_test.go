@@ -32,7 +32,8 @@ type turn struct {
 	unlock func()
 }
 
-// lockers open a client and return its lock. Each takes what it needs: a URL, or endpoints.
+// lockers open a client and return its lock. Each takes what it needs: a URL,
+// or endpoints.
 var lockers = map[string]func(where, name string) (func(context.Context) (turn, error), error){
 	"baton": batonLocker, "etcd": etcdLocker, "go-zookeeper": zkLocker,
 }
@@ -63,7 +64,8 @@ func batonLocker(url, name string) (func(context.Context) (turn, error), error) 
 	}, nil
 }
 
-// etcdLocker is etcd's own concurrency.Mutex, with a new session when the last one has ended.
+// etcdLocker is etcd's own concurrency.Mutex, with a new session when the last
+// one has ended.
 func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
 	c, err := etcdserver.NewClient(strings.Split(endpoints, ",")...)
 	if err != nil {
@@ -111,7 +113,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// zkLocker is go-zookeeper's own Lock. The connection takes a new session by itself when the last one has ended.
+// zkLocker is go-zookeeper's own Lock. The connection takes a new session by
+// itself when the last one has ended.
 func zkLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
 	c, _, err := zk.Connect(strings.Split(endpoints, ","), pausesTTL, zk.WithLogger(quiet{}))
 	if err != nil {
@@ -125,7 +128,8 @@ func zkLocker(endpoints, name string) (func(context.Context) (turn, error), erro
 		return turn{
 			alive: func() bool { return c.State() == zk.StateHasSession },
 			unlock: func() {
-				// It does not try again by itself, and would hold for ever if the session goes on.
+				// It does not try again by itself, and would hold for ever if
+				// the session goes on.
 				for range 30 {
 					if err := l.Unlock(); err == nil || errors.Is(err, zk.ErrNoNode) {
 						return
@@ -137,8 +141,9 @@ func zkLocker(endpoints, name string) (func(context.Context) (turn, error), erro
 	}, nil
 }
 
-// updateWorker adds one to the register under a lock, again and again: library, where its service is, name, register, its
-// number, and whether it looks before it writes. It ends with the register.
+// updateWorker adds one to the register under a lock, again and again: library,
+// where its service is, name, register, its number, and whether it looks before
+// it writes. It ends with the register.
 func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	client, err := strconv.Atoi(args[4])
 	if err != nil {
@@ -172,8 +177,9 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	return nil
 }
 
-// update reads, thinks, looks if it does, prepares the write, and writes. A write is no instant in real programs
-// either: a request is put together, a connection is taken from a pool, a page is flushed.
+// update reads, thinks, looks if it does, prepares the write, and writes. A
+// write is no instant in real programs either: a request is put together, a
+// connection is taken from a pool, a page is flushed.
 func update(r *registerClient, t turn, looks bool) error {
 	value, err := r.ask("read", 0, t.token)
 	if err != nil {

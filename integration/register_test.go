@@ -9,10 +9,12 @@ import (
 	"testing"
 )
 
-// sharedRegister is the resource that locks are there for: one number behind a TCP port, which its clients read, add one to,
-// and write back. It is what real resources are like: it does not know who holds which lock. If it is fenced it
-// refuses requests with a smaller token than the greatest it has seen. Reads count, too: else a
-// stopped holder could write between the read and the first write of its successor.
+// sharedRegister is the resource that locks are there for: one number behind a
+// TCP port, which its clients read, add one to, and write back. It is what real
+// resources are like: it does not know who holds which lock. If it is fenced it
+// refuses requests with a smaller token than the greatest it has seen. Reads
+// count, too: else a stopped holder could write between the read and the first
+// write of its successor.
 type sharedRegister struct {
 	listener net.Listener
 	fenced   bool
@@ -25,8 +27,8 @@ type sharedRegister struct {
 	greatest int64
 	count    counts
 	changed  chan struct{} // closed and replaced at each request
-	// reader is the client that has read and not yet written or given up; it is in its critical section. turn
-	// counts reads.
+	// reader is the client that has read and not yet written or given up; it is
+	// in its critical section. turn counts reads.
 	reader, turn int
 }
 
@@ -45,7 +47,8 @@ func (r *sharedRegister) lost() int {
 	return r.count.Writes - r.value
 }
 
-// What is asked of the register, and what it says. Token is zero for clients that have none.
+// What is asked of the register, and what it says. Token is zero for clients
+// that have none.
 type (
 	registerRequest struct {
 		Op     string // read, write, or told: the client has seen its loss
@@ -88,7 +91,8 @@ func (r *sharedRegister) accept() {
 	}
 }
 
-// close ends all connections: what was not acknowledged by then does not count. It may be called again.
+// close ends all connections: what was not acknowledged by then does not count.
+// It may be called again.
 func (r *sharedRegister) close() {
 	_ = r.listener.Close()
 	r.mu.Lock()
@@ -143,7 +147,8 @@ func (r *sharedRegister) handle(q registerRequest) registerReply {
 	return registerReply{}
 }
 
-// holder is who is in its critical section, and in which turn; -1 for nobody. changed tells of the next request.
+// holder is who is in its critical section, and in which turn; -1 for nobody.
+// changed tells of the next request.
 func (r *sharedRegister) holder() (client, turn int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -78,8 +78,8 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 	})
 }
 
-// watches is how many watches a client has set: ever on etcd, by its own count; now and of all
-// clients on ZooKeeper, by the servers' word.
+// watches is how many watches a client has set: ever on etcd, by its own count;
+// now and of all clients on ZooKeeper, by the servers' word.
 func (s site) watches(t *testing.T, c meter) (n int) {
 	t.Helper()
 	if s.service == "etcd" {
@@ -97,8 +97,9 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 	return n
 }
 
-// TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites counts what those cost who come again in the same order: two writes, and on
-// ZooKeeper the read that watches; on etcd the watch and the look that follows it.
+// TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites counts what those
+// cost who come again in the same order: two writes, and on ZooKeeper the read
+// that watches; on etcd the watch and the look that follows it.
 func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
 	const (
 		clients, turns = 4, 25
@@ -146,10 +147,12 @@ func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a queue of a
-// thousand is served: those of the one that leaves and of the one behind it, and nobody out of turn. Who has waited for long watches its
-// own entry too, and on ZooKeeper the entry of the one ahead beside what says that it has passed. On etcd either watch is told of
-// what happens to both keys, the entry's and the mark's.
+// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all
+// clients get while a queue of a thousand is served: those of the one that
+// leaves and of the one behind it, and nobody out of turn. Who has waited for
+// long watches its own entry too, and on ZooKeeper the entry of the one ahead
+// beside what says that it has passed. On etcd either watch is told of what
+// happens to both keys, the entry's and the mark's.
 func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 	const clients, waitersEach = 4, 250
 	together(t, func(t *testing.T, s site) {

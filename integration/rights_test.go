@@ -19,7 +19,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// documented are the commands of a tool in docs/operations.md that are about rights.
+// documented are the commands of a tool in docs/operations.md that are about
+// rights.
 func documented(t *testing.T, tool string, words ...string) [][]string {
 	t.Helper()
 	list, err := pages.All("..")
@@ -41,7 +42,8 @@ func documented(t *testing.T, tool string, words ...string) [][]string {
 	return all
 }
 
-// TestDocumentedRightsAreEnough: with the rights that docs/operations.md gives a client, it can do all that it has to, and others cannot.
+// TestDocumentedRightsAreEnough: with the rights that docs/operations.md gives
+// a client, it can do all that it has to, and others cannot.
 func TestDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	const password = "s3cret"
@@ -81,7 +83,8 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 	})
 }
 
-// rightsAreEnough takes all kinds of holds with one URL, and is refused with the others.
+// rightsAreEnough takes all kinds of holds with one URL, and is refused with
+// the others.
 func rightsAreEnough(t *testing.T, may string, mayNot ...string) {
 	t.Helper()
 	var log ledger

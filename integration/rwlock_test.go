@@ -85,7 +85,8 @@ func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	return list
 }
 
-// TestReadersShareAndWritersExclude: random readers and writers of several sessions.
+// TestReadersShareAndWritersExclude: random readers and writers of several
+// sessions.
 func TestReadersShareAndWritersExclude(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -138,9 +139,10 @@ func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
 	})
 }
 
-// spend fails unless do takes so many requests in one of ten runs. It takes more when ZooKeeper has reaped the empty
-// queue meanwhile, when an etcd member lags and a read has to be repeated by quorum, and when a server stalls
-// so long that a hold begins to watch its own entry.
+// spend fails unless do takes so many requests in one of ten runs. It takes
+// more when ZooKeeper has reaped the empty queue meanwhile, when an etcd member
+// lags and a read has to be repeated by quorum, and when a server stalls so
+// long that a hold begins to watch its own entry.
 func spend(t *testing.T, c meter, what string, want int, do func()) {
 	t.Helper()
 	var all []int
@@ -156,7 +158,8 @@ func spend(t *testing.T, c meter, what string, want int, do func()) {
 	t.Errorf("%s: %d requests in ten runs, want %d", what, all, want)
 }
 
-// TestFiveWritersThenTwentyReaders counts what Curator needs 251 requests and 125 notifications for.
+// TestFiveWritersThenTwentyReaders counts what Curator needs 251 requests and
+// 125 notifications for.
 func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c, gate := s.meter(t, 30*time.Second), s.client(t, 30*time.Second)
@@ -192,7 +195,8 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 		if 2*drain > 251 {
 			t.Errorf("%d requests to drain, more than half of Curator's 251", drain)
 		}
-		// An entry, on etcd its mark in the same message, and one's own entry for whoever has waited for long.
+		// An entry, on etcd its mark in the same message, and one's own entry
+		// for whoever has waited for long.
 		if woken > 3*25 {
 			t.Errorf("%d watch events for 25 grants: a herd", woken)
 		}
@@ -225,8 +229,8 @@ func quiesce(t *testing.T, clients ...meter) {
 	})
 }
 
-// TestWriterWakesExactlyTheReadersItAdmits counts watch events: of readers before and after another writer, and of
-// that writer.
+// TestWriterWakesExactlyTheReadersItAdmits counts watch events: of readers
+// before and after another writer, and of that writer.
 func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -288,7 +292,8 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 	})
 }
 
-// TestDowngradeAdmitsReadersAndNoWriter: from writing to reading without a gap, with the same token.
+// TestDowngradeAdmitsReadersAndNoWriter: from writing to reading without a gap,
+// with the same token.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)

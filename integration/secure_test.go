@@ -42,8 +42,9 @@ func open(t *testing.T, url string) error {
 	return l.Unlock(within(t, 3*time.Second))
 }
 
-// tlsFront takes TLS connections for a server that speaks plain TCP. It returns its address and the file of the
-// authority that signed its certificate for 127.0.0.1.
+// tlsFront takes TLS connections for a server that speaks plain TCP. It returns
+// its address and the file of the authority that signed its certificate for
+// 127.0.0.1.
 func tlsFront(t *testing.T, target string) (addr, ca string) {
 	t.Helper()
 	cert, authority := certificate(t)
@@ -77,7 +78,8 @@ func tlsFront(t *testing.T, target string) (addr, ca string) {
 	return ln.Addr().String(), ca
 }
 
-// certificate makes an authority and a certificate for 127.0.0.1 that it signed.
+// certificate makes an authority and a certificate for 127.0.0.1 that it
+// signed.
 func certificate(t *testing.T) (tls.Certificate, []byte) {
 	t.Helper()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -177,7 +179,8 @@ func TestEtcdUserAndPassword(t *testing.T) {
 func TestZooKeeperDigestAndACL(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	addr, root := s.endpoints[0], servers.Name(t)
-	// What alice makes is hers: by default with credentials, only the creator may touch it.
+	// What alice makes is hers: by default with credentials, only the creator
+	// may touch it.
 	c, err := coordinator.Open("zk://alice:hunter2@"+addr+"/"+root, logTo(t))
 	if err != nil {
 		t.Fatal(err)

@@ -97,8 +97,9 @@ func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	return l
 }
 
-// TestUncontendedPermitsAreOneRequestEach: one to acquire and one to release; two to acquire beside others, and for the
-// first time in a process. Curator needs six and one.
+// TestUncontendedPermitsAreOneRequestEach: one to acquire and one to release;
+// two to acquire beside others, and for the first time in a process. Curator
+// needs six and one.
 func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c, other := s.meter(t, 10*time.Second), newSemaphore(t, s.client(t, 10*time.Second), servers.Name(t), 10)
@@ -126,7 +127,8 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	}
 }
 
-// TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3, random holds, 1,000 grants; 2,000 in make test-all.
+// TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3,
+// random holds, 1,000 grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 	const limit, clients = 10, 64
 	grants := 1000
@@ -183,8 +185,9 @@ func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 		if len(tokens) != grants || most < 4 { // more than one could have by itself
 			t.Errorf("%d grants of %d, at most %d permits held", len(tokens), grants, most)
 		}
-		// Grants are made in the order of tokens. Clients hear of them and are scheduled in any order, but
-		// who was granted holds permits, so no more than the limit can be on their way at once.
+		// Grants are made in the order of tokens. Clients hear of them and are
+		// scheduled in any order, but who was granted holds permits, so no more
+		// than the limit can be on their way at once.
 		if worst > clients {
 			t.Errorf("somebody was overtaken %d times by %d clients", worst, clients-1)
 		}
@@ -192,7 +195,8 @@ func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 	})
 }
 
-// overtaken is the greatest number of later contenders that were granted before one.
+// overtaken is the greatest number of later contenders that were granted before
+// one.
 func overtaken(tokens []coordinator.Token) (worst int) {
 	for i, mine := range tokens {
 		n := 0
@@ -206,7 +210,8 @@ func overtaken(tokens []coordinator.Token) (worst int) {
 	return worst
 }
 
-// TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore counts watch events while waiters are admitted one by one.
+// TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore counts watch events while
+// waiters are admitted one by one.
 func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -229,7 +234,8 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 			for j, m := range meters {
 				before[j] = m.events()
 			}
-			// Not in the order of acquiring: whichever holder leaves, the head is admitted.
+			// Not in the order of acquiring: whichever holder leaves, the head
+			// is admitted.
 			release(t, held[1])
 			held = slices.Delete(held, 1, 2)
 			held = append(held, waiters[i].wait())

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) {
 	// What this process ignores, its commands would ignore too, and could not
-	// trap: nohup does that to SIGHUP, and a shell's "&" to the other two. What it
-	// catches they do not inherit.
+	// trap: nohup does that to SIGHUP, and a shell's "&" to the other two. What
+	// it catches they do not inherit.
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
@@ -115,8 +115,10 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
-// joined waits until the trap holds the reply to a join that was applied, as the probe sees it. ZooKeeper removes a queue
-// that is empty, and refuses the join that comes next: that reply is let through, and the one after it is held.
+// joined waits until the trap holds the reply to a join that was applied, as
+// the probe sees it. ZooKeeper removes a queue that is empty, and refuses the
+// join that comes next: that reply is let through, and the one after it is
+// held.
 func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 	t.Helper()
 	for range 3 {
@@ -143,7 +145,8 @@ type meter struct {
 	events   func() int // watch events that came
 }
 
-// meter opens a counted client: at gRPC's interceptors on etcd, at the wire on ZooKeeper.
+// meter opens a counted client: at gRPC's interceptors on etcd, at the wire on
+// ZooKeeper.
 func (s site) meter(t *testing.T, ttl time.Duration) meter {
 	t.Helper()
 	if s.service == "zk" {
@@ -209,8 +212,8 @@ func unlock(t testing.TB, l *mutex.Lock) {
 	}
 }
 
-// inLine is how many contenders a name has. It asks once, and somebody has to answer: while servers are broken, awaitLine is
-// the one to use.
+// inLine is how many contenders a name has. It asks once, and somebody has to
+// answer: while servers are broken, awaitLine is the one to use.
 func inQueue(t testing.TB, m *mutex.Mutex) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
@@ -222,8 +225,9 @@ func inQueue(t testing.TB, m *mutex.Mutex) int {
 	return len(list)
 }
 
-// awaitLine waits until a name has so many contenders. Another session may have another server, which learns late of who came
-// and went, and a server may be away: that is no answer yet.
+// awaitLine waits until a name has so many contenders. Another session may have
+// another server, which learns late of who came and went, and a server may be
+// away: that is no answer yet.
 func awaitQueue(t testing.TB, m *mutex.Mutex, n int) {
 	t.Helper()
 	awaitCount(t, n, func(ctx context.Context) (int, error) {
@@ -250,11 +254,13 @@ func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)
 	}
 }
 
-// callBound is how long a single call may take. A service may be without a leader just then, and on a machine that is busy for
-// longer than anybody expects; a request that was lost is sent again after some seconds only.
+// callBound is how long a single call may take. A service may be without a
+// leader just then, and on a machine that is busy for longer than anybody
+// expects; a request that was lost is sent again after some seconds only.
 const callBound = 60 * time.Second
 
-// eventually waits for a condition and fails the test if it does not come true in time.
+// eventually waits for a condition and fails the test if it does not come true
+// in time.
 func eventually(t testing.TB, bound time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(bound); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedTestsRun runs the blocks of the pages that are tests and need what only this module has.
+// TestDocumentedTestsRun runs the blocks of the pages that are tests and need
+// what only this module has.
 func TestDocumentedTestsRun(t *testing.T) {
 	list, err := pages.All("..")
 	if err != nil {

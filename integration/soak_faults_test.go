@@ -81,7 +81,8 @@ func newOperator(t *testing.T, f *field, c *crew) *operator {
 // backTime is how long a server may take to be back.
 const backTime = 180 * time.Second
 
-// breakServers does one thing to the servers and undoes it. It returns false if that failed: then the test has, too.
+// breakServers does one thing to the servers and undoes it. It returns false if
+// that failed: then the test has, too.
 func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTime)
 	defer cancel()
@@ -176,8 +177,9 @@ func (o *operator) interfere(ctx context.Context, r *rand.Rand) bool {
 	return true
 }
 
-// excuse says that holds are about to be taken from their holders by force. They are told then, at the latest when their session is
-// over by the clock, or when they are back from a cut.
+// excuse says that holds are about to be taken from their holders by force.
+// They are told then, at the latest when their session is over by the clock, or
+// when they are back from a cut.
 func (o *operator) excuse(who, name string) (over func()) {
 	from := history.Now()
 	return func() {
@@ -185,7 +187,8 @@ func (o *operator) excuse(who, name string) (over func()) {
 	}
 }
 
-// endSession tells whether it may have ended one. It does nothing if the client has none, which is no fault of its own then.
+// endSession tells whether it may have ended one. It does nothing if the client
+// has none, which is no fault of its own then.
 func (o *operator) endSession(ctx context.Context, m *member) (sent bool) {
 	if o.zk != nil {
 		for _, e := range o.f.site.endpoints {
@@ -252,7 +255,8 @@ type flock struct {
 	seed uint64
 }
 
-// newFlock starts the first process. It has to be called by the goroutine of the test.
+// newFlock starts the first process. It has to be called by the goroutine of
+// the test.
 func newFlock(t *testing.T, c *crew, i int) *flock {
 	f := &flock{t: t, c: c, i: i, seed: c.seed + 100*uint64(i+1), r: rand.New(rand.NewPCG(c.seed, 3000+uint64(i)))}
 	f.start()
@@ -269,7 +273,8 @@ func (f *flock) start() {
 	}
 }
 
-// run stops, resumes and kills the process until ctx ends, and then waits until it has got on.
+// run stops, resumes and kills the process until ctx ends, and then waits until
+// it has got on.
 func (f *flock) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(500+f.r.IntN(4000))*time.Millisecond)
@@ -304,7 +309,8 @@ func (f *flock) kill() {
 	end(f.who)
 }
 
-// stop is for longer than the TTL half of the time. Whoever was stopped may take a moment to see the clock.
+// stop is for longer than the TTL half of the time. Whoever was stopped may
+// take a moment to see the clock.
 func (f *flock) stop(ctx context.Context) {
 	end := f.c.h.Fault("stop of a client")
 	from := history.Now()

@@ -18,9 +18,11 @@ import (
 
 const (
 	soakTTL = 4 * time.Second
-	// stormTime is how long faults go on in one round, before everybody has to get on and the history is checked.
+	// stormTime is how long faults go on in one round, before everybody has to
+	// get on and the history is checked.
 	stormTime = 20 * time.Second
-	// Clients of a soak: goroutines' here, whose network is broken, and processes, that are stopped and killed.
+	// Clients of a soak: goroutines' here, whose network is broken, and
+	// processes, that are stopped and killed.
 	soakMembers, soakChildren = 3, 2
 )
 
@@ -37,9 +39,11 @@ func soakTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestSoak has clients and processes contend for all recipes on clusters of three servers, while all sorts of faults
-// are injected at once. It goes in rounds: after each all faults end, everybody has to be admitted once more, nothing may be left behind,
-// and the history is checked. Seeds make the choice of faults repeatable, not the schedule of a real cluster.
+// TestSoak has clients and processes contend for all recipes on clusters of
+// three servers, while all sorts of faults are injected at once. It goes in
+// rounds: after each all faults end, everybody has to be admitted once more,
+// nothing may be left behind, and the history is checked. Seeds make the choice
+// of faults repeatable, not the schedule of a real cluster.
 //
 // BATON_SEED repeats the choices of a run.
 func TestSoak(t *testing.T) {

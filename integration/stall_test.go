@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// stall is a time in which this process was not scheduled, or its timers were not run.
+// stall is a time in which this process was not scheduled, or its timers were
+// not run.
 type stall struct{ from, to time.Time }
 
 func (s stall) length() time.Duration { return s.to.Sub(s.from) }
 
-// stalls notices them, as far as one goroutine can: it wakes up again and again, and notes when it woke up late. A
-// client in the same process was as blind for as long.
+// stalls notices them, as far as one goroutine can: it wakes up again and
+// again, and notes when it woke up late. A client in the same process was as
+// blind for as long.
 type stalls struct {
 	stop, stopped chan struct{}
 
@@ -61,7 +63,8 @@ func (s *stalls) end() {
 	<-s.stopped
 }
 
-// between is for how long the process stood still, in all, from one moment to another.
+// between is for how long the process stood still, in all, from one moment to
+// another.
 func (s *stalls) between(from, to time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +96,8 @@ func (s *stalls) String() string {
 	return fmt.Sprintf("%d of 20 ms or more, %d of 100 ms or more, the longest %v", len(s.seen), long, longest.Round(time.Millisecond))
 }
 
-// telling is when a holder was told of its loss, and what this process did meanwhile.
+// telling is when a holder was told of its loss, and what this process did
+// meanwhile.
 type telling struct {
 	t        testing.TB
 	deadline func() time.Time
@@ -102,7 +106,8 @@ type telling struct {
 	still    *stalls
 }
 
-// awaitTelling begins to look: the hold whose context and deadline these are is going to be lost.
+// awaitTelling begins to look: the hold whose context and deadline these are is
+// going to be lost.
 func awaitTelling(t testing.TB, ctx context.Context, deadline func() time.Time) *telling {
 	x := &telling{t: t, deadline: deadline, told: make(chan struct{}), still: watchStalls()}
 	t.Cleanup(x.still.end)
@@ -124,14 +129,16 @@ func (x *telling) wait() time.Time {
 	return x.at
 }
 
-// before waits for the telling, and checks that it came before somebody else was granted what was held.
+// before waits for the telling, and checks that it came before somebody else
+// was granted what was held.
 func (x *telling) before(granted time.Time, what string) {
 	x.t.Helper()
 	toldBefore(x.t, x.still, what, x.deadline(), x.wait(), granted)
 }
 
-// toldBefore checks that a holder was told before somebody else was granted what it held. A process that stood still for most of
-// the time that it was late is not the promise's matter: P2 excepts a stopped one.
+// toldBefore checks that a holder was told before somebody else was granted
+// what it held. A process that stood still for most of the time that it was
+// late is not the promise's matter: P2 excepts a stopped one.
 func toldBefore(t testing.TB, still *stalls, what string, deadline, told, granted time.Time) {
 	t.Helper()
 	if !told.After(granted) {

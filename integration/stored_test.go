@@ -19,8 +19,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestConceptsShowWhatIsStored: each key and node that holders and waiters make looks like one in docs/concepts.md, and each of those
-// is made.
+// TestConceptsShowWhatIsStored: each key and node that holders and waiters make
+// looks like one in docs/concepts.md, and each of those is made.
 func TestConceptsShowWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for service, at := range map[string]struct {
@@ -114,7 +114,8 @@ var (
 	asks   = regexp.MustCompile(`p\dv\d{4}`)
 )
 
-// shapes are the keys that the page shows, with any numbers, names and modes in them.
+// shapes are the keys that the page shows, with any numbers, names and modes in
+// them.
 func shapes(t *testing.T, prefix, actual string) []*regexp.Regexp {
 	t.Helper()
 	list, err := pages.All("..")

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// Nothing in the conformance suite shows that what a harness delivers late has any effect. These
-// tests do, with plain requests.
+// Nothing in the conformance suite shows that what a harness delivers late has
+// any effect. These tests do, with plain requests.
 
 // strand sends a write through a cable and strands it there.
 func strand(t *testing.T, c *cable, write func() error) {
@@ -66,9 +66,10 @@ func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
 	return client
 }
 
-// On ZooKeeper a write belongs to a session, and the session to one connection. The delivered write
-// is applied as long as the client has not taken its session to another connection, and never after that: this
-// is what the driver's Forget and Close rely on.
+// On ZooKeeper a write belongs to a session, and the session to one connection.
+// The delivered write is applied as long as the client has not taken its
+// session to another connection, and never after that: this is what the
+// driver's Forget and Close rely on.
 func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
 	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
 		c := newCable(t, cluster.Endpoints())

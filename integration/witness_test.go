@@ -14,11 +14,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 )
 
-// witness sees what becomes of entries with the service's own client, without Baton. It asks every member,
-// and takes the word of the one that tells first: a member may be killed, or lag.
+// witness sees what becomes of entries with the service's own client, without
+// Baton. It asks every member, and takes the word of the one that tells first:
+// a member may be killed, or lag.
 type witness interface {
-	// watch calls gone once, when the entry that a session has in a mutex's line was removed. When it returns the watches
-	// stand. ctx ends them.
+	// watch calls gone once, when the entry that a session has in a mutex's
+	// line was removed. When it returns the watches stand. ctx ends them.
 	watch(ctx context.Context, name, session string, gone func()) error
 	close()
 }
@@ -100,8 +101,9 @@ func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()
 	return nil
 }
 
-// watchEntry sets a watch at one member. It tries for a while: the client fails what waits for a connection each time that its
-// one server refuses it, as one does that was just started, or is behind what the client has seen.
+// watchEntry sets a watch at one member. It tries for a while: the client fails
+// what waits for a connection each time that its one server refuses it, as one
+// does that was just started, or is behind what the client has seen.
 func watchEntry(ctx context.Context, c *zk.Conn, line, session string) (<-chan zk.Event, error) {
 	for end := time.Now().Add(30 * time.Second); ; {
 		path, err := entryOf(c, line, session)
@@ -119,7 +121,8 @@ func watchEntry(ctx context.Context, c *zk.Conn, line, session string) (<-chan z
 	}
 }
 
-// entryOf is the path of the entry of a session, at a member that has caught up.
+// entryOf is the path of the entry of a session, at a member that has caught
+// up.
 func entryOf(c *zk.Conn, line, session string) (string, error) {
 	if _, err := c.Sync(line); err != nil {
 		return "", err

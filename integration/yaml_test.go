@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedYAMLParses: blocks of it in the pages, and files of it below docs and examples. It is here because the root module has no
-// parser.
+// TestDocumentedYAMLParses: blocks of it in the pages, and files of it below
+// docs and examples. It is here because the root module has no parser.
 func TestDocumentedYAMLParses(t *testing.T) {
 	list, err := pages.All("..")
 	if err != nil || len(list) < 10 {

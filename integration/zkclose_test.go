@@ -11,9 +11,10 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestZooKeeperSessionIsEndedInOneMessage: the driver sends the end of a session right behind the request that continues
-// it. Both of the server's connection layers take that, and both still say so when the session was over already, though
-// they close the connection with half of the message unread.
+// TestZooKeeperSessionIsEndedInOneMessage: the driver sends the end of a
+// session right behind the request that continues it. Both of the server's
+// connection layers take that, and both still say so when the session was over
+// already, though they close the connection with half of the message unread.
 func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 	for layer, o := range map[string]zkserver.Options{
 		"nio":   {},

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these examples.
+// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these
+// examples.
 func newClient(svc *memory.Service, identity string) *coordinator.Client {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
 	if err != nil {
@@ -41,8 +42,8 @@ func Example() {
 	// <nil>
 }
 
-// The long way: a lock has a token for the resource, a context for the work, and is unlocked
-// even if ctx is dead by then.
+// The long way: a lock has a token for the resource, a context for the work,
+// and is unlocked even if ctx is dead by then.
 func ExampleMutex_Lock() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // how long to wait for it
 	defer cancel()
@@ -91,7 +92,8 @@ func ExampleMutex_TryLock() {
 	// taken by alice
 }
 
-// A hold's context re-enters: functions that lock for themselves can call each other.
+// A hold's context re-enters: functions that lock for themselves can call each
+// other.
 func ExampleLock_Context() {
 	ctx := context.Background()
 	client := newClient(memory.NewService(), "reporter")

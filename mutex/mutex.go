@@ -11,9 +11,9 @@
 // Locks are granted in the order of joining the queue. At no moment do two live
 // sessions hold the lock, and the context of a hold ends before the service can
 // grant the lock to anyone else. When a holder dies, the lock is free after its
-// session's TTL; when it closes its client, at once. A release wakes one waiter.
-// Tokens rise with every grant. Goroutines of one process exclude each other
-// like processes do.
+// session's TTL; when it closes its client, at once. A release wakes one
+// waiter. Tokens rise with every grant. Goroutines of one process exclude each
+// other like processes do.
 //
 // # Not guaranteed
 //
@@ -26,9 +26,9 @@
 // # Reentrancy
 //
 // The hold is in the context: m.Lock(lock.Context()) re-enters, without a
-// request, and so does m.Lock(ctx) within Do. Each Lock needs its own Unlock; the
-// last one releases the lock. A call with another context is queued, in the same
-// goroutine too.
+// request, and so does m.Lock(ctx) within Do. Each Lock needs its own Unlock;
+// the last one releases the lock. A call with another context is queued, in the
+// same goroutine too.
 package mutex
 
 import (
@@ -56,14 +56,16 @@ type Mutex struct {
 // Option changes a default of a Mutex.
 type Option = recipes.Option
 
-// WithIdentity sets who holds or waits in listings: the client's identity by default.
+// WithIdentity sets who holds or waits in listings: the client's identity by
+// default.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
+// WithPayload adds up to 4096 bytes to what listings show of the holder or
+// waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning logs a warning and notifies observers when a lock has been held
-// for d. Zero is the default: no warning.
+// WithHoldWarning logs a warning and notifies observers when a lock has been
+// held for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
@@ -76,7 +78,8 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 // [recipes.WithLockDelay] for its cost.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
-// New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
+// New returns the mutex of a name (see [coordinator.CheckName]). It does no
+// I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -90,11 +93,12 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock waits until the mutex is held, in the order of asking.
 //
-// On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of ctx,
-// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
-// it ends while the service does not answer; ErrSessionLost, if the session ends;
-// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed.
+// On success the caller has to unlock. On failure nothing is held, and the
+// entry in the queue is removed, in the background if need be. Errors: the
+// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
+// with that cause, if it ends while the service does not answer;
+// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
+// entry; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
@@ -158,9 +162,9 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. It costs nothing, but for the first of a session, which reads
-// the identity of the service. When the lock is over the error says why, as Err
-// does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// coordinator/fence. It costs nothing, but for the first of a session, which
+// reads the identity of the service. When the lock is over the error says why,
+// as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
@@ -180,8 +184,8 @@ func (l *Lock) Err() error { return l.hold.Err() }
 
 // Revoked waits until another client asks the holder to release, as Curator's
 // Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
+// still held; the holder decides. The error is ErrInvalid where no client can
+// ask, why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }

@@ -230,7 +230,8 @@ type call struct {
 	at   time.Time
 }
 
-// queue asks for what is not free, and waits until the call does nothing but wait.
+// queue asks for what is not free, and waits until the call does nothing but
+// wait.
 func (w place) queue(ctx context.Context, ask way, i int) *call {
 	a := &call{done: make(chan struct{})}
 	go func() {

@@ -55,7 +55,8 @@ func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 		a.observe(ctx, began, event.NotGranted, err)
 		return nil, err
 	}
-	// Before there is a hold: observers are notified of a grant before its loss.
+	// Before there is a hold: observers are notified of a grant before its
+	// loss.
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
 }
@@ -226,8 +227,8 @@ func (a *attempt) glance() Verdict {
 	return Verdict{}
 }
 
-// judge reads the queue and returns the verdict. crowded: the contender may wait
-// on the shared queue watch, and the queue is crowded enough.
+// judge reads the queue and returns the verdict. crowded: the contender may
+// wait on the shared queue watch, and the queue is crowded enough.
 func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error) {
 	for {
 		view, err := a.look(ctx)
@@ -290,11 +291,12 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 	return err // only ctx can have cancelled this one
 }
 
-// askWho bounds the request that finds out who has the name, for an error message.
+// askWho bounds the request that finds out who has the name, for an error
+// message.
 const askWho = time.Second
 
-// taken makes a TakenError of the error of a Try that found the name taken. When
-// ctx has ended, err may be its cause, the ErrTaken of another call.
+// taken makes a TakenError of the error of a Try that found the name taken.
+// When ctx has ended, err may be its cause, the ErrTaken of another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	_, known := err.(*TakenError) //nolint:errorlint // ours, see rest
 	if !a.Try || known || !errors.Is(err, coordinator.ErrTaken) || ctx.Err() != nil {

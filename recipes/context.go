@@ -75,10 +75,10 @@ func (c *workContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Under returns the context for work under h. It has the values and the deadline
-// of ctx, carries h, and ends when ctx does or when h does, with the cause; its
-// Err looks at the clock as that of h's context does. Call stop when the work
-// has returned.
+// Under returns the context for work under h. It has the values and the
+// deadline of ctx, carries h, and ends when ctx does or when h does, with the
+// cause; its Err looks at the clock as that of h's context does. Call stop when
+// the work has returned.
 func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
@@ -93,9 +93,9 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // Do runs work under h, see Under, and then releases h, also when work panics.
 //
 // Do returns the error of work. If the hold was lost before work returned, or
-// could not be released, the error says that as well: work that returned nil may
-// have run without protection. If h does not hold, work does not run. undo names
-// the release in errors: "unlock".
+// could not be released, the error says that as well: work that returned nil
+// may have run without protection. If h does not hold, work does not run. undo
+// names the release in errors: "unlock".
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	if err := h.Check(ctx); err != nil {
 		return errors.Join(err, h.Release(ctx))

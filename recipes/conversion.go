@@ -12,8 +12,8 @@ import (
 
 // conversion converts a grant's entry to another mode, in the background. It
 // goes on until it is done, the grant is released, or the session has ended,
-// however long its callers wait. A grant has one at a time: a mode that is asked
-// for meanwhile becomes its goal.
+// however long its callers wait. A grant has one at a time: a mode that is
+// asked for meanwhile becomes its goal.
 type conversion struct {
 	mode    string // its goal; the grant's mu guards it
 	cancel  context.CancelFunc
@@ -28,8 +28,8 @@ type conversion struct {
 
 // convert begins to convert the entry to a mode, which excludes less. After a
 // conversion that failed there is no other, unless its mode broke a rule. The
-// caller holds g.mu, and has made sure that there are handles: after the last one
-// nothing may make an entry.
+// caller holds g.mu, and has made sure that there are handles: after the last
+// one nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
 	if c := g.conversion; c != nil {
@@ -52,8 +52,9 @@ func (g *grant) convert(mode string) *conversion {
 
 // run converts the entry until it has the mode of the conversion.
 //
-// Nothing writes the entry's value meanwhile: the conversion would bring back the
-// old one, and the write would find its entry gone, as if it had been removed.
+// Nothing writes the entry's value meanwhile: the conversion would bring back
+// the old one, and the write would find its entry gone, as if it had been
+// removed.
 func (g *grant) run(ctx context.Context, c *conversion) {
 	defer c.cancel()
 	var err error
@@ -120,7 +121,8 @@ func (g *grant) become(
 	return err
 }
 
-// standing is the entry's place when no conversion is under way, or the grant is over.
+// standing is the entry's place when no conversion is under way, or the grant
+// is over.
 func (g *grant) standing() driver.Place {
 	for {
 		g.mu.Lock()

@@ -134,7 +134,8 @@ func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
 	}
 }
 
-// TestSessionLostDuringAConversionIsTold, by the service's word and by the clock.
+// TestSessionLostDuringAConversionIsTold, by the service's word and by the
+// clock.
 func TestSessionLostDuringAConversionIsTold(t *testing.T) {
 	for _, lose := range []func(w world){
 		func(w world) { w.svc.Expire(w.session(w.a).ID()) },

@@ -9,13 +9,14 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// In a crowded queue (see engine.Crowded) one view of the shared watch can admit
-// several contenders. Without it each one is woken by the one ahead, reads the
-// queue, and converts its entry to wake the next one. Only contenders with Terms
-// share it: of the others, one at a time is admitted, by the one that leaves.
+// In a crowded queue (see engine.Crowded) one view of the shared watch can
+// admit several contenders. Without it each one is woken by the one ahead,
+// reads the queue, and converts its entry to wake the next one. Only contenders
+// with Terms share it: of the others, one at a time is admitted, by the one
+// that leaves.
 
-// crowdAhead reports whether the queue is crowded, judged by the places ahead of
-// a contender alone.
+// crowdAhead reports whether the queue is crowded, judged by the places ahead
+// of a contender alone.
 func crowdAhead(ahead []driver.Place) bool {
 	sessions := make(map[string]struct{})
 	for _, p := range ahead {
@@ -31,8 +32,8 @@ func (a *attempt) mayShare() bool {
 }
 
 // watchQueue waits on the shared watch until the rule admits the contender. It
-// returns false when the contender has to read the queue by itself: the queue is
-// not crowded any more, the record has changed, or the watch was refused.
+// returns false when the contender has to read the queue by itself: the queue
+// is not crowded any more, the record has changed, or the watch was refused.
 func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 	a.stale = true
 	for asked := a.record; ; {
@@ -71,9 +72,9 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 }
 
 // othersShare reports whether an admitted contender may leave its entry as it
-// is, because every session with a waiter behind it probably shares a watch: the
-// last contender of the session sees a crowd ahead. If that is wrong, a waiter is
-// notified when the hold settles, engine.SettleAfter later.
+// is, because every session with a waiter behind it probably shares a watch:
+// the last contender of the session sees a crowd ahead. If that is wrong, a
+// waiter is notified when the hold settles, engine.SettleAfter later.
 func othersShare(places []driver.Place, own int) bool {
 	sessions, last := make(map[string]struct{}), make(map[string]bool)
 	for i, p := range places {

@@ -119,8 +119,8 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// takeBack writes that the grant was released. If that fails, the next contender
-// waits, as after a loss.
+// takeBack writes that the grant was released. If that fails, the next
+// contender waits, as after a loss.
 func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return

@@ -89,8 +89,8 @@ func TestDoReleasesWhenTheWorkPanics(t *testing.T) {
 	})
 }
 
-// TestDoEndsTheWorkOnALossAndReportsIt, although the work says nothing of it, and
-// beside what the work says.
+// TestDoEndsTheWorkOnALossAndReportsIt, although the work says nothing of it,
+// and beside what the work says.
 func TestDoEndsTheWorkOnALossAndReportsIt(t *testing.T) {
 	working(t, func(w place, ask way, do func(context.Context, work) error) {
 		for _, says := range []error{nil, errors.New("mine")} {

@@ -7,7 +7,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// A rule sees who is ahead in the queue, and says whether one holds, and else whom to watch.
+// A rule sees who is ahead in the queue, and says whether one holds, and else
+// whom to watch.
 func ExampleRule() {
 	reader := recipes.Shared("r")
 	ahead := []driver.Place{{ID: "a", Mode: "r"}, {ID: "b", Mode: "w"}, {ID: "c", Mode: "r"}}

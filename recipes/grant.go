@@ -79,7 +79,8 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		g.passes = g.place
 	}
 	g.mu.Lock() // settled can run at once
-	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
+	// The loss is reported even if nobody looks at the context: a lost hold is
+	// never silent.
 	var alive bool
 	g.quiet, alive = a.session.Hold(g.settled, g.lost)
 	g.watchTime()
@@ -94,8 +95,9 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	return h
 }
 
-// handle returns one more handle. Its context has the values of ctx, but not its
-// end: a ctx that bounded the wait must not bound the hold. The caller holds g.mu.
+// handle returns one more handle. Its context has the values of ctx, but not
+// its end: a ctx that bounded the wait must not bound the hold. The caller
+// holds g.mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
 	// it may end before the grant does
 	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 {
@@ -108,16 +110,17 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
-// holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
+// holds is the number of handles that are not released; 0 is final. The caller
+// holds g.mu.
 func (g *grant) holds() int { return g.top.count + g.low.count }
 
-// ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
-// entered in the one asked for.
+// ErrOtherMode says that the context carries a hold of the queue, but in a mode
+// that cannot be entered in the one asked for.
 var ErrOtherMode = fmt.Errorf("%w: the context holds the name in a mode that cannot become "+
 	"the one asked for: unlock it first", coordinator.ErrInvalid)
 
-// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
-// not over.
+// Held reports whether ctx carries a hold of the queue (see Hold.Context) that
+// is not over.
 func (l *Queue) Held(ctx context.Context) bool {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || g.err(ctx) != nil {
@@ -128,9 +131,9 @@ func (l *Queue) Held(ctx context.Context) bool {
 	return g.holds() > 0
 }
 
-// reenter returns one more handle of the grant that ctx carries, or nil if there
-// is none of this queue that is not over. A grant whose mode does not include the
-// one asked for is refused: the caller would wait for itself.
+// reenter returns one more handle of the grant that ctx carries, or nil if
+// there is none of this queue that is not over. A grant whose mode does not
+// include the one asked for is refused: the caller would wait for itself.
 func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh {
@@ -195,7 +198,8 @@ func (g *grant) leaveOthers(l *level) bool {
 
 // err returns nil while the grant holds, by the clock and not only by its
 // timers, and then why it ended. When the service has to be asked and ctx ends
-// before the answer, it is ctx's cause, and whether the grant is over is not known.
+// before the answer, it is ctx's cause, and whether the grant is over is not
+// known.
 func (g *grant) err(ctx context.Context) error {
 	var unknown error
 	if g.ctx.Err() == nil {
@@ -209,7 +213,8 @@ func (g *grant) err(ctx context.Context) error {
 }
 
 // settled is called after engine.SettleAfter: shorter holds pay neither for the
-// conversion to Terms.Held, nor for the watch that notices a deleted entry at once.
+// conversion to Terms.Held, nor for the watch that notices a deleted entry at
+// once.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -239,8 +244,8 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the queue any more. A late request to
-// join can still arrive, so the entry is abandoned here: the user may never
+// removed ends a grant whose entry is not in the queue any more. A late request
+// to join can still arrive, so the entry is abandoned here: the user may never
 // release a lost hold.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
@@ -265,7 +270,8 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost is called by the session's end, or by a caller to which g.quiet returned true.
+// lost is called by the session's end, or by a caller to which g.quiet returned
+// true.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

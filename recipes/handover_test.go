@@ -197,7 +197,8 @@ func TestHandOverNeedsNoLook(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in the queue.
+// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in the
+// queue.
 func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, third := a.lock(), b.lock(), c.lock()
@@ -217,8 +218,8 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	})
 }
 
-// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it together
-// with the first.
+// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it
+// together with the first.
 func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	for what, c := range map[string]struct {
 		ask   func(*runner) *attempt

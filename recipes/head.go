@@ -23,10 +23,11 @@ func (l *Queue) Follow() *Follower {
 }
 
 // Next returns the first in the queue: at the first call as it is now, and then
-// each time that it has changed. ok is false when the queue is empty. Of changes
-// in quick succession it may skip all but the last. Tokens never fall from one
-// call to the next. It goes on after a lost session; then an older payload of the
-// same contender, or one that has just left, may be returned once more.
+// each time that it has changed. ok is false when the queue is empty. Of
+// changes in quick succession it may skip all but the last. Tokens never fall
+// from one call to the next. It goes on after a lost session; then an older
+// payload of the same contender, or one that has just left, may be returned
+// once more.
 //
 // It watches one entry, whatever the length of the queue and the number of
 // followers. When ctx ends while it waits, it returns context.Cause(ctx).
@@ -50,10 +51,11 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 	}
 }
 
-// take notes a head, and reports whether it is new. The heads of a new session may
-// begin with older ones than the last session has read. The token shows that: the
-// first in the queue is only followed by one with a greater token. An older state
-// of the same contender cannot be told from a newer one, and is returned once more.
+// take notes a head, and reports whether it is new. The heads of a new session
+// may begin with older ones than the last session has read. The token shows
+// that: the first in the queue is only followed by one with a greater token. An
+// older state of the same contender cannot be told from a newer one, and is
+// returned once more.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
 	if h.Version == f.shown || h.Version != 0 && h.Token < f.token {

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Hold is one handle of a grant. Each re-entry gets a handle of its own, with the
-// same token; the grant is released with the last one. A Hold is safe for
+// Hold is one handle of a grant. Each re-entry gets a handle of its own, with
+// the same token; the grant is released with the last one. A Hold is safe for
 // concurrent use.
 type Hold struct {
 	level    *level
@@ -53,15 +53,15 @@ func (h *Hold) Check(ctx context.Context) error {
 	return h.ctx.grant.err(ctx)
 }
 
-// Deadline is when the hold ends unless the session is renewed before, as it is every
-// quarter of the TTL.
+// Deadline is when the hold ends unless the session is renewed before, as it is
+// every quarter of the TTL.
 func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 
 // Session is the ID of the session that holds.
 func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
-// ID is the contender's, the same in all modes. It is unique while the hold lasts,
-// and together with the token for ever.
+// ID is the contender's, the same in all modes. It is unique while the hold
+// lasts, and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
 // Revoked waits until another client asks the holder to release, as Curator's
@@ -89,29 +89,29 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	}
 }
 
-// Place is the entry, with its key at the service, as the last conversion that is
-// known to have succeeded left it.
+// Place is the entry, with its key at the service, as the last conversion that
+// is known to have succeeded left it.
 func (h *Hold) Place() driver.Place {
 	h.ctx.grant.mu.Lock()
 	defer h.ctx.grant.mu.Unlock()
 	return h.ctx.grant.place
 }
 
-// State is what the client knows of the session, and a channel that is closed when that
-// changes.
+// State is what the client knows of the session, and a channel that is closed
+// when that changes.
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
-// Release releases this handle, and the grant with the last one: its context ends
-// with ErrReleased, and then the entry is removed. With the last handle of its
-// mode, when others are left in a lesser mode, the entry is converted to that
-// instead. It works for up to two seconds with a ctx that has ended, such as that
-// of the hold.
+// Release releases this handle, and the grant with the last one: its context
+// ends with ErrReleased, and then the entry is removed. With the last handle of
+// its mode, when others are left in a lesser mode, the entry is converted to
+// that instead. It works for up to two seconds with a ctx that has ended, such
+// as that of the hold.
 //
 // A handle is released once; after that Release returns ErrNotHeld and does
 // nothing. When the hold was lost before, the error says why, and nothing is
-// deleted. ErrNotHeld also says that somebody deleted the entry and the hold did
-// not notice it before, because it was younger than engine.SettleAfter or being
-// converted. After any other error the release goes on in the background.
+// deleted. ErrNotHeld also says that somebody deleted the entry and the hold
+// did not notice it before, because it was younger than engine.SettleAfter or
+// being converted. After any other error the release goes on in the background.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
@@ -173,13 +173,14 @@ func (g *grant) end(ctx context.Context) error {
 // cannot, Convert is ErrInvalid.
 func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 
-// modeRule is the contract's for modes. A mode that breaks it must not become the
-// goal of a conversion under way.
+// modeRule is the contract's for modes. A mode that breaks it must not become
+// the goal of a conversion under way.
 var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
 // Convert changes the mode of this hold's entry to one that excludes less, and
-// wakes the contenders that watch it. After an error with Maybe set it goes on in
-// the background. A mode that breaks a rule is ErrInvalid, and changes nothing.
+// wakes the contenders that watch it. After an error with Maybe set it goes on
+// in the background. A mode that breaks a rule is ErrInvalid, and changes
+// nothing.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
@@ -243,8 +244,8 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	return err
 }
 
-// toWrite takes the lock for writing the entry's value. The caller releases it by
-// receiving.
+// toWrite takes the lock for writing the entry's value. The caller releases it
+// by receiving.
 func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
@@ -263,13 +264,13 @@ func (h *Hold) toWrite(ctx context.Context) error {
 }
 
 // Sequencer describes this grant so that any process can check it: see package
-// fence. It names the entry as it is now. A conversion, when a part is released or
-// a write lock becomes a read lock, ends earlier sequencers, and the next call
-// makes another one, with the same token.
+// fence. It names the entry as it is now. A conversion, when a part is released
+// or a write lock becomes a read lock, ends earlier sequencers, and the next
+// call makes another one, with the same token.
 //
 // It costs nothing, but for the first of a session, which reads the identity of
-// the service, and for a grant that is going to be converted to Terms.Held, which
-// happens first.
+// the service, and for a grant that is going to be converted to Terms.Held,
+// which happens first.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err

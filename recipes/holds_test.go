@@ -126,8 +126,8 @@ func TestFailedReleaseHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestLossReachesTheHolderBeforeTheNextIsGranted, which is within a TTL; and what
-// the holder does with the lost hold disturbs nobody.
+// TestLossReachesTheHolderBeforeTheNextIsGranted, which is within a TTL; and
+// what the holder does with the lost hold disturbs nobody.
 func TestLossReachesTheHolderBeforeTheNextIsGranted(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)
@@ -173,8 +173,8 @@ func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 	})
 }
 
-// TestLossMayBeHandledWhereItIsReported: who is notified of the end of a hold may
-// ask for the next one at once, and a slow handler holds nobody up.
+// TestLossMayBeHandledWhereItIsReported: who is notified of the end of a hold
+// may ask for the next one at once, and a slow handler holds nobody up.
 func TestLossMayBeHandledWhereItIsReported(t *testing.T) {
 	for name, end := range map[string]func(w place, ask way, h held){
 		"released": func(w place, _ way, h held) { w.giveBack(h) },
@@ -278,8 +278,8 @@ func TestReenteringCostsNoRequestAndCounts(t *testing.T) {
 	})
 }
 
-// TestHandleIsReleasedOnce: a second release of the inner handle does not release
-// what the outer one holds, and a late one not what the next one does.
+// TestHandleIsReleasedOnce: a second release of the inner handle does not
+// release what the outer one holds, and a late one not what the next one does.
 func TestHandleIsReleasedOnce(t *testing.T) {
 	worlds(t, reentrant(), 2, func(w place, ask way) {
 		outer := w.take(ask, 0)

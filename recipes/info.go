@@ -25,8 +25,9 @@ type Contender struct {
 	Holding  bool              // admitted, by the rule and the list as it was read
 }
 
-// info is what a contender writes into its entry, as JSON: people read it with the service's
-// own tools, and other versions of Baton ignore fields they do not know.
+// info is what a contender writes into its entry, as JSON: people read it with
+// the service's own tools, and other versions of Baton ignore fields they do
+// not know.
 type info struct {
 	Identity string    `json:"identity"`
 	Since    time.Time `json:"since"`
@@ -47,8 +48,8 @@ func (l *Queue) encode(i info) ([]byte, error) {
 	return b, nil
 }
 
-// contender turns an entry into what listings show. A value that Baton did not write
-// leaves identity and time empty, and is itself shown as the payload.
+// contender turns an entry into what listings show. A value that Baton did not
+// write leaves identity and time empty, and is itself shown as the payload.
 func (l *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode}
 	var i info
@@ -60,15 +61,15 @@ func (l *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
-// TakenError says why a Try call did not get the name: who has it, or for how long
-// it is kept free after a loss. It is a coordinator.ErrTaken.
+// TakenError says why a Try call did not get the name: who has it, or for how
+// long it is kept free after a loss. It is a coordinator.ErrTaken.
 type TakenError struct {
 	Op, Name string
-	// Holder was the first in the queue when the call had failed. Its Identity is
-	// empty when the queue was empty again by then, or could not be read.
+	// Holder was the first in the queue when the call had failed. Its Identity
+	// is empty when the queue was empty again by then, or could not be read.
 	Holder Contender
-	// Delay is for how long at most the name stays free because its last holder was
-	// lost: see WithLockDelay. Then nobody holds.
+	// Delay is for how long at most the name stays free because its last holder
+	// was lost: see WithLockDelay. Then nobody holds.
 	Delay time.Duration
 }
 

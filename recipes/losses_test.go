@@ -166,7 +166,8 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 	}, coordinator.WithObserver(&seen), coordinator.WithObserver(expire))
 }
 
-// TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has none.
+// TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has
+// none.
 func TestHandOverIsToldFromTheNotice(t *testing.T) {
 	var seen memory.Tally
 	last := func() event.Event {

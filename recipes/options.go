@@ -24,7 +24,8 @@ type options struct {
 // default, and for an empty one.
 func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
 
-// WithPayload adds up to MaxPayload bytes to what listings show of the holder or waiter.
+// WithPayload adds up to MaxPayload bytes to what listings show of the holder
+// or waiter.
 func WithPayload(b []byte) Option { return func(o *options) { o.payload = slices.Clone(b) } }
 
 // MaxLockDelay is the longest lock-delay.
@@ -32,15 +33,15 @@ const MaxLockDelay = time.Minute
 
 // WithLockDelay keeps the name free for d, 1 ms to MaxLockDelay, after a holder
 // was lost: its session ended, its entry was removed, or its client was closed.
-// Requests that the holder had already sent can arrive meanwhile. After a release
-// the next contender holds at once. It is Chubby's lock-delay (Burrows, OSDI
-// 2006).
+// Requests that the holder had already sent can arrive meanwhile. After a
+// release the next contender holds at once. It is Chubby's lock-delay (Burrows,
+// OSDI 2006).
 //
 // Each holder leaves a note at the name, which its release takes back; the next
 // contender waits if it finds one. All users of the name give the option, for
-// without it the note is not read. A grant costs two requests more, a release one. A
-// release that had no answer may count as a loss. A Try during the wait is a
-// [*TakenError] with the Delay.
+// without it the note is not read. A grant costs two requests more, a release
+// one. A release that had no answer may count as a loss. A Try during the wait
+// is a [*TakenError] with the Delay.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
@@ -55,10 +56,10 @@ func RefuseLockDelay(l *Queue, recipe string) error {
 		l.delay, recipe, l.name)
 }
 
-// WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once for
-// each grant, when a hold has lasted for d: a holder that hangs while its session
-// lives keeps all others out, and only the time shows it. Zero is the default:
-// no warning.
+// WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once
+// for each grant, when a hold has lasted for d: a holder that hangs while its
+// session lives keeps all others out, and only the time shows it. Zero is the
+// default: no warning.
 func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
 
 // WithMaxHold is WithHoldWarning, and also ends the hold's context, with

@@ -7,12 +7,13 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended. The
-// name is still held, and Err of the hold is nil.
+// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
+// The name is still held, and Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// watchTime sets the timers. The caller holds g.mu. What they run belongs to the
-// session, so that Close waits for it and no observer is notified after that.
+// watchTime sets the timers. The caller holds g.mu. What they run belongs to
+// the session, so that Close waits for it and no observer is notified after
+// that.
 func (g *grant) watchTime() {
 	for i, after := range []time.Duration{g.queue.warnAfter, g.queue.maxHold} {
 		if after > 0 && g.ctx.Err() == nil {

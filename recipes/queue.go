@@ -85,17 +85,17 @@ type Request struct {
 
 func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 
-// Acquire joins the queue and waits until the rule admits. A context that carries
-// a live hold of this queue (see [Hold.Context]) re-enters it instead: no request
-// is made, and the token is the same.
+// Acquire joins the queue and waits until the rule admits. A context that
+// carries a live hold of this queue (see [Hold.Context]) re-enters it instead:
+// no request is made, and the token is the same.
 //
-// On success the caller has to release the hold. On failure nothing is held, and
-// the entry is removed, in the background if need be. Errors: the cause of ctx,
-// untouched, when it ends while waiting behind others; coordinator.ErrUnavailable,
-// together with that cause, when it ends while the service owes an answer;
-// ErrSessionLost when the session ended while waiting; ErrRemoved when somebody
-// deleted the entry; ErrRefused; ErrInvalid for a payload that is too long, or a
-// TTL that the service does not take; ErrClosed.
+// On success the caller has to release the hold. On failure nothing is held,
+// and the entry is removed, in the background if need be. Errors: the cause of
+// ctx, untouched, when it ends while waiting behind others;
+// coordinator.ErrUnavailable, together with that cause, when it ends while the
+// service owes an answer; ErrSessionLost when the session ended while waiting;
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrInvalid for a
+// payload that is too long, or a TTL that the service does not take; ErrClosed.
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	switch {
 	case r.Rule != nil && r.Terms != nil:
@@ -123,7 +123,8 @@ func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	return h, nil
 }
 
-// describe names the operation and the queue in an error that does not do so yet.
+// describe names the operation and the queue in an error that does not do so
+// yet.
 func (l *Queue) describe(ctx context.Context, op string, err error) error {
 	taken, ok := err.(*TakenError) //nolint:errorlint // ours, not one in ctx's cause
 	if ok && taken.Name == l.name && taken.Op == op {
@@ -132,7 +133,8 @@ func (l *Queue) describe(ctx context.Context, op string, err error) error {
 	return engine.Describe(ctx, op, l.name, err)
 }
 
-// List returns all contenders in order. The rule of a mode tells which of them hold.
+// List returns all contenders in order. The rule of a mode tells which of them
+// hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.client.OnSession(ctx, func(s *engine.Session) (err error) {

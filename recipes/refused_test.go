@@ -134,8 +134,8 @@ func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestJoinThatArrivesAfterARemovalLeavesNoGhost: its user stops, as he is told to, and the
-// first request to join arrives then.
+// TestJoinThatArrivesAfterARemovalLeavesNoGhost: its user stops, as he is told
+// to, and the first request to join arrives then.
 func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	for _, notice := range []func(w world, h *recipes.Hold){
 		func(world, *recipes.Hold) { time.Sleep(time.Second) }, // by the watch

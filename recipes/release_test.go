@@ -60,8 +60,8 @@ func TestReleaseOutlivesTheContextThatItEnds(t *testing.T) {
 	}
 }
 
-// TestConversionIsFinishedBeforeItsGoalChanges: after a lost reply and a refusal
-// the entry may have either mode.
+// TestConversionIsFinishedBeforeItsGoalChanges: after a lost reply and a
+// refusal the entry may have either mode.
 func TestConversionIsFinishedBeforeItsGoalChanges(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// kinds are the rules under test with what they promise: which contenders exclude
-// each other. A contender's rule depends on its mode alone.
+// kinds are the rules under test with what they promise: which contenders
+// exclude each other. A contender's rule depends on its mode alone.
 var kinds = []struct {
 	name     string
 	modes    string

@@ -15,23 +15,24 @@ import (
 // comparing the record's version is one step at the service, so no contender is
 // queued by other terms than those stored at that moment.
 type Terms struct {
-	// Initial is written when the queue has no record yet. Empty: then that is an
-	// error, None.
+	// Initial is written when the queue has no record yet. Empty: then that is
+	// an error, None.
 	Initial []byte
 	None    error // nil: ErrNoRecord
 	// Rule returns the rule that follows from the record, or an error if the
-	// contender does not agree with it. joined: the contender is queued, and the
-	// record has changed meanwhile.
+	// contender does not agree with it. joined: the contender is queued, and
+	// the record has changed meanwhile.
 	Rule func(record driver.Record, joined bool) (Rule, error)
 	// Mode is the mode of a contender that joins by the record of a version.
 	// nil: the mode of the request.
 	Mode func(driver.Version) string
 	// Held is the mode to which an admitted contender is converted when another
-	// one is behind it, or when it has held for a while. Empty: it keeps its mode.
+	// one is behind it, or when it has held for a while. Empty: it keeps its
+	// mode.
 	Held string
 	// Counts reports, of a mode, whether an entry behind counts as well for a
-	// contender whose record has changed since it joined. The rule is shown such
-	// places in front of those ahead. nil: none counts.
+	// contender whose record has changed since it joined. The rule is shown
+	// such places in front of those ahead. nil: none counts.
 	Counts func(mode string) bool
 }
 
@@ -73,8 +74,9 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 	}
 }
 
-// Overtaken reports, of a failed write of a record, whether to read it and write
-// again: another client was faster, or this very request whose reply was lost.
+// Overtaken reports, of a failed write of a record, whether to read it and
+// write again: another client was faster, or this very request whose reply was
+// lost.
 func Overtaken(ctx context.Context, err error) bool {
 	return ctx.Err() == nil &&
 		(errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
@@ -107,8 +109,8 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 // confirm reads the record before a contender that has waited is admitted, and
 // reports whether it is the one that the verdict comes from. If not, the
 // contender has to read the queue again. A contender that watched the one ahead
-// was not notified of a change; one that watched the record may be notified of it
-// later than of a leaving that came after it.
+// was not notified of a change; one that watched the record may be notified of
+// it later than of a leaving that came after it.
 func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	if !a.stale {
 		return true, nil

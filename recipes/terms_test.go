@@ -190,7 +190,8 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 	})
 }
 
-// TestWaiterForOtherTermsWatchesTheRecordAlone, until it changes or the wait ends.
+// TestWaiterForOtherTermsWatchesTheRecordAlone, until it changes or the wait
+// ends.
 func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 	inAgreement(t, func(w agreement) {
 		w.set("0")

@@ -56,8 +56,9 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 	})
 }
 
-// TestReadCancelledWhileWaitingReturnsTheCauseItself: the waiter ahead gives up,
-// so the queue is read again, and the caller gives up before the answer comes.
+// TestReadCancelledWhileWaitingReturnsTheCauseItself: the waiter ahead gives
+// up, so the queue is read again, and the caller gives up before the answer
+// comes.
 func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		for _, cause := range causes {
@@ -232,8 +233,8 @@ func TestWaiterThatGoesPromotesNobody(t *testing.T) {
 	}
 }
 
-// TestAttemptThatFindsItsSessionOverUsesANewOne: the client has not heard of the
-// end of its session.
+// TestAttemptThatFindsItsSessionOverUsesANewOne: the client has not heard of
+// the end of its session.
 func TestAttemptThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		for _, f := range []askFunc{ask.ask, ask.try} {
@@ -250,8 +251,8 @@ func TestAttemptThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 	})
 }
 
-// TestGrantThatArrivesAfterTheSessionEndedIsNone: the service has granted it, and
-// its answer comes too late.
+// TestGrantThatArrivesAfterTheSessionEndedIsNone: the service has granted it,
+// and its answer comes too late.
 func TestGrantThatArrivesAfterTheSessionEndedIsNone(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
@@ -397,8 +398,8 @@ func TestTryDoesNotWaitToLearnWhoHolds(t *testing.T) {
 	})
 }
 
-// TestListingOutlivesALostSession: nothing is held by it, so a session that turns
-// out to be over is no reason to fail.
+// TestListingOutlivesALostSession: nothing is held by it, so a session that
+// turns out to be over is no reason to fail.
 func TestListingOutlivesALostSession(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)

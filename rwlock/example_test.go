@@ -84,7 +84,8 @@ func ExampleRWLock_RLock() {
 	// carol writes, and readers: released and released
 }
 
-// A writer goes on as a reader: what it reads is what it wrote, and others may read it too.
+// A writer goes on as a reader: what it reads is what it wrote, and others may
+// read it too.
 func ExampleLock_Unlock_downgrade() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -114,8 +115,8 @@ func ExampleLock_Unlock_downgrade() {
 	// <nil> <nil>
 }
 
-// Two readers who both want to write would wait for each other for ever. The call
-// is refused, and the read lock is as it was.
+// Two readers who both want to write would wait for each other for ever. The
+// call is refused, and the read lock is as it was.
 func ExampleRWLock_Lock_upgrade() {
 	ctx := context.Background()
 	alice := newLock(memory.NewService(), "alice")

@@ -152,7 +152,8 @@ func admitted(t *testing.T, want string, all ...*pending) {
 	}
 }
 
-// unlock gives back what was granted, and returns when that has had its effects.
+// unlock gives back what was granted, and returns when that has had its
+// effects.
 func (g *pending) unlock() {
 	g.Helper()
 	<-g.done

@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// listed is the queue as Contenders shows it: "R" and "W" hold, "r" and "w" wait.
+// listed is the queue as Contenders shows it: "R" and "W" hold, "r" and "w"
+// wait.
 func (p party) listed() string {
 	p.Helper()
 	all, err := p.l.Contenders(context.Background())

@@ -36,12 +36,12 @@ type death struct {
 
 const clients = 4
 
-// TestLockFollowsTheReferenceModel runs generated schedules of readers, writers,
-// downgrades, tries, lost patience and sessions that die, in virtual time and on
-// a service without delay. It compares every grant and end, its moment, and the
-// order of tokens with a model of a few lines. Half of the services show the
-// queue as it was a while ago. In every third schedule all are writers, as the
-// contenders for a mutex and an election are.
+// TestLockFollowsTheReferenceModel runs generated schedules of readers,
+// writers, downgrades, tries, lost patience and sessions that die, in virtual
+// time and on a service without delay. It compares every grant and end, its
+// moment, and the order of tokens with a model of a few lines. Half of the
+// services show the queue as it was a while ago. In every third schedule all
+// are writers, as the contenders for a mutex and an election are.
 func TestLockFollowsTheReferenceModel(t *testing.T) {
 	for seed := range uint64(180) {
 		synctest.Test(t, func(t *testing.T) {

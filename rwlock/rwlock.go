@@ -1,5 +1,5 @@
-// Package rwlock is a fair, reentrant read-write lock between processes: many readers or
-// one writer.
+// Package rwlock is a fair, reentrant read-write lock between processes: many
+// readers or one writer.
 //
 //	l, err := rwlock.New(client, "catalogue")
 //	...
@@ -12,27 +12,28 @@
 //
 // # Guaranteed
 //
-// The lock is fair: a reader waits for the writers ahead of it, a writer for all
-// contenders ahead of it, so neither side starves the other. At no moment do two
-// live sessions hold it unless both read. The context of a hold ends before the
-// service can grant to anyone what the hold excludes. When a holder dies, its
-// lock is free after its session's TTL; when it closes its client, at once. A
-// writer that releases wakes the readers that it admits or the one writer behind
-// it; a reader wakes one writer at most. Every grant has a token; a writer's is
-// greater than those of all grants before.
+// The lock is fair: a reader waits for the writers ahead of it, a writer for
+// all contenders ahead of it, so neither side starves the other. At no moment
+// do two live sessions hold it unless both read. The context of a hold ends
+// before the service can grant to anyone what the hold excludes. When a holder
+// dies, its lock is free after its session's TTL; when it closes its client, at
+// once. A writer that releases wakes the readers that it admits or the one
+// writer behind it; a reader wakes one writer at most. Every grant has a token;
+// a writer's is greater than those of all grants before.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a
-// write that it had begun although another process holds the lock by then. Send
-// [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest that it has seen. Readers share, and may come in any order: have only
-// what is done under the write lock checked, its reads included.
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
+// a write that it had begun although another process holds the lock by then.
+// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest that it has seen. Readers share, and may come in any order: have
+// only what is done under the write lock checked, its reads included.
 //
 // # Reentrancy, downgrade, upgrade
 //
-// The hold is in the context. RLock(lock.Context()) of a read lock re-enters it,
-// Lock(lock.Context()) of a write lock likewise; each handle needs its own Unlock.
+// The hold is in the context. RLock(lock.Context()) of a read lock re-enters
+// it, Lock(lock.Context()) of a write lock likewise; each handle needs its own
+// Unlock.
 //
 //	w, err := l.Lock(ctx)
 //	...                              // write
@@ -43,13 +44,13 @@
 //
 // That is a downgrade: between the two nobody else can write. An upgrade is
 // refused with [ErrUpgrade]: two readers that both want to write would wait for
-// each other for ever. Unlock the read lock, take the write lock, and read again
-// what was read.
+// each other for ever. Unlock the read lock, take the write lock, and read
+// again what was read.
 //
-// A call with another context is queued, in the same goroutine too, and can be a
-// deadlock that only the end of its context resolves: a writer that reads without
-// its context, a reader that locks, and a reader that reads once more while a
-// writer waits for it.
+// A call with another context is queued, in the same goroutine too, and can be
+// a deadlock that only the end of its context resolves: a writer that reads
+// without its context, a reader that locks, and a reader that reads once more
+// while a writer waits for it.
 package rwlock
 
 import (
@@ -78,8 +79,8 @@ var shared = recipes.Shared(reading)
 var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
 	coordinator.ErrInvalid)
 
-// RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
-// same lock. It is safe for concurrent use.
+// RWLock is a read-write lock's name on a client. It has no state: two of the
+// same name are the same lock. It is safe for concurrent use.
 type RWLock struct {
 	queue *recipes.Queue
 }
@@ -87,21 +88,24 @@ type RWLock struct {
 // Option changes a default of an RWLock.
 type Option = recipes.Option
 
-// WithIdentity sets who holds or waits in listings: the client's identity by default.
+// WithIdentity sets who holds or waits in listings: the client's identity by
+// default.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
+// WithPayload adds up to 4096 bytes to what listings show of the holder or
+// waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning logs a warning and notifies observers when a lock has been held
-// for d. Zero is the default: no warning.
+// WithHoldWarning logs a warning and notifies observers when a lock has been
+// held for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
 // still held until Unlock. See [recipes.WithMaxHold].
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
+// New returns the read-write lock of a name (see [coordinator.CheckName]). It
+// does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -116,14 +120,15 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 // Name is the lock's name.
 func (l *RWLock) Name() string { return l.queue.Name() }
 
-// Lock waits until the lock is held for writing, by the caller alone, in the order
-// of asking.
+// Lock waits until the lock is held for writing, by the caller alone, in the
+// order of asking.
 //
-// On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of ctx,
-// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
-// it ends while the service does not answer; ErrSessionLost, if the session ends;
-// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; [ErrUpgrade].
+// On success the caller has to unlock. On failure nothing is held, and the
+// entry in the queue is removed, in the background if need be. Errors: the
+// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
+// with that cause, if it ends while the service does not answer;
+// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
+// entry; ErrRefused; ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
@@ -136,8 +141,9 @@ func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 }
 
 // RLock waits until the lock is held for reading, together with other readers:
-// until all writers ahead have left. Given the context of a write lock it returns
-// at once, see the package's comment. Everything else is as with [RWLock.Lock].
+// until all writers ahead have left. Given the context of a write lock it
+// returns at once, see the package's comment. Everything else is as with
+// [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
@@ -145,7 +151,8 @@ func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 // TryRLock is RLock that does not wait: if a writer holds or waits it returns a
 // [*recipes.TakenError], which says who is first in the queue, and is
 // coordinator.ErrTaken. It reads the queue before it joins it, so that a call
-// which fails has left nothing and woken nobody, unless a writer joined between.
+// which fails has left nothing and woken nobody, unless a writer joined
+// between.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
@@ -163,8 +170,8 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 
 // Do locks for writing, runs work, and unlocks, also when work panics. The
 // context of work ends when ctx does or when the lock is lost; work must return
-// soon after. Do returns the error of Lock, or that of work, with the loss of the
-// lock or a failed Unlock joined to it.
+// soon after. Do returns the error of Lock, or that of work, with the loss of
+// the lock or a failed Unlock joined to it.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
@@ -192,12 +199,13 @@ func (l *RWLock) do(
 // Contender is a reader or writer, holding or waiting.
 type Contender struct {
 	recipes.Contender
-	// Writer: it asks for, or has, the lock for writing. After a downgrade it is a reader.
+	// Writer: it asks for, or has, the lock for writing. After a downgrade it
+	// is a reader.
 	Writer bool
 }
 
-// Contenders returns all readers and writers in order, holding or waiting, as the
-// service showed them at one moment.
+// Contenders returns all readers and writers in order, holding or waiting, as
+// the service showed them at one moment.
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	list, err := l.queue.List(ctx, func(mode string) recipes.Rule {
 		if mode == reading {
@@ -215,17 +223,17 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	return all, nil
 }
 
-// Lock is a held read or write lock: a handle that is unlocked once. It is safe for
-// concurrent use, and must not be copied.
+// Lock is a held read or write lock: a handle that is unlocked once. It is safe
+// for concurrent use, and must not be copied.
 type Lock struct {
 	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
 }
 
-// Unlock releases the lock, and the next contenders are admitted. It works with a
-// ctx that has ended. When it is the last write handle of a hold that has read
-// handles too, the hold goes on for reading.
+// Unlock releases the lock, and the next contenders are admitted. It works with
+// a ctx that has ended. When it is the last write handle of a hold that has
+// read handles too, the hold goes on for reading.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
 // lock was lost before, the error says why. After any other error the release
@@ -245,9 +253,9 @@ func (l *Lock) Writer() bool { return l.writer }
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. A downgrade ends it; after that, ask again. It costs nothing,
-// but for the first of a session, which reads the identity of the service. When
-// the lock is over the error says why, as Err does.
+// coordinator/fence. A downgrade ends it; after that, ask again. It costs
+// nothing, but for the first of a session, which reads the identity of the
+// service. When the lock is over the error says why, as Err does.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
@@ -268,8 +276,8 @@ func (l *Lock) Err() error { return l.hold.Err() }
 
 // Revoked waits until another client asks the holder to release, as Curator's
 // Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
+// still held; the holder decides. The error is ErrInvalid where no client can
+// ask, why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }

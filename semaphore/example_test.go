@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these examples.
+// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these
+// examples.
 func newClient(svc *memory.Service, identity string) *coordinator.Client {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
 	if err != nil {
@@ -87,7 +88,8 @@ func ExamplePermit_ReleasePart() {
 	// 2 held, 6 of 8 free <nil>
 }
 
-// Workers that need a number of their own, for a port or a partition: worker i of n.
+// Workers that need a number of their own, for a port or a partition: worker i
+// of n.
 func ExamplePermit_Slots() {
 	ctx := context.Background()
 	client := newClient(memory.NewService(), "worker")

@@ -158,8 +158,8 @@ func TestBrokenConnectionChangesNothing(t *testing.T) {
 	}, contended)
 }
 
-// TestRefusalAnywhereLeavesNothing: what fails leaves no entry and takes no permit.
-// FIELD 9, 49
+// TestRefusalAnywhereLeavesNothing: what fails leaves no entry and takes no
+// permit. FIELD 9, 49
 func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 	refuse := func(memory.Request) memory.Fate { return memory.Fate{Err: driver.ErrRefused} }
 	everyRequest(t, 3, refuse, func(a, b party) {
@@ -199,8 +199,8 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestAcquireCancelledAtAnyRequestLeavesNothing, whatever becomes of that request.
-// FIELD 2, 51
+// TestAcquireCancelledAtAnyRequestLeavesNothing, whatever becomes of that
+// request. FIELD 2, 51
 func TestAcquireCancelledAtAnyRequestLeavesNothing(t *testing.T) {
 	mine := errors.New("mine")
 	for _, fate := range []memory.Fate{

@@ -73,7 +73,8 @@ func (e *LimitError) Error() string {
 // Unwrap returns coordinator.ErrInvalid.
 func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
-// Limit returns the limit that is stored at the name. When none is, the error is [ErrNoLimit].
+// Limit returns the limit that is stored at the name. When none is, the error
+// is [ErrNoLimit].
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 	if s.turns != nil {
 		n, err := s.sharedLimit(ctx)

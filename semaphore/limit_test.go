@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no queue.
-// FIELD 59
+// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no
+// queue. FIELD 59
 func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		p := a.acquire(1)

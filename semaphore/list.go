@@ -20,8 +20,8 @@ type Listing struct {
 	// Limit is what is stored; 0 if nothing is.
 	Limit int
 	// Held is how many permits are held. It can be above Limit after that was
-	// lowered. A hold that was granted less than a quarter of a second before can
-	// look like one who waits then.
+	// lowered. A hold that was granted less than a quarter of a second before
+	// can look like one who waits then.
 	Held int
 	// Contenders are the holders and the waiters, in order.
 	Contenders []Contender

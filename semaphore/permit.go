@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Permit is what one Acquire was granted: a handle of one or more permits. It is
-// safe for concurrent use, and must not be copied.
+// Permit is what one Acquire was granted: a handle of one or more permits. It
+// is safe for concurrent use, and must not be copied.
 type Permit struct {
 	hold      *recipes.Hold
 	semaphore *Semaphore
@@ -44,8 +44,8 @@ func (p *Permit) Permits() int {
 // that is dead already.
 //
 // A second Release returns coordinator.ErrNotHeld and changes nothing. When the
-// permits were lost before, the error says why. After any other error the release
-// goes on in the background.
+// permits were lost before, the error says why. After any other error the
+// release goes on in the background.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.describe("release", p.hold.Release(ctx))
 }

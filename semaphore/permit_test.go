@@ -100,8 +100,8 @@ func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// TestReleaseWorksWithADeadContext, of all and of a part, with numbers and without.
-// FIELD 14
+// TestReleaseWorksWithADeadContext, of all and of a part, with numbers and
+// without. FIELD 14
 func TestReleaseWorksWithADeadContext(t *testing.T) {
 	for _, numbered := range []bool{false, true} {
 		parties(t, 3, func(a, b party) {

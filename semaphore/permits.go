@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// MaxLimit is the greatest limit. Twice that is an int everywhere, and it fits a
-// mode beside a version.
+// MaxLimit is the greatest limit. Twice that is an int everywhere, and it fits
+// a mode beside a version.
 const MaxLimit = 1_000_000_000
 
 // The modes of contenders for permits: "p3v00a1" asks for three and joined by
@@ -74,9 +74,9 @@ func saysHeld(mode string) bool {
 	return ok && c.held
 }
 
-// permits admits a contender for n permits when those ahead and its own together
-// are within the limit, which is that of the record of a version. Nobody is
-// overtaken: a waiter counts like a holder.
+// permits admits a contender for n permits when those ahead and its own
+// together are within the limit, which is that of the record of a version.
+// Nobody is overtaken: a waiter counts like a holder.
 //
 // Holders leave in any order, so the first waiter watches all of them, and the
 // record. Each waiter behind it watches only the nearest waiter ahead, or every

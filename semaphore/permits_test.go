@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// version is that of the record by which the contender goes that is asked about.
+// version is that of the record by which the contender goes that is asked
+// about.
 const version = 7
 
 // asking is the mode of one who came by the same record.

@@ -1,5 +1,5 @@
-// Package semaphore bounds how much of something goes on at once, over all processes: n permits
-// of a named limit.
+// Package semaphore bounds how much of something goes on at once, over all
+// processes: n permits of a named limit.
 //
 //	s, err := semaphore.New(client, "reports", 10) // ten at a time, everywhere
 //	...
@@ -12,13 +12,13 @@
 // At no moment do live sessions hold more permits than the limit; see below for
 // what a change of the limit means. The context of a permit ends before the
 // service can give what it holds to anyone else. Permits are handed out in the
-// order of asking, all that one call asks for at once or none: small requests do
-// not overtake a large one. Whichever holder leaves, the first in the queue is
-// admitted if it fits. A release wakes those it admits and one more at most; or, in
-// a crowd (see Cost), once each session that waits. (While the service refuses to
-// convert entries, for want of space or permission, contenders behind an admitted
-// one may wait longer than necessary.) Every grant has a token, greater than those
-// of grants asked for before.
+// order of asking, all that one call asks for at once or none: small requests
+// do not overtake a large one. Whichever holder leaves, the first in the queue
+// is admitted if it fits. A release wakes those it admits and one more at most;
+// or, in a crowd (see Cost), once each session that waits. (While the service
+// refuses to convert entries, for want of space or permission, contenders
+// behind an admitted one may wait longer than necessary.) Every grant has a
+// token, greater than those of grants asked for before.
 //
 // # The limit
 //
@@ -29,11 +29,11 @@
 //
 // When a contender is admitted, all that is held is within a limit that was
 // stored when it last began to read the queue, or later. There are two
-// exceptions, both of a change that comes while contenders are on their way. One
-// who is admitted by its first read goes by the limit by which it joined. And
-// one who waited, and whose limit was changed meanwhile, does not count those
-// behind it who joined by the same limit as it did, and have held for less than
-// a quarter of a second: they do not say yet that they hold.
+// exceptions, both of a change that comes while contenders are on their way.
+// One who is admitted by its first read goes by the limit by which it joined.
+// And one who waited, and whose limit was changed meanwhile, does not count
+// those behind it who joined by the same limit as it did, and have held for
+// less than a quarter of a second: they do not say yet that they hold.
 //
 // For a quarter of a second after its grant a holder can look like one who
 // waits to those who go by a limit that was set later: they wait for so long,
@@ -93,8 +93,8 @@ const (
 const Stored = -1
 
 // Semaphore is a semaphore's name on a client, and the limit that its user has
-// in mind. Two of the same name are the same semaphore. It is safe for concurrent
-// use.
+// in mind. Two of the same name are the same semaphore. It is safe for
+// concurrent use.
 type Semaphore struct {
 	queue   *recipes.Queue
 	slots   *recipes.Queue
@@ -106,10 +106,12 @@ type Semaphore struct {
 // Option changes a default of a Semaphore.
 type Option = recipes.Option
 
-// WithIdentity sets who holds or waits in listings: the client's identity by default.
+// WithIdentity sets who holds or waits in listings: the client's identity by
+// default.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
+// WithPayload adds up to 4096 bytes to what listings show of the holder or
+// waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a permit has been
@@ -117,8 +119,8 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold is WithHoldWarning, and also ends the permit's context, with
-// [recipes.ErrHeldTooLong] as its cause. The permit is still held until Release,
-// since the work may still run: Err returns nil.
+// [recipes.ErrHeldTooLong] as its cause. The permit is still held until
+// Release, since the work may still run: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
@@ -162,23 +164,24 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
-// On success the caller has to release. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of ctx,
-// if it ends while others are ahead; coordinator.ErrUnavailable with that cause, if
-// it ends while the service does not answer; ErrSessionLost, if the session ends;
-// ErrRemoved, if someone deletes the entry; ErrRefused; ErrClosed; ErrInvalid, if n
-// is not 1 to the limit, also when the limit is lowered below n while the call
-// waits; [LimitError]; [ErrNoLimit], if none is stored and [Stored] was given, or
-// someone deleted it.
+// On success the caller has to release. On failure nothing is held, and the
+// entry in the queue is removed, in the background if need be. Errors: the
+// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
+// with that cause, if it ends while the service does not answer;
+// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
+// entry; ErrRefused; ErrClosed; ErrInvalid, if n is not 1 to the limit, also
+// when the limit is lowered below n while the call waits; [LimitError];
+// [ErrNoLimit], if none is stored and [Stored] was given, or someone deleted
+// it.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
 
-// TryAcquire is Acquire that does not wait: if fewer than n permits are free, or
-// somebody waits, it returns a [*recipes.TakenError], which says who is first in
-// the queue, and is coordinator.ErrTaken. It reads the queue before it joins it,
-// so that a call which fails has left nothing and woken nobody, unless another
-// contender joined between.
+// TryAcquire is Acquire that does not wait: if fewer than n permits are free,
+// or somebody waits, it returns a [*recipes.TakenError], which says who is
+// first in the queue, and is coordinator.ErrTaken. It reads the queue before it
+// joins it, so that a call which fails has left nothing and woken nobody,
+// unless another contender joined between.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -203,9 +206,10 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 }
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
-// The context of work ends when ctx does or when the permits are lost; work must
-// return soon after, and not release p. Do returns the error of Acquire, or that
-// of work, with the loss of the permits or a failed Release joined to it.
+// The context of work ends when ctx does or when the permits are lost; work
+// must return soon after, and not release p. Do returns the error of Acquire,
+// or that of work, with the loss of the permits or a failed Release joined to
+// it.
 func (s *Semaphore) Do(
 	ctx context.Context, n int, work func(ctx context.Context, p *Permit) error,
 ) error {
@@ -219,8 +223,8 @@ func (s *Semaphore) Do(
 	return p.hold.Do(ctx, "release", func(ctx context.Context) error { return work(ctx, p) })
 }
 
-// enter takes a channel with one slot, if it is free also when ctx has ended. The
-// caller releases it by receiving.
+// enter takes a channel with one slot, if it is free also when ctx has ended.
+// The caller releases it by receiving.
 func enter(ctx context.Context, busy chan struct{}) error {
 	select {
 	case busy <- struct{}{}:

@@ -110,8 +110,8 @@ func TestPermitsDoNotReenter(t *testing.T) {
 	})
 }
 
-// TestWaiterThatWasRemovedFailsAndOthersGoOn: it finds out when it would look next.
-// FIELD 17
+// TestWaiterThatWasRemovedFailsAndOthersGoOn: it finds out when it would look
+// next. FIELD 17
 func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		parties(t, 3, func(a, b party) {

@@ -88,7 +88,8 @@ const (
 	sharedLeases = driver.Queue("semaphore-leases/jobs")
 )
 
-// TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up, die.
+// TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up,
+// die.
 func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 	for seed := range uint64(40) {
 		inSharing(t, seed%2 == 0, func(svc *memory.Service, open func() *coordinator.Client) {

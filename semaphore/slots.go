@@ -20,8 +20,8 @@ import (
 // as the permit is given back, or its session has ended. Whoever deletes that
 // record by hand has numbers handed out twice.
 //
-// The record has 64 KiB: there is room for some 1,900 holders of one permit each,
-// or for one of some 12,700. What does not fit is coordinator.ErrInvalid.
+// The record has 64 KiB: there is room for some 1,900 holders of one permit
+// each, or for one of some 12,700. What does not fit is coordinator.ErrInvalid.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.turns != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")

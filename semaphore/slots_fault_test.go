@@ -94,7 +94,8 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	})
 }
 
-// TestMoreSlotsThanTheRecordCanShowAreAnError, and the permits are held as ever.
+// TestMoreSlotsThanTheRecordCanShowAreAnError, and the permits are held as
+// ever.
 func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 	const most = 12_769 // 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 + 5 * 2769 digits
 	parties(t, semaphore.MaxLimit, func(a, b party) {

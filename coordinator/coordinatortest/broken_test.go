@@ -13,11 +13,13 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// flaw is one way in which a driver can be wrong, and the cases that must find it.
+// flaw is one way in which a driver can be wrong, and the cases that must find
+// it.
 type flaw struct {
 	name  string
 	finds []string
-	// session breaks a session; driver breaks the driver itself. One of them is set.
+	// session breaks a session; driver breaks the driver itself. One of them is
+	// set.
 	session func(w *world, s *patched)
 	driver  func(w *world, d *patchedDriver)
 	opts    []memory.Option
@@ -125,8 +127,8 @@ func (w *world) seer() driver.Session {
 	return w.spare
 }
 
-// later repeats what failed, in the background and behind the caller's back: what package driver forbids, and what late
-// requests come to.
+// later repeats what failed, in the background and behind the caller's back:
+// what package driver forbids, and what late requests come to.
 func later(err error, repeat func(ctx context.Context)) {
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		go func() {

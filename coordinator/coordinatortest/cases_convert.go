@@ -110,7 +110,8 @@ func viewsOfConversions(e *env) {
 	}
 }
 
-// conversionIsLeaving: who waited for a writer must look again when it has become a reader.
+// conversionIsLeaving: who waited for a writer must look again when it has
+// become a reader.
 func conversionIsLeaving(e *env) {
 	d := e.duel()
 	old := d.first.Place
@@ -146,7 +147,8 @@ func conversionWhileDisconnected(e *env) {
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// lostConversion is a duel whose second was converted by a call that lost its reply.
+// lostConversion is a duel whose second was converted by a call that lost its
+// reply.
 func (e *env) lostConversion() *duel {
 	d := e.duel()
 	e.lostReply(d.client,
@@ -235,8 +237,8 @@ func leaveRaces(e *env) {
 	}
 }
 
-// conversionGivenUp: it may have been applied or not, or still be under way when
-// it is called again.
+// conversionGivenUp: it may have been applied or not, or still be under way
+// when it is called again.
 func conversionGivenUp(e *env) {
 	q := e.trio()
 	for i := range 20 {
@@ -266,7 +268,8 @@ func writeShows(e *env) {
 	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the one who wrote:")
 }
 
-// writeLostReply: the second call finds its own work, and the third goes on from there.
+// writeLostReply: the second call finds its own work, and the third goes on
+// from there.
 func writeLostReply(e *env) {
 	d := e.duel()
 	e.lostReply(d.client,
@@ -290,7 +293,8 @@ func writeGivenUp(e *env) {
 	}
 }
 
-// brief returns a context that ends at about the time when a call with it is answered.
+// brief returns a context that ends at about the time when a call with it is
+// answered.
 func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
 
 // then is what happens to the second of a duel while a late request of it is
@@ -320,7 +324,8 @@ var thens = []then{
 		d.second = e.joinAs(d.behind, d.queue, c)
 		return "another time"
 	}},
-	// To the late request all looks as it did when it was sent, but for the key.
+	// To the late request all looks as it did when it was sent, but for the
+	// key.
 	{"conversions", []Lever{Converter}, func(e *env, d *duel) string {
 		d.second = e.convert(d.behind, d.queue, d.second, "p7", "deed")
 		d.second = e.convert(d.behind, d.queue, d.second, "x", "later")
@@ -390,7 +395,8 @@ func (e *env) cutOff(c Client, call request) {
 	mend(c.Link)
 }
 
-// closeBeatsJoin: an entry that appears after Close may belong to nobody any more.
+// closeBeatsJoin: an entry that appears after Close may belong to nobody any
+// more.
 func closeBeatsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
@@ -399,7 +405,8 @@ func closeBeatsJoin(e *env) {
 	e.keeps(j.seer, j.queue, j.stays)
 }
 
-// closeBeatsAll: the record outlives the session, but the session's requests must not.
+// closeBeatsAll: the record outlives the session, but the session's requests
+// must not.
 func closeBeatsAll(e *env) {
 	d := e.duel()
 	writer := e.join(d.behind, d.queue)

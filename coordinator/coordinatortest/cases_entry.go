@@ -113,7 +113,8 @@ func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 }
 
 // ofGone: an entry that is made for a contender that has left would block the
-// queue, and the next one must not be removed in place of the one that has left.
+// queue, and the next one must not be removed in place of the one that has
+// left.
 func (x deed) ofGone(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
 	left, forgotten := e.joinDuel(s, queue, x.follows), e.joinDuel(s, queue, x.follows)
@@ -228,7 +229,8 @@ func (x deed) ofForged(e *env, d *duel) {
 	}
 }
 
-// removesEntry looks from both sides: the contender that left, and the next one.
+// removesEntry looks from both sides: the contender that left, and the next
+// one.
 func (x deed) removesEntry(e *env) {
 	d := e.duelOf(x.follows)
 	x.must(e, d.ahead, d.queue, d.first)

@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// nearestCases check whom a joiner is told to be behind. A driver may leave it out.
+// nearestCases check whom a joiner is told to be behind. A driver may leave it
+// out.
 var nearestCases = []testCase{
 	{"J8/nearest is who joined before", nil, nearestJoined},
 	{"J8/nearest of one who asks for more is who joined before", nil, nearestAsked},
@@ -69,7 +70,8 @@ func nearestJoined(e *env) {
 	again := driver.Contender{ID: second.Place.ID, Mode: "x", Follows: true, Again: true}
 	e.near(e.joinAs(b, queue, again), "joined again:", first.Place)
 
-	// The last goes: of the one before it whoever comes next may be told nothing.
+	// The last goes: of the one before it whoever comes next may be told
+	// nothing.
 	e.leave(a, queue, third.Place)
 	next := e.joinDuel(b, queue, true)
 	e.near(next, "behind one who left:", third.Place, second.Place)
@@ -78,7 +80,8 @@ func nearestJoined(e *env) {
 	}
 }
 
-// nearestAsked: a joiner that would be alone, or that knows the record, joins as any other.
+// nearestAsked: a joiner that would be alone, or that knows the record, joins
+// as any other.
 func nearestAsked(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	version := e.setRecord(a, queue, "value", 0)
@@ -131,7 +134,8 @@ func (e *env) empty(queue driver.Queue) {
 	e.leave(s, queue, e.joinAs(s, queue, alone()).Place)
 }
 
-// conversionIsNoPass: who follows has to look, and finds the one ahead still there.
+// conversionIsNoPass: who follows has to look, and finds the one ahead still
+// there.
 func conversionIsNoPass(e *env) {
 	d := e.duelOf(true)
 	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
@@ -229,7 +233,8 @@ func passGoesUnheard(e *env) {
 	e.told(f, "the one ahead passed", true)
 }
 
-// contestCases have many goroutines on three sessions use one queue as recipes do.
+// contestCases have many goroutines on three sessions use one queue as recipes
+// do.
 var contestCases = []testCase{
 	{"G1/many goroutines share sessions and a queue", nil, joinAndLeave},
 	{"G1/many goroutines follow, pass on and give up", passes.needs, followAndPass},
@@ -301,8 +306,8 @@ func (c *contest) take(s session, impatient bool) {
 	c.by.must(c.env, s, c.queue, own)
 }
 
-// turn waits until own is first in the queue: by a pass to it, or by a look after
-// any other leaving.
+// turn waits until own is first in the queue: by a pass to it, or by a look
+// after any other leaving.
 func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error {
 	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
 		if ahead == (driver.Place{}) {
@@ -326,7 +331,8 @@ func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error 
 }
 
 // change changes all that a contender can: a conversion or write that goes to
-// another's entry ends that one's, and two writes over one version lose a count.
+// another's entry ends that one's, and two writes over one version lose a
+// count.
 func (c *contest) change(s session, own driver.Joined, mode string) driver.Place {
 	c.write(s, c.queue, own.Place, "in "+own.Place.Mode)
 	place, err := s.Convert(c.soon(), c.queue, own, mode, nil)

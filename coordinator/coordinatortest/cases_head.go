@@ -75,8 +75,8 @@ func headVersions(e *env) {
 }
 
 // relay has contenders of two sessions relieve each other, the next one always
-// before the one before it is converted and leaves. Meanwhile it looks, over and
-// over. It returns the one that is left, and its session.
+// before the one before it is converted and leaves. Meanwhile it looks, over
+// and over. It returns the one that is left, and its session.
 func (e *env) relay(
 	queue driver.Queue, a, b session, own driver.Joined, look func(),
 ) (session, driver.Joined) {
@@ -98,9 +98,9 @@ func (e *env) relay(
 	return a, own
 }
 
-// headRelay: each becomes the first only to leave, so whoever looks up the first
-// and then its value finds it gone, time and again. There is never nobody, and
-// the tokens of the heads that are shown rise.
+// headRelay: each becomes the first only to leave, so whoever looks up the
+// first and then its value finds it gone, time and again. There is never
+// nobody, and the tokens of the heads that are shown rise.
 func headRelay(e *env) {
 	a, b, seer, queue := e.open(), e.open(), e.open(), e.queue()
 	own := e.join(a, queue)
@@ -146,8 +146,8 @@ func stateCases() (all []testCase) {
 }
 
 // many: several follow, on one client and on others and over reconnects, while
-// changes come faster than they look. Replicas that answer in turn must not lead
-// a reader back and forth.
+// changes come faster than they look. Replicas that answer in turn must not
+// lead a reader back and forth.
 func (x wait) many(e *env) {
 	d := x.duel(e)
 	const last = 30
@@ -185,8 +185,8 @@ func (x wait) many(e *env) {
 	}
 }
 
-// forFirst: there is nothing yet that could be watched. The watch of what is not
-// there goes when it comes.
+// forFirst: there is nothing yet that could be watched. The watch of what is
+// not there goes when it comes.
 func (x wait) forFirst(e *env) {
 	d := x.duel(e)
 	d.queue, d.known = e.queue(), 0

@@ -30,8 +30,8 @@ var joinCases = []testCase{
 	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 
-// orderOverSessions: nobody leaves, so there is only one right view for each place,
-// also at once, and for one who joins through another client.
+// orderOverSessions: nobody leaves, so there is only one right view for each
+// place, also at once, and for one who joins through another client.
 func orderOverSessions(e *env) {
 	sessions, queue := e.three(), e.queue()
 	var order []string
@@ -73,8 +73,8 @@ func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	}
 }
 
-// risesOverEmpty: a service that numbers the entries of a queue starts again when
-// it was empty; a resource would then refuse the new holder's token.
+// risesOverEmpty: a service that numbers the entries of a queue starts again
+// when it was empty; a resource would then refuse the new holder's token.
 func risesOverEmpty(e *env) {
 	queue, c := e.queue(), e.connect()
 	var last driver.Token
@@ -90,8 +90,8 @@ func risesOverEmpty(e *env) {
 	}
 }
 
-// risesOverRestart: a token that is counted in the service's memory starts again
-// with it, and so does an order that is not written down.
+// risesOverRestart: a token that is counted in the service's memory starts
+// again with it, and so does an order that is not written down.
 func risesOverRestart(e *env) {
 	q := e.trio()
 	if e.has(Converter) {
@@ -106,8 +106,8 @@ func risesOverRestart(e *env) {
 	}
 }
 
-// joinAgain: without a fault, and with others around. Again may also be set when
-// the first request never arrived.
+// joinAgain: without a fault, and with others around. Again may also be set
+// when the first request never arrived.
 func joinAgain(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
 	first, c := e.join(other, queue), contender()
@@ -148,8 +148,8 @@ func (e *env) lostJoin() *joiner {
 	return j
 }
 
-// joinAfterLostReply: a second entry would be queued behind the first of the same
-// contender, which waits for itself for as long as the session lives.
+// joinAfterLostReply: a second entry would be queued behind the first of the
+// same contender, which waits for itself for as long as the session lives.
 func joinAfterLostReply(e *env) {
 	j := e.lostJoin()
 	entry := e.list(j.seer, j.queue)[1]
@@ -172,9 +172,9 @@ func onlyFirst(e *env) {
 	e.notFirst(e.join(b, queue), "two, after the first had left")
 }
 
-// endedCannotJoin: the client may not know yet that its session is over, and may
-// have a new one under the same connection. An entry of that one would belong to
-// nobody.
+// endedCannotJoin: the client may not know yet that its session is over, and
+// may have a new one under the same connection. An entry of that one would
+// belong to nobody.
 func endedCannotJoin(e *env) {
 	s, seer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)
@@ -201,8 +201,8 @@ func (e *env) refuse(s session, queue driver.Queue) {
 	e.is(err, "Join alone in a queue that is not empty", driver.ErrTaken)
 }
 
-// aloneRefused: TryLock is this and nothing else, so what it leaves behind blocks
-// everybody. A watch that nobody waits for would wake this client later.
+// aloneRefused: TryLock is this and nothing else, so what it leaves behind
+// blocks everybody. A watch that nobody waits for would wake this client later.
 func aloneRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	own, before := e.join(a, queue), e.watches()
@@ -242,8 +242,8 @@ func (e *env) refuseStale(
 		driver.ErrStale)
 }
 
-// versionRefused: an entry that was let in under an old limit would hold what is
-// not there any more.
+// versionRefused: an entry that was let in under an old limit would hold what
+// is not there any more.
 func versionRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	elsewhere := e.setRecord(a, e.queue(), "other", 0)
@@ -351,7 +351,8 @@ func keyUnique(e *env) {
 		e.leave(b, queue, other.Place)
 		time.Sleep(e.Settle / 20) // services that clean up empty queues get a chance
 	}
-	// One ID comes back to a queue that somebody keeps: keys made of IDs would repeat.
+	// One ID comes back to a queue that somebody keeps: keys made of IDs would
+	// repeat.
 	e.join(b, queue)
 	for c := contender(); len(seen) < 9; {
 		again := e.joinAs(a, queue, c)

@@ -86,8 +86,8 @@ func removeGoesOn(e *env) {
 	e.keeps(third, d.queue, c.ID)
 }
 
-// hasQueues checks which of some queues are shown to each of the sessions. Those
-// of other cases may be there too.
+// hasQueues checks which of some queues are shown to each of the sessions.
+// Those of other cases may be there too.
 func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...session) {
 	for _, s := range sessions {
 		got, err := s.Queues(e.soon())
@@ -115,7 +115,8 @@ func queuesOfAll(e *env) {
 	e.hasQueues(all, all, "at last", a, b)
 }
 
-// queuesBehindLong: whoever passes over a long queue must go on behind it, and not before or after.
+// queuesBehindLong: whoever passes over a long queue must go on behind it, and
+// not before or after.
 func queuesBehindLong(e *env) {
 	s, seer, id := e.open(), e.open(), newID()
 	var all []driver.Queue

@@ -73,8 +73,8 @@ func (e *env) records(s session, queue driver.Queue, value string, version drive
 		})
 }
 
-// recordVersions: the same value again is another state, else a late write could
-// not be told from a timely one. A session sees what it has written.
+// recordVersions: the same value again is another state, else a late write
+// could not be told from a timely one. A session sees what it has written.
 func recordVersions(e *env) {
 	s, queue := e.open(), e.queue()
 	seen := []driver.Version{0}
@@ -120,7 +120,8 @@ func recordIsNobody(e *env) {
 }
 
 // recordStays: whatever ties contenders to their sessions must not hold the
-// record, and what is cleaned away when a queue is empty must not take it along.
+// record, and what is cleaned away when a queue is empty must not take it
+// along.
 func recordStays(e *env) {
 	a, seer, queue := e.open(), e.open(), e.queue()
 	e.acquaint(seer, queue)
@@ -222,8 +223,8 @@ func setAtOnce(e *env) {
 	}
 }
 
-// setLostReply: whatever the second call says, the record has the value, and the
-// version leads on.
+// setLostReply: whatever the second call says, the record has the value, and
+// the version leads on.
 func setLostReply(e *env) {
 	c, seer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()

@@ -25,8 +25,9 @@ var sessionCases = []testCase{
 	{"Done/is closed once the service has said so", []Lever{Expire}, doneCloses},
 }
 
-// callsEnd: with both directions held no call can be answered. Clients that queue requests
-// without a bound, or wait for a connection, tend to miss the end of their context.
+// callsEnd: with both directions held no call can be answered. Clients that
+// queue requests without a bound, or wait for a connection, tend to miss the
+// end of their context.
 func callsEnd(e *env) {
 	c, queue := e.connect(), e.queue()
 	s := e.openUntended(c)
@@ -49,8 +50,9 @@ func callsEnd(e *env) {
 	}
 }
 
-// errorsClassified looks at the errors of all calls whose context has ended, and
-// of those over a connection that breaks. Other cases check those of refusals.
+// errorsClassified looks at the errors of all calls whose context has ended,
+// and of those over a connection that breaks. Other cases check those of
+// refusals.
 func errorsClassified(e *env) {
 	c, queue := e.connect(), e.queue()
 	s := e.openOn(c)
@@ -135,15 +137,16 @@ func renewedLives(e *env) {
 	}
 }
 
-// oddTTL: a ttl that is rounded in silence moves the moment at which holders must
-// stop. Services say what they grant only once they have granted it.
+// oddTTL: a ttl that is rounded in silence moves the moment at which holders
+// must stop. Services say what they grant only once they have granted it.
 func oddTTL(e *env) {
 	c := e.connect()
 	e.openOn(c)
 	before := e.sessions()
 	_, err := c.Driver.Open(e.soon(), e.OddTTL)
 	e.is(err, "Open", driver.ErrInvalid)
-	// Looked at once: waiting would only show that the session ends with its ttl.
+	// Looked at once: waiting would only show that the session ends with its
+	// ttl.
 	if now := e.sessions(); now > before { // less is what an earlier case left, running out
 		e.fail(fmt.Sprintf("%d sessions as before", before),
 			"%d sessions after the refused Open", now)
@@ -190,8 +193,9 @@ func lostOpen(e *env) {
 		func() bool { return e.sessions() <= before })
 }
 
-// renewNeedsService: a renewal that is answered from what the client remembers, or counted
-// when it was sent, lets a holder go on that the service gave up long ago.
+// renewNeedsService: a renewal that is answered from what the client remembers,
+// or counted when it was sent, lets a holder go on that the service gave up
+// long ago.
 func renewNeedsService(e *env) {
 	c := e.connect()
 	s := e.openUntended(c)
@@ -207,8 +211,8 @@ func renewNeedsService(e *env) {
 	}
 }
 
-// endedStaysEnded: some clients go on with a new session in silence. The old one's calls
-// must not be answered by it.
+// endedStaysEnded: some clients go on with a new session in silence. The old
+// one's calls must not be answered by it.
 func endedStaysEnded(e *env) {
 	c, other, queue := e.connect(), e.open(), e.queue()
 	s := e.openOn(c)

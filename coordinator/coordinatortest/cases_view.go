@@ -23,8 +23,8 @@ var viewCases = []testCase{
 	{"S1,V4/a list, a view and the head show what the session has finished", nil, listFresh},
 }
 
-// viewAsNewAsTold: a view that still shows the one whose leaving ended the wait would be
-// waited for again, in a circle.
+// viewAsNewAsTold: a view that still shows the one whose leaving ended the wait
+// would be waited for again, in a circle.
 func viewAsNewAsTold(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	var places []driver.Place
@@ -79,7 +79,8 @@ func viewNeverLacks(e *env) {
 	}
 }
 
-// viewOfLeft: an empty view for a place that is not in the queue would read as an admission.
+// viewOfLeft: an empty view for a place that is not in the queue would read as
+// an admission.
 func viewOfLeft(e *env) {
 	s, queue := e.open(), e.queue()
 	own := e.join(s, queue)
@@ -100,7 +101,8 @@ func viewOfEnded(e *env) {
 	e.noView(d.behind, d.queue, d.second.Place)
 }
 
-// noView waits until Ahead fails: a view may be older than the end of its asker's own entry.
+// noView waits until Ahead fails: a view may be older than the end of its
+// asker's own entry.
 func (e *env) noView(s session, queue driver.Queue, own driver.Place) {
 	var err error
 	e.eventually("Ahead fails", func() bool {
@@ -110,14 +112,16 @@ func (e *env) noView(s session, queue driver.Queue, own driver.Place) {
 	e.is(err, "Ahead of a place that is gone", driver.ErrGone, driver.ErrSessionLost)
 }
 
-// last checks Last. The view must be bound to show it: by the own join, or by what Watch has told.
+// last checks Last. The view must be bound to show it: by the own join, or by
+// what Watch has told.
 func (e *env) last(s session, queue driver.Queue, own driver.Joined, want bool, where string) {
 	if view := e.view(s, queue, own.Place); view.Last != want {
 		e.fail(fmt.Sprintf("Last is %t", want), "Last is %t %s", view.Last, where)
 	}
 }
 
-// lastAtEnd: nobody joins after the one who looks, so every view it may see shows nobody behind.
+// lastAtEnd: nobody joins after the one who looks, so every view it may see
+// shows nobody behind.
 func lastAtEnd(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	e.last(a, queue, e.join(a, queue), true, "alone in the queue")
@@ -192,8 +196,9 @@ func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.P
 	}
 }
 
-// listEntries: values may hold any bytes, and what one session wrote another must
-// read. The mode decides who waits for whom, so a view that loses it admits wrongly.
+// listEntries: values may hold any bytes, and what one session wrote another
+// must read. The mode decides who waits for whom, so a view that loses it
+// admits wrongly.
 func listEntries(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	e.whole(a, queue, "before anybody has joined") // on some services there is no queue to read

@@ -100,7 +100,8 @@ func waitCases() (all []testCase) {
 	return all
 }
 
-// duel makes a duel in which the second knows a state that it can wait to change.
+// duel makes a duel in which the second knows a state that it can wait to
+// change.
 func (x wait) duel(e *env) *duel {
 	d := e.duelOf(x.by.follows)
 	if x.change != nil {
@@ -123,7 +124,8 @@ func (x wait) look(e *env, d *duel) {
 	})
 }
 
-// alter changes what is waited for, and goes on while the service is unavailable.
+// alter changes what is waited for, and goes on while the service is
+// unavailable.
 func (x wait) alter(e *env, d *duel) {
 	if x.change != nil {
 		x.change(e, d)
@@ -132,7 +134,8 @@ func (x wait) alter(e *env, d *duel) {
 	x.by.repeat(e, d.ahead, d.queue, d.first)
 }
 
-// waitOnce waits once. A false alarm, or a state that was skipped later, ends it too.
+// waitOnce waits once. A false alarm, or a state that was skipped later, ends
+// it too.
 func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
 	if x.read == nil {
 		_, err = x.once(ctx, s, d)
@@ -248,8 +251,8 @@ var waysOut = []way{
 	}},
 }
 
-// changedCases: by an entry that was converted and written a service may hold on to
-// what the first one was tied to.
+// changedCases: by an entry that was converted and written a service may hold
+// on to what the first one was tied to.
 func changedCases() (all []testCase) {
 	for _, w := range waysOut {
 		all = append(all, testCase{
@@ -366,12 +369,13 @@ func (x wait) cancelled(e *env) {
 	e.fires(f.outcome, "a change")
 }
 
-// giveUp waits and gives up, time and again: waiters that time out and come back
-// must not add up at the service.
+// giveUp waits and gives up, time and again: waiters that time out and come
+// back must not add up at the service.
 func (x wait) giveUp(e *env, d *duel) (before int) {
 	before = e.watches()
 	for i := range 10 {
-		// Every second one is given up before the client can know that the service has it.
+		// Every second one is given up before the client can know that the
+		// service has it.
 		slow := i%2 == 1 && e.has(Network)
 		if slow {
 			d.client.Link.HoldReplies()
@@ -436,8 +440,8 @@ func (x wait) sessionClosed(e *env) {
 	}
 }
 
-// notTold waits without repeating: the wait may go on or say ErrUnavailable, but
-// it must not say that something has changed.
+// notTold waits without repeating: the wait may go on or say ErrUnavailable,
+// but it must not say that something has changed.
 func (x wait) notTold(e *env) {
 	d := x.duel(e)
 	breaks := []func(){d.client.Link.Reset}
@@ -501,7 +505,8 @@ var watchCases = []testCase{
 	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, othersChange},
 }
 
-// runsOut: nobody deletes the entry; the service ends the session by its own clock.
+// runsOut: nobody deletes the entry; the service ends the session by its own
+// clock.
 func runsOut(e *env) {
 	queue, c, behind := e.queue(), e.connect(), e.open()
 	first := e.join(e.openUntended(c), queue)
@@ -512,7 +517,8 @@ func runsOut(e *env) {
 		"Watch of a session that ran out")
 }
 
-// goneAlready: a watch that is only told of what comes after it would wait for ever.
+// goneAlready: a watch that is only told of what comes after it would wait for
+// ever.
 func goneAlready(e *env) {
 	d, c := e.duel(), contender()
 	third := e.joinAs(d.ahead, d.queue, c)
@@ -527,7 +533,8 @@ func goneAlready(e *env) {
 	e.fires(e.watch(d.behind, d.queue, last.Place), "the session of the place had ended")
 }
 
-// oneOfSeveral: a semaphore's first waiter watches all holders, who leave in any order.
+// oneOfSeveral: a semaphore's first waiter watches all holders, who leave in
+// any order.
 func oneOfSeveral(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	other := e.join(a, queue)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// contract returns the numbers of the clauses in package driver, and its source.
+// contract returns the numbers of the clauses in package driver, and its
+// source.
 func contract(t *testing.T) (numbered map[string]bool, source string) {
 	t.Helper()
 	numbered = map[string]bool{}

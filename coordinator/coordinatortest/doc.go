@@ -19,12 +19,12 @@
 //   - HoldRequests and HoldReplies stop copying bytes in one direction, without
 //     closing anything, and accept new connections under the same rule;
 //   - Heal copies again, first what was held, in order;
-//   - Reset closes the client's side of all connections with an RST (SetLinger(0)),
-//     closes the service's side, and drops what was held. Holds stay in force for
-//     new connections;
-//   - Strand closes the client's side with an RST and heals, but keeps the service's
-//     side of every old connection open, with the requests that were held. Replies
-//     on it are read and thrown away;
+//   - Reset closes the client's side of all connections with an RST
+//     (SetLinger(0)), closes the service's side, and drops what was held. Holds
+//     stay in force for new connections;
+//   - Strand closes the client's side with an RST and heals, but keeps the
+//     service's side of every old connection open, with the requests that were
+//     held. Replies on it are read and thrown away;
 //   - Deliver writes those requests to the old connections and, a little later,
 //     closes them. Errors in that are fine: the service may have closed the
 //     connection, which is one way to keep the contract.
@@ -34,11 +34,11 @@
 //
 // # Missing levers and capabilities
 //
-// A harness that cannot do something names the lever in [Harness.Lacks] with the
-// reason, and so it names a capability that the driver does not have. The cases
-// that need it are skipped with that reason, and Run logs at the end which
-// clauses were not checked, or not by all their cases. What is neither there nor
-// named fails the run.
+// A harness that cannot do something names the lever in [Harness.Lacks] with
+// the reason, and so it names a capability that the driver does not have. The
+// cases that need it are skipped with that reason, and Run logs at the end
+// which clauses were not checked, or not by all their cases. What is neither
+// there nor named fails the run.
 //
 // # Time
 //

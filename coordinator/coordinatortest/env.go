@@ -46,7 +46,8 @@ func (e *env) close() error {
 			c.Link.Heal()
 		}
 	}
-	// A goroutine of its own: even a Close that ignores ctx must not hang the run.
+	// A goroutine of its own: even a Close that ignores ctx must not hang the
+	// run.
 	e.group.Go(func() {
 		for _, s := range e.opened {
 			_ = s.Close(ctx) // the case has judged it already; lost ones fail
@@ -109,7 +110,8 @@ func (e *env) is(err error, what string, wanted ...error) {
 // in returns a context for one call. It ends with the case or after d.
 func (e *env) in(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(e.ctx, d)
-	// Cancelled by the end of the case: the call may outlive the case's next steps.
+	// Cancelled by the end of the case: the call may outlive the case's next
+	// steps.
 	context.AfterFunc(e.ctx, cancel)
 	return ctx
 }
@@ -151,7 +153,8 @@ func (e *env) within(d time.Duration, want string, holds func() bool) {
 }
 
 // again repeats a call while the service is unavailable, as package coordinator
-// does: it is how a client finds its way back after its connections were broken.
+// does: it is how a client finds its way back after its connections were
+// broken.
 func (e *env) again(call request) error {
 	end := time.Now().Add(e.Patience)
 	for {
@@ -213,7 +216,8 @@ func (e *env) crowd(n int, what string, run func(i int)) {
 		}))
 	}
 	for _, o := range all {
-		// Each may have to wait for all others: many turns, so more than one patience.
+		// Each may have to wait for all others: many turns, so more than one
+		// patience.
 		e.ok(e.ends(o, 3*e.Patience, what), what)
 	}
 }
@@ -224,7 +228,8 @@ func (e *env) waiting(o *outcome, what, after string) {
 	}
 }
 
-// held makes sure that the link held a call up: else the case would check nothing.
+// held makes sure that the link held a call up: else the case would check
+// nothing.
 func (e *env) held(o *outcome) {
 	if o.ended() {
 		e.fail("the harness holds the call up", "the call returned %v in spite of the link", o.err)
@@ -238,7 +243,8 @@ func (e *env) connect() Client {
 	return c
 }
 
-// open opens a session on a new client and keeps it renewed until the case ends.
+// open opens a session on a new client and keeps it renewed until the case
+// ends.
 func (e *env) open() session {
 	return e.openOn(e.connect())
 }
@@ -248,7 +254,8 @@ func (e *env) openOn(c Client) session {
 	s := e.openUntended(c)
 	e.group.Go(func() {
 		for sleep(e.ctx, e.TTL/3) {
-			// Failures are the business of the case: it may have broken the link.
+			// Failures are the business of the case: it may have broken the
+			// link.
 			ctx, cancel := context.WithTimeout(e.ctx, e.TTL/3)
 			_ = s.Renew(ctx)
 			cancel()

@@ -15,7 +15,8 @@ type endless struct {
 	closed atomic.Bool
 }
 
-// Close ignores ctx until it is called a second time, by the clean-up of the suite.
+// Close ignores ctx until it is called a second time, by the clean-up of the
+// suite.
 func (d *endless) Close(ctx context.Context) error {
 	if d.closed.Swap(true) {
 		return d.Driver.Close(ctx)

@@ -10,8 +10,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// act is a call of a deed under way. Of the entry of a Remove or Check the key and
-// token are known alone, and of that of a Leave, Pass or Write all but the token.
+// act is a call of a deed under way. Of the entry of a Remove or Check the key
+// and token are known alone, and of that of a Leave, Pass or Write all but the
+// token.
 type act struct {
 	ctx   context.Context
 	queue driver.Queue
@@ -88,7 +89,8 @@ var doing = map[string][]string{
 	"Write":  {"P1/a write is shown by list and head"},
 }
 
-// deedFlaws are wrong about a deed in the ways that are the same for all of them.
+// deedFlaws are wrong about a deed in the ways that are the same for all of
+// them.
 func deedFlaws() (all []flaw) {
 	for _, x := range deeds {
 		add := func(name, finds string, wrong func(w *world, s *patched, a act) error) {

@@ -108,7 +108,8 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 	}
 }
 
-// watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
+// watchAhead looks again whenever one ahead leaves, as one does who does not
+// know who is next.
 func watchAhead(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	for {
 		view, err := s.Ahead(ctx, queue, own)

@@ -8,7 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// reader is Head or Record, and what it needs to be broken in one of the ways that are the same for both.
+// reader is Head or Record, and what it needs to be broken in one of the ways
+// that are the same for both.
 type reader[T any] struct {
 	read    func(s session) readFunc[T]
 	patch   func(s *patched, broken readFunc[T])

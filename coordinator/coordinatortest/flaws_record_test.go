@@ -76,7 +76,8 @@ func sums(_ *world, s *patched) {
 	}
 }
 
-// setting is a SetRecord under way. now is the version of the record at the service.
+// setting is a SetRecord under way. now is the version of the record at the
+// service.
 type setting struct {
 	ctx        context.Context
 	queue      driver.Queue

@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// waitFlaws are wrong about a wait in the ways that are the same for all of them.
+// waitFlaws are wrong about a wait in the ways that are the same for all of
+// them.
 func waitFlaws() (all []flaw) {
 	type waitFunc = func(ctx context.Context, intact func(context.Context) error) error
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
@@ -26,7 +27,8 @@ func waitFlaws() (all []flaw) {
 		claims := func(clause string, claims ...string) []string {
 			return each(claims, func(claim string) string { return clause + "/" + x.name + ": " + claim })
 		}
-		// instead has the call do something else where it returns one of some errors.
+		// instead has the call do something else where it returns one of some
+		// errors.
 		instead := func(do func(ctx context.Context) error, of ...error) waitFunc {
 			return func(ctx context.Context, intact func(context.Context) error) error {
 				err := intact(ctx)

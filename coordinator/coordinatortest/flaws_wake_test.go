@@ -116,8 +116,9 @@ func watchAll(ctx context.Context, w *world, queue driver.Queue, places []driver
 // whole watches all of a queue until something is so.
 func whole(ctx context.Context, w *world, watch watchFunc, queue driver.Queue, is func() bool) error {
 	for !is() {
-		// To take in newcomers. The cases sleep whole milliseconds: nobody should
-		// leave just when one watch has ended and the next has not begun.
+		// To take in newcomers. The cases sleep whole milliseconds: nobody
+		// should leave just when one watch has ended and the next has not
+		// begun.
 		short, cancel := context.WithTimeout(ctx, 1009*time.Microsecond)
 		err := watch(short, queue, w.places(queue)...)
 		cancel()

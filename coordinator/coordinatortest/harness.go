@@ -14,26 +14,26 @@ import (
 // Harness is a service under test together with what the suite may do to it.
 // Start and TTL are required.
 type Harness struct {
-	// Start begins one case and returns the service and its levers. It may return
-	// the same service each time, since every case uses queues of its own. It runs inside
-	// the Bubble; what it opens is closed by t.Cleanup.
+	// Start begins one case and returns the service and its levers. It may
+	// return the same service each time, since every case uses queues of its
+	// own. It runs inside the Bubble; what it opens is closed by t.Cleanup.
 	Start func(t *testing.T) Service
 
-	// TTL is a time to live that the service grants exactly. Some cases wait for it
-	// to pass. It must be several times Settle, and longer than a
-	// driver takes to connect again after a Reset: 2 to 6 seconds on real services.
+	// TTL is a time to live that the service grants exactly. Some cases wait
+	// for it to pass. It must be several times Settle, and longer than a driver
+	// takes to connect again after a Reset: 2 to 6 seconds on real services.
 	TTL time.Duration
 
 	// OddTTL is a time to live that the service does not grant exactly, and
 	// GrantedTTL the one that it would grant in its place.
 	OddTTL, GrantedTTL time.Duration
 
-	// Patience is how long the suite waits for what must happen soon. The default is
-	// 10 seconds. It only matters when something fails.
+	// Patience is how long the suite waits for what must happen soon. The
+	// default is 10 seconds. It only matters when something fails.
 	Patience time.Duration
 
-	// Settle is how long the suite waits to see that something does not happen, or
-	// for bytes to reach the proxy. The default is 200 milliseconds.
+	// Settle is how long the suite waits to see that something does not happen,
+	// or for bytes to reach the proxy. The default is 200 milliseconds.
 	Settle time.Duration
 
 	// Attempts is how often a case may be run: again only after a failure in
@@ -42,8 +42,8 @@ type Harness struct {
 	// The default is 1.
 	Attempts int
 
-	// Bubble runs each case; testing/synctest.Test for a driver without I/O. Nil
-	// calls it directly.
+	// Bubble runs each case; testing/synctest.Test for a driver without I/O.
+	// Nil calls it directly.
 	Bubble func(t *testing.T, f func(t *testing.T))
 
 	// Lacks names the levers that this harness does not have, and the
@@ -55,16 +55,18 @@ type Harness struct {
 	Without map[string]string
 }
 
-// Service is one running service. A nil function is a lever that Harness.Lacks must name.
+// Service is one running service. A nil function is a lever that Harness.Lacks
+// must name.
 type Service struct {
 	// Connect makes a client: a driver of its own, on a link of its own.
 	Connect func() (Client, error)
 
-	// Expire ends a session at the service as an operator would, and returns when the
-	// service has done it. The session's own client is not asked.
+	// Expire ends a session at the service as an operator would, and returns
+	// when the service has done it. The session's own client is not asked.
 	Expire func(ctx context.Context, s driver.Session) error
 
-	// Remove deletes the entry of a place as an operator would; its session lives on.
+	// Remove deletes the entry of a place as an operator would; its session
+	// lives on.
 	Remove func(ctx context.Context, queue driver.Queue, p driver.Place) error
 
 	// Restart stops the service and starts it again with its data.
@@ -73,11 +75,13 @@ type Service struct {
 	// Compact makes the service forget the history of its data up to now.
 	Compact func(ctx context.Context) error
 
-	// Watches counts the watches that are open at the service, of whatever client: nothing
-	// else may use the service during the run. The same goes for Sessions.
+	// Watches counts the watches that are open at the service, of whatever
+	// client: nothing else may use the service during the run. The same goes
+	// for Sessions.
 	Watches func(ctx context.Context) (int, error)
 
-	// Sessions counts the sessions that are alive at the service, of whatever client.
+	// Sessions counts the sessions that are alive at the service, of whatever
+	// client.
 	Sessions func(ctx context.Context) (int, error)
 }
 
@@ -89,13 +93,13 @@ type Client struct {
 	// Link is the network between this client and the service (lever Network).
 	Link Link
 
-	// Events counts the notifications of watches that the service has sent to this
-	// client, heartbeats and replies apart.
+	// Events counts the notifications of watches that the service has sent to
+	// this client, heartbeats and replies apart.
 	Events func() int
 }
 
-// Link holds, breaks and heals what passes between one client and the service. See the
-// package comment for how a proxy does it.
+// Link holds, breaks and heals what passes between one client and the service.
+// See the package comment for how a proxy does it.
 type Link interface {
 	// HoldRequests keeps back what the client sends from now on, until Heal.
 	HoldRequests()
@@ -104,12 +108,12 @@ type Link interface {
 	// Heal ends both and passes on what was kept back, in order.
 	Heal()
 
-	// Reset breaks the client's connections; what was kept back is lost. New connections
-	// work, under the holds that are in force.
+	// Reset breaks the client's connections; what was kept back is lost. New
+	// connections work, under the holds that are in force.
 	Reset()
 
-	// Strand breaks the client's connections for the client, but requests that were
-	// kept back stay under way. New connections work unheld.
+	// Strand breaks the client's connections for the client, but requests that
+	// were kept back stay under way. New connections work unheld.
 	Strand()
 	// Deliver lets what Strand left under way reach the service.
 	Deliver()
@@ -118,7 +122,8 @@ type Link interface {
 // Lever names something that a harness can do, or a capability of its driver.
 type Lever string
 
-// The levers are the fields of Service, Client and Harness that may be left out.
+// The levers are the fields of Service, Client and Harness that may be left
+// out.
 const (
 	Expire   Lever = "Expire"
 	Remove   Lever = "Remove"
@@ -142,7 +147,8 @@ const (
 )
 
 // check fails on a harness that lacks something without naming it, or names
-// something that it has, or cases that there are not: all hide what was checked.
+// something that it has, or cases that there are not: all hide what was
+// checked.
 func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error {
 	has := map[Lever]bool{
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,

@@ -25,8 +25,8 @@ type world struct {
 	spare driver.Session // see seer
 }
 
-// memoryHarness is the harness of the memory driver, which wrap may break. Each case has
-// a service of its own.
+// memoryHarness is the harness of the memory driver, which wrap may break. Each
+// case has a service of its own.
 func memoryHarness(wrap func(*world, driver.Driver) driver.Driver, opts ...memory.Option) Harness {
 	opts = append([]memory.Option{memory.WithTTLRange(time.Second, time.Hour)}, opts...)
 	return Harness{
@@ -72,7 +72,8 @@ func found(ok bool) error {
 	return nil
 }
 
-// TestSuiteRunsWithoutLevers: a driver can be tried long before its proxy is written.
+// TestSuiteRunsWithoutLevers: a driver can be tried long before its proxy is
+// written.
 func TestSuiteRunsWithoutLevers(t *testing.T) {
 	full := memoryHarness(func(_ *world, d driver.Driver) driver.Driver {
 		return &patchedDriver{Driver: d, open: func(ctx context.Context, ttl time.Duration) (driver.Session, error) {

@@ -35,7 +35,8 @@ type (
 	keyFunc    = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
 )
 
-// patched is a session whose methods can be replaced, one by one or all by around.
+// patched is a session whose methods can be replaced, one by one or all by
+// around.
 type patched struct {
 	session
 	around func(ctx context.Context, method string, intact func(ctx context.Context) error) error

@@ -91,7 +91,8 @@ func (c testCase) unable(h Harness) string {
 	return ""
 }
 
-// attempt runs the case, each time in a bubble of its own, as often as the harness allows.
+// attempt runs the case, each time in a bubble of its own, as often as the
+// harness allows.
 func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 	for range h.Attempts {
 		h.Bubble(t, func(t *testing.T) { err = c.run(t, h) })
@@ -103,8 +104,8 @@ func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 	return err
 }
 
-// run runs the case and returns what it found, rather than failing t: so the suite can
-// be tested with drivers that are broken on purpose.
+// run runs the case and returns what it found, rather than failing t: so the
+// suite can be tested with drivers that are broken on purpose.
 func (c testCase) run(t *testing.T, h Harness) error {
 	e := newEnv(t, h)
 	err := caught(func() error {

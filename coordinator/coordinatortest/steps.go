@@ -80,8 +80,9 @@ func (e *env) standing(s session, queue driver.Queue) []string {
 	return entryIDs(e.list(s, queue))
 }
 
-// stands waits until a queue, seen by any session, has exactly these contenders in this order. It
-// waits because no clause makes one session's view as new as another's writes.
+// stands waits until a queue, seen by any session, has exactly these contenders
+// in this order. It waits because no clause makes one session's view as new as
+// another's writes.
 func (e *env) stands(s session, queue driver.Queue, want ...string) {
 	var got []string
 	for end := time.Now().Add(e.Patience); ; time.Sleep(e.Settle / 20) {

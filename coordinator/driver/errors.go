@@ -7,11 +7,12 @@ import (
 
 // The errors of the contract. Package coordinator gives users the same values.
 var (
-	// ErrUnavailable: the service did not answer, lacks a quorum or is overloaded.
-	// The request may have been applied. Trying again makes sense.
+	// ErrUnavailable: the service did not answer, lacks a quorum or is
+	// overloaded. The request may have been applied. Trying again makes sense.
 	ErrUnavailable = errors.New("service unavailable")
 
-	// ErrSessionLost: the session is over at the service and all it held is gone.
+	// ErrSessionLost: the session is over at the service and all it held is
+	// gone.
 	ErrSessionLost = errors.New("session lost")
 
 	// ErrGone: the entry is not in the queue.
@@ -23,8 +24,9 @@ var (
 	// ErrStale: the queue's record has another version than the caller knows.
 	ErrStale = errors.New("stale version")
 
-	// ErrRefused: the service answered and said no: no permission, no space, bad
-	// credentials. Nothing was applied. Trying again does not help by itself.
+	// ErrRefused: the service answered and said no: no permission, no space,
+	// bad credentials. Nothing was applied. Trying again does not help by
+	// itself.
 	ErrRefused = errors.New("refused by the service")
 
 	// ErrInvalid: a value breaks a rule. Nothing was sent or applied.
@@ -63,8 +65,9 @@ type OpError struct {
 	Name string // the recipe's name or the service
 	Err  error  // one of Baton's errors, with the service's own error behind it
 
-	// Maybe is true when the call may have changed the service nevertheless. What it
-	// changed is undone (a join) or finished (a release) in the background.
+	// Maybe is true when the call may have changed the service nevertheless.
+	// What it changed is undone (a join) or finished (a release) in the
+	// background.
 	Maybe bool
 }
 

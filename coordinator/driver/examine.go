@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Examiner is a Driver that can tell people how its service is, beyond what a session shows.
+// Examiner is a Driver that can tell people how its service is, beyond what a
+// session shows.
 type Examiner interface {
 	// Examine asks every server of the service that it knows. What cannot be
 	// found out is a finding too, so there is no error; when ctx ends it

@@ -8,7 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// An Opener reads its URL with Hosts, Namespace and Params, which refuse what breaks a rule and show no secret.
+// An Opener reads its URL with Hosts, Namespace and Params, which refuse what
+// breaks a rule and show no secret.
 func Example() {
 	u, err := url.Parse("consul://user:secret@h1,h2:8501/apps/orders?ttl=10s&datacentre=east")
 	if err != nil {

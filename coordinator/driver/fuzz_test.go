@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzNamespace: what is accepted is a path of visible segments, and is accepted again as it is.
+// FuzzNamespace: what is accepted is a path of visible segments, and is
+// accepted again as it is.
 func FuzzNamespace(f *testing.F) {
 	for _, path := range []string{"", "/", "/a/b/", "a//b", "/./a", "/..", "a b", "/é", strings.Repeat("a", 256), "//"} {
 		f.Add(path)
@@ -33,7 +34,8 @@ func FuzzNamespace(f *testing.F) {
 	})
 }
 
-// FuzzHosts: each host that is accepted has a name and a port, and is accepted again as it is.
+// FuzzHosts: each host that is accepted has a name and a port, and is accepted
+// again as it is.
 func FuzzHosts(f *testing.F) {
 	for _, host := range []string{"h", "h:1", "h1,h2:2", "[::1]", "[::1]:2", ":1", "h:", "h:0", "h:+1", ",", "h:01", "a]:1", "h:65536"} {
 		f.Add(host)
@@ -53,7 +55,8 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// FuzzParams: what a driver asks for it gets once, or there is an error; values are never shown.
+// FuzzParams: what a driver asks for it gets once, or there is an error; values
+// are never shown.
 func FuzzParams(f *testing.F) {
 	for _, query := range []string{"", "a=1&b=10s", "a=1&a=2", "b=-1s", "d=1", "a=", "%zz", "a=1;b=2", "b=99999999999999h"} {
 		f.Add(query)

@@ -29,7 +29,8 @@ func NewQueue(kind, name string) Queue {
 	return Queue(b.String())
 }
 
-// Split returns the kind and the name that NewQueue made the queue of; ok is false if it did not.
+// Split returns the kind and the name that NewQueue made the queue of; ok is
+// false if it did not.
 func (q Queue) Split() (kind, name string, ok bool) {
 	kind, escaped, found := strings.Cut(string(q), "/")
 	name, err := url.PathUnescape(escaped)

@@ -4,11 +4,11 @@ package driver
 // entries are named, ordered and removed as that client does it, and every
 // decision is the one that it would take.
 //
-// What such a queue cannot give, Baton does without. The clauses of Session hold
-// but for these. Modes, IDs and sessions of others are shown as far as their
-// entries tell. Nobody leaves marks: Pass is Leave. A kind without a record
-// refuses Record, SetRecord and a Contender's Record with ErrInvalid; one
-// without conversions, or without values that change, refuses Convert, or
+// What such a queue cannot give, Baton does without. The clauses of Session
+// hold but for these. Modes, IDs and sessions of others are shown as far as
+// their entries tell. Nobody leaves marks: Pass is Leave. A kind without a
+// record refuses Record, SetRecord and a Contender's Record with ErrInvalid;
+// one without conversions, or without values that change, refuses Convert, or
 // Write; one in which a key can come back as another entry refuses Remove; and
 // Queues is refused, since others' entries do not say what is a queue. Other
 // clients may make a contender's entry wait, or wake it, for what is none of

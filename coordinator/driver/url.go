@@ -10,11 +10,13 @@ import (
 )
 
 // Opener makes a driver from a URL, without I/O. Parameters that package
-// coordinator understands itself (ttl, identity) have been taken out of the URL.
+// coordinator understands itself (ttl, identity) have been taken out of the
+// URL.
 type Opener func(u *url.URL) (Driver, error)
 
 // Params reads the parameters of a URL once each and refuses what is unknown,
-// repeated or malformed. Values never appear in its errors, since they may be secrets.
+// repeated or malformed. Values never appear in its errors, since they may be
+// secrets.
 type Params struct {
 	values url.Values
 	known  []string

@@ -17,9 +17,10 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// source is the etcd client of a driver: a given one, which belongs to someone else,
-// or one that it makes when the first session needs it. With a user name,
-// clientv3.New fetches a token from the service, and a driver is made without I/O.
+// source is the etcd client of a driver: a given one, which belongs to someone
+// else, or one that it makes when the first session needs it. With a user name,
+// clientv3.New fetches a token from the service, and a driver is made without
+// I/O.
 type source struct {
 	given *clientv3.Client // nil if the driver makes its client
 
@@ -28,7 +29,8 @@ type source struct {
 	client *clientv3.Client
 	closed bool
 
-	// trouble is gRPC's last word on why there is no connection, nil while there is one.
+	// trouble is gRPC's last word on why there is no connection, nil while
+	// there is one.
 	trouble atomic.Pointer[string]
 }
 
@@ -52,14 +54,15 @@ func (d *source) intercept(
 	return err
 }
 
-// note keeps the reason for a missing connection. Requests wait for one, and when
-// their context ends the client returns the context's bare error. A user who has
-// mistyped a port or trusts the wrong authority would never learn it.
+// note keeps the reason for a missing connection. Requests wait for one, and
+// when their context ends the client returns the context's bare error. A user
+// who has mistyped a port or trusts the wrong authority would never learn it.
 func (d *source) note(err error) {
 	if err == nil {
 		d.trouble.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
-		// The reason exists as gRPC's text only. Should that change, it is missing again.
+		// The reason exists as gRPC's text only. Should that change, it is
+		// missing again.
 		why = strings.TrimPrefix(why, "connection error: desc = ")
 		d.trouble.Store(&why)
 	}
@@ -103,10 +106,10 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	return c, err
 }
 
-// dial bounds clientv3.New by ctx although the client outlives it. New knows only
-// the context of the client's whole life, so that one ends with ctx while New is
-// at work, and is let go of afterwards. Running New in a goroutine instead would
-// leave it behind for as long as the service is away.
+// dial bounds clientv3.New by ctx although the client outlives it. New knows
+// only the context of the client's whole life, so that one ends with ctx while
+// New is at work, and is let go of afterwards. Running New in a goroutine
+// instead would leave it behind for as long as the service is away.
 func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	life, end := context.WithCancel(context.Background())
 	cfg.Context = life
@@ -126,8 +129,9 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	return c, nil
 }
 
-// close ends the client that the driver made. clientv3's Close takes no context; it
-// waits for the client's own goroutines, which end as soon as they look.
+// close ends the client that the driver made. clientv3's Close takes no
+// context; it waits for the client's own goroutines, which end as soon as they
+// look.
 func (d *source) close(ctx context.Context) error {
 	if d.given != nil {
 		return nil
@@ -152,7 +156,8 @@ func (d *source) close(ctx context.Context) error {
 }
 
 // lock is a mutex that can be waited for with a context, and so be held across
-// I/O: who waits behind a service that does not answer still ends by its own context.
+// I/O: who waits behind a service that does not answer still ends by its own
+// context.
 type lock chan struct{}
 
 func newLock() lock { return make(lock, 1) }
@@ -175,11 +180,11 @@ func (l lock) release() { <-l }
 
 // lead is the context of a request that a member must refuse at once, with
 // ErrNoLeader, if it knows no leader. Without it a write hangs there for the
-// server's own timeout of 5 s and more, and a serializable read goes on answering from
-// the past; refused, the next attempt goes to another member.
+// server's own timeout of 5 s and more, and a serializable read goes on
+// answering from the past; refused, the next attempt goes to another member.
 //
-// To a client that the driver made intercept adds it: added to what clientv3 has put
-// there by then it costs less.
+// To a client that the driver made intercept adds it: added to what clientv3
+// has put there by then it costs less.
 func (d *source) lead(ctx context.Context) context.Context {
 	if d.given == nil {
 		return ctx

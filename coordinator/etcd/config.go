@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// defaultDialTimeout is how long one attempt to connect to one member may take.
-	// gRPC's own 20 s would keep a client on an address that swallows packets for that long.
+	// defaultDialTimeout is how long one attempt to connect to one member may
+	// take. gRPC's own 20 s would keep a client on an address that swallows
+	// packets for that long.
 	defaultDialTimeout = 2 * time.Second
 
-	// pingTime and pingTimeout find a connection whose peer is gone without a word.
-	// gRPC raises less than 10 s to 10 s. The timeout is also TCP's: data that is not
-	// acknowledged for so long ends the connection, and renewals provide data.
+	// pingTime and pingTimeout find a connection whose peer is gone without a
+	// word. gRPC raises less than 10 s to 10 s. The timeout is also TCP's: data
+	// that is not acknowledged for so long ends the connection, and renewals
+	// provide data.
 	pingTime    = 10 * time.Second
 	pingTimeout = 2 * time.Second
 
@@ -44,12 +46,13 @@ const (
 // they are read again for each connection, so that a renewed certificate is
 // used. servername is the name to look for in the servers' certificates instead
 // of the host's. dial-timeout (2s) bounds one attempt to connect to one member.
-// layout says how queues are laid out: native (the default), or as a client does
-// with which they are shared, see [Layout].
+// layout says how queues are laid out: native (the default), or as a client
+// does with which they are shared, see [Layout].
 //
-// Open reads the files. A URL that breaks a rule is driver.ErrInvalid. The first session
-// tells about bad credentials with driver.ErrRefused, and why there is no connection with
-// driver.ErrUnavailable. Errors and the driver's String never show the password.
+// Open reads the files. A URL that breaks a rule is driver.ErrInvalid. The
+// first session tells about bad credentials with driver.ErrRefused, and why
+// there is no connection with driver.ErrUnavailable. Errors and the driver's
+// String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	cfg, o, err := parseURL(u)
 	if err != nil {
@@ -94,8 +97,8 @@ func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 	return cfg, o, nil
 }
 
-// setUser refuses half of a pair: the client would go on without credentials, and
-// the error would come from a server that does not know why.
+// setUser refuses half of a pair: the client would go on without credentials,
+// and the error would come from a server that does not know why.
 func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 	if user == nil {
 		return nil
@@ -127,14 +130,15 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		return err
 	}
 	// No DialTimeout: in this client it bounds the authentication, which the
-	// context of the call bounds already. No PermitWithoutStream: etcd refuses pings
-	// without a stream ("too_many_pings"), and an open session always has one.
+	// context of the call bounds already. No PermitWithoutStream: etcd refuses
+	// pings without a stream ("too_many_pings"), and an open session always has
+	// one.
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = pingTime, pingTimeout
 	cfg.Logger = zap.NewNop()
 	cfg.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A member that returns is found within half a second. gRPC's own ceiling
-			// of two minutes is longer than any session lives.
+			// A member that returns is found within half a second. gRPC's own
+			// ceiling of two minutes is longer than any session lives.
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, MaxDelay: 400 * time.Millisecond,
 				Multiplier: 1.6, Jitter: 0.2,
@@ -144,8 +148,9 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if files.ServerName != "" {
-		// The client names each endpoint's own host to gRPC, which then overrides the
-		// name in the TLS configuration; only this overrides both.
+		// The client names each endpoint's own host to gRPC, which then
+		// overrides the name in the TLS configuration; only this overrides
+		// both.
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.ServerName))
 	}
 	return nil

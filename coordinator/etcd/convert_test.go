@@ -21,7 +21,8 @@ func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) d
 	return p
 }
 
-// L2: a contender that was converted there and back stands under a key that it had before. That was another entry.
+// L2: a contender that was converted there and back stands under a key that it
+// had before. That was another entry.
 func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)

@@ -35,9 +35,9 @@ const (
 // Layout says how queues are laid out: [Native], which is the default, or
 // [Concurrency]. Under the latter the other client gets as its prefix, or lock
 // name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"),
-// etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each other.
-// With a namespace that and a "/" come before it. See the package's comment for
-// what is different on such queues.
+// etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each
+// other. With a namespace that and a "/" come before it. See the package's
+// comment for what is different on such queues.
 func Layout(name string) Option {
 	return func(o *options) error {
 		if name != Native && name != Concurrency {
@@ -70,9 +70,10 @@ func apply(opts []Option) (o options, err error) {
 	return o, nil
 }
 
-// FromClient makes a driver on a client that exists already, and that may be one of
-// package clientv3/namespace. The client stays the caller's: closing the driver
-// does not close it. It is an error if c is nil or an option breaks a rule.
+// FromClient makes a driver on a client that exists already, and that may be
+// one of package clientv3/namespace. The client stays the caller's: closing the
+// driver does not close it. It is an error if c is nil or an option breaks a
+// rule.
 func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if c == nil {
 		return nil, answer.Invalid("nil client")
@@ -84,13 +85,14 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	return newDriver(o, &source{given: c}), nil
 }
 
-// FromSession makes a driver that binds Baton's entries to the lease of s. Keeping
-// and revoking the lease stay with s, whose end is the end of Baton's session.
+// FromSession makes a driver that binds Baton's entries to the lease of s.
+// Keeping and revoking the lease stay with s, whose end is the end of Baton's
+// session.
 //
-// The driver has one session to give: Open returns driver.ErrInvalid unless it is asked for
-// exactly the TTL of the lease, and driver.ErrSessionLost after the lease was
-// adopted once, even when that session was closed. Closing the session
-// removes Baton's entries and leaves the lease.
+// The driver has one session to give: Open returns driver.ErrInvalid unless it
+// is asked for exactly the TTL of the lease, and driver.ErrSessionLost after
+// the lease was adopted once, even when that session was closed. Closing the
+// session removes Baton's entries and leaves the lease.
 func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) {
 	if s == nil {
 		return nil, answer.Invalid("nil session")
@@ -166,8 +168,8 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	return lease.Conn{Client: c, Lead: d.source.lead, Streams: &d.streams}, nil
 }
 
-// Begin starts a session on a lease of its own. If it fails after the grant, the
-// lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
+// Begin starts a session on a lease of its own. If it fails after the grant,
+// the lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
 func (d *service) Begin(
 	ctx context.Context, layout lease.Layout, ttl time.Duration,
 ) (*lease.Session, error) {
@@ -205,7 +207,8 @@ func (s *session) send(
 	return s.batcher.Send(ctx, queue, op)
 }
 
-// Capabilities are all that recipes use. For ReuseIDs see the package's comment.
+// Capabilities are all that recipes use. For ReuseIDs see the package's
+// comment.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,

@@ -13,18 +13,20 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Convert makes a new key for the contender in the transaction that deletes the old one
-// (M1). The old key's watches show the deletion (M2), and a view finds the new key in
-// the range of converted entries, at the place that its name says.
+// Convert makes a new key for the contender in the transaction that deletes the
+// old one (M1). The old key's watches show the deletion (M2), and a view finds
+// the new key in the range of converted entries, at the place that its name
+// says.
 //
-// The transaction compares the old entry, so a late request finds it gone once the
-// contender has left, was forgotten or was converted by a later call (M4). The same
-// holds for a call that is repeated after the first was applied: then the new entry is
-// there, with this rank and mode, and is the outcome (M3).
+// The transaction compares the old entry, so a late request finds it gone once
+// the contender has left, was forgotten or was converted by a later call (M4).
+// The same holds for a call that is repeated after the first was applied: then
+// the new entry is there, with this rank and mode, and is the outcome (M3).
 //
-// It compares the sentinel, too. A session on an external lease deletes its entries in
-// several transactions when there are many; the first deletes the sentinel, and between
-// that and the last no entry may move to where the deletions have been.
+// It compares the sentinel, too. A session on an external lease deletes its
+// entries in several transactions when there are many; the first deletes the
+// sentinel, and between that and the last no entry may move to where the
+// deletions have been.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {

@@ -45,7 +45,8 @@ func ExampleFromClient() {
 	defer client.Close(context.Background()) // before etcdClient
 }
 
-// A write into etcd that is applied while the lock is held, or never. seq is from lock.Sequencer.
+// A write into etcd that is applied while the lock is held, or never. seq is
+// from lock.Sequencer.
 func ExampleGuard() {
 	pay := func(ctx context.Context, etcdClient *clientv3.Client, seq fence.Sequencer) (late bool, err error) {
 		holds, err := etcd.Guard(seq)

@@ -15,12 +15,14 @@ import (
 )
 
 // borrower is the driver of FromSession: its one session is on the lease of a
-// concurrency.Session. A second Baton session would have the ID of the first (O3).
+// concurrency.Session. A second Baton session would have the ID of the first
+// (O3).
 type borrower struct {
 	*service
 	owner *concurrency.Session
-	// nonce is drawn once and not for each Open, so that an Open that is repeated
-	// after a lost reply writes the same sentinel and leaves nothing behind.
+	// nonce is drawn once and not for each Open, so that an Open that is
+	// repeated after a lost reply writes the same sentinel and leaves nothing
+	// behind.
 	nonce string
 	lock  lock
 	used  bool // guarded by lock
@@ -61,8 +63,8 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 		return nil, err
 	}
 	d.used = true
-	// The owner may stop keeping the lease (Orphan) while it still has some TTL: then it
-	// is not ours to renew, and the session is over.
+	// The owner may stop keeping the lease (Orphan) while it still has some
+	// TTL: then it is not ours to renew, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
 	return &externalSession{session: d.session(s), unhook: unhook}, nil
 }
@@ -73,7 +75,8 @@ type externalSession struct {
 	unhook func() bool // stops waiting for the owner of the lease
 }
 
-// Capabilities are those of the session, but for what an external lease changes.
+// Capabilities are those of the session, but for what an external lease
+// changes.
 func (x *externalSession) Capabilities() driver.Capabilities {
 	c := x.session.Capabilities()
 	c.Handoff = x
@@ -86,8 +89,8 @@ func (x *externalSession) Pass(ctx context.Context, queue driver.Queue, own driv
 	return x.Leave(ctx, queue, own)
 }
 
-// Forget deletes the tail key too if it names the contender: the lease, with which
-// it would go, outlives the session.
+// Forget deletes the tail key too if it names the contender: the lease, with
+// which it would go, outlives the session.
 func (x *externalSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	return x.forget(ctx, queue, id, x.dropTail(x.keys.Tail(queue)))
 }
@@ -96,12 +99,12 @@ func (x *externalSession) Forget(ctx context.Context, queue driver.Queue, id str
 // operations each, of which a member takes 128 by default.
 const mostAtOnce = 40
 
-// Close leaves the lease. First the sentinel goes and with it the epoch, so that
-// nothing which compares it and is under way can be applied any more. Then go the
-// entries, and the tail keys that may name them. The lease's list of keys would not
-// do, since the lease has keys of others, and since a member may answer before it has
-// applied the last join. A Join that finds the session alive has said before that it
-// expects an entry.
+// Close leaves the lease. First the sentinel goes and with it the epoch, so
+// that nothing which compares it and is under way can be applied any more. Then
+// go the entries, and the tail keys that may name them. The lease's list of
+// keys would not do, since the lease has keys of others, and since a member may
+// answer before it has applied the last join. A Join that finds the session
+// alive has said before that it expects an entry.
 func (x *externalSession) Close(ctx context.Context) error {
 	x.unhook()
 	x.Stop()

@@ -96,7 +96,8 @@ func TestOwnersEndIsTheEnd(t *testing.T) {
 	}
 }
 
-// An adopted session has no lease to revoke; closing it must find all its entries.
+// An adopted session has no lease to revoke; closing it must find all its
+// entries.
 func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	f, c := newFake(t)
 	external, other := openExternal(t, c), open(t, f, c)
@@ -136,8 +137,8 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	}
 }
 
-// The tails of queues in which an external session once stood are not remembered; those that name its contenders go with it, and others
-// stay.
+// The tails of queues in which an external session once stood are not
+// remembered; those that name its contenders go with it, and others stay.
 func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
 		f, c := newFake(t)

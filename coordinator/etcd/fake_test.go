@@ -21,9 +21,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// fake is as much of etcd as the driver uses, in memory: revisions, transactions, leases,
-// watches. What etcd really does is tested by the conformance suite on real servers;
-// this one makes the awkward interleavings happen at will.
+// fake is as much of etcd as the driver uses, in memory: revisions,
+// transactions, leases, watches. What etcd really does is tested by the
+// conformance suite on real servers; this one makes the awkward interleavings
+// happen at will.
 type fake struct {
 	pb.KVClient // panics on what is not implemented below
 
@@ -85,8 +86,8 @@ func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 	return own
 }
 
-// lag makes the member at hand, which answers serializable reads and has the watches, stay as it is, and the
-// function that it returns lets it catch up.
+// lag makes the member at hand, which answers serializable reads and has the
+// watches, stay as it is, and the function that it returns lets it catch up.
 func (f *fake) lag() (catchUp func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,8 +221,9 @@ func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...g
 	return &pb.DeleteRangeResponse{Header: resp.Header, Deleted: deleted}, nil
 }
 
-// compare says of a transaction, and of those within it that it will do, in their order, whether their conditions hold: etcd compares before it
-// writes anything.
+// compare says of a transaction, and of those within it that it will do, in
+// their order, whether their conditions hold: etcd compares before it writes
+// anything.
 func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
@@ -364,8 +366,8 @@ func (f *fake) watching(t *testing.T, n int, text string) {
 	}
 }
 
-// settled waits until a session watches its sentinel and has read it, so that this
-// read is not counted later.
+// settled waits until a session watches its sentinel and has read it, so that
+// this read is not counted later.
 func (f *fake) settled(t *testing.T, s driver.Session) {
 	t.Helper()
 	until(t, "the sentinel was read", func() bool {

@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ring is two contenders of two sessions that take turns. It is the second that follows the first.
+// ring is two contenders of two sessions that take turns. It is the second that
+// follows the first.
 type ring struct {
 	*fake
 	a, b          *session
@@ -118,7 +119,8 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	}
 }
 
-// TestMessageOfALeavingTellsOfTheNextLifeToo: etcd may put events of several revisions into one message.
+// TestMessageOfALeavingTellsOfTheNextLifeToo: etcd may put events of several
+// revisions into one message.
 func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 	rings(t, func(t *testing.T, r *ring) {
 		end := r.follow(t.Context())
@@ -191,7 +193,8 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 	}
 }
 
-// leavesUnseen has the first leave while the member at hand is behind, which tells of it when it catches up.
+// leavesUnseen has the first leave while the member at hand is behind, which
+// tells of it when it catches up.
 func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
 	t.Helper()
 	end := r.follow(t.Context())
@@ -203,7 +206,8 @@ func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
 	r.told(t, end, outcome[bool]{})
 }
 
-// TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch until the stream ends.
+// TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch
+// until the stream ends.
 func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stands := newRing(t), make(chan struct{})
@@ -216,8 +220,8 @@ func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
 	})
 }
 
-// TestContendedQueueIsJoinedInOneRequest: a session remembers whether the last join of a queue
-// found others.
+// TestContendedQueueIsJoinedInOneRequest: a session remembers whether the last
+// join of a queue found others.
 func TestContendedQueueIsJoinedInOneRequest(t *testing.T) {
 	f, c := newFake(t)
 	a, b := open(t, f, c), open(t, f, c)

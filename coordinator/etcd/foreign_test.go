@@ -96,7 +96,8 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	}
 }
 
-// TestContendersOfOneSessionHaveALeaseEach: for as long as they contend for one name. Then one is enough again.
+// TestContendersOfOneSessionHaveALeaseEach: for as long as they contend for one
+// name. Then one is enough again.
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
@@ -269,8 +270,8 @@ func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 	}
 }
 
-// TestSharedForgetWithoutSpaceNamesItsCause: a join whose reply was lost may still be applied, and etcd refuses the
-// epoch that would prevent it.
+// TestSharedForgetWithoutSpaceNamesItsCause: a join whose reply was lost may
+// still be applied, and etcd refuses the epoch that would prevent it.
 func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 	f, c := newFake(t)
 	g, me := openForeign(t, f, c), contender()

@@ -20,7 +20,8 @@ func sequencerOf(j driver.Joined) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: kind, Name: name}, Token: j.Token, Key: j.Place.Key}
 }
 
-// passes writes under the guard of a sequencer, and reports whether that happened.
+// passes writes under the guard of a sequencer, and reports whether that
+// happened.
 func passes(t *testing.T, c *clientv3.Client, seq fence.Sequencer) bool {
 	t.Helper()
 	holds, err := Guard(seq)
@@ -122,7 +123,8 @@ func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the queue that the sequencer names.
+// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the
+// queue that the sequencer names.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "ns/./m/a/0123456789abcdef-0000000000000001-x@5", int64(5))
 	f.Add("m", "a", "./m/a/+0123456789abcdef-0000000000000001-x-0000000000000005@7", int64(5))

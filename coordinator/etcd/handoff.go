@@ -15,34 +15,36 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// How a release admits the successor without another read, at a cost that does not
-// depend on the length of the queue:
+// How a release admits the successor without another read, at a cost that does
+// not depend on the length of the queue:
 //
-// The tail key. A contender that joins a queue which is not empty writes its name to
-// the tail key in the joining transaction, and reads the previous value, which names its
-// predecessor (J8). As long as there is a tail key, every join swaps it, so no entry lies
-// between the two. A tail key goes with the entry that it names, in the transaction that
-// deletes that, or with its lease. It may name an entry that is gone; the contender that
-// follows it sees that, and reads the queue.
+// The tail key. A contender that joins a queue which is not empty writes its
+// name to the tail key in the joining transaction, and reads the previous
+// value, which names its predecessor (J8). As long as there is a tail key,
+// every join swaps it, so no entry lies between the two. A tail key goes with
+// the entry that it names, in the transaction that deletes that, or with its
+// lease. It may name an entry that is gone; the contender that follows it sees
+// that, and reads the queue.
 //
-// The handoff marker. A release of the first entry, when the tail key is newer than that
-// entry, which means that others are behind it, makes a key with the name of the entry
-// and a "~" more. One watch of the two keys shows both, and one event says that the
-// entry is gone and was the first. After one that goes without a marker the follower
-// reads the queue. The value of a marker is the entry's create revision, since names are
-// used again. The follower deletes the marker with its own entry. One that is left over
-// goes with the lease of its maker, or with the entry of a contender that has read the
-// queue.
+// The handoff marker. A release of the first entry, when the tail key is newer
+// than that entry, which means that others are behind it, makes a key with the
+// name of the entry and a "~" more. One watch of the two keys shows both, and
+// one event says that the entry is gone and was the first. After one that goes
+// without a marker the follower reads the queue. The value of a marker is the
+// entry's create revision, since names are used again. The follower deletes the
+// marker with its own entry. One that is left over goes with the lease of its
+// maker, or with the entry of a contender that has read the queue.
 //
-// To delete a tail key or a marker is safe at any time: contenders then read the queue. To
-// write one is not.
+// To delete a tail key or a marker is safe at any time: contenders then read
+// the queue. To write one is not.
 
-// mostMarks bounds the markers that one contender deletes. Others remain for the next.
+// mostMarks bounds the markers that one contender deletes. Others remain for
+// the next.
 const mostMarks = 16
 
-// swapTail succeeds if the queue is empty. If not, it writes the contender's name to
-// the tail key and reads the previous one, for a contender that follows its
-// predecessor.
+// swapTail succeeds if the queue is empty. If not, it writes the contender's
+// name to the tail key and reads the previous one, for a contender that follows
+// its predecessor.
 func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
@@ -53,8 +55,9 @@ func (s *session) swapTail(a *attempt) clientv3.Op {
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
 }
 
-// predecessor reads the previous tail key. It was written in the transaction that made
-// the entry which it names, so its mod revision is that entry's create revision.
+// predecessor reads the previous tail key. It was written in the transaction
+// that made the entry which it names, so its mod revision is that entry's
+// create revision.
 func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.Place {
 	if tail == nil {
 		return driver.Place{}
@@ -63,10 +66,11 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 	return s.keys.Place(queue, e)
 }
 
-// Pass is Leave with a handoff marker if the tail key says that others are behind.
+// Pass is Leave with a handoff marker if the tail key says that others are
+// behind.
 //
-// An etcd that is out of space refuses the marker, which is a put. Then the entry goes
-// without one.
+// An etcd that is out of space refuses the marker, which is a put. Then the
+// entry goes without one.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	err := s.leave(ctx, queue, own, true)
 	if !answer.Is(err, rpctypes.ErrNoSpace) {
@@ -78,9 +82,10 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 	return err
 }
 
-// onLeaving are the operations that go with the deletion of an entry. They delete
-// the tail key if it names the entry, and markers of others. If the tail key is newer
-// than the entry and handoff is set, they make the entry's own marker.
+// onLeaving are the operations that go with the deletion of an entry. They
+// delete the tail key if it names the entry, and markers of others. If the tail
+// key is newer than the entry and handoff is set, they make the entry's own
+// marker.
 func (s *session) onLeaving(
 	queue driver.Queue, e keys.Entry, handoff bool, marks []string,
 ) []clientv3.Op {
@@ -102,8 +107,9 @@ func (s *session) onLeaving(
 	return ops
 }
 
-// sweep deletes what was read of a queue if that is nothing but markers, and reports
-// whether they are gone. A follower of one of them reads the queue instead.
+// sweep deletes what was read of a queue if that is nothing but markers, and
+// reports whether they are gone. A follower of one of them reads the queue
+// instead.
 func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
 	var same []clientv3.Cmp
 	var drop []clientv3.Op
@@ -121,8 +127,9 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 	return resp.Succeeded, nil
 }
 
-// Follow watches the entry ahead and its marker. When the watch exists, one read tells
-// whether the entry is there, or has left its marker; the events tell the rest.
+// Follow watches the entry ahead and its marker. When the watch exists, one
+// read tells whether the entry is there, or has left its marker; the events
+// tell the rest.
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
@@ -183,8 +190,8 @@ func (f *following) isGone(
 	return gone, nil
 }
 
-// isMark tells whether a key is the marker of the entry ahead, and not of an earlier
-// one of that name.
+// isMark tells whether a key is the marker of the entry ahead, and not of an
+// earlier one of that name.
 func (f *following) isMark(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
 }

@@ -33,8 +33,8 @@ func is(h driver.Head, own driver.Joined, value string) bool {
 	return h.Place == own.Place && h.Token == own.Token && string(h.Value) == value && h.Version != 0
 }
 
-// A wait costs a read and the watch while nobody writes; to hear of a new value then costs nothing,
-// and of another first entry a read.
+// A wait costs a read and the watch while nobody writes; to hear of a new value
+// then costs nothing, and of another first entry a read.
 func TestHeadSavesRequests(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -65,7 +65,8 @@ func TestHeadSavesRequests(t *testing.T) {
 	}
 }
 
-// H1: a key that is made again is not the first entry, although the watch is on it.
+// H1: a key that is made again is not the first entry, although the watch is on
+// it.
 func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -119,7 +120,8 @@ func TestHeadDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// H1: one member tells of a change, and another that has not heard of it yet is asked for the head.
+// H1: one member tells of a change, and another that has not heard of it yet is
+// asked for the head.
 func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)

@@ -53,7 +53,8 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 	}
 }
 
-// A tail may outlive the contender that it names. It is nobody in the queue (J6).
+// A tail may outlive the contender that it names. It is nobody in the queue
+// (J6).
 func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
@@ -112,7 +113,8 @@ func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	}
 }
 
-// F1: a join that is under way when it is forgotten is not applied, nor sent again.
+// F1: a join that is under way when it is forgotten is not applied, nor sent
+// again.
 func TestForgetOvertakesJoin(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -136,7 +138,8 @@ func TestForgetOvertakesJoin(t *testing.T) {
 	}
 }
 
-// F2: the join of another contender crosses any number of Forgets, at one request more.
+// F2: the join of another contender crosses any number of Forgets, at one
+// request more.
 func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -164,7 +167,8 @@ func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	}
 }
 
-// An alone join that only crosses a Forget was not refused because of the queue.
+// An alone join that only crosses a Forget was not refused because of the
+// queue.
 func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -179,8 +183,9 @@ func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	}
 }
 
-// After an outage all joins of a session are sent again at once. Each raises the epoch and
-// thereby refuses the others, so it must do that in its first attempt only.
+// After an outage all joins of a session are sent again at once. Each raises
+// the epoch and thereby refuses the others, so it must do that in its first
+// attempt only.
 func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -235,7 +240,8 @@ func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
 	}
 }
 
-// hold stops the first transaction that puts the contender until release is closed.
+// hold stops the first transaction that puts the contender until release is
+// closed.
 func hold(f *fake, id string) (arrived, release chan struct{}) {
 	arrived, release = make(chan struct{}), make(chan struct{})
 	held := false
@@ -250,7 +256,8 @@ func hold(f *fake, id string) (arrived, release chan struct{}) {
 	return arrived, release
 }
 
-// markOf leaves the mark of a contender that has left s, and maybe somebody who stands behind it, of another session.
+// markOf leaves the mark of a contender that has left s, and maybe somebody who
+// stands behind it, of another session.
 func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
 	t.Helper()
 	follower := func() driver.Contender {
@@ -274,8 +281,10 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	}
 }
 
-// TestMarkIsNoEntryOfItsMaker: a mark bears the name of a contender that has left, which the session uses again. A join of that name that is
-// repeated, and whose first request got lost, finds the mark and must not take it for its entry.
+// TestMarkIsNoEntryOfItsMaker: a mark bears the name of a contender that has
+// left, which the session uses again. A join of that name that is repeated, and
+// whose first request got lost, finds the mark and must not take it for its
+// entry.
 func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -296,7 +305,8 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 	}
 }
 
-// TestMarkIsNotWhatWasRefused: of a join that was refused for want of space, only its entry tells that it was applied.
+// TestMarkIsNotWhatWasRefused: of a join that was refused for want of space,
+// only its entry tells that it was applied.
 func TestMarkIsNotWhatWasRefused(t *testing.T) {
 	f, client := newFake(t)
 	s, x := open(t, f, client), contender()

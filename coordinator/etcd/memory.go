@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// memory is what a session remembers. But for which contenders there are, it only
-// saves requests.
+// memory is what a session remembers. But for which contenders there are, it
+// only saves requests.
 type memory struct {
 	mu sync.Mutex
 	// contenders are those that may have an entry, by the prefix of its key.
@@ -34,8 +34,8 @@ func newMemory() memory {
 	return memory{contenders: make(map[string]*known), contended: make(map[driver.Queue]bool)}
 }
 
-// expect says that a request will be sent which may give the contender an entry.
-// It returns the entry of before, for keep.
+// expect says that a request will be sent which may give the contender an
+// entry. It returns the entry of before, for keep.
 func (m *memory) expect(contender string) (before keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,8 @@ func (m *memory) isContended(queue driver.Queue) bool {
 	return m.contended[queue]
 }
 
-// about calls do with what is known of an entry, if that is the contender's newest.
+// about calls do with what is known of an entry, if that is the contender's
+// newest.
 func (m *memory) about(e mine, do func(k *known)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,13 +9,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// pageOfQueues is how many keys a request for queues reads. The member walks its
-// index of the rest of the namespace for each request, so many queues want large
-// pages; and a queue that is longer than a page is left with the first one.
+// pageOfQueues is how many keys a request for queues reads. The member walks
+// its index of the rest of the namespace for each request, so many queues want
+// large pages; and a queue that is longer than a page is left with the first
+// one.
 const pageOfQueues = 512
 
 // Queues reads the names of keys, page by page, by quorum. When a page ends
-// inside a queue in which somebody stands, the next one begins behind that queue.
+// inside a queue in which somebody stands, the next one begins behind that
+// queue.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	var queues []driver.Queue
 	from, end := s.keys.All()
@@ -44,8 +46,9 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	}
 }
 
-// Remove deletes one key, if it is still in the life that the handle names. It makes
-// no handoff marker, and deletes a tail key that names the entry, as Leave does.
+// Remove deletes one key, if it is still in the life that the handle names. It
+// makes no handoff marker, and deletes a tail key that names the entry, as
+// Leave does.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {

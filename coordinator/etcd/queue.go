@@ -32,9 +32,9 @@ import (
 // The revision of the joining transaction is the entry's create revision, and
 // thus its place in the queue and its token.
 //
-// Each join compares the session's epoch, which a Forget raises, and a join that is
-// sent again: see lease.Joins and sendJoin. handoff.go has the tail key and the handoff
-// markers.
+// Each join compares the session's epoch, which a Forget raises, and a join
+// that is sent again: see lease.Joins and sendJoin. handoff.go has the tail key
+// and the handoff markers.
 
 var errNoReason = errors.New("etcd: join refused although nothing stands against it")
 
@@ -46,18 +46,19 @@ type attempt struct {
 	prefix string // the same without the mode
 	epoch  int64
 	fence  bool // raise the epoch
-	// contended says that the attempt finds out whether the queue is empty, and swaps
-	// the tail key if not. Else it is refused unless the queue is empty.
+	// contended says that the attempt finds out whether the queue is empty, and
+	// swaps the tail key if not. Else it is refused unless the queue is empty.
 	contended bool
 }
 
 // Join writes the contender's entry. See the top of this file.
 //
-// The service may have applied the transaction although its reply was lost. Then
-// the contender's key exists, and the next Join returns that entry (J2).
+// The service may have applied the transaction although its reply was lost.
+// Then the contender's key exists, and the next Join returns that entry (J2).
 //
-// A sorted range in the transaction would tell who is ahead, too, but every member
-// fetches and sorts the whole queue for it while it applies the transaction.
+// A sorted range in the transaction would tell who is ahead, too, but every
+// member fetches and sorts the whole queue for it while it applies the
+// transaction.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -93,13 +94,14 @@ func (s *session) Join(
 
 // sendJoin sends one attempt.
 //
-// With fence it raises the epoch, too, refused or not: for the first attempt of a join
-// that the caller has sent before. Otherwise that earlier request, delayed on its way,
-// could still be applied after this one was answered: behind ErrTaken, or after the
-// entry that this one made was left. Nobody would remove that entry, and it would block
-// the queue for as long as the session lives. Later attempts of the same call must not
-// fence: after an outage all joins of a session are sent again at once, and if each
-// refusal raised the epoch they would refuse each other without end.
+// With fence it raises the epoch, too, refused or not: for the first attempt of
+// a join that the caller has sent before. Otherwise that earlier request,
+// delayed on its way, could still be applied after this one was answered:
+// behind ErrTaken, or after the entry that this one made was left. Nobody would
+// remove that entry, and it would block the queue for as long as the session
+// lives. Later attempts of the same call must not fence: after an outage all
+// joins of a session are sent again at once, and if each refusal raised the
+// epoch they would refuse each other without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
@@ -124,12 +126,13 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	return resp.Txn(), err
 }
 
-// conditions are what must hold for the entry to be made. If one does not, nothing is
-// written and no waiter wakes. The uncontended form compares all keys of the queue
-// with "never created", which holds for an empty range only (J6). It compares the tail
-// key first, with which the queue need not be read, unless the contender asks to be
-// alone. The contended form compares the keys that the contender may have already
-// (J2). A contender that knows the record compares its version (J7).
+// conditions are what must hold for the entry to be made. If one does not,
+// nothing is written and no waiter wakes. The uncontended form compares all
+// keys of the queue with "never created", which holds for an empty range only
+// (J6). It compares the tail key first, with which the queue need not be read,
+// unless the contender asks to be alone. The contended form compares the keys
+// that the contender may have already (J2). A contender that knows the record
+// compares its version (J7).
 func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))
 	switch {
@@ -152,9 +155,9 @@ func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
 	return []clientv3.Cmp{noTail, keys.Absent(s.keys.Queue(queue))}
 }
 
-// reasons read why an attempt is refused: the sentinel, the record, and where they may
-// be the reason some keys of the queue and the contender's own. A refused uncontended
-// form is followed by the contended one, which finds out.
+// reasons read why an attempt is refused: the sentinel, the record, and where
+// they may be the reason some keys of the queue and the contender's own. A
+// refused uncontended form is followed by the contended one, which finds out.
 func (s *session) reasons(a *attempt) []clientv3.Op {
 	if !a.contended && !a.Alone {
 		return nil
@@ -177,8 +180,8 @@ func (a *attempt) own() []clientv3.Op {
 	}
 }
 
-// joined reads the answer to an attempt that has made the entry. Only the contended
-// form has to say whether it is the first.
+// joined reads the answer to an attempt that has made the entry. Only the
+// contended form has to say whether it is the first.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
@@ -192,7 +195,8 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	return j
 }
 
-// joinFailed handles an attempt without an answer, or one that the service refuses.
+// joinFailed handles an attempt without an answer, or one that the service
+// refuses.
 func (s *session) joinFailed(
 	ctx context.Context, a *attempt, c *lease.Call, err error,
 ) (driver.Joined, error) {
@@ -221,10 +225,11 @@ func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
 	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: token}
 }
 
-// refused finds out from what reasons has read why nothing was written. again says
-// that another attempt may succeed: in another form; with the epoch that a Forget of
-// another contender has raised; or without the markers that were left over. An entry
-// that exists already is the outcome, whatever has become of the queue since.
+// refused finds out from what reasons has read why nothing was written. again
+// says that another attempt may succeed: in another form; with the epoch that a
+// Forget of another contender has raised; or without the markers that were left
+// over. An entry that exists already is the outcome, whatever has become of the
+// queue since.
 func (s *session) refused(
 	ctx context.Context, a *attempt, ops []*pb.ResponseOp,
 ) (joined driver.Joined, again bool, err error) {
@@ -272,8 +277,8 @@ type mine struct {
 }
 
 // own finds out which entry of this session a place names, or returns
-// ErrSessionLost. A request for an entry of another session or queue is never sent: to
-// the caller it is gone (L2).
+// ErrSessionLost. A request for an entry of another session or queue is never
+// sent: to the caller it is gone (L2).
 func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	if err := s.Alive(); err != nil {
 		return mine{}, err
@@ -308,12 +313,13 @@ func (s *session) leave(
 	return err
 }
 
-// delete sends one attempt to delete an entry. It returns ErrGone if there was none.
+// delete sends one attempt to delete an entry. It returns ErrGone if there was
+// none.
 //
-// The first attempt for an entry that no tail key has named is a plain delete of the
-// key: no other session makes it, and no other request to delete it can be under
-// way, since an ID is used again only after an answer. All others compare the
-// entry's create revision.
+// The first attempt for an entry that no tail key has named is a plain delete
+// of the key: no other session makes it, and no other request to delete it can
+// be under way, since an ID is used again only after an answer. All others
+// compare the entry's create revision.
 func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) error {
 	var plain bool
 	var marks []string
@@ -334,9 +340,9 @@ func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handof
 	return nil
 }
 
-// Forget deletes the contender's entries for good: see lease.Session.Forget. A tail
-// key that still names it goes with the lease, or with the next contender that joins
-// alone.
+// Forget deletes the contender's entries for good: see lease.Session.Forget. A
+// tail key that still names it goes with the lease, or with the next contender
+// that joins alone.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	return s.forget(ctx, queue, id)
 }

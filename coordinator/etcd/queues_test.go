@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesPassOverLongOnes: what is read goes by pages, and a queue that is longer than one is left with the first.
+// TestQueuesPassOverLongOnes: what is read goes by pages, and a queue that is
+// longer than one is left with the first.
 func TestQueuesPassOverLongOnes(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -50,7 +51,8 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 	}
 }
 
-// TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would be passed over.
+// TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would
+// be passed over.
 func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -88,7 +90,8 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 	remove(all[0])
 }
 
-// TestRemoveOfAnEarlierLifeDeletesNothing: names are used again, so that the key alone is not the entry.
+// TestRemoveOfAnEarlierLifeDeletesNothing: names are used again, so that the
+// key alone is not the entry.
 func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s, x := open(t, f, c), contender()

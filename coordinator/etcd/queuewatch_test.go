@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueueIsReadOnceAndKeptByItsWatch: by quorum, so that a member that is behind shows it too; and nothing is left behind.
+// TestQueueIsReadOnceAndKeptByItsWatch: by quorum, so that a member that is
+// behind shows it too; and nothing is left behind.
 func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)

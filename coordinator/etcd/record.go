@@ -16,12 +16,12 @@ import (
 // maxRecord is the most that a record may have, in bytes.
 const maxRecord = 64 << 10
 
-// Record waits for a change of the record's key. Its version is the mod revision, zero
-// as long as there is no key.
+// Record waits for a change of the record's key. Its version is the mod
+// revision, zero as long as there is no key.
 //
-// The read that follows the creation of the watch is a quorum read, since the record
-// must be as new as what this session finished before, wherever that was applied (D1).
-// After it the events are enough.
+// The read that follows the creation of the watch is a quorum read, since the
+// record must be as new as what this session finished before, wherever that was
+// applied (D1). After it the events are enough.
 func (s *session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -67,11 +67,11 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 	return driver.Record{Value: kvs[0].Value, Version: driver.Version(kvs[0].ModRevision)}
 }
 
-// SetRecord puts the record if its key has the known mod revision, which is zero while
-// there is no key. The key has no lease and stays (D4).
+// SetRecord puts the record if its key has the known mod revision, which is
+// zero while there is no key. The key has no lease and stays (D4).
 //
-// The transaction compares the sentinel because nothing else would stop a late request
-// once the session is closed (C1).
+// The transaction compares the sentinel because nothing else would stop a late
+// request once the session is closed (C1).
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {

@@ -15,14 +15,16 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// puts says whether a transaction may put something, which an etcd without space refuses.
+// puts says whether a transaction may put something, which an etcd without
+// space refuses.
 func puts(r *pb.TxnRequest) bool {
 	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
 		return op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn())
 	})
 }
 
-// fill refuses puts from now on. The first, if it crosses the quota, is applied all the same, as etcd does.
+// fill refuses puts from now on. The first, if it crosses the quota, is applied
+// all the same, as etcd does.
 func (f *fake) fill(crossing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -43,7 +45,8 @@ func (f *fake) fill(crossing bool) {
 	}
 }
 
-// TestRequestThatCrossesTheQuotaIsFound: it was applied, whatever its answer said.
+// TestRequestThatCrossesTheQuotaIsFound: it was applied, whatever its answer
+// said.
 func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -92,7 +95,8 @@ func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
 	}
 }
 
-// F1 without space: whether nothing can come late is known, or another try is wanted. F2: nobody else is touched.
+// F1 without space: whether nothing can come late is known, or another try is
+// wanted. F2: nobody else is touched.
 func TestForgetWithoutSpace(t *testing.T) {
 	fail := func(f *fake) (late **pb.TxnRequest) {
 		late = new(*pb.TxnRequest)
@@ -209,7 +213,8 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	}
 }
 
-// TestRecordThatCrossesTheQuotaIsFound: it is written, and refused all the same.
+// TestRecordThatCrossesTheQuotaIsFound: it is written, and refused all the
+// same.
 func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -226,7 +231,8 @@ func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 	}
 }
 
-// TestCloseGivesTheClientBackWithADeadContext: a Close that waited for a silent service in vain has no context left.
+// TestCloseGivesTheClientBackWithADeadContext: a Close that waited for a silent
+// service in vain has no context left.
 func TestCloseGivesTheClientBackWithADeadContext(t *testing.T) {
 	for range 30 {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})

@@ -10,13 +10,15 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// Ahead reads the queue from the member at hand, without a quorum. Entries ahead can
-// only disappear, so an old view shows at worst one that is gone. But the view must
-// not be older than own's join, or it lacks entries that are ahead, and not older than
-// what Watch has shown, or the caller waits for an entry that it knows to be gone (V1).
+// Ahead reads the queue from the member at hand, without a quorum. Entries
+// ahead can only disappear, so an old view shows at worst one that is gone. But
+// the view must not be older than own's join, or it lacks entries that are
+// ahead, and not older than what Watch has shown, or the caller waits for an
+// entry that it knows to be gone (V1).
 //
-// The server leaves out entries behind own, except converted ones: they are few, and
-// their create revisions do not tell on which side they are. It counts all entries.
+// The server leaves out entries behind own, except converted ones: they are
+// few, and their create revisions do not tell on which side they are. It counts
+// all entries.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {

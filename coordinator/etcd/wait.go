@@ -14,9 +14,9 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// WatchQueue reads the queue once its watch exists, by quorum, and keeps the view up
-// to date by the events: nothing is read again. Written values and handoff markers
-// change nothing in it.
+// WatchQueue reads the queue once its watch exists, by quorum, and keeps the
+// view up to date by the events: nothing is read again. Written values and
+// handoff markers change nothing in it.
 func (s *session) WatchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
 ) error {

@@ -38,7 +38,8 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 	}
 }
 
-// A watch may be cancelled by a compaction, and one of a foreign key may show older lives of it.
+// A watch may be cancelled by a compaction, and one of a foreign key may show
+// older lives of it.
 func TestWatchSurvivesCompaction(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -58,7 +59,8 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	}
 }
 
-// inject sends a message to the watches on keys that contain the given text, and forgets them if it ends them.
+// inject sends a message to the watches on keys that contain the given text,
+// and forgets them if it ends them.
 func inject(f *fake, text string, resp clientv3.WatchResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

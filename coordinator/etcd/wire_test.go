@@ -13,15 +13,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wantsLeader tells whether a member that knows no leader must refuse a request. etcd
-// goes by the first value.
+// wantsLeader tells whether a member that knows no leader must refuse a
+// request. etcd goes by the first value.
 func wantsLeader(ctx context.Context) bool {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return len(md["hasleader"]) > 0 && md["hasleader"][0] == "true"
 }
 
-// TestRequestsWantALeader: those through a client that was given, whatever metadata
-// the caller has; but not renewals.
+// TestRequestsWantALeader: those through a client that was given, whatever
+// metadata the caller has; but not renewals.
 func TestRequestsWantALeader(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)

@@ -1,7 +1,8 @@
-// Package event has what an observer of a client is told: grants, waits, losses,
-// the session's life and clean-up in the background. Give an [Observer] to a
-// client by coordinator.WithObserver, for metrics, traces and tests. Package
-// observe and its parts have observers for Prometheus and OpenTelemetry.
+// Package event has what an observer of a client is told: grants, waits,
+// losses, the session's life and clean-up in the background. Give an [Observer]
+// to a client by coordinator.WithObserver, for metrics, traces and tests.
+// Package observe and its parts have observers for Prometheus and
+// OpenTelemetry.
 package event
 
 import (
@@ -13,8 +14,8 @@ import (
 )
 
 // Observer is told what happens, for metrics, traces and tests. It is called
-// synchronously and from many goroutines, never with a lock held; it must return quickly and
-// must not call Baton.
+// synchronously and from many goroutines, never with a lock held; it must
+// return quickly and must not call Baton.
 type Observer interface {
 	Observe(Event)
 }
@@ -101,7 +102,8 @@ type Event struct {
 	Duration time.Duration
 	Err      error
 
-	// Context is the caller's, for its values. Its Err may ask the service; do not call it.
+	// Context is the caller's, for its values. Its Err may ask the service; do
+	// not call it.
 	Context context.Context
 
 	State  State         // of the session

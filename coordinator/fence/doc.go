@@ -10,13 +10,14 @@
 // # Sequencers
 //
 // A [Sequencer] is a token and its scope: the service and namespace, the kind
-// and name of the lock, the token, and the entry of the grant at the service. The
-// holder makes it,
+// and name of the lock, the token, and the entry of the grant at the service.
+// The holder makes it,
 //
 //	seq, err := lock.Sequencer(ctx)
 //
-// and shows it with each access: as a value, as text in a message, with [With] in
-// a context for packages httpfence and grpcfence. There are three ways to check it:
+// and shows it with each access: as a value, as text in a message, with [With]
+// in a context for packages httpfence and grpcfence. There are three ways to
+// check it:
 //
 //	at the resource   Gate, package sqlfence: refuses a token if a greater one was
 //	                  shown before. No request to the service.
@@ -36,13 +37,14 @@
 //
 // # What it does not do
 //
-// A sequencer is neither secret nor a credential: it protects against accidents.
+// A sequencer is neither secret nor a credential: it protects against
+// accidents.
 //
 // Tokens order the holders of a mutex, a write lock or a leadership, which
 // exclude all others. Readers and the holders of permits have tokens too, but
 // several of them hold at once, and a gate that has seen one of them refuses
 // those that were granted before it. For those use Guard or Check.
 //
-// Tokens rise for as long as the service keeps its data. docs/fencing.md says what
-// to do when a service was restored from an older backup.
+// Tokens rise for as long as the service keeps its data. docs/fencing.md says
+// what to do when a service was restored from an older backup.
 package fence

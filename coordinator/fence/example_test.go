@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these examples.
+// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these
+// examples.
 func newClient(svc *memory.Service) *coordinator.Client {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -64,7 +65,8 @@ func ExampleGate_Do() {
 	// fence: stale token: token 1 of mutex "orders", after token 4
 }
 
-// A sequencer travels as text, and any client of the service can ask whether its grant holds.
+// A sequencer travels as text, and any client of the service can ask whether
+// its grant holds.
 func ExampleParse() {
 	ctx, svc := context.Background(), memory.NewService()
 	seq, session := hold(ctx, newClient(svc))

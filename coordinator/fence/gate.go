@@ -7,14 +7,14 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Checker returns nil to admit a sequencer. [Gate.Check] is one, which remembers
-// what was shown before; coordinator.Client.Check is another, which asks the
-// service.
+// Checker returns nil to admit a sequencer. [Gate.Check] is one, which
+// remembers what was shown before; coordinator.Client.Check is another, which
+// asks the service.
 type Checker func(ctx context.Context, s Sequencer) error
 
-// Gate protects a resource that lives in this process: it admits a token unless a
-// greater one was shown before. Its memory ends with the process, so the resource
-// must too. It is safe for concurrent use.
+// Gate protects a resource that lives in this process: it admits a token unless
+// a greater one was shown before. Its memory ends with the process, so the
+// resource must too. It is safe for concurrent use.
 type Gate struct {
 	busy   chan struct{} // a mutex that can be given up, locked by sending; guards the rest
 	scope  Scope
@@ -27,8 +27,8 @@ type Gate struct {
 func NewGate(scope Scope) *Gate { return &Gate{busy: make(chan struct{}, 1), scope: scope} }
 
 // Check admits the sequencer, or returns a *StaleError, a *ForeignError, or
-// driver.ErrInvalid for a malformed one. It waits until running calls of Do have
-// returned, and returns context.Cause(ctx) if ctx ends before.
+// driver.ErrInvalid for a malformed one. It waits until running calls of Do
+// have returned, and returns context.Cause(ctx) if ctx ends before.
 //
 // The next holder may overtake what the caller does afterwards. If that does
 // harm, use Do.

@@ -58,7 +58,8 @@ func TestGateTakesOneScope(t *testing.T) {
 	}
 }
 
-// TestNothingComesBetweenCheckAndAccess: each access reads, lingers and writes what is not atomic.
+// TestNothingComesBetweenCheckAndAccess: each access reads, lingers and writes
+// what is not atomic.
 func TestNothingComesBetweenCheckAndAccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fence.NewGate(fence.Scope{})

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ParseValues reads the sequencer in the values of a header or of metadata. None
-// is ErrMissing, and several are driver.ErrInvalid.
+// ParseValues reads the sequencer in the values of a header or of metadata.
+// None is ErrMissing, and several are driver.ErrInvalid.
 func ParseValues(values []string) (Sequencer, error) {
 	switch len(values) {
 	case 0:

@@ -59,12 +59,13 @@ func (s Scope) check() error {
 	return nil
 }
 
-// Sequencer identifies one grant, in any process. The Sequencer method of a lock,
-// permit or term returns it. The zero Sequencer is none.
+// Sequencer identifies one grant, in any process. The Sequencer method of a
+// lock, permit or term returns it. The zero Sequencer is none.
 type Sequencer struct {
 	Scope
 	Token driver.Token
-	// Key identifies the entry of the grant at the service. Only the driver reads it.
+	// Key identifies the entry of the grant at the service. Only the driver
+	// reads it.
 	Key string
 }
 
@@ -99,8 +100,8 @@ func Parse(text string) (Sequencer, error) {
 	return Sequencer{scope, token, key}, nil
 }
 
-// Validate returns nil if all fields are set and within their bounds. It does no
-// I/O.
+// Validate returns nil if all fields are set and within their bounds. It does
+// no I/O.
 func (s Sequencer) Validate() error {
 	switch err := s.check(); {
 	case err != nil:
@@ -139,8 +140,8 @@ var (
 // the service says that its grant is over. It is ErrStale.
 type StaleError struct {
 	Shown Sequencer
-	// Latest is the greatest token that was shown; zero if the service was asked,
-	// which does not know it.
+	// Latest is the greatest token that was shown; zero if the service was
+	// asked, which does not know it.
 	Latest driver.Token
 }
 

@@ -63,8 +63,9 @@ func TestGivenUpWaitIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestHeadIsToldOnceWhenASessionEnds: all that a session has goes in one step, so nobody is shown one of its
-// entries as the first because another has gone before it.
+// TestHeadIsToldOnceWhenASessionEnds: all that a session has goes in one step,
+// so nobody is shown one of its entries as the first because another has gone
+// before it.
 func TestHeadIsToldOnceWhenASessionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		dying := open(t, w.svc.Driver())

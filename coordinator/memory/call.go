@@ -22,8 +22,8 @@ type call struct {
 	err    error
 }
 
-// do sends a request. What apply writes may be read when do returned nil and not
-// otherwise: a request can be applied after its caller has gone (G2).
+// do sends a request. What apply writes may be read when do returned nil and
+// not otherwise: a request can be applied after its caller has gone (G2).
 func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -55,7 +55,8 @@ func (c *call) send() bool {
 		return true
 	}
 	d.calls[c] = struct{}{}
-	// From here on the request may outlive its caller: delayed, held or stranded.
+	// From here on the request may outlive its caller: delayed, held or
+	// stranded.
 	d.requests.carry(d.svc, c.fate.DelayRequest, c.arrive)
 	if c.over {
 		return true
@@ -106,9 +107,10 @@ func (c *call) finish(err error) {
 	}
 }
 
-// abandon is called when the context of the caller ended. An answer that came at
-// the same moment wins. The withdrawal of a watch is a message like any other. If
-// it overtakes the request that registers the watch, that registers nothing.
+// abandon is called when the context of the caller ended. An answer that came
+// at the same moment wins. The withdrawal of a watch is a message like any
+// other. If it overtakes the request that registers the watch, that registers
+// nothing.
 func (c *call) abandon(cause error) error {
 	d := c.driver
 	d.svc.mu.Lock()

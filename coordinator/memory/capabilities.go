@@ -12,9 +12,9 @@ import (
 // This file has the capabilities Converter, Writer, HeadWatcher, QueueWatcher
 // and Operator.
 
-// Convert gives an entry's place to a new one. The key of a place is that of one
-// entry, so a conversion that is late finds nothing to convert (M4). One that is
-// repeated finds its own work by the contender's ID and the token (M3).
+// Convert gives an entry's place to a new one. The key of a place is that of
+// one entry, so a conversion that is late finds nothing to convert (M4). One
+// that is repeated finds its own work by the contender's ID and the token (M3).
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {

@@ -86,8 +86,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// uneven delays every request and reply by a random time of its own, so that they overtake
-// each other.
+// uneven delays every request and reply by a random time of its own, so that
+// they overtake each other.
 func uneven(seed uint64) func(*memory.Driver) {
 	return func(d *memory.Driver) {
 		var mu sync.Mutex

@@ -31,7 +31,8 @@ func (s *session) Join(
 	})
 }
 
-// entryFor returns the contender's entry, a new one unless there is one already.
+// entryFor returns the contender's entry, a new one unless there is one
+// already.
 func (s *session) entryFor(name driver.Queue, x driver.Contender) (*entry, error) {
 	svc := s.driver.svc
 	e := svc.contenders[contenderID{name, x.ID}]
@@ -97,8 +98,8 @@ func (s *session) Follow(
 	return s.watch(ctx, queue, []driver.Place{ahead})
 }
 
-// watch reports whether the first place was the last entry of the queue to leave
-// by Pass.
+// watch reports whether the first place was the last entry of the queue to
+// leave by Pass.
 func (s *session) watch(
 	ctx context.Context, name driver.Queue, places []driver.Place,
 ) (bool, error) {
@@ -147,8 +148,8 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	return s.leave(ctx, queue, own, false)
 }
 
-// Pass is Leave that notifies the follower of own that it is admitted. The queue
-// remembers it for a follower that comes later.
+// Pass is Leave that notifies the follower of own that it is admitted. The
+// queue remembers it for a follower that comes later.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, true)
 }
@@ -221,8 +222,8 @@ func (s *session) Record(
 	})
 }
 
-// await sends a request that is answered when ready says so: at once, or after a
-// change of the queue or its record.
+// await sends a request that is answered when ready says so: at once, or after
+// a change of the queue or its record.
 func await[T any](ctx context.Context, s *session, req Request, ready func() (T, bool)) (T, error) {
 	var answer, none T
 	if err := checkQueue(req.Queue); err != nil {

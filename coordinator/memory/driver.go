@@ -11,8 +11,8 @@ import (
 )
 
 // Driver is one client of a [Service], with a link of its own. It implements
-// driver.Driver; its other methods are the levers of the link. All methods may be
-// called by many goroutines at once.
+// driver.Driver; its other methods are the levers of the link. All methods may
+// be called by many goroutines at once.
 type Driver struct {
 	svc *Service
 
@@ -32,9 +32,10 @@ func init() {
 	coordinator.Register("memory", Open)
 }
 
-// Open is the driver.Opener of the scheme "memory": each call makes a driver of a
-// new service, which [Driver.Service] returns. The URL is "memory://" and nothing
-// else: a host, path or parameter would suggest that two programs can meet there.
+// Open is the driver.Opener of the scheme "memory": each call makes a driver of
+// a new service, which [Driver.Service] returns. The URL is "memory://" and
+// nothing else: a host, path or parameter would suggest that two programs can
+// meet there.
 func Open(u *url.URL) (driver.Driver, error) {
 	place := u.Host + strings.TrimPrefix(u.Path, "/") + u.Opaque + u.Fragment
 	if u.Scheme != "memory" || place != "" || u.User != nil {

@@ -28,7 +28,8 @@ func replica(svc *memory.Service, opts ...coordinator.Option) (*memory.Driver, *
 	return link, client, m
 }
 
-// Two replicas of one service: the session of the first ends, and the second has its lock.
+// Two replicas of one service: the session of the first ends, and the second
+// has its lock.
 func Example() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -49,7 +50,8 @@ func Example() {
 	// the second: <nil> true
 }
 
-// The request to be queued is applied and its reply is lost. The client asks again, and finds its own entry.
+// The request to be queued is applied and its reply is lost. The client asks
+// again, and finds its own entry.
 func ExampleOnce() {
 	ctx := context.Background()
 	svc := memory.NewService()

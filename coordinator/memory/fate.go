@@ -47,13 +47,14 @@ type Request struct {
 
 // Fate is what happens to one request. The zero Fate is to pass unharmed.
 type Fate struct {
-	// DelayRequest and DelayReply are added to the delays of the client's link. A
-	// request may arrive after its caller's context has ended, and is applied all
-	// the same. The reply of a call that waited is its notification.
+	// DelayRequest and DelayReply are added to the delays of the client's link.
+	// A request may arrive after its caller's context has ended, and is applied
+	// all the same. The reply of a call that waited is its notification.
 	DelayRequest, DelayReply time.Duration
 
 	// DropRequest breaks the connection before the request arrives, DropReply
-	// after it was applied. The caller gets driver.ErrUnavailable in both cases.
+	// after it was applied. The caller gets driver.ErrUnavailable in both
+	// cases.
 	DropRequest, DropReply bool
 
 	// Err is the service's answer; nothing is applied. An error that is none of
@@ -61,9 +62,9 @@ type Fate struct {
 	Err error
 }
 
-// OnRequest lets decide choose the fate of every request of all clients. Nil ends
-// it. decide runs in the goroutine of the caller before the request is sent, with
-// no lock held: it may use all levers of the service.
+// OnRequest lets decide choose the fate of every request of all clients. Nil
+// ends it. decide runs in the goroutine of the caller before the request is
+// sent, with no lock held: it may use all levers of the service.
 func (s *Service) OnRequest(decide func(Request) Fate) {
 	if decide == nil {
 		s.decide.Store(nil)

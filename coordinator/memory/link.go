@@ -7,9 +7,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// direction is one way of a link: a packet first takes its time and then passes,
-// unless the direction is held: then it waits in a queue. Nothing is lost, as on
-// TCP, until the connection is reset.
+// direction is one way of a link: a packet first takes its time and then
+// passes, unless the direction is held: then it waits in a queue. Nothing is
+// lost, as on TCP, until the connection is reset.
 type direction struct {
 	delay time.Duration
 	held  bool
@@ -17,8 +17,8 @@ type direction struct {
 	reset int // how often the connection was reset
 }
 
-// carry lets deliver happen at the far end. The caller holds the service's mutex,
-// and so does deliver. Without a delay it happens before carry returns.
+// carry lets deliver happen at the far end. The caller holds the service's
+// mutex, and so does deliver. Without a delay it happens before carry returns.
 func (x *direction) carry(s *Service, extra time.Duration, deliver func()) {
 	wait := x.delay + extra
 	if wait <= 0 {
@@ -60,8 +60,8 @@ func (x *direction) drop() {
 }
 
 // Cut holds both directions of this client's link until Heal. What is sent
-// meanwhile is kept and passes late, in order, even when its caller has given up:
-// as TCP retransmits. Reset loses it instead.
+// meanwhile is kept and passes late, in order, even when its caller has given
+// up: as TCP retransmits. Reset loses it instead.
 func (d *Driver) Cut() { d.hold(true, true) }
 
 // HoldRequests holds what this client sends, until Heal. Replies and
@@ -96,9 +96,10 @@ func (d *Driver) Delay(request, reply time.Duration) {
 	d.requests.delay, d.replies.delay = request, reply
 }
 
-// Reset breaks the connection. All that is under way is lost, every waiting call
-// ends with driver.ErrUnavailable, and the client's watches at the service go. The
-// client has a new connection at once, to which Cut and Delay still apply.
+// Reset breaks the connection. All that is under way is lost, every waiting
+// call ends with driver.ErrUnavailable, and the client's watches at the service
+// go. The client has a new connection at once, to which Cut and Delay still
+// apply.
 func (d *Driver) Reset() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -120,7 +121,8 @@ func (d *Driver) Strand() {
 	d.reconnect()
 }
 
-// Deliver lets the requests that Strand left behind arrive, whose replies are lost.
+// Deliver lets the requests that Strand left behind arrive, whose replies are
+// lost.
 func (d *Driver) Deliver() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -162,8 +164,8 @@ func (d *Driver) disconnect(cause error) {
 	}
 }
 
-// reconnect repeats what the old connection may have lost: a client that connects
-// again learns at once which of its sessions are over.
+// reconnect repeats what the old connection may have lost: a client that
+// connects again learns at once which of its sessions are over.
 func (d *Driver) reconnect() {
 	for s := range d.untold {
 		if s.over {

@@ -85,9 +85,9 @@ func (s *Service) leave(e *entry, by Hand, passed bool) {
 	s.notify(string(e.queue.name))
 }
 
-// remove takes out an entry and notifies its watchers. The caller has raised the
-// revision, once for all entries that leave in one step, and notifies those who
-// wait for a change of the queue after the last of them.
+// remove takes out an entry and notifies its watchers. The caller has raised
+// the revision, once for all entries that leave in one step, and notifies those
+// who wait for a change of the queue after the last of them.
 func (s *Service) remove(e *entry, by Hand, passed bool) {
 	q, i := e.queue, e.queue.ahead(e)
 	q.entries = slices.Delete(q.entries, i, i+1)

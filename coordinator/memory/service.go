@@ -57,8 +57,8 @@ func WithSlack(d time.Duration) Option {
 }
 
 // WithStaleViews makes Ahead answer from a past revision, chosen at random from
-// seed, as a lagging replica does. Views keep clause V1. A recipe must reach the
-// same decisions on them.
+// seed, as a lagging replica does. Views keep clause V1. A recipe must reach
+// the same decisions on them.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
@@ -116,8 +116,8 @@ func (s *Service) Stop() {
 	}
 }
 
-// Start brings a stopped service back with its data. Every session gets its full
-// TTL again, as etcd and ZooKeeper do after a restart.
+// Start brings a stopped service back with its data. Every session gets its
+// full TTL again, as etcd and ZooKeeper do after a restart.
 func (s *Service) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *Service) Start() {
 	}
 }
 
-// Expire ends a session at the service. Its client learns of it over the link. It
-// reports whether there was such a session.
+// Expire ends a session at the service. Its client learns of it over the link.
+// It reports whether there was such a session.
 func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +142,8 @@ func (s *Service) Expire(sessionID string) bool {
 	return session != nil
 }
 
-// Remove deletes an entry, named by its key or by the ID of its contender, as an
-// operator would. Its session lives on. It reports whether there was such an
+// Remove deletes an entry, named by its key or by the ID of its contender, as
+// an operator would. Its session lives on. It reports whether there was such an
 // entry.
 func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()

@@ -36,8 +36,8 @@ type session struct {
 	watches  map[*watch]struct{}
 }
 
-// open starts a session at the service. The timer is the service's own, so a lost
-// answer leaves nothing that outlives the TTL (O4).
+// open starts a session at the service. The timer is the service's own, so a
+// lost answer leaves nothing that outlives the TTL (O4).
 func (s *Service) open(d *Driver, ttl time.Duration) *session {
 	s.opened++
 	opened := &session{
@@ -76,7 +76,8 @@ func (s *session) expire() {
 }
 
 // end ends a session at the service. Its own watches go first: a waiter of the
-// session must not be told that an entry has left, and take it for its admission.
+// session must not be told that an entry has left, and take it for its
+// admission.
 func (s *session) end(by Hand) {
 	svc := s.driver.svc
 	s.over = true
@@ -129,9 +130,9 @@ func (s *session) Capabilities() driver.Capabilities {
 	}
 }
 
-// do sends a request of this session. A session that the client knows to be over
-// costs no request. apply runs at the service while the session is alive there;
-// if it registers a watch, that answers later.
+// do sends a request of this session. A session that the client knows to be
+// over costs no request. apply runs at the service while the session is alive
+// there; if it registers a watch, that answers later.
 func (s *session) do(ctx context.Context, req Request, apply func(*call) error) error {
 	select {
 	case <-s.done:

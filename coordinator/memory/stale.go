@@ -14,8 +14,8 @@ const keep = 64
 // revision. Only a service WithStaleViews keeps it.
 type past struct {
 	departed []departure
-	// floor is the oldest revision that can still be shown in full: what left up
-	// to it may have been dropped.
+	// floor is the oldest revision that can still be shown in full: what left
+	// up to it may have been dropped.
 	floor driver.Token
 }
 
@@ -40,9 +40,9 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the queue as own sees it: if stale, as it was at one revision, from
-// the oldest that the asker may be shown (its own entry's, seen) up to now. It never
-// misses an entry ahead of own: those joined before own did.
+// view returns the queue as own sees it: if stale, as it was at one revision,
+// from the oldest that the asker may be shown (its own entry's, seen) up to
+// now. It never misses an entry ahead of own: those joined before own did.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// departures lets five contenders join ahead of one, and leave one by one. It returns, for
-// each leaving, the size of the view after it.
+// departures lets five contenders join ahead of one, and leave one by one. It
+// returns, for each leaving, the size of the view after it.
 func departures(t *testing.T, told bool, opts ...memory.Option) []int {
 	t.Helper()
 	svc := memory.NewService(opts...)
@@ -28,7 +28,8 @@ func departures(t *testing.T, told bool, opts ...memory.Option) []int {
 		v, err := b.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
 		view := v.Ahead
-		// Whatever its age, a view is the queue as it was at one moment: here, a tail.
+		// Whatever its age, a view is the queue as it was at one moment: here,
+		// a tail.
 		if !slices.Equal(view, all[len(all)-len(view):]) || len(view) < len(all)-left {
 			t.Fatalf("after %d leavings the view is %v, want a tail of %v", left, view, all)
 		}

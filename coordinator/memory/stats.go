@@ -15,11 +15,11 @@ import (
 type Stats struct {
 	// Requests counts those that arrived, by operation.
 	Requests map[Op]int
-	// Wakeups counts the notifications of waiting calls. A wait that is answered at
-	// once, or ended by the loss of the session, is none.
+	// Wakeups counts the notifications of waiting calls. A wait that is
+	// answered at once, or ended by the loss of the session, is none.
 	Wakeups int
-	// Watches counts the calls that wait now, Sessions and Entries what is there
-	// now.
+	// Watches counts the calls that wait now, Sessions and Entries what is
+	// there now.
 	Watches, Sessions, Entries int
 }
 
@@ -32,8 +32,8 @@ func (s Stats) Total() int {
 	return n
 }
 
-// Since returns what was counted after before was taken. What is there now stays
-// what is there now.
+// Since returns what was counted after before was taken. What is there now
+// stays what is there now.
 func (s Stats) Since(before Stats) Stats {
 	requests := map[Op]int{}
 	for op, n := range s.Requests {
@@ -82,7 +82,8 @@ func (d *Driver) Stats() Stats {
 }
 
 // Tally is an observer that keeps the events of one client: give it to
-// coordinator.WithObserver. The zero Tally is ready to use. It must not be copied.
+// coordinator.WithObserver. The zero Tally is ready to use. It must not be
+// copied.
 type Tally struct {
 	mu     sync.Mutex
 	events []event.Event

@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// TestStepsTellWhatHappensAndByWhom: everything that changes a queue is told once, in order, with the hand that did it.
+// TestStepsTellWhatHappensAndByWhom: everything that changes a queue is told
+// once, in order, with the hand that did it.
 func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		var told []string
@@ -55,7 +56,8 @@ func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 	})
 }
 
-// TestStepIsToldBeforeAnybodyHearsOfIt: whoever watches what leaves is woken after the step was told.
+// TestStepIsToldBeforeAnybodyHearsOfIt: whoever watches what leaves is woken
+// after the step was told.
 func TestStepIsToldBeforeAnybodyHearsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
@@ -71,7 +73,8 @@ func TestStepIsToldBeforeAnybodyHearsOfIt(t *testing.T) {
 	})
 }
 
-// TestRequestShowsItsCallersContext: the function that decides the fate can tell goroutines apart.
+// TestRequestShowsItsCallersContext: the function that decides the fate can
+// tell goroutines apart.
 func TestRequestShowsItsCallersContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		type key struct{}

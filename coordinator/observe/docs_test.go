@@ -15,7 +15,8 @@ import (
 
 const doc = "../../docs/observability.md"
 
-// row is a metric's line in the documentation. The page says of which type the names are, and that metrics of queues have a kind and a class.
+// row is a metric's line in the documentation. The page says of which type the
+// names are, and that metrics of queues have a kind and a class.
 func row(m observe.Metric) string {
 	labels := strings.TrimPrefix(strings.TrimPrefix(strings.Join(m.Labels, ", "), "kind, class"), ", ")
 	if labels != "" {

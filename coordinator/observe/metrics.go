@@ -67,9 +67,9 @@ var (
 	byLine = []string{"kind", "class"}
 	byOp   = []string{"kind", "class", "op"}
 
-	// long is for waits and holds: from the millisecond of a handoff to the hour
-	// of a nightly job. They are closer around ten seconds, the default TTL, where
-	// they show whether a wait ended with a release or with a crash.
+	// long is for waits and holds: from the millisecond of a handoff to the
+	// hour of a nightly job. They are closer around ten seconds, the default
+	// TTL, where they show whether a wait ended with a release or with a crash.
 	long = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5,
 		7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600}
 	// short is for one or a few requests: from less than a millisecond to a

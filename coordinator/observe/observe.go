@@ -1,13 +1,13 @@
 // Package observe turns the events of Baton's clients into metrics. It defines
 // the metrics and when they change; otelobserve keeps them for OpenTelemetry,
-// promobserve for Prometheus, and you can implement a [Sink] for another system.
-// Tests that want the events themselves use memory.Tally.
+// promobserve for Prometheus, and you can implement a [Sink] for another
+// system. Tests that want the events themselves use memory.Tally.
 //
 // # Labels
 //
-// Names are not labels: there may be any number of them, and each would be a time
-// series for ever. The kind of the recipe is a label, and so is the class of the
-// name if the user gives a [Class]; otherwise that is empty.
+// Names are not labels: there may be any number of them, and each would be a
+// time series for ever. The kind of the recipe is a label, and so is the class
+// of the name if the user gives a [Class]; otherwise that is empty.
 //
 //	kind       mutex, rwlock, semaphore, election; semaphore-locks and
 //	           semaphore-leases, if a semaphore is shared with other clients
@@ -46,9 +46,9 @@ type Sink interface {
 	Record(metric ID, v float64, values ...string)
 }
 
-// Class returns the class of a name, for instance the part before the first "/".
-// There must be few classes, since each is the value of a label. It is called for
-// each event, concurrently.
+// Class returns the class of a name, for instance the part before the first
+// "/". There must be few classes, since each is the value of a label. It is
+// called for each event, concurrently.
 type Class func(kind, name string) string
 
 // New returns an observer that records metrics. With a nil class the label is
@@ -172,7 +172,8 @@ func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Queue), "/")
 	if m.class != nil {
 		_, name, _ := e.Queue.Split()
-		// The class may have cut a character of the name, and sinks panic at that.
+		// The class may have cut a character of the name, and sinks panic at
+		// that.
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD")
 	}
 	if _, known := m.known.LoadOrStore([3]string{kind, class, e.Op}, true); known {
@@ -211,9 +212,9 @@ func Cause(err error) string {
 	return "other"
 }
 
-// Reason returns the label for why there was no grant, of an event.NotGranted. If
-// the caller's context ended it is timeout or cancelled, even if the cause of the
-// context wraps an error of the service.
+// Reason returns the label for why there was no grant, of an event.NotGranted.
+// If the caller's context ended it is timeout or cancelled, even if the cause
+// of the context wraps an error of the service.
 func Reason(e event.Event) string {
 	if e.Context != nil && engine.IsCause(e.Context, e.Err) {
 		if errors.Is(e.Err, context.DeadlineExceeded) {

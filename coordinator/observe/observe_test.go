@@ -82,7 +82,8 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 	}
 }
 
-// TestClassIsAlwaysValidText: sinks may panic at what is not, and they are called in the middle of a lock.
+// TestClassIsAlwaysValidText: sinks may panic at what is not, and they are
+// called in the middle of a lock.
 func TestClassIsAlwaysValidText(t *testing.T) {
 	s := newSums()
 	o := observe.New(s, func(_, name string) string { return name[:2] })

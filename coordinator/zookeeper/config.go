@@ -43,14 +43,15 @@ func rootOf(chroot string) (string, error) {
 // the nodes that the driver makes: "open" (everybody; the default without
 // credentials), "creator" (clients with the same credentials; the default with
 // them), "creator-read" (the same, and everybody may read). A client
-// certificate is a credential for "creator" too. ZooKeeper takes any password: a
-// wrong one makes another identity, which the first join in a queue that is not
-// open to it refuses with driver.ErrRefused.
+// certificate is a credential for "creator" too. ZooKeeper takes any password:
+// a wrong one makes another identity, which the first join in a queue that is
+// not open to it refuses with driver.ErrRefused.
 //
-// layout says how queues are laid out: "native" (the default), or as the clients
-// do with which they are shared: "curator", which is go-zookeeper's too, or
-// "kazoo". With layout=curator, election says which of its recipes an election
-// is: "latch" (the default) or "selector". docs/interop.md says what excludes what.
+// layout says how queues are laid out: "native" (the default), or as the
+// clients do with which they are shared: "curator", which is go-zookeeper's
+// too, or "kazoo". With layout=curator, election says which of its recipes an
+// election is: "latch" (the default) or "selector". docs/interop.md says what
+// excludes what.
 //
 // Open reads the files but does not talk to the service; the first session
 // does. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's

@@ -39,7 +39,8 @@ func testList(t *testing.T, s *session, limit int) []driver.Entry {
 	return entries
 }
 
-// TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining again makes no second node (J2).
+// TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining
+// again makes no second node (J2).
 func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {
@@ -69,7 +70,8 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestForgetWaitsForConversions: one that is still queued in the process would make a node after Forget has listed.
+// TestForgetWaitsForConversions: one that is still queued in the process would
+// make a node after Forget has listed.
 func TestForgetWaitsForConversions(t *testing.T) {
 	_, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "w")
@@ -102,7 +104,8 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	}
 }
 
-// TestListMissesNobodyWhoIsConvertedMeanwhile: between the listing and the read a node may get another name.
+// TestListMissesNobodyWhoIsConvertedMeanwhile: between the listing and the read
+// a node may get another name.
 func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")

@@ -10,16 +10,16 @@
 // entries' czxids when those numbers, of 32 bits, have run out, which costs a
 // read of each entry. The fencing token is the czxid of the entry, which rises
 // for as long as the ensemble keeps its data; never the sequence number, which
-// starts again when an empty queue is removed. An entry that was converted keeps
-// its token in its name, since its node is a new one.
+// starts again when an empty queue is removed. An entry that was converted
+// keeps its token in its name, since its node is a new one.
 //
 // A session's TTL is ZooKeeper's session timeout. Servers move what they are
 // asked for into their bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL
 // that is not granted exactly is refused, since a holder computes its deadline
 // from it.
 //
-// The client library pings by itself. So a session that is not renewed ends with
-// its process or its connection, and not already when the renewals stop;
+// The client library pings by itself. So a session that is not renewed ends
+// with its process or its connection, and not already when the renewals stop;
 // package coordinator closes a session that it takes for lost.
 //
 // Each session has a connection of its own, to whichever server answers first.
@@ -31,8 +31,8 @@
 // A child of another client in a queue makes Ahead, List and Head fail with
 // driver.ErrRefused and its name. A record stays until an operator deletes it.
 //
-// docs/concepts.md shows the nodes, names.go their names, and docs/requests.md the
-// requests of each call.
+// docs/concepts.md shows the nodes, names.go their names, and docs/requests.md
+// the requests of each call.
 //
 // # The files
 //

@@ -14,8 +14,9 @@ import (
 )
 
 // Convert makes a node in place of the old one, in one transaction. What stays,
-// the place in the queue and the token, is in the new node's name: see names.go.
-// A view is one listing, which shows what is before or after a transaction.
+// the place in the queue and the token, is in the new node's name: see
+// names.go. A view is one listing, which shows what is before or after a
+// transaction.
 //
 // The transaction deletes the old node, and no node is ever made again under a
 // name that was used. So of all attempts one at most is applied; none is, once

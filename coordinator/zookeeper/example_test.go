@@ -23,7 +23,8 @@ func Example() {
 	defer client.Close(context.Background())
 }
 
-// A write into ZooKeeper that is applied while the lock is held, or never. seq is from lock.Sequencer.
+// A write into ZooKeeper that is applied while the lock is held, or never. seq
+// is from lock.Sequencer.
 func ExampleGuard() {
 	pay := func(ctx context.Context, conn *zk.Conn, seq fence.Sequencer) (late bool, err error) {
 		holds, err := zookeeper.Guard("/apps/orders", seq)

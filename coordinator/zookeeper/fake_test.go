@@ -17,8 +17,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// fake is a server that speaks as much of ZooKeeper's protocol as the tests script: it
-// grants sessions, answers what reply answers, and records what it was asked.
+// fake is a server that speaks as much of ZooKeeper's protocol as the tests
+// script: it grants sessions, answers what reply answers, and records what it
+// was asked.
 type fake struct {
 	t        *testing.T
 	listener net.Listener
@@ -59,7 +60,8 @@ const (
 	opCloseSession = -11
 )
 
-// newFake starts a server that grants every session and answers every request with success.
+// newFake starts a server that grants every session and answers every request
+// with success.
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -237,7 +239,8 @@ func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	return s.(*session)
 }
 
-// TestMain fails when something of this package or of its client still runs at the end.
+// TestMain fails when something of this package or of its client still runs at
+// the end.
 func TestMain(m *testing.M) {
 	status := m.Run()
 	var left string

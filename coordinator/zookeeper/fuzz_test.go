@@ -10,7 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
 
-// FuzzConvertedName: however often a name is converted, ID, session, place and token stay, and each name is new.
+// FuzzConvertedName: however often a name is converted, ID, session, place and
+// token stay, and each name is new.
 func FuzzConvertedName(f *testing.F) {
 	f.Add(int32(12), int64(7), uint8(3), "r")
 	f.Add(int32(math.MinInt32), int64(math.MaxInt64), uint8(1), "p3v00a1")

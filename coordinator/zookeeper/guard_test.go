@@ -120,7 +120,8 @@ func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the operation is about a node of the queue that the sequencer names.
+// FuzzGuard: whatever somebody has forged, the operation is about a node of the
+// queue that the sequencer names.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007", int64(5))
 	f.Add("m", "a/b", "r_0123456789abcdef_1000a2b3c4d5e6f_0000000000000005_1_0000000007", int64(5))

@@ -32,10 +32,10 @@ import (
 //
 // The successor node is deleted together with its entry, in one transaction. An
 // entry that passes writes to it first, in the same transaction. The service
-// applies a transaction step by step, and a watch fires once. So to the follower
-// a pass is a change and no deletion, and it is admitted without a read of the
-// queue. Nothing else writes to a successor node. To delete one is always safe,
-// since its follower then reads the queue.
+// applies a transaction step by step, and a watch fires once. So to the
+// follower a pass is a change and no deletion, and it is admitted without a
+// read of the queue. Nothing else writes to a successor node. To delete one is
+// always safe, since its follower then reads the queue.
 //
 // A follower that was not connected during the pass, or joined during it, reads
 // the queue too.
@@ -71,9 +71,9 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// entryOf is the entry whose successor node has this name and these data. The data
-// are the entry's name without its number, which is one less than that of the
-// successor node.
+// entryOf is the entry whose successor node has this name and these data. The
+// data are the entry's name without its number, which is one less than that of
+// the successor node.
 func entryOf(successor string, data []byte) (n node, ok bool) {
 	seq, ok := parseSuccessor(successor)
 	if !ok || seq < 1 {
@@ -198,8 +198,9 @@ func (s *session) predecessor(
 	return n, w, ok
 }
 
-// Follow waits with one watch: on the successor node of the entry ahead, or on the
-// entry if it has none. Join sets that watch if it finds the successor node.
+// Follow waits with one watch: on the successor node of the entry ahead, or on
+// the entry if it has none. Join sets that watch if it finds the successor
+// node.
 //
 // A change of the successor node's data says that the entry ahead has passed.
 // The successor node is deleted together with its entry. If an operator deletes
@@ -244,7 +245,8 @@ func (s *session) unlessLeft(
 	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, successor)})
 	if err == nil {
 		if n, _ := entryOf(successor, w.Seen.Value); n.Key != ahead.Key {
-			// Somebody has written to it, or the queue was deleted and made anew.
+			// Somebody has written to it, or the queue was deleted and made
+			// anew.
 			entry := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, ahead.Key)}
 			w, err = s.Watching(ctx, entry)
 		}

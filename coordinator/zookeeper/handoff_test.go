@@ -40,8 +40,8 @@ func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan fol
 	return told
 }
 
-// followed is a session with the first entry of a contended queue, and the Follow
-// of a second session's entry.
+// followed is a session with the first entry of a contended queue, and the
+// Follow of a second session's entry.
 func followed(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
 	t.Helper()
 	f, tr, a := openTree(t)
@@ -98,8 +98,9 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// TestBusyHandOverTakesNoLook: per turn the join, one read that finds and watches the one ahead, and the pass.
-// A Follow that begins after the pass takes no more.
+// TestBusyHandOverTakesNoLook: per turn the join, one read that finds and
+// watches the one ahead, and the pass. A Follow that begins after the pass
+// takes no more.
 func TestBusyHandOverTakesNoLook(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL), openFake(t, f, testTTL)}
@@ -156,7 +157,8 @@ func TestTwoContendersHaveNoSuccessors(t *testing.T) {
 	}
 }
 
-// TestQuietQueueHasNoSuccessors: when nobody has come for a while, a pair of requests is as small as it was.
+// TestQuietQueueHasNoSuccessors: when nobody has come for a while, a pair of
+// requests is as small as it was.
 func TestQuietQueueHasNoSuccessors(t *testing.T) {
 	f, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -218,7 +220,8 @@ func TestSuccessorsAreNobody(t *testing.T) {
 	}
 }
 
-// TestOnlyAPassPasses: whatever else becomes of the successor node or its entry.
+// TestOnlyAPassPasses: whatever else becomes of the successor node or its
+// entry.
 func TestOnlyAPassPasses(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
 		"leave": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
@@ -259,7 +262,8 @@ func TestOnlyAPassPasses(t *testing.T) {
 	}
 }
 
-// TestPassDuringAReconnectIsNotMissed: the follower finds the successor node gone, and reads the queue.
+// TestPassDuringAReconnectIsNotMissed: the follower finds the successor node
+// gone, and reads the queue.
 func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	f, tr, a, first, told := followed(t)
 	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
@@ -283,7 +287,8 @@ var waysOut = map[string]func(s *session, own driver.Place) error{
 	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
 }
 
-// TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry leaves all the same.
+// TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry
+// leaves all the same.
 func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 	ways := maps.Clone(waysOut)
 	ways["convert"] = func(s *session, own driver.Place) error {
@@ -319,7 +324,8 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
-// TestSuccessorThatCannotBeWrittenToIsDeleted: else the follower would go on waiting for it.
+// TestSuccessorThatCannotBeWrittenToIsDeleted: else the follower would go on
+// waiting for it.
 func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -359,7 +365,8 @@ func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry alone.
+// TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry
+// alone.
 func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 	for name, leave := range waysOut {
 		_, tr, s := openTree(t)
@@ -376,7 +383,8 @@ func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 	}
 }
 
-// TestQueueOfManyNumbersHasNoSuccessors: where numbers run out they tell nobody's neighbour.
+// TestQueueOfManyNumbersHasNoSuccessors: where numbers run out they tell
+// nobody's neighbour.
 func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -396,7 +404,8 @@ func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	}
 }
 
-// TestRefusedSuccessorKeepsNobodyOut: whatever is wrong with it, the join goes on without.
+// TestRefusedSuccessorKeepsNobodyOut: whatever is wrong with it, the join goes
+// on without.
 func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -412,7 +421,8 @@ func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
 }
 
-// TestStaleReleaseTouchesNoOtherEntry: the ID stands in the queue again, with another entry.
+// TestStaleReleaseTouchesNoOtherEntry: the ID stands in the queue again, with
+// another entry.
 func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	for _, name := range []string{"leave", "pass"} {
 		_, tr, s := openTree(t)
@@ -429,7 +439,8 @@ func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	}
 }
 
-// TestSuccessorThatCouldNotBeDeletedIsDeletedLater: another entry passes meanwhile. Whoever follows waits for it.
+// TestSuccessorThatCouldNotBeDeletedIsDeletedLater: another entry passes
+// meanwhile. Whoever follows waits for it.
 func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -453,8 +464,8 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	}
 }
 
-// TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has deleted
-// the entry alone, and the follower waits on the successor node.
+// TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has
+// deleted the entry alone, and the follower waits on the successor node.
 func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
 	_, tr, a, first, told := followed(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })

@@ -114,7 +114,8 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	}
 }
 
-// TestHeadMissesNoJoinWhileTheQueueComesAndGoes: the service removes empty queues.
+// TestHeadMissesNoJoinWhileTheQueueComesAndGoes: the service removes empty
+// queues.
 func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	_, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
@@ -141,7 +142,8 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	eventually(t, "one watch", func() bool { return tr.watched() == 1 })
 }
 
-// TestHeadThatGoesBetweenListingAndReading is looked for again: it may have another name now.
+// TestHeadThatGoesBetweenListingAndReading is looked for again: it may have
+// another name now.
 func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 	for _, known := range []driver.Version{driver.Any, 77} {
 		_, tr, s := openTree(t)
@@ -209,7 +211,8 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	}
 }
 
-// TestHeadsAreSharedAndTheCallersOwn: many wait with one watch, and each may change what it gets.
+// TestHeadsAreSharedAndTheCallersOwn: many wait with one watch, and each may
+// change what it gets.
 func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")

@@ -9,8 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut: contenders with one number, and later ones with smaller
-// numbers, which is what ZooKeeper 3.8 gives after 2147483647.
+// TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut: contenders with one
+// number, and later ones with smaller numbers, which is what ZooKeeper 3.8
+// gives after 2147483647.
 func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	for _, numbers := range [][]int32{
 		{2147483646, 2147483647, 2147483647, 2147483647},
@@ -44,8 +45,9 @@ func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	}
 }
 
-// TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut: the conversion is applied between the listing and the look at
-// the nodes. Taking the old name for one who has left would admit the next.
+// TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut: the conversion is
+// applied between the listing and the look at the nodes. Taking the old name
+// for one who has left would admit the next.
 func TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")

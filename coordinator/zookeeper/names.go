@@ -98,8 +98,8 @@ func conversion(token, turn string) (driver.Token, uint32, bool) {
 // follows from such numbers, and two contenders may have the same.
 func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
-// inOrder sorts the nodes of one queue, first in the queue first, for as long as none
-// is late.
+// inOrder sorts the nodes of one queue, first in the queue first, for as long
+// as none is late.
 //
 // The signed distance to a fixed node is right on both sides of a wrap too, as
 // long as fewer than 2^31 numbers lie between two nodes that are there at once.

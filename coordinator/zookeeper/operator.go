@@ -16,12 +16,12 @@ import (
 )
 
 // Queues lists the kinds, then the names of each, then the children of each of
-// those. It begins with a sync: another session may have joined a queue for good,
-// and this one's server may not have heard of that.
+// those. It begins with a sync: another session may have joined a queue for
+// good, and this one's server may not have heard of that.
 //
-// Records are no queues, and neither is what other programs have beside them. What
-// is not readable is an error, and not left out: an operator who asks which locks
-// are held must not be shown less.
+// Records are no queues, and neither is what other programs have beside them.
+// What is not readable is an error, and not left out: an operator who asks
+// which locks are held must not be shown less.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return slices.Compact(queues), nil
 }
 
-// below returns the children of nodes, all as paths below the root. The listings
-// are under way at once. A node that is not there has none.
+// below returns the children of nodes, all as paths below the root. The
+// listings are under way at once. A node that is not there has none.
 func (s *session) below(ctx context.Context, parents ...string) (children []string, err error) {
 	listings := make([]*zkconn.Reply[[]string], len(parents))
 	for i, parent := range parents {

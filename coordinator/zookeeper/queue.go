@@ -249,8 +249,8 @@ func (s *session) remove(
 	return err
 }
 
-// delete sends the request that deletes a node, and its successor node with it if
-// that is there still.
+// delete sends the request that deletes a node, and its successor node with it
+// if that is there still.
 func (s *session) delete(
 	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {

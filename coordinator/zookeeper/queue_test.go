@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestReplyToAJoinIsAboutIt: whatever else a reply names, it is not known what the join has made, so that it has to be looked for.
+// TestReplyToAJoinIsAboutIt: whatever else a reply names, it is not known what
+// the join has made, so that it has to be looked for.
 func TestReplyToAJoinIsAboutIt(t *testing.T) {
 	const asked = "/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e6f_"
 	n, err := made(asked, asked+"0000000007")

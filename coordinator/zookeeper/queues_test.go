@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesAreThoseWithPlaces: successor nodes, records, what has no number, and what is above queues are no queues.
+// TestQueuesAreThoseWithPlaces: successor nodes, records, what has no number,
+// and what is above queues are no queues.
 func TestQueuesAreThoseWithPlaces(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{

@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// watchQueue watches the queue "m/a", and returns how many stood in it each time.
+// watchQueue watches the queue "m/a", and returns how many stood in it each
+// time.
 func watchQueue(ctx context.Context, s *session) (sizes <-chan int, ended <-chan error) {
 	views, over := make(chan int, 100), make(chan error, 1)
 	go func() {
@@ -35,7 +36,8 @@ func shows(t *testing.T, sizes <-chan int, want int) {
 	}
 }
 
-// TestQueueWatchListsOnceForEachChange: the request that lists sets the watch; who comes next takes over what was left standing.
+// TestQueueWatchListsOnceForEachChange: the request that lists sets the watch;
+// who comes next takes over what was left standing.
 func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	f, _, s := openTree(t)
 	other := openFake(t, f, testTTL)
@@ -63,7 +65,8 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	}
 }
 
-// TestQueueWatchWaitsForTheQueue: there may be no node for it yet, or no more; a stray is refused.
+// TestQueueWatchWaitsForTheQueue: there may be no node for it yet, or no more;
+// a stray is refused.
 func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	f, tr, s := openTree(t)
 	sizes, ended := watchQueue(t.Context(), s)

@@ -100,7 +100,8 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	}
 }
 
-// TestRecordThatChangesWhileThereIsNoConnection is told, whether it was there before or not.
+// TestRecordThatChangesWhileThereIsNoConnection is told, whether it was there
+// before or not.
 func TestRecordThatChangesWhileThereIsNoConnection(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		f, tr, s := openTree(t)

@@ -64,8 +64,8 @@ func (s *session) Places(
 	return c.places(), c.ambiguous(queue)
 }
 
-// Entry is the place and the token of an entry. The token is 0 if the key is not
-// that of an entry.
+// Entry is the place and the token of an entry. The token is 0 if the key is
+// not that of an entry.
 func (s *session) Entry(_ driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
 	n, ok := parseNode(key)
 	if !ok {

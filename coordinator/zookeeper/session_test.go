@@ -72,8 +72,8 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	}
 }
 
-// TestExpiredSessionIsNeverReplaced: what the client library does by itself would let
-// requests of the old session run on a new one.
+// TestExpiredSessionIsNeverReplaced: what the client library does by itself
+// would let requests of the old session run on a new one.
 func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -115,7 +115,8 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	}
 }
 
-// TestReconnectRefusesAShorterTimeout: servers of one ensemble may be configured differently.
+// TestReconnectRefusesAShorterTimeout: servers of one ensemble may be
+// configured differently.
 func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -141,7 +142,8 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
-	// The server has gone silent on the first connection. Close must not depend on it.
+	// The server has gone silent on the first connection. Close must not depend
+	// on it.
 	f.set(func() {
 		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
 	})
@@ -187,7 +189,8 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
-// TestUnansweredRequestMovesTheSession: a server that answers pings and nothing else.
+// TestUnansweredRequestMovesTheSession: a server that answers pings and nothing
+// else.
 func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -207,8 +210,9 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	}
 }
 
-// TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections while the
-// credentials are under way, which can block the client library for ever.
+// TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
+// while the credentials are under way, which can block the client library for
+// ever.
 func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -251,7 +255,8 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 	}
 }
 
-// TestReplyAboutAnotherSessionIsTheEnd: a reply that came on a connection with another session says nothing about this one.
+// TestReplyAboutAnotherSessionIsTheEnd: a reply that came on a connection with
+// another session says nothing about this one.
 func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -274,8 +279,8 @@ func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time before fires. The
-// fake never lets one fire.
+// TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time
+// before fires. The fake never lets one fire.
 func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -303,8 +308,8 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForTheConnection: requests handed to a Conn that is not connected would pile
-// up there and could run at any later time.
+// TestCallsWaitForTheConnection: requests handed to a Conn that is not
+// connected would pile up there and could run at any later time.
 func TestCallsWaitForTheConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -347,8 +352,8 @@ func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
 	})
 }
 
-// TestOldServersGetPlainNodes: before 3.5 there are no containers, which a server says by closing the
-// connection after its answer.
+// TestOldServersGetPlainNodes: before 3.5 there are no containers, which a
+// server says by closing the connection after its answer.
 func TestOldServersGetPlainNodes(t *testing.T) {
 	const unimplemented = -6
 	f, l, made := newFake(t), &oneQueue{}, false

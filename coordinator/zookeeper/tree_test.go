@@ -13,8 +13,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// tree is a small ZooKeeper behind a fake: nodes with versions, transactions, sequence numbers, and watches that
-// fire once, before the answer to any later request. Sessions do not end here.
+// tree is a small ZooKeeper behind a fake: nodes with versions, transactions,
+// sequence numbers, and watches that fire once, before the answer to any later
+// request. Sessions do not end here.
 type tree struct {
 	mu      sync.Mutex
 	zxid    int64
@@ -83,7 +84,8 @@ func (tr *tree) on(script func(op int32, node string) treeFate) {
 	tr.script = script
 }
 
-// put makes a node, or writes to it; cutDown deletes one. They are what another client does.
+// put makes a node, or writes to it; cutDown deletes one. They are what another
+// client does.
 func (tr *tree) put(node, data string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -180,8 +182,8 @@ func (tr *tree) watch(p *peer, s spot, wanted bool) {
 	tr.watches[s][p] = true
 }
 
-// answer does what request m asks for. It answers before anything else happens: a watch that it set must not
-// fire before the answer.
+// answer does what request m asks for. It answers before anything else happens:
+// a watch that it set must not fire before the answer.
 func (tr *tree) answer(p *peer, op int32, m []byte) {
 	r := &fields{m[12:]}
 	var fate treeFate

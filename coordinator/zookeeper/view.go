@@ -82,10 +82,11 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 	}
 }
 
-// entriesOf lists a queue, and those of its nodes that are this session's of one
-// contender, after all that was sent before: see Begin. Strays do not matter;
-// clean-up must work in spite of them. If the contender has no node, an operator may
-// have deleted it alone, and a follower waits with its successor node.
+// entriesOf lists a queue, and those of its nodes that are this session's of
+// one contender, after all that was sent before: see Begin. Strays do not
+// matter; clean-up must work in spite of them. If the contender has no node, an
+// operator may have deleted it alone, and a follower waits with its successor
+// node.
 func (s *session) entriesOf(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {

@@ -25,7 +25,8 @@ func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
 	}
 }
 
-// TestWatchThatFiredUnseenShowsNothing: what it saw is old, and lacks those who came since.
+// TestWatchThatFiredUnseenShowsNothing: what it saw is old, and lacks those who
+// came since.
 func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
@@ -41,7 +42,8 @@ func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 	}
 }
 
-// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between the sync and the read.
+// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between the
+// sync and the read.
 func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	f, _, s := openTree(t)
 	reads := 0
@@ -104,7 +106,8 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	}
 }
 
-// TestStandingWatchShowsTheQueueWithoutARequest: until it fires, which it does before this session hears of anything later.
+// TestStandingWatchShowsTheQueueWithoutARequest: until it fires, which it does
+// before this session hears of anything later.
 func TestStandingWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place

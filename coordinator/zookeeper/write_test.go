@@ -54,7 +54,8 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 	}
 }
 
-// TestLateWriteIsNotAppliedAfterALaterOne: the first has no answer, and comes before the second, or after it.
+// TestLateWriteIsNotAppliedAfterALaterOne: the first has no answer, and comes
+// before the second, or after it.
 func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
 	for what, fate := range map[string]treeFate{"before": {cut: true}, "after": {late: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {

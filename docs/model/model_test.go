@@ -1,4 +1,5 @@
-// Package model_test ties the models to the source: what they say that they model must exist there.
+// Package model_test ties the models to the source: what they say that they
+// model must exist there.
 package model_test
 
 import (
@@ -14,8 +15,9 @@ import (
 
 const root = "../.."
 
-// TestModelsNameFunctionsThatExist: a model of what was built must not outlive it. Whoever renames or removes a function
-// that a model names has to look at the model again.
+// TestModelsNameFunctionsThatExist: a model of what was built must not outlive
+// it. Whoever renames or removes a function that a model names has to look at
+// the model again.
 func TestModelsNameFunctionsThatExist(t *testing.T) {
 	exists := functions(t)
 	named := regexp.MustCompile(`\bgo: ([\w., ]+?)[;:]? *(\*/|\n)`)
@@ -34,7 +36,8 @@ func TestModelsNameFunctionsThatExist(t *testing.T) {
 	}
 }
 
-// TestModelsSayWhatEachActionIs: every label stands for something that a function does, or the world.
+// TestModelsSayWhatEachActionIs: every label stands for something that a
+// function does, or the world.
 func TestModelsSayWhatEachActionIs(t *testing.T) {
 	label := regexp.MustCompile(`^[a-z]\w*:( |$)`)
 	for _, path := range models(t) {
@@ -82,7 +85,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// functions are those of the packages that models speak of: "package.Func" and "package.Type.Method".
+// functions are those of the packages that models speak of: "package.Func" and
+// "package.Type.Method".
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	exists := map[string]bool{}

@@ -26,8 +26,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// cache reads an entry and has it rebuilt when it is older than maxAge. An entry
-// that is older by less than stale is served while it is rebuilt.
+// cache reads an entry and has it rebuilt when it is older than maxAge. An
+// entry that is older by less than stale is served while it is rebuilt.
 type cache struct {
 	store         *store
 	lock          *mutex.Mutex

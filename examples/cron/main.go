@@ -7,15 +7,16 @@
 //	go run ./examples/cron -url zk://127.0.0.1:2181
 //
 // The lock alone is not enough: a replica whose timer fires late finds the lock
-// free and would run the job again. Which period is done is a fact that outlives
-// the lock, so it is stored in a record that the holder of the lock reads and
-// writes. Every access shows the lock's token, and the record refuses tokens
-// below the greatest it has seen: a replica that was paused cannot write late.
+// free and would run the job again. Which period is done is a fact that
+// outlives the lock, so it is stored in a record that the holder of the lock
+// reads and writes. Every access shows the lock's token, and the record refuses
+// tokens below the greatest it has seen: a replica that was paused cannot write
+// late.
 //
 // Replicas wait for the lock instead of trying it, so that one of them takes
-// over in the same period when the holder crashes. Whether it runs the job again
-// is a choice that no lock can make: at least once, or at most once. To get
-// exactly once, write the job's effects in the same transaction as "done".
+// over in the same period when the holder crashes. Whether it runs the job
+// again is a choice that no lock can make: at least once, or at most once. To
+// get exactly once, write the job's effects in the same transaction as "done".
 package main
 
 import (

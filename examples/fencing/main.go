@@ -39,9 +39,9 @@ type ledger struct {
 	text string
 }
 
-// ServeHTTP replaces the text. httpfence.Handler has read the sequencer from the
-// request. The check and the write are one step, in Gate.Do: between a check and
-// a write that follows it the lock could pass to another holder.
+// ServeHTTP replaces the text. httpfence.Handler has read the sequencer from
+// the request. The check and the write are one step, in Gate.Do: between a
+// check and a write that follows it the lock could pass to another holder.
 func (l *ledger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	seq, _ := fence.From(req.Context())
 	text, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))

@@ -1,16 +1,16 @@
 // Orders: a state machine of orders that many workers drive. A lock for each
-// order lets one worker at a time move it, and a worker that comes late, because
-// it was paused in the middle, moves nothing.
+// order lets one worker at a time move it, and a worker that comes late,
+// because it was paused in the middle, moves nothing.
 //
 //	go run ./examples/orders                              # no server: three workers in memory
 //	go run ./examples/orders -url etcd://127.0.0.1:2379
 //	go run ./examples/orders -url zk://127.0.0.1:2181
 //
 // Workers try the lock: a worker that does not get it goes to the next order.
-// The lock saves work; the order's record decides. It accepts a move if no later
-// holder of the lock has touched the order, which the token tells, and if the
-// order is in the state where the move begins. The state alone would not do,
-// because states come again: a packed order may go back to paid, and "it is
+// The lock saves work; the order's record decides. It accepts a move if no
+// later holder of the lock has touched the order, which the token tells, and if
+// the order is in the state where the move begins. The state alone would not
+// do, because states come again: a packed order may go back to paid, and "it is
 // paid" is then true for a worker that saw it paid long ago.
 //
 // What a move does elsewhere, here a payment, is outside of the record, and a

@@ -59,9 +59,9 @@ func (s *scheduler) run(ctx context.Context) error {
 	return err
 }
 
-// lead runs job after job. ctx ends when the replica is told to stop or has lost
-// the lead. In the first case it leads until lead returns, so it finishes the
-// job that it has begun; the term's own context ends only with the lead.
+// lead runs job after job. ctx ends when the replica is told to stop or has
+// lost the lead. In the first case it leads until lead returns, so it finishes
+// the job that it has begun; the term's own context ends only with the lead.
 func (s *scheduler) lead(ctx context.Context, t *election.Term) error {
 	s.say("leads with token %d", t.Token())
 	tick := time.NewTicker(s.every)
@@ -102,8 +102,8 @@ func (q *queued) Observe(e event.Event) {
 	}
 }
 
-// probes answers Kubernetes. Ready means queued, not leading: if only the leader
-// were ready, a rollout would wait forever for its new pods to lead.
+// probes answers Kubernetes. Ready means queued, not leading: if only the
+// leader were ready, a rollout would wait forever for its new pods to lead.
 func probes(health *election.Health, q *queued) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/leader", health.Ready())

@@ -245,8 +245,8 @@ func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
 	}
 }
 
-// TestLostReplyLeavesNoSecondCandidate: the service applied the request, and the
-// replica did not hear of it.
+// TestLostReplyLeavesNoSecondCandidate: the service applied the request, and
+// the replica did not hear of it.
 func TestLostReplyLeavesNoSecondCandidate(t *testing.T) {
 	play(t, 1, func(f *fleet) {
 		f.svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
@@ -280,8 +280,8 @@ func TestQuietMinuteCostsRenewalsOnly(t *testing.T) {
 	})
 }
 
-// TestServiceThatLagsAndHintsLess: views of the queue are stale, and the service
-// leaves out what it may.
+// TestServiceThatLagsAndHintsLess: views of the queue are stale, and the
+// service leaves out what it may.
 func TestServiceThatLagsAndHintsLess(t *testing.T) {
 	for seed := range uint64(5) {
 		play(t, 4, func(f *fleet) {

@@ -10,7 +10,8 @@ import (
 type Bar struct {
 	Name string `json:"name"`
 	What string `json:"what"`
-	// Most and Least are the bound, one of them; the other is 0. Measured may be neither, if it is what Met says.
+	// Most and Least are the bound, one of them; the other is 0. Measured may
+	// be neither, if it is what Met says.
 	Most     float64 `json:"most,omitempty"`
 	Least    float64 `json:"least,omitempty"`
 	Measured float64 `json:"measured"`
@@ -65,8 +66,8 @@ func (b *bars) least(name, what string, measured, least float64, unit string) {
 // round has one digit after the point: few turns are counted.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 
-// over is by how much a peer is slower than Baton's mutex in a case, 0 if one of
-// them was not measured.
+// over is by how much a peer is slower than Baton's mutex in a case, 0 if one
+// of them was not measured.
 func (r *Result) over(name, peer string) float64 {
 	for i := range r.Cases {
 		baton, other := r.subject(name, "Baton mutex"), r.subject(name, peer)

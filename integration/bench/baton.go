@@ -47,7 +47,8 @@ func openBaton(ctx context.Context, a access, l load, r recipe) (party, error) {
 	return p, nil
 }
 
-// connect opens a client by URL, as programs do. Only where etcd's requests are counted is it given a client with counters.
+// connect opens a client by URL, as programs do. Only where etcd's requests are
+// counted is it given a client with counters.
 func (p *batonParty) connect(ctx context.Context, a access) error {
 	var c *coordinator.Client
 	var err error

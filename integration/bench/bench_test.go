@@ -15,13 +15,15 @@ import (
 	"time"
 )
 
-// want is what a subject asks and is told for each turn. Few turns are counted, so that what happens once shows: a parent that
-// is made, a watch on a hold that lasted because the machine is slow.
+// want is what a subject asks and is told for each turn. Few turns are counted,
+// so that what happens once shows: a parent that is made, a watch on a hold
+// that lasted because the machine is slow.
 type want struct{ least, most float64 }
 
 func about(n float64) want { return want{n - 0.5, n + 0.9} }
 
-// requests are those of a turn. Two contenders seldom both wait, so what they need depends on who is quicker.
+// requests are those of a turn. Two contenders seldom both wait, so what they
+// need depends on who is quicker.
 func requests(c CaseResult, subject string) want {
 	if c.Form == string(turns) && c.Contenders == 2 {
 		return want{2, 8}
@@ -55,8 +57,9 @@ func requests(c CaseResult, subject string) want {
 	return about(2)
 }
 
-// TestQuickRunHasAllCasesAndTheirCounts runs all that make bench runs, small: whether it works, and what everybody asks the
-// service for. It says nothing about speed.
+// TestQuickRunHasAllCasesAndTheirCounts runs all that make bench runs, small:
+// whether it works, and what everybody asks the service for. It says nothing
+// about speed.
 func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -88,7 +91,8 @@ func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 		t.Errorf("%d results of waiters, want 4", len(r.Waiters))
 	}
 	for _, w := range r.Waiters {
-		// So few of them may weigh less than what else comes and goes on the heap.
+		// So few of them may weigh less than what else comes and goes on the
+		// heap.
 		if w.Heap == 0 || w.Goroutines < 0.99 || w.Role == Baton && !w.InOrder {
 			t.Errorf("waiters: %+v", w)
 		}
@@ -113,7 +117,8 @@ func checkSubject(t *testing.T, c CaseResult, s SubjectResult) {
 	}
 }
 
-// checkDocs writes the docs of a result and looks whether all is there and well-formed.
+// checkDocs writes the docs of a result and looks whether all is there and
+// well-formed.
 func checkDocs(t *testing.T, r *Result) {
 	t.Helper()
 	root := t.TempDir()
@@ -182,8 +187,9 @@ func TestRatiosAreTakenInsideRounds(t *testing.T) {
 		}
 		return all
 	}
-	// The machine was three times slower in the second round, for all alike. One peer takes part in two of the rounds, of which the first
-	// is measured against both that Baton had until the second.
+	// The machine was three times slower in the second round, for all alike.
+	// One peer takes part in two of the rounds, of which the first is measured
+	// against both that Baton had until the second.
 	c := CaseResult{Subjects: []SubjectResult{
 		{Name: "floor", Role: Floor, Rounds: rounds(100, 300, 110)},
 		{Name: "Baton mutex", Role: Baton, Rounds: rounds(120, 360, 132)},

@@ -10,7 +10,8 @@ import (
 type Role string
 
 const (
-	// Floor is what no lock does without, done with the bare client and no lock.
+	// Floor is what no lock does without, done with the bare client and no
+	// lock.
 	Floor Role = "floor"
 	// Baton is this library.
 	Baton Role = "baton"
@@ -43,8 +44,9 @@ type contest struct {
 	// differ by less than the machine does from one second to the next. The
 	// samples are so much shorter, unless least forbids it.
 	finer int
-	// even has the peers take part in all rounds, where a bar compares Baton with
-	// them closely. Else they take part in one of finer rounds, with full samples.
+	// even has the peers take part in all rounds, where a bar compares Baton
+	// with them closely. Else they take part in one of finer rounds, with full
+	// samples.
 	even bool
 }
 
@@ -154,7 +156,8 @@ func locks(service string) []subject {
 // crowds are the numbers of contenders for one name.
 var crowds = []int{2, 16, 128, 512}
 
-// scale are the numbers of goroutines of one client that take names of their own.
+// scale are the numbers of goroutines of one client that take names of their
+// own.
 var scale = []int{4, 16, 64, 256}
 
 // contests are the cases of a place, in the order in which they are run.

@@ -24,11 +24,12 @@ import (
 //go:embed curator/Contenders.java
 var contendersJava []byte
 
-// CuratorInstalled returns nil when Curator can be measured here, else an error that says what is missing and how to get it.
+// CuratorInstalled returns nil when Curator can be measured here, else an error
+// that says what is missing and how to get it.
 func CuratorInstalled() error { return curatorjava.Installed() }
 
-// curators is the process that plays for Curator: one for all cases, so that its compiler has seen everything. It is
-// started when it is first needed.
+// curators is the process that plays for Curator: one for all cases, so that
+// its compiler has seen everything. It is started when it is first needed.
 type curators struct {
 	mu      sync.Mutex
 	process *child.Process
@@ -145,7 +146,8 @@ func (p *curatorPlayer) close() {
 	}
 }
 
-// play is not interrupted by ctx: what goes wrong there ends the process, which ends this.
+// play is not interrupted by ctx: what goes wrong there ends the process, which
+// ends this.
 func (p *curatorPlayer) play(ctx context.Context, pl *play) (times, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,8 +27,9 @@ func (r *Result) WriteJSON(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// WriteDocs writes what was measured into the repository at root: the figures as JSON and as plots into docs/bench, and the tables
-// into docs/benchmarks.md and README.md, between their markers.
+// WriteDocs writes what was measured into the repository at root: the figures
+// as JSON and as plots into docs/bench, and the tables into docs/benchmarks.md
+// and README.md, between their markers.
 func (r *Result) WriteDocs(root string) error {
 	dir := filepath.Join(root, "docs", "bench")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

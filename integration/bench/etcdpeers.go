@@ -64,7 +64,8 @@ func (f etcdFloor) contender(i int, name string) (contender, error) {
 	}}, nil
 }
 
-// etcdMutexes are etcd's own. Their key is derived from the session, so contenders for one name need a session each.
+// etcdMutexes are etcd's own. Their key is derived from the session, so
+// contenders for one name need a session each.
 type etcdMutexes struct {
 	clients  []*clientv3.Client
 	sessions []*concurrency.Session
@@ -102,7 +103,8 @@ func (p *etcdMutexes) contender(i int, name string) (contender, error) {
 	}}, nil
 }
 
-// close revokes the leases with their clients: 512 sessions that are closed one by one take their time.
+// close revokes the leases with their clients: 512 sessions that are closed one
+// by one take their time.
 func (p *etcdMutexes) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()

@@ -48,7 +48,8 @@ type play struct {
 	warm  int    // how many turns go before those that are measured; not for many names
 	turns int    // how many to measure
 	rec   *recorder
-	// settled waits until so many more waiters than before are in the queue and watch: see field.settle.
+	// settled waits until so many more waiters than before are in the queue and
+	// watch: see field.settle.
 	settled func(ctx context.Context, waiters int) error
 }
 
@@ -56,8 +57,8 @@ type play struct {
 type times struct {
 	elapsed time.Duration
 	turns   int
-	// each is the time of each turn: from grant to grant where there is one queue, else from before the taking to after the
-	// giving back.
+	// each is the time of each turn: from grant to grant where there is one
+	// queue, else from before the taking to after the giving back.
 	each []time.Duration
 }
 
@@ -69,7 +70,8 @@ type player interface {
 	close()
 }
 
-// party is a subject that takes and gives back: the connections of all its contenders.
+// party is a subject that takes and gives back: the connections of all its
+// contenders.
 type party interface {
 	// contender is the i-th for a name. It makes no request.
 	contender(i int, name string) (contender, error)
@@ -175,7 +177,8 @@ func (g *group) fail(err error) {
 	g.once.Do(func() { g.err = err; close(g.failed); g.cancel() })
 }
 
-// wait waits for all. Some peers know no context: those that are left after a failure are not waited for.
+// wait waits for all. Some peers know no context: those that are left after a
+// failure are not waited for.
 func (g *group) wait() error {
 	done := make(chan struct{})
 	go func() { g.Wait(); close(done) }()
@@ -191,7 +194,8 @@ func (g *group) wait() error {
 	return g.err
 }
 
-// begin makes the contenders of a play, the first of which holds. The group and its context are for what all of them do.
+// begin makes the contenders of a play, the first of which holds. The group and
+// its context are for what all of them do.
 func (c crowd) begin(ctx context.Context, p *play) (all []contender, g *group, bound context.Context, err error) {
 	if all, err = c.all(p.name); err != nil {
 		return nil, nil, nil, err
@@ -212,8 +216,8 @@ type queue struct {
 
 func newQueue(n int) *queue { return &queue{stamps: make([]time.Time, n)} }
 
-// turn writes down that it was granted, and returns the number of the grant. One after the other has the turn, and whoever
-// comes late finds no more room.
+// turn writes down that it was granted, and returns the number of the grant.
+// One after the other has the turn, and whoever comes late finds no more room.
 func (l *queue) turn() int {
 	k := int(l.count.Add(1) - 1)
 	if k < len(l.stamps) {
@@ -231,8 +235,9 @@ func (l *queue) times(from, to int) times {
 	return t
 }
 
-// warmTurns go before those that are measured, so that sessions are open, caches are warm, and each contender has had its turn: those that
-// form a queue do not know yet that it will be one, and some ask for more than once they do.
+// warmTurns go before those that are measured, so that sessions are open,
+// caches are warm, and each contender has had its turn: those that form a queue
+// do not know yet that it will be one, and some ask for more than once they do.
 func (l load) warmTurns() int { return max(15, l.contenders) }
 
 // course is a play of turns: a queue with a part of it that is measured.
@@ -247,7 +252,8 @@ func newCourse(p *play) *course {
 	return &course{queue: newQueue(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
 }
 
-// turn is called by whoever holds, and tells whether that was the last one that is measured.
+// turn is called by whoever holds, and tells whether that was the last one that
+// is measured.
 func (c *course) turn() (last bool) {
 	switch k := c.queue.turn(); k {
 	case c.from:
@@ -268,7 +274,8 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 		return times{}, err
 	}
 	course := newCourse(p)
-	// Whoever is granted when it is over gives back and stays away, so that the queue drains.
+	// Whoever is granted when it is over gives back and stays away, so that the
+	// queue drains.
 	rounds := func(one contender) error {
 		for {
 			if err := one.take(ctx); err != nil {
@@ -298,7 +305,8 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 	return course.result(), nil
 }
 
-// manyNames gives each goroutine names of its own, all of which have been taken once before the clock starts.
+// manyNames gives each goroutine names of its own, all of which have been taken
+// once before the clock starts.
 func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
 	own := make([][]contender, c.contenders)
 	for n := range c.names {
@@ -395,7 +403,8 @@ func (c crowd) shared(
 	return t, err
 }
 
-// permitted has several holders at a time, so a turn's time is what its own taking and giving back took.
+// permitted has several holders at a time, so a turn's time is what its own
+// taking and giving back took.
 func (c crowd) permitted(ctx context.Context, p *play) (times, error) {
 	all, err := c.all(p.name)
 	if err != nil {

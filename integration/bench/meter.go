@@ -11,8 +11,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// access is how a subject reaches the service. Counting costs time, so what is timed goes to the servers directly, and what is
-// counted goes through a proxy, in a round of its own that is not timed.
+// access is how a subject reaches the service. Counting costs time, so what is
+// timed goes to the servers directly, and what is counted goes through a proxy,
+// in a round of its own that is not timed.
 type access struct {
 	service string // etcd or zookeeper
 	addrs   []string
@@ -23,10 +24,11 @@ type access struct {
 
 // Counts is what clients asked and were told.
 type Counts struct {
-	// Ops counts requests by the service's own names. "Watch" is the creation of one on etcd; on ZooKeeper a watch comes
-	// with a read.
+	// Ops counts requests by the service's own names. "Watch" is the creation
+	// of one on etcd; on ZooKeeper a watch comes with a read.
 	Ops map[string]float64 `json:"ops"`
-	// Requests is the sum of Ops. Renewals, pings and cancels of watches are not among them.
+	// Requests is the sum of Ops. Renewals, pings and cancels of watches are
+	// not among them.
 	Requests float64 `json:"requests"`
 	// Events are changes that the servers told of.
 	Events float64 `json:"events"`

@@ -24,17 +24,20 @@ type place interface {
 	version() string
 	// pids are the processes whose time is the servers' time.
 	pids() []int
-	// watches counts those that the servers have on behalf of all clients, and that are served at once.
+	// watches counts those that the servers have on behalf of all clients, and
+	// that are served at once.
 	watches(ctx context.Context) (int, error)
-	// rest waits until watches that may outlast what they were made for, for a moment, are gone.
+	// rest waits until watches that may outlast what they were made for, for a
+	// moment, are gone.
 	rest(ctx context.Context) error
-	// refresh makes the service as good as new, as far as it can: what was measured before must not weigh on what comes.
+	// refresh makes the service as good as new, as far as it can: what was
+	// measured before must not weigh on what comes.
 	refresh(ctx context.Context) error
 	close()
 }
 
-// open starts the servers of a place: "etcd" or "zookeeper", with "-3" for three
-// nodes.
+// open starts the servers of a place: "etcd" or "zookeeper", with "-3" for
+// three nodes.
 func open(ctx context.Context, name string) (place, error) {
 	service, many, _ := strings.Cut(name, "-")
 	nodes := 1
@@ -96,7 +99,8 @@ func (p *etcdPlace) version() string { return p.cluster.Version() }
 
 func (p *etcdPlace) pids() []int { return pids(p.cluster.Nodes()) }
 
-// watches are those of the synced group: the others start in the past and are served every 100 ms.
+// watches are those of the synced group: the others start in the past and are
+// served every 100 ms.
 func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 	return total(p.cluster.Endpoints(), func(addr string) (int, error) {
 		g, err := gauges(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total", "etcd_debugging_mvcc_slow_watcher_total")
@@ -107,7 +111,8 @@ func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 	})
 }
 
-// rest waits until there are no more watches than at the last rest, or for longer than Baton's outlast their waits: then they stay.
+// rest waits until there are no more watches than at the last rest, or for
+// longer than Baton's outlast their waits: then they stay.
 func (p *etcdPlace) rest(ctx context.Context) error {
 	const pause, enough = 15 * time.Millisecond, 20
 	for i := 0; ; i++ {
@@ -127,7 +132,8 @@ func (p *etcdPlace) rest(ctx context.Context) error {
 	}
 }
 
-// refresh forgets all old revisions: those that one subject made are not the next one's burden.
+// refresh forgets all old revisions: those that one subject made are not the
+// next one's burden.
 func (p *etcdPlace) refresh(ctx context.Context) error {
 	r, err := p.client.Get(ctx, "x", clientv3.WithCountOnly())
 	if err != nil {
@@ -183,10 +189,10 @@ type zkPlace struct {
 
 func openZooKeeper(ctx context.Context, nodes int) (place, error) {
 	cluster, err := zkserver.Start(ctx, zkserver.Options{Nodes: nodes, JVM: []string{
-		// The server's own defaults, which the tests' servers do without: all of
-		// the compiler, room on the heap from the beginning (else it collects
-		// garbage a hundred times a second), large files for the log, and empty
-		// containers looked for once a minute.
+		// The server's own defaults, which the tests' servers do without: all
+		// of the compiler, room on the heap from the beginning (else it
+		// collects garbage a hundred times a second), large files for the log,
+		// and empty containers looked for once a minute.
 		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xms512m", "-Xmx512m",
 		"-Dzookeeper.preAllocSize=65536", "-Dznode.container.checkIntervalMs=60000",
 	}})

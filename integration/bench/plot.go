@@ -26,7 +26,8 @@ type panel struct {
 	series []series
 }
 
-// picture is one SVG: panels with the same unit. With lines, values are joined; else each is a bar.
+// picture is one SVG: panels with the same unit. With lines, values are joined;
+// else each is a bar.
 type picture struct {
 	title, unit, x string
 	panels         []panel
@@ -39,7 +40,8 @@ const (
 	legendHeight, bottomHeight = 26, 46
 )
 
-// svg is hand-made: axes, a grid, a legend. It has a background of its own, for readers with a dark page.
+// svg is hand-made: axes, a grid, a legend. It has a background of its own, for
+// readers with a dark page.
 func (p picture) svg() string {
 	var b strings.Builder
 	names := p.names()
@@ -208,7 +210,8 @@ func (s *SubjectResult) label() string {
 	return s.Name
 }
 
-// byCrowd is a panel of what the subjects of a form cost by the number of contenders.
+// byCrowd is a panel of what the subjects of a form cost by the number of
+// contenders.
 func (r *Result) byCrowd(f, place string, numbers []int, of func(*SubjectResult) float64) panel {
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}
@@ -231,7 +234,8 @@ func (r *Result) byCrowd(f, place string, numbers []int, of func(*SubjectResult)
 	return p
 }
 
-// byCase is a panel of bars: cases beside each other, each with the mutex or the semaphore.
+// byCase is a panel of bars: cases beside each other, each with the mutex or
+// the semaphore.
 func (r *Result) byCase(place string, cases []string, of func(*SubjectResult) float64) panel {
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}

@@ -26,9 +26,11 @@ type batons interface {
 	// put makes contender i's key of a round.
 	put(ctx context.Context, name string, i, round int) error
 	remove(ctx context.Context, name string, i, round int) error
-	// watch begins to watch a key, and returns when the watch stands. What it returns waits until the key is gone.
+	// watch begins to watch a key, and returns when the watch stands. What it
+	// returns waits until the key is gone.
 	watch(ctx context.Context, name string, i, of, round int) (gone func() error, err error)
-	// ahead says that a watch stands also on a key that is not there yet, so that it can be set a round ahead.
+	// ahead says that a watch stands also on a key that is not there yet, so
+	// that it can be set a round ahead.
 	ahead() bool
 	close()
 }
@@ -47,8 +49,9 @@ type runner struct {
 	relay
 	name string
 	i    int
-	// made has one for each key that the one before has made. A key that is not there yet must not be taken for one that is
-	// gone; in-process word of it costs nothing.
+	// made has one for each key that the one before has made. A key that is not
+	// there yet must not be taken for one that is gone; in-process word of it
+	// costs nothing.
 	made, next chan struct{}
 	gone       func() error       // the watch on the one before, for the coming round
 	later      chan watched       // that for the round after, where it can be set ahead
@@ -101,7 +104,8 @@ func (r relay) ring(ctx context.Context, p *play) (times, error) {
 	return course.result(), nil
 }
 
-// before is the contender whose going is waited for in a round, and the round of its key.
+// before is the contender whose going is waited for in a round, and the round
+// of its key.
 func (r *runner) before(round int) (i, of int) {
 	if r.i == 0 {
 		return r.contenders - 1, round - 1
@@ -211,8 +215,9 @@ func (b etcdBatons) watch(ctx context.Context, name string, i, of, round int) (f
 
 type zkBatons struct {
 	zkLinks
-	// removed has the paths whose removal has begun. A server that lags can lack a key because it is gone, or because it was made
-	// a moment ago at another one.
+	// removed has the paths whose removal has begun. A server that lags can
+	// lack a key because it is gone, or because it was made a moment ago at
+	// another one.
 	removed *sync.Map
 }
 

@@ -10,7 +10,8 @@ import (
 // table is rows of cells, the first of which is the head.
 type table [][]string
 
-// markdown writes a table whose first columns, so many, are text, and the others numbers.
+// markdown writes a table whose first columns, so many, are text, and the
+// others numbers.
 func (t table) markdown(texts int) string {
 	var b strings.Builder
 	for i, row := range t {
@@ -70,8 +71,8 @@ var titles = map[form]string{
 	permits: "%d contenders for 10 permits",
 }
 
-// brief has a row for each case on single nodes: floor, Baton, and the best peer.
-// With few it has three rows for each service.
+// brief has a row for each case on single nodes: floor, Baton, and the best
+// peer. With few it has three rows for each service.
 func (r *Result) brief(few bool) table {
 	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
 	for _, c := range r.Cases {

@@ -78,8 +78,9 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// figure is the time of a sample that counts: of one contender alone the median, which a machine that is busy for a moment does not
-// change; of several the whole time divided by the turns, in which all waiting shows.
+// figure is the time of a sample that counts: of one contender alone the
+// median, which a machine that is busy for a moment does not change; of several
+// the whole time divided by the turns, in which all waiting shows.
 func (r *CaseResult) figure(s Sample) float64 {
 	if r.Form == string(pairs) {
 		return s.P50
@@ -104,7 +105,8 @@ func (r *CaseResult) judge() {
 	}
 }
 
-// comparable is whether it is one of Baton's recipes that the peers have too. Of the others only the floor is measured.
+// comparable is whether it is one of Baton's recipes that the peers have too.
+// Of the others only the floor is measured.
 func (s *SubjectResult) comparable() bool {
 	return s.Name == "Baton mutex" || s.Name == "Baton semaphore"
 }
@@ -120,8 +122,9 @@ func (r *CaseResult) best(role Role) *SubjectResult {
 	return best
 }
 
-// ratio is the median of the ratios of the rounds. Where one of the two took part in few of them, a round is all that the other one did
-// until the next of these.
+// ratio is the median of the ratios of the rounds. Where one of the two took
+// part in few of them, a round is all that the other one did until the next of
+// these.
 func (r *CaseResult) ratio(of, to []Sample) float64 {
 	few := of
 	if len(to) < len(of) {
@@ -167,7 +170,8 @@ func medianSample(all []Sample) Sample {
 	}
 }
 
-// mean is over the turns of all rounds. The clock of processor time is coarse for a round, and has no outliers.
+// mean is over the turns of all rounds. The clock of processor time is coarse
+// for a round, and has no outliers.
 func mean(all []Sample, f func(Sample) float64) float64 {
 	sum, turns := 0.0, 0
 	for _, s := range all {

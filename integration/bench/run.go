@@ -14,19 +14,23 @@ import (
 
 // Options say what to measure and for how long.
 type Options struct {
-	// Rounds is how often each subject of a case has its turn, and more often where a case has finer rounds.
+	// Rounds is how often each subject of a case has its turn, and more often
+	// where a case has finer rounds.
 	Rounds int
-	// Sample is how long one measurement should take, without those; the number of turns is chosen accordingly.
+	// Sample is how long one measurement should take, without those; the number
+	// of turns is chosen accordingly.
 	Sample time.Duration
 	// Cases and Subjects choose by name; nil is all.
 	Cases, Subjects *regexp.Regexp
-	// Divide makes the numbers of contenders, names and waiters smaller by that, for a quick look.
+	// Divide makes the numbers of contenders, names and waiters smaller by
+	// that, for a quick look.
 	Divide int
 	// Progress is told what goes on.
 	Progress io.Writer
 }
 
-// Sample is one measurement of one subject: times in nanoseconds, all but Round and Turns for one turn.
+// Sample is one measurement of one subject: times in nanoseconds, all but Round
+// and Turns for one turn.
 type Sample struct {
 	Round      int     `json:"round"` // counts from 0
 	Turns      int     `json:"turns"`
@@ -44,13 +48,16 @@ type SubjectResult struct {
 	Name   string   `json:"name"`
 	Role   Role     `json:"role"`
 	Rounds []Sample `json:"rounds"`
-	// Median has the median of each figure over the rounds; of processor time it has the mean, and P99 is that of all turns.
+	// Median has the median of each figure over the rounds; of processor time
+	// it has the mean, and P99 is that of all turns.
 	Median Sample `json:"median"`
 	// Counts are for one turn, counted in a round that is not timed.
 	Counts Counts `json:"counts"`
-	// OverFloor is the median of the rounds' ratios of Time (of one contender alone: of P50) to that of the floor, 0 without a floor.
+	// OverFloor is the median of the rounds' ratios of Time (of one contender
+	// alone: of P50) to that of the floor, 0 without a floor.
 	OverFloor float64 `json:"over_floor,omitempty"`
-	// PeerOver is, for Baton, the median of the rounds' ratios of the best peer's to this one's.
+	// PeerOver is, for Baton, the median of the rounds' ratios of the best
+	// peer's to this one's.
 	PeerOver float64 `json:"peer_over,omitempty"`
 }
 
@@ -267,7 +274,8 @@ type entrant struct {
 	SubjectResult
 }
 
-// sampleBound is for a measurement that takes a second or a few unless something is broken.
+// sampleBound is for a measurement that takes a second or a few unless
+// something is broken.
 const sampleBound = 3 * time.Minute
 
 // specialBound is for thousands of waiters, on a machine that is busy.
@@ -328,8 +336,9 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	return r, nil
 }
 
-// order is that of a round: at random, so that nobody always follows the same one; every second the reverse of the one before, so that
-// of any two each goes first as often; and the same in each run.
+// order is that of a round: at random, so that nobody always follows the same
+// one; every second the reverse of the one before, so that of any two each goes
+// first as often; and the same in each run.
 func order(round, n int) []int {
 	all := rand.New(rand.NewPCG(uint64(round/2), 0)).Perm(n)
 	if round%2 == 1 {
@@ -360,7 +369,8 @@ func (f *field) count(ctx context.Context, e *entrant) error {
 	return err
 }
 
-// countTurns is how many turns are counted: enough for what happens seldom to weigh little.
+// countTurns is how many turns are counted: enough for what happens seldom to
+// weigh little.
 func (f *field) countTurns() int {
 	switch f.load.form {
 	case names, fleet, fresh:
@@ -369,7 +379,8 @@ func (f *field) countTurns() int {
 	return max(f.least, min(200, 2*f.load.contenders))
 }
 
-// calibrate finds how many turns take the time of a sample, the second time with everything warm.
+// calibrate finds how many turns take the time of a sample, the second time
+// with everything warm.
 func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if f.Divide > 1 {
 		e.turns = f.least
@@ -448,8 +459,8 @@ func (f *field) standing(ctx context.Context) (int, error) {
 	return f.place.watches(ctx)
 }
 
-// settle waits until the servers have so many watches and their number rests. Whoever waits without a watch is given
-// a second.
+// settle waits until the servers have so many watches and their number rests.
+// Whoever waits without a watch is given a second.
 func (f *field) settle(ctx context.Context, watches int) error {
 	const pause, still, enough = 15 * time.Millisecond, 3, 70
 	last, same := -1, 0

@@ -56,10 +56,12 @@ func (r *recorder) now() usage {
 	return u
 }
 
-// tick is the unit of the times in /proc: USER_HZ, which is 100 on every Linux that Go runs on.
+// tick is the unit of the times in /proc: USER_HZ, which is 100 on every Linux
+// that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processTime is the processor time of a process, 0 if it cannot be told: where there is no /proc.
+// processTime is the processor time of a process, 0 if it cannot be told: where
+// there is no /proc.
 func processTime(pid int) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

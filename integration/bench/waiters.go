@@ -19,14 +19,16 @@ type WaitersResult struct {
 	Subject string `json:"subject"`
 	Role    Role   `json:"role"`
 	Waiters int    `json:"waiters"`
-	// Heap is what lives on the client's heap for each waiter after a collection, and Inuse what the heap takes of the machine for
-	// that; Stack is the goroutines'.
+	// Heap is what lives on the client's heap for each waiter after a
+	// collection, and Inuse what the heap takes of the machine for that; Stack
+	// is the goroutines'.
 	Heap  float64 `json:"heap_bytes"`
 	Inuse float64 `json:"heap_inuse_bytes"`
 	Stack float64 `json:"stack_bytes"`
 	// Goroutines are those for each waiter, the caller's own one included.
 	Goroutines float64 `json:"goroutines"`
-	// Join is until all wait, Drain from the first release to the last. They are 0 for bare watches, as InOrder is false.
+	// Join is until all wait, Drain from the first release to the last. They
+	// are 0 for bare watches, as InOrder is false.
 	Join    time.Duration `json:"join_ns,omitempty"`
 	Drain   time.Duration `json:"drain_ns,omitempty"`
 	InOrder bool          `json:"in_order,omitempty"`
@@ -56,7 +58,8 @@ func (w *WaitersResult) grown(from, to memory) {
 	w.Goroutines = (to.goroutines - from.goroutines) / n
 }
 
-// waiters measures waiters of Baton's mutex on one session, whose queue is then drained.
+// waiters measures waiters of Baton's mutex on one session, whose queue is then
+// drained.
 func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Role: Baton, Waiters: n}
 	opened, err := openBaton(ctx, f.access(), load{contenders: 2}, batonMutex)
@@ -162,8 +165,9 @@ func (q *waiters) inOrder() bool {
 	return true
 }
 
-// bareWatches measures as many watches of the bare client, each with a goroutine that waits for it, as a caller would: the share
-// of the waiters' memory that is the client library's.
+// bareWatches measures as many watches of the bare client, each with a
+// goroutine that waits for it, as a caller would: the share of the waiters'
+// memory that is the client library's.
 func (f *field) bareWatches(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "bare watches", Role: Floor, Waiters: n}
 	ctx, cancel := context.WithCancel(ctx)

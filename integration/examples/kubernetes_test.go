@@ -19,8 +19,8 @@ import (
 	_ "github.com/baton-go/baton/coordinator/etcd"
 )
 
-// What is read of the manifests, and all that may be in them: anything else, a misspelt field say, is an error. Fields that no test looks at
-// are any.
+// What is read of the manifests, and all that may be in them: anything else, a
+// misspelt field say, is an error. Fields that no test looks at are any.
 type (
 	meta struct {
 		Name   string
@@ -169,7 +169,8 @@ func TestManifestsAgree(t *testing.T) {
 	}
 }
 
-// TestProgramIsAsItsManifestsSay: it takes their arguments, answers their probes, and hands over within their grace period.
+// TestProgramIsAsItsManifestsSay: it takes their arguments, answers their
+// probes, and hands over within their grace period.
 func TestProgramIsAsItsManifestsSay(t *testing.T) {
 	program := filepath.Join(build(t, "scheduler"), "scheduler")
 	d := manifest[deployment](t, "deployment.yaml")
@@ -201,7 +202,8 @@ func TestProgramIsAsItsManifestsSay(t *testing.T) {
 	})
 }
 
-// replica starts the program with a manifest's arguments, but for the port, which the kernel chooses, and waits until it answers.
+// replica starts the program with a manifest's arguments, but for the port,
+// which the kernel chooses, and waits until it answers.
 func replica(t *testing.T, program string, args []string, url string) *process {
 	t.Helper()
 	args = slices.Clone(args)

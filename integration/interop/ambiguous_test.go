@@ -51,8 +51,9 @@ func refusedBy(t *testing.T, err error, name string) {
 	}
 }
 
-// TestStrayChildrenAreNamed: what is no contender of the layout makes a queue ambiguous. Nobody is admitted, or waits for ever, because of
-// it: it is reported, to those who come and to those who wait already.
+// TestStrayChildrenAreNamed: what is no contender of the layout makes a queue
+// ambiguous. Nobody is admitted, or waits for ever, because of it: it is
+// reported, to those who come and to those who wait already.
 func TestStrayChildrenAreNamed(t *testing.T) {
 	s := newZKSite(t)
 	conn := s.conn(t)
@@ -106,8 +107,8 @@ func awaitContenders(t *testing.T, m *mutex.Mutex, want int) {
 	t.Fatalf("%d in the queue, want %d", n, want)
 }
 
-// TestRecipesOfOnePathAreToldApart: a mutex, a read-write lock and a latch of one path do not exclude each other with
-// Curator. Baton says so.
+// TestRecipesOfOnePathAreToldApart: a mutex, a read-write lock and a latch of
+// one path do not exclude each other with Curator. Baton says so.
 func TestRecipesOfOnePathAreToldApart(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx := s.client(t, "curator"), bounded(t)
@@ -171,7 +172,8 @@ func TestStrayKeysAreNamed(t *testing.T) {
 	}
 }
 
-// TestLayoutsRefuseWhatTheyDoNotHave: with a reason, and before anything is sent.
+// TestLayoutsRefuseWhatTheyDoNotHave: with a reason, and before anything is
+// sent.
 func TestLayoutsRefuseWhatTheyDoNotHave(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	open := func(url string) *coordinator.Client { return batonClient(t, url) }
@@ -215,7 +217,8 @@ func TestLayoutsRefuseWhatTheyDoNotHave(t *testing.T) {
 
 func second(_ any, err error) error { return err }
 
-// TestNamesAreTheOthersPaths: with and without a slash, and below a chroot or namespace.
+// TestNamesAreTheOthersPaths: with and without a slash, and below a chroot or
+// namespace.
 func TestNamesAreTheOthersPaths(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	ctx := bounded(t)

@@ -140,7 +140,8 @@ func TestDropInMutex(t *testing.T) {
 	check(t, same.Unlock(ctx), concurrency.ErrLockReleased)
 	check(t, m.TryLock(ctx))
 
-	// The session ends: by somebody who revokes its lease, while one holds and another one waits.
+	// The session ends: by somebody who revokes its lease, while one holds and
+	// another one waits.
 	waits := make(chan error, 1)
 	go func() { waits <- same.Lock(ctx) }()
 	time.Sleep(settle)
@@ -237,7 +238,8 @@ func TestDropInElection(t *testing.T) {
 	}
 }
 
-// TestDropInSessions: what becomes of a lease, and of those more that contenders of one session needed.
+// TestDropInSessions: what becomes of a lease, and of those more that
+// contenders of one session needed.
 func TestDropInSessions(t *testing.T) {
 	c := newEtcdSite(t).client(t)
 	ctx := bounded(t)

@@ -38,7 +38,8 @@ func (s etcdSite) lockService(t *testing.T, ttl time.Duration) party {
 	return goParty(t, "lock-service", s.addresses(), fmt.Sprint(ttl.Seconds()))
 }
 
-// TestEtcdConcurrency: the mutex and the election of etcd's package concurrency, in the client and in the server.
+// TestEtcdConcurrency: the mutex and the election of etcd's package
+// concurrency, in the client and in the server.
 func TestEtcdConcurrency(t *testing.T) {
 	s := newEtcdSite(t)
 	for what, other := range map[string]starter{"concurrency": s.concurrency, "service": s.lockService} {
@@ -89,7 +90,8 @@ func oldEtcdctl() (string, error) {
 	return path, nil
 }
 
-// script is what etcdctl lock runs in its turn. It knows the name of its key only.
+// script is what etcdctl lock runs in its turn. It knows the name of its key
+// only.
 const script = `n=$(cat counter) && sleep 0.001 && printf %s $((n+1)) > counter && echo "w etcdctl $ETCD_LOCK_KEY" >> journal`
 
 // TestEtcdctlLock: etcdctl lock of both versions.
@@ -159,7 +161,8 @@ func TestEtcdctlLock(t *testing.T) {
 	}
 }
 
-// TestEtcdctlElect: etcdctl elect of both versions, as candidate and as observer.
+// TestEtcdctlElect: etcdctl elect of both versions, as candidate and as
+// observer.
 func TestEtcdctlElect(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, version := range []string{"3.7", "3.4"} {
@@ -255,8 +258,9 @@ func (c ctl) silent(t *testing.T) {
 	}
 }
 
-// revisions watches a name, and returns the create revisions of all keys that were ever made there. Each etcdctl has a lease of its
-// own, so no key of theirs is made twice.
+// revisions watches a name, and returns the create revisions of all keys that
+// were ever made there. Each etcdctl has a lease of its own, so no key of
+// theirs is made twice.
 func (s etcdSite) revisions(t *testing.T, name string) func() map[string]int64 {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.endpoints})

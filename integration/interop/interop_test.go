@@ -1,9 +1,12 @@
-// Package interop_test has Baton stand in queues with other clients: each with a process of its own, on real servers.
+// Package interop_test has Baton stand in queues with other clients: each with
+// a process of its own, on real servers.
 //
-// A pair of parties, Baton and another, contends for one name. Whoever has it reads a number from a file, waits, and
-// writes the number that comes next; and notes in a journal what the service says of its turn. If two had it at once the file
-// would lack some; if somebody was overtaken the journal would not be in order. Then the one or the other is killed while it
-// has the name, and the other must get it.
+// A pair of parties, Baton and another, contends for one name. Whoever has it
+// reads a number from a file, waits, and writes the number that comes next; and
+// notes in a journal what the service says of its turn. If two had it at once
+// the file would lack some; if somebody was overtaken the journal would not be
+// in order. Then the one or the other is killed while it has the name, and the
+// other must get it.
 package interop_test
 
 import (
@@ -26,8 +29,9 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // callBound is how long anything may take that is not to wait.
 const callBound = 60 * time.Second
 
-// The times to live of sessions: brief ones are for those who are killed while they hold, and for whom others wait. Whoever is to live has the
-// other, since a machine that is busy may keep a process from renewing for a while.
+// The times to live of sessions: brief ones are for those who are killed while
+// they hold, and for whom others wait. Whoever is to live has the other, since
+// a machine that is busy may keep a process from renewing for a while.
 const (
 	brief = 4 * time.Second
 	long  = 20 * time.Second
@@ -43,7 +47,8 @@ const settle = 300 * time.Millisecond
 //	take RECIPE PATH                        got ORDER
 //	give                                    gone
 //
-// ORDER is the service's number for the entry: etcd's create revision, ZooKeeper's czxid.
+// ORDER is the service's number for the entry: etcd's create revision,
+// ZooKeeper's czxid.
 type party struct {
 	*proc.Child
 	t    *testing.T
@@ -74,7 +79,8 @@ func (p party) listen(want string, within time.Duration) (string, error) {
 	return rest, nil
 }
 
-// got waits until the party has the name, and returns the service's number of that.
+// got waits until the party has the name, and returns the service's number of
+// that.
 func (p party) got() int64 {
 	p.t.Helper()
 	n, err := strconv.ParseInt(p.hear("got"), 10, 64)
@@ -126,7 +132,8 @@ func newGround(t *testing.T) ground {
 
 func (g ground) file(name string) string { return filepath.Join(g.dir, name) }
 
-// play has all laps run at once, and returns the journal. The counter must be the number of turns of those who write.
+// play has all laps run at once, and returns the journal. The counter must be
+// the number of turns of those who write.
 func (g ground) play(path string, writes int, laps ...lap) (journal []note) {
 	g.t.Helper()
 	for _, l := range laps {
@@ -183,7 +190,8 @@ func (g ground) check(writes int) (journal []note) {
 	return journal
 }
 
-// inOrder checks that turns were in the order of the service's numbers, and mixed.
+// inOrder checks that turns were in the order of the service's numbers, and
+// mixed.
 func inOrder(t *testing.T, journal []note, order func(note) int64) {
 	t.Helper()
 	last, changes := int64(0), 0
@@ -216,7 +224,8 @@ func number(t *testing.T) func(note) int64 {
 	}
 }
 
-// killed has one party hold a name and another wait for it, and kills the first.
+// killed has one party hold a name and another wait for it, and kills the
+// first.
 func killed(t *testing.T, path string, holder party, recipe string, waiter party, waiterRecipe string) {
 	t.Helper()
 	holder.tell("take %s %s", recipe, path)
@@ -231,7 +240,8 @@ func killed(t *testing.T, path string, holder party, recipe string, waiter party
 	waiter.hear("gone")
 }
 
-// handed has one party hold a name and another wait for it, and the first give it back; then the other way round.
+// handed has one party hold a name and another wait for it, and the first give
+// it back; then the other way round.
 func handed(t *testing.T, path string, a party, aRecipe string, b party, bRecipe string) {
 	t.Helper()
 	for range 2 {

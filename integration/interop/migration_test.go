@@ -10,7 +10,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// both takes the lock that is shared with the other clients and then Baton's own: the step between the two.
+// both takes the lock that is shared with the other clients and then Baton's
+// own: the step between the two.
 type both struct{ old, own *mutex.Mutex }
 
 func (b both) lock(ctx context.Context) (unlock func() error, err error) {
@@ -34,8 +35,9 @@ func (b both) lock(ctx context.Context) (unlock func() error, err error) {
 	return unlock, nil
 }
 
-// TestMigrationLeavesNoGap: a fleet goes from the other client's layout to Baton's own in three releases, of which two run at a
-// time. Whoever is of the one in between takes both locks, always in that order.
+// TestMigrationLeavesNoGap: a fleet goes from the other client's layout to
+// Baton's own in three releases, of which two run at a time. Whoever is of the
+// one in between takes both locks, always in that order.
 func TestMigrationLeavesNoGap(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	for _, urls := range [][2]string{

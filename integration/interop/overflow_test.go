@@ -13,8 +13,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestRefusesBeforeNumbersRunOut: Curator and Kazoo compare sequence numbers as texts, so on a queue in which they become negative each
-// newcomer comes first. Baton leaves such a queue alone in time, and says why.
+// TestRefusesBeforeNumbersRunOut: Curator and Kazoo compare sequence numbers as
+// texts, so on a queue in which they become negative each newcomer comes first.
+// Baton leaves such a queue alone in time, and says why.
 func TestRefusesBeforeNumbersRunOut(t *testing.T) {
 	t.Parallel()
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // nothing begins anew

@@ -19,7 +19,8 @@ type revocable interface {
 	Unlock(ctx context.Context) error
 }
 
-// TestCuratorAsksAHolderToGiveUp: by its Revoker. The holder is told, and holds until it gives the lock back.
+// TestCuratorAsksAHolderToGiveUp: by its Revoker. The holder is told, and holds
+// until it gives the lock back.
 func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx, curator := s.client(t, "curator"), bounded(t), s.curator(t, long)
@@ -63,7 +64,8 @@ func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	check(t, <-revoked, coordinator.ErrReleased)
 }
 
-// TestRevocationFollowsADowngrade: the request finds the reader that a writer has become.
+// TestRevocationFollowsADowngrade: the request finds the reader that a writer
+// has become.
 func TestRevocationFollowsADowngrade(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx, conn := s.client(t, "curator"), bounded(t), s.conn(t)
@@ -106,7 +108,8 @@ func TestRevocationIsRefusedWhereNobodyCanAsk(t *testing.T) {
 	}
 }
 
-// TestOthersSeeWhoItIs: what Curator shows of a latch's participants, and Kazoo of a lock's contenders, and what Baton shows of theirs.
+// TestOthersSeeWhoItIs: what Curator shows of a latch's participants, and Kazoo
+// of a lock's contenders, and what Baton shows of theirs.
 func TestOthersSeeWhoItIs(t *testing.T) {
 	s := newZKSite(t)
 	ctx := bounded(t)

@@ -35,7 +35,8 @@ func TestZooKeeperReadWriteLock(t *testing.T) {
 	}
 }
 
-// shares has two parties hold a name together, and a writer wait until both have given it back.
+// shares has two parties hold a name together, and a writer wait until both
+// have given it back.
 func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe string, writer party) {
 	t.Helper()
 	a.tell("take %s %s", aRecipe, path)
@@ -54,8 +55,9 @@ func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 	writer.hear("gone")
 }
 
-// inTurns checks that writers had their turns in the order of the service's numbers, readers between those writers between whom they
-// stand, and that all took part.
+// inTurns checks that writers had their turns in the order of the service's
+// numbers, readers between those writers between whom they stand, and that all
+// took part.
 func inTurns(t *testing.T, journal []note) {
 	t.Helper()
 	order := number(t)

@@ -38,7 +38,8 @@ func TestZooKeeperSemaphore(t *testing.T) {
 	}
 }
 
-// shared has two parties hold the two permits there are, and two others wait in turn.
+// shared has two parties hold the two permits there are, and two others wait in
+// turn.
 func shared(t *testing.T, path string, parties ...party) {
 	t.Helper()
 	take := func(p party) { p.tell("take semaphore2 %s", path) }

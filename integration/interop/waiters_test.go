@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestWaitersOfOneSessionOutliveTheTTL: each has a lease of its own on etcd, all are kept, and let go of when nobody needs them.
+// TestWaitersOfOneSessionOutliveTheTTL: each has a lease of its own on etcd,
+// all are kept, and let go of when nobody needs them.
 func TestWaitersOfOneSessionOutliveTheTTL(t *testing.T) {
 	t.Parallel()
 	zoo, etcd := newZKSite(t), newEtcdSite(t)

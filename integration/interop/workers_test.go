@@ -45,7 +45,8 @@ func goParty(t *testing.T, name string, args ...string) party {
 // contender takes a name for one turn at a time.
 type contender func(ctx context.Context) (order int64, give func(context.Context) error, err error)
 
-// opener makes contenders for a process. Those of other clients want a session each.
+// opener makes contenders for a process. Those of other clients want a session
+// each.
 type opener func(ctx context.Context, args []string, recipe, path string) (contender, error)
 
 // worker is a process of one client: see party.
@@ -172,7 +173,8 @@ func look(dir, who string, order int64) error {
 	return write(dir, "r", who, order)
 }
 
-// stay is what one does who holds a permit: if there are too many, one of them sees it.
+// stay is what one does who holds a permit: if there are too many, one of them
+// sees it.
 func stay(dir, who string, order int64, recipe string) error {
 	limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore"))
 	if err != nil {
@@ -279,7 +281,8 @@ func batonContender(c *coordinator.Client, recipe, path string) (contender, erro
 	return nil, fmt.Errorf("baton has no %s here", recipe)
 }
 
-// openConcurrency makes a contender of etcd's own package, with a session of its own. args: the endpoints, and the TTL in seconds.
+// openConcurrency makes a contender of etcd's own package, with a session of
+// its own. args: the endpoints, and the TTL in seconds.
 func openConcurrency(ctx context.Context, args []string, recipe, path string) (contender, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
 	if err != nil {
@@ -307,8 +310,9 @@ func openConcurrency(ctx context.Context, args []string, recipe, path string) (c
 	}, nil
 }
 
-// openLockService makes a contender of the lock and election services of etcd's server, which clients in other languages use, jetcd for
-// instance. They are given a lease and return a key.
+// openLockService makes a contender of the lock and election services of etcd's
+// server, which clients in other languages use, jetcd for instance. They are
+// given a lease and return a key.
 func openLockService(ctx context.Context, args []string, recipe, path string) (contender, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
 	if err != nil {
@@ -357,7 +361,8 @@ func openLockService(ctx context.Context, args []string, recipe, path string) (c
 	}, nil
 }
 
-// openGoZooKeeper makes a contender of the client library's own lock. args: the servers, and the session timeout.
+// openGoZooKeeper makes a contender of the client library's own lock. args: the
+// servers, and the session timeout.
 func openGoZooKeeper(_ context.Context, args []string, recipe, path string) (contender, error) {
 	if recipe != "mutex" {
 		return nil, fmt.Errorf("go-zookeeper has no %s", recipe)

@@ -52,7 +52,8 @@ func (s zkSite) curator(t *testing.T, ttl time.Duration) party {
 	return party{proc.Run(t, "curator", cmd), t, "curator"}
 }
 
-// kazoo starts a process of Kazoo's, with the Python that Debian has it for, or the one that BATON_PYTHON names.
+// kazoo starts a process of Kazoo's, with the Python that Debian has it for, or
+// the one that BATON_PYTHON names.
 func (s zkSite) kazoo(t *testing.T, ttl time.Duration) party {
 	t.Helper()
 	python := os.Getenv("BATON_PYTHON")
@@ -111,8 +112,9 @@ func TestZooKeeperThreeClients(t *testing.T) {
 	inOrder(t, g.play("/interop/three", 240, laps...), number(t))
 }
 
-// TestKazooMayWaitForCurator: with extra_lock_patterns Kazoo waits for Curator's entries, and for Baton's in that layout. Curator would not
-// wait for Kazoo's, and Baton says so instead of passing over them.
+// TestKazooMayWaitForCurator: with extra_lock_patterns Kazoo waits for
+// Curator's entries, and for Baton's in that layout. Curator would not wait for
+// Kazoo's, and Baton says so instead of passing over them.
 func TestKazooMayWaitForCurator(t *testing.T) {
 	t.Parallel()
 	s := newZKSite(t)

@@ -13,9 +13,9 @@ import (
 // The deadline of a session is kept on the monotonic clock, which steps of the
 // wall clock do not move. While a machine is suspended that clock stands still
 // on most systems and the service's does not. The wall clock goes on meanwhile,
-// and proves nothing, since it may have been set. So when the deadline has passed
-// by the wall clock alone, the service is asked before a hold is called good.
-// Requests go on as ever: each one is such a question.
+// and proves nothing, since it may have been set. So when the deadline has
+// passed by the wall clock alone, the service is asked before a hold is called
+// good. Requests go on as ever: each one is such a question.
 
 // How often a session whose holders only listen compares the clocks.
 const (
@@ -50,8 +50,8 @@ func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
 
-// ask starts awake if it is not under way. The channel is closed when it is done,
-// or the session has ended.
+// ask starts awake if it is not under way. The channel is closed when it is
+// done, or the session has ended.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

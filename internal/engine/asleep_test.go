@@ -22,8 +22,9 @@ type wallClock struct{ ahead atomic.Int64 }
 func (c *wallClock) now() time.Time       { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *wallClock) step(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// withClock runs a test in a world whose client has a wall clock of its own, while it holds a lock. A machine that has
-// slept is one whose wall clock has run ahead, and whose session the service may have ended meanwhile.
+// withClock runs a test in a world whose client has a wall clock of its own,
+// while it holds a lock. A machine that has slept is one whose wall clock has
+// run ahead, and whose session the service may have ended meanwhile.
 func withClock(t *testing.T, f func(w world, c *wallClock, l *mutex.Lock)) {
 	t.Helper()
 	var c wallClock
@@ -94,8 +95,9 @@ func TestServiceIsAskedOnceAfterTheMachineSlept(t *testing.T) {
 	})
 }
 
-// TestHoldIsNotCalledGoodAfterASleepThatCostIt: the service has ended the session and told nobody, since the
-// connections died in the sleep. The first look knows.
+// TestHoldIsNotCalledGoodAfterASleepThatCostIt: the service has ended the
+// session and told nobody, since the connections died in the sleep. The first
+// look knows.
 func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
 	for what, look := range map[string]func(l *mutex.Lock) error{
 		"Lock.Err":           (*mutex.Lock).Err,
@@ -116,8 +118,8 @@ func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
 	}
 }
 
-// sleepThroughTheEnd lets the machine sleep while the service ends its session. What the service says of that
-// is lost with the connection.
+// sleepThroughTheEnd lets the machine sleep while the service ends its session.
+// What the service says of that is lost with the connection.
 func (w world) sleepThroughTheEnd(c *wallClock) {
 	w.Helper()
 	s := w.session()
@@ -130,7 +132,8 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 	c.step(time.Hour)
 }
 
-// TestHolderWhoOnlyListensIsToldSoonAfterASleep: without a look of its own, within a sixteenth of the TTL.
+// TestHolderWhoOnlyListensIsToldSoonAfterASleep: without a look of its own,
+// within a sixteenth of the TTL.
 func TestHolderWhoOnlyListensIsToldSoonAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		time.Sleep(100 * time.Millisecond) // the renewal is far away
@@ -143,8 +146,8 @@ func TestHolderWhoOnlyListensIsToldSoonAfterASleep(t *testing.T) {
 	})
 }
 
-// TestSleepWhileTheServiceIsAwayIsALoss: nobody can say that the session lives, so it counts as lost, long before its
-// deadline by the clock that slept.
+// TestSleepWhileTheServiceIsAwayIsALoss: nobody can say that the session lives,
+// so it counts as lost, long before its deadline by the clock that slept.
 func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		w.link.Cut()
@@ -161,8 +164,8 @@ func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
 	})
 }
 
-// TestSleptWaiterIsNotAdmittedOnItsOldSession: it slept through the end of its session and the news that it was
-// admitted.
+// TestSleptWaiterIsNotAdmittedOnItsOldSession: it slept through the end of its
+// session and the news that it was admitted.
 func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		other, _ := w.another()
@@ -207,7 +210,8 @@ func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 	})
 }
 
-// TestCallsEndByTheirContextAfterASleep although nobody answers whether the session lives.
+// TestCallsEndByTheirContextAfterASleep although nobody answers whether the
+// session lives.
 func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, w world, m *mutex.Mutex, l *mutex.Lock) error{
 		"Lock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
@@ -253,7 +257,8 @@ func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
 	}
 }
 
-// TestObserverThatLooksWhileTheServiceIsAskedHangsNothing: it must not call Baton, and hurts only itself.
+// TestObserverThatLooksWhileTheServiceIsAskedHangsNothing: it must not call
+// Baton, and hurts only itself.
 func TestObserverThatLooksWhileTheServiceIsAskedHangsNothing(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		var c wallClock

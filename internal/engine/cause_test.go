@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// causal is a driver that returns the cause of the context it was given, as real ones do.
+// causal is a driver that returns the cause of the context it was given, as
+// real ones do.
 type causal struct{ driver.Driver }
 
 func (d causal) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -49,8 +50,8 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// ours are errors that a context may end with, since users hand them on, and that mean something
-// else when a driver says them.
+// ours are errors that a context may end with, since users hand them on, and
+// that mean something else when a driver says them.
 var ours = []error{
 	engine.ErrTaken, engine.ErrSessionLost, engine.ErrRefused, engine.ErrInvalid, engine.ErrClosed,
 	engine.ErrUnavailable, driver.ErrGone,
@@ -82,8 +83,9 @@ func endsIn(w world, d time.Duration, cause error) context.Context {
 	return ctx
 }
 
-// TestCauseOfTheCallersContextIsNotTheServicesWord: joins and leaves that are cancelled with one of our own errors are
-// cleaned up like all others, and the session lives.
+// TestCauseOfTheCallersContextIsNotTheServicesWord: joins and leaves that are
+// cancelled with one of our own errors are cleaned up like all others, and the
+// session lives.
 func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
 	caused(t, func(w world, cause error) {
 		s := w.session()

@@ -14,9 +14,9 @@ func (s *Session) Converts() bool { return s.can.Converter != nil }
 // returns the new place; see [driver.Converter]. ErrRemoved means that own was
 // not in the queue any more.
 //
-// After another error the conversion may have been applied, or may be later: the
-// contender is queued in either mode, until Convert is called again and succeeds,
-// or Withdraw is.
+// After another error the conversion may have been applied, or may be later:
+// the contender is queued in either mode, until Convert is called again and
+// succeeds, or Withdraw is.
 func (s *Session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -36,8 +36,9 @@ func (s *Session) Convert(
 	return place, err
 }
 
-// Write changes the value of an entry of this session. After an error other than
-// ErrRemoved it may be the old or the new one, until the next Write succeeds.
+// Write changes the value of an entry of this session. After an error other
+// than ErrRemoved it may be the old or the new one, until the next Write
+// succeeds.
 func (s *Session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -50,10 +51,10 @@ func (s *Session) Write(
 	})
 }
 
-// SetRecord writes the record of a queue if its version is known; zero says that
-// there is none yet. ErrStale means that the version was another one. When an
-// attempt had no answer, ErrStale may also come of its success, and the error
-// is ErrUnavailable then: read the record to find out.
+// SetRecord writes the record of a queue if its version is known; zero says
+// that there is none yet. ErrStale means that the version was another one. When
+// an attempt had no answer, ErrStale may also come of its success, and the
+// error is ErrUnavailable then: read the record to find out.
 func (s *Session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {

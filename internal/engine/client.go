@@ -23,8 +23,9 @@ type Client struct {
 	late       context.Context // ends when Close does not wait for them any longer
 	lateCancel context.CancelFunc
 
-	// opening is held, by sending to it, while a session is opened or closed. It is a
-	// channel because it is held across I/O and waited for under a context.
+	// opening is held, by sending to it, while a session is opened or closed.
+	// It is a channel because it is held across I/O and waited for under a
+	// context.
 	opening chan struct{}
 
 	mu      sync.Mutex // guards what follows; never held across I/O
@@ -35,7 +36,8 @@ type Client struct {
 }
 
 // Of returns the engine of a *coordinator.Client, nil if client is none or nil.
-// Package coordinator sets it: recipes reach the engine, and users do not see it.
+// Package coordinator sets it: recipes reach the engine, and users do not see
+// it.
 var Of func(client any) *Client
 
 // Driver is the driver that the client was made of.
@@ -108,7 +110,8 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// live returns the session if it is alive, ErrClosed after Close, and else nothing.
+// live returns the session if it is alive, ErrClosed after Close, and else
+// nothing.
 func (c *Client) live() (*Session, error) {
 	c.mu.Lock()
 	s, closed := c.session, c.closed
@@ -122,8 +125,8 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// open tries until the service is available. One attempt lasts no longer than the
-// TTL: after that its session could be over before it was used.
+// open tries until the service is available. One attempt lasts no longer than
+// the TTL: after that its session could be over before it was used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
@@ -181,7 +184,8 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
 
-// Close is coordinator.Client.Close. The first call does it, the others wait for it.
+// Close is coordinator.Client.Close. The first call does it, the others wait
+// for it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
@@ -211,8 +215,8 @@ func (c *Client) closeError(err error) error {
 
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
-	// An opening that is under way returns soon, by its context, and nothing can
-	// store another session after this.
+	// An opening that is under way returns soon, by its context, and nothing
+	// can store another session after this.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 

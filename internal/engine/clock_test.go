@@ -10,8 +10,10 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLossIsSeenByTheClockBeforeAnyTimerRuns looks at a hold that is past its deadline, before anybody else did and with
-// no timer to help: each look must find out by itself. The wall clock stands still, so that it does not help either.
+// TestLossIsSeenByTheClockBeforeAnyTimerRuns looks at a hold that is past its
+// deadline, before anybody else did and with no timer to help: each look must
+// find out by itself. The wall clock stands still, so that it does not help
+// either.
 func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 	for what, look := range map[string]func(l *mutex.Lock, work context.Context) error{
 		"Lock.Err":             func(l *mutex.Lock, _ context.Context) error { return l.Err() },
@@ -54,7 +56,8 @@ var standsStill = engine.WithWallClock(func() time.Time { return time.Unix(0, 0)
 // held is the mutex of the running case.
 var held *mutex.Mutex
 
-// mustNotReenter returns an error if, as it should, a hold that is lost is not entered again.
+// mustNotReenter returns an error if, as it should, a hold that is lost is not
+// entered again.
 func mustNotReenter(work context.Context, l *mutex.Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
 	defer cancel()

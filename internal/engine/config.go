@@ -26,8 +26,8 @@ const (
 	marginsPerTTL  = 10 // the loss clock's margin is TTL/10, and the driver's slack on top
 )
 
-// Config is what a client is made of besides its driver. Package coordinator has
-// options for it and says what they mean.
+// Config is what a client is made of besides its driver. Package coordinator
+// has options for it and says what they mean.
 type Config struct {
 	TTL       time.Duration
 	Identity  string
@@ -83,8 +83,8 @@ func CheckIdentity(id string) error {
 	return nil
 }
 
-// pauses are those between attempts while the service is unavailable. The longest
-// has clean-up done within a second of the service's return.
+// pauses are those between attempts while the service is unavailable. The
+// longest has clean-up done within a second of the service's return.
 func (c *Config) pauses() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
@@ -95,9 +95,9 @@ func (c *Config) pauses() *backoff.ExponentialBackOff {
 	)
 }
 
-// retry calls op until it returns anything but ErrUnavailable, or ctx or life ends.
-// It returns op's last error, and gives each error that is followed by a pause to
-// notify.
+// retry calls op until it returns anything but ErrUnavailable, or ctx or life
+// ends. It returns op's last error, and gives each error that is followed by a
+// pause to notify.
 func (c *Config) retry(ctx, life context.Context, op func() error, notify func(error)) error {
 	var pauses *backoff.ExponentialBackOff
 	for {

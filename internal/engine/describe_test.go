@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestDescribeNamesOneStep: the one that the user knows. What came of any of them may have been applied.
+// TestDescribeNamesOneStep: the one that the user knows. What came of any of
+// them may have been applied.
 func TestDescribeNamesOneStep(t *testing.T) {
 	refused := fmt.Errorf("%w: no permission", engine.ErrRefused)
 	step := func(err error, maybe bool) error {

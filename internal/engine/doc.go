@@ -1,7 +1,7 @@
 // Package engine is what the recipes stand on: it keeps a session alive, counts
 // its deadline, repeats requests while the service is away, cleans up in the
-// background, and notifies observers. Package coordinator shows users the part of
-// it that they need; recipes reach the rest by [Of].
+// background, and notifies observers. Package coordinator shows users the part
+// of it that they need; recipes reach the rest by [Of].
 //
 //	client.go      opens a session when one is needed, and closes it
 //	session.go     the session's life, its deadline and its renewal

@@ -45,7 +45,8 @@ var (
 	}}
 )
 
-// changed runs a test of each call, with a contender in the queue and a fate for the call's requests, by number.
+// changed runs a test of each call, with a contender in the queue and a fate
+// for the call's requests, by number.
 func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate, f func(w world, s *engine.Session, call func(context.Context) error)) {
 	t.Helper()
 	for _, c := range calls {
@@ -82,7 +83,8 @@ func (w world) made(op memory.Op) bool {
 	return string(w.svc.Record(queue).Value) == "new"
 }
 
-// TestChangesAreRepeatedUntilTheyAreAnswered: requests and replies that are lost, and a member that keeps silent.
+// TestChangesAreRepeatedUntilTheyAreAnswered: requests and replies that are
+// lost, and a member that keeps silent.
 func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 10 * time.Minute}, {DelayReply: 10 * time.Minute}} {
 		calls := []change{converts, writes, withdraws, records}
@@ -219,7 +221,8 @@ func (s causalSession) Record(ctx context.Context, l driver.Queue, v driver.Vers
 // kinds are what a caller looks for in the error of a change.
 var kinds = []error{engine.ErrRemoved, engine.ErrSessionLost, engine.ErrRefused, engine.ErrStale}
 
-// TestChangeGivenUpSaysNothingThatTheServiceDidNotSay: whatever the caller's context ends with.
+// TestChangeGivenUpSaysNothingThatTheServiceDidNotSay: whatever the caller's
+// context ends with.
 func TestChangeGivenUpSaysNothingThatTheServiceDidNotSay(t *testing.T) {
 	for _, c := range []change{converts, writes, withdraws, records} {
 		caused(t, func(w world, cause error) {

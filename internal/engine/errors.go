@@ -33,9 +33,9 @@ func MayHaveApplied(err error) bool {
 	return errors.As(err, &e) && e.Maybe
 }
 
-// maybe is err, of an operation on a queue, with the word that the operation may
-// have been applied if it is uncertain. Otherwise err stays bare: whoever returns
-// it to a user calls [Describe], which names what the user called.
+// maybe is err, of an operation on a queue, with the word that the operation
+// may have been applied if it is uncertain. Otherwise err stays bare: whoever
+// returns it to a user calls [Describe], which names what the user called.
 func maybe(op string, queue driver.Queue, err error, uncertain bool) error {
 	if err == nil || !uncertain {
 		return err
@@ -62,8 +62,8 @@ func Describe(ctx context.Context, op, name string, err error) error {
 // IsCause reports whether err is the cause of the end of ctx itself, and not an
 // error that has it inside. That cause can be any error, one of the above too,
 // and then says nothing about the service. IsCause does not call the Err of a
-// ctx that has not ended, as context.Cause does: the context of a hold might ask
-// the service, and wait.
+// ctx that has not ended, as context.Cause does: the context of a hold might
+// ask the service, and wait.
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():
@@ -73,7 +73,8 @@ func IsCause(ctx context.Context, err error) bool {
 	}
 }
 
-// Same reports whether two errors are one. errors.Is would also find it behind others.
+// Same reports whether two errors are one. errors.Is would also find it behind
+// others.
 func Same(a, b error) bool {
 	return a != nil && b != nil && reflect.ValueOf(a).Comparable() &&
 		reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
@@ -85,8 +86,8 @@ func Invalid(format string, args ...any) error {
 }
 
 // unanswered reports whether a driver's error is the want of an answer: the
-// request may have been applied, or may be later. Other errors are the service's
-// answer, or a refusal to send the request.
+// request may have been applied, or may be later. Other errors are the
+// service's answer, or a refusal to send the request.
 func unanswered(err error) bool {
 	if err == nil {
 		return false
@@ -101,8 +102,8 @@ func unanswered(err error) bool {
 	return true
 }
 
-// unavailable is the error of a request that had no answer when the context ended
-// for cause. err is what the last attempt said.
+// unavailable is the error of a request that had no answer when the context
+// ended for cause. err is what the last attempt said.
 func unavailable(err, cause error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = ErrUnavailable
@@ -112,8 +113,9 @@ func unavailable(err, cause error) error {
 
 // unavailableError is a driver's ErrUnavailable and the cause for which the
 // caller's context ended. It hides that the context which the driver was given
-// had ended: that one is ours, and is cancelled when the caller's has timed out.
-// A caller that asks errors.Is(err, context.Canceled) wants to know about its own.
+// had ended: that one is ours, and is cancelled when the caller's has timed
+// out. A caller that asks errors.Is(err, context.Canceled) wants to know about
+// its own.
 type unavailableError struct{ err, cause error }
 
 func (e *unavailableError) Is(target error) bool {

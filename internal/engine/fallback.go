@@ -8,8 +8,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// withFallbacks returns the capabilities of a session. The core serves for those that
-// it lacks, except Converter, QueueWatcher and Revoker, which stay nil.
+// withFallbacks returns the capabilities of a session. The core serves for
+// those that it lacks, except Converter, QueueWatcher and Revoker, which stay
+// nil.
 func withFallbacks(s driver.Session) driver.Capabilities {
 	c, f := s.Capabilities(), fallback{s}
 	if c.Handoff == nil {
@@ -30,8 +31,8 @@ func withFallbacks(s driver.Session) driver.Capabilities {
 // fallback is the optional operations made of the core, or their refusal.
 type fallback struct{ driver.Session }
 
-// HeadInterval is how long a change of a value, or a first join, may go unnoticed where
-// there is no HeadWatcher.
+// HeadInterval is how long a change of a value, or a first join, may go
+// unnoticed where there is no HeadWatcher.
 const HeadInterval = time.Second
 
 func (f fallback) Follow(

@@ -93,7 +93,8 @@ func TestIdentityIsReadOnceInASession(t *testing.T) {
 	})
 }
 
-// TestIdentitySurvivesFaults: whatever request fails however, there is one identity in the end, and it is the one that is returned.
+// TestIdentitySurvivesFaults: whatever request fails however, there is one
+// identity in the end, and it is the one that is returned.
 func TestIdentitySurvivesFaults(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayReply: 20 * time.Second}} {
 		for at := range 4 {
@@ -224,7 +225,8 @@ func TestCheckRefusesWhatIsOfAnotherService(t *testing.T) {
 	})
 }
 
-// TestCheckOutlivesTheSessionThatAsks: the asker's own session is nothing to the grant.
+// TestCheckOutlivesTheSessionThatAsks: the asker's own session is nothing to
+// the grant.
 func TestCheckOutlivesTheSessionThatAsks(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()

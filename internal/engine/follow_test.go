@@ -35,7 +35,8 @@ var waits = []wait{
 	}},
 }
 
-// waiting runs a test of each call with a wait for the end of nothing under way.
+// waiting runs a test of each call with a wait for the end of nothing under
+// way.
 func waiting(t *testing.T, f func(w world, s *engine.Session, got <-chan error, stir func()), ctx func(w world) context.Context) {
 	t.Helper()
 	for _, c := range waits {
@@ -81,7 +82,8 @@ func TestWaitsEndWithTheChange(t *testing.T) {
 	}, world.Context)
 }
 
-// TestWaitsOutliveOutages: the change comes during, or right after, what breaks the wait.
+// TestWaitsOutliveOutages: the change comes during, or right after, what breaks
+// the wait.
 func TestWaitsOutliveOutages(t *testing.T) {
 	for _, outage := range []func(w world, s *engine.Session, stir func()){
 		func(w world, _ *engine.Session, stir func()) {
@@ -150,7 +152,8 @@ func TestWaitsEndByContextSessionAndClose(t *testing.T) {
 	}, func(w world) context.Context { return endsIn(w, 9*time.Second/10, mine) })
 }
 
-// TestLookIsGivenUpAndRepeatedButAWaitIsNot: what is answered at once has the patience of a request.
+// TestLookIsGivenUpAndRepeatedButAWaitIsNot: what is answered at once has the
+// patience of a request.
 func TestLookIsGivenUpAndRepeatedButAWaitIsNot(t *testing.T) {
 	for _, c := range waits {
 		within(t, func(w world) {
@@ -191,7 +194,8 @@ func TestWaitGivenUpReturnsItsCauseItself(t *testing.T) {
 	}
 }
 
-// TestRecordIsWrittenIfItsVersionIsKnown, and a stale version after a lost reply is no definite answer.
+// TestRecordIsWrittenIfItsVersionIsKnown, and a stale version after a lost
+// reply is no definite answer.
 func TestRecordIsWrittenIfItsVersionIsKnown(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()

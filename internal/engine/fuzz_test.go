@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// FuzzOpen gives Open whatever people may have in their configuration. It makes a client, or says what is wrong.
+// FuzzOpen gives Open whatever people may have in their configuration. It makes
+// a client, or says what is wrong.
 func FuzzOpen(f *testing.F) {
 	for _, url := range []string{
 		"etcd://127.0.0.1:2379/orders?ttl=10s&identity=me", "etcds://u:p@[::1]:1,h2/a/b?dial-timeout=5s", "memory://", "memory:///x?ttl=1s",
@@ -39,8 +40,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzOpenShowsNoSecret: also when the password has characters that should have been encoded, so that the URL says something else than was
-// meant.
+// FuzzOpenShowsNoSecret: also when the password has characters that should have
+// been encoded, so that the URL says something else than was meant.
 func FuzzOpenShowsNoSecret(f *testing.F) {
 	for _, password := range [][2]string{{"", ""}, {"/", ""}, {"a/b", "c"}, {"#", "#"}, {"", "/x"}, {"", "#x"}, {"p@", "/x"}, {"1/", ""}, {"[", "]"}, {"%zz", ""}, {"", ","}} {
 		for _, rest := range []string{"h1:2379/ns?ttl=10s", "h1:x", "h1,h2/a//b", "h1?unknown=1", "", "h1?ttl=x"} {
@@ -67,7 +68,8 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 	})
 }
 
-// FuzzQueuesOfTwoNamesAreApart: names that are not the same have queues that are not the same, and none inside another.
+// FuzzQueuesOfTwoNamesAreApart: names that are not the same have queues that
+// are not the same, and none inside another.
 func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
 	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"},
 		{"a b", "a%20b"}, {"a_b", "a-b"}, {"%", "%25"}} {

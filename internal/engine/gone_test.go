@@ -24,7 +24,8 @@ type lateSession struct{ driver.Session }
 
 func (lateSession) Done() <-chan struct{} { return nil }
 
-// Ahead is that of a service whose view is newer than what it has said of the session.
+// Ahead is that of a service whose view is newer than what it has said of the
+// session.
 func (s lateSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	v, err := s.Session.Ahead(ctx, queue, own)
 	if errors.Is(err, driver.ErrSessionLost) {
@@ -33,8 +34,8 @@ func (s lateSession) Ahead(ctx context.Context, queue driver.Queue, own driver.P
 	return v, err
 }
 
-// TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved: a view of the queue may show the end of a session before the driver
-// notices it.
+// TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved: a view of the queue
+// may show the end of a session before the driver notices it.
 func TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()

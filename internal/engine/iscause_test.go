@@ -8,7 +8,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// curious is a context, as that of a hold, to ask which for its error can take long.
+// curious is a context, as that of a hold, to ask which for its error can take
+// long.
 type curious struct {
 	context.Context
 	asked *int
@@ -19,7 +20,8 @@ func (c curious) Err() error {
 	return c.Context.Err()
 }
 
-// TestLivingContextIsNotAskedForItsCause: an observer that puts reasons into classes must not wait.
+// TestLivingContextIsNotAskedForItsCause: an observer that puts reasons into
+// classes must not wait.
 func TestLivingContextIsNotAskedForItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	asked := 0

@@ -10,8 +10,8 @@ import (
 )
 
 // Join puts a contender into a queue. While the service is unavailable it tries
-// again, until ctx or the session ends. When it fails, the contender is removed in
-// the background, as soon as the service answers and until the session ends:
+// again, until ctx or the session ends. When it fails, the contender is removed
+// in the background, as soon as the service answers and until the session ends:
 // nothing that a lost reply hides stays in the queue.
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
@@ -61,8 +61,8 @@ const (
 	mostReads   = 16
 )
 
-// enter waits for a place among the requests of a kind, which the caller frees by
-// receiving.
+// enter waits for a place among the requests of a kind, which the caller frees
+// by receiving.
 func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -81,14 +81,14 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 
 // NewID returns the ID of a new contender. It has 96 random bits, so that no
 // other contender ever has it, as the numbers of a semaphore's permits require.
-// With again it has 64, enough for those that are in the queue at the same time:
-// each lock sends, stores and receives every character of it.
+// With again it has 64, enough for those that are in the queue at the same
+// time: each lock sends, stores and receives every character of it.
 //
 // With again it may be the ID of an earlier contender of this session, if the
-// driver wants [driver.Capabilities].ReuseIDs. A name that was used once stays in
-// etcd's index, which is walked to read a queue, until it is compacted. With new
-// names for all, a queue that is locked a thousand times a second would become
-// slower by the minute.
+// driver wants [driver.Capabilities].ReuseIDs. A name that was used once stays
+// in etcd's index, which is walked to read a queue, until it is compacted. With
+// new names for all, a queue that is locked a thousand times a second would
+// become slower by the minute.
 func (s *Session) NewID(again bool) string {
 	if !again {
 		return randomHex(12)

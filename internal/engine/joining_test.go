@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// slow is a driver whose joins, looks and leavings take a second, and that counts those under way.
+// slow is a driver whose joins, looks and leavings take a second, and that
+// counts those under way.
 type slow struct {
 	driver.Driver
 	mu             sync.Mutex
@@ -67,7 +68,8 @@ func (d *slow) counted() (most, all int) {
 	return most, all
 }
 
-// crowd has so many contenders join at once, and returns the channel of their errors.
+// crowd has so many contenders join at once, and returns the channel of their
+// errors.
 func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
 	errs := make(chan error, n)
 	for range n {
@@ -79,8 +81,9 @@ func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
 	return errs
 }
 
-// TestCrowdJoinsInPortions: of many who join at once a bounded number is under way at the service. That does not count as
-// patience: who waits for its turn is not given up, however long that takes.
+// TestCrowdJoinsInPortions: of many who join at once a bounded number is under
+// way at the service. That does not count as patience: who waits for its turn
+// is not given up, however long that takes.
 func TestCrowdJoinsInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const portions = 8 // one a second, which is longer than a join is waited for
@@ -100,7 +103,8 @@ func TestCrowdJoinsInPortions(t *testing.T) {
 	})
 }
 
-// TestWaitingToJoinLeavesNothing: whoever gives up, or loses its session, before it was its turn has sent nothing.
+// TestWaitingToJoinLeavesNothing: whoever gives up, or loses its session,
+// before it was its turn has sent nothing.
 func TestWaitingToJoinLeavesNothing(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -137,7 +141,8 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestWaitingForAPlaceIsNotTheServicesWord: the cause of a caller's context may be any error, one of a lost session's among them.
+// TestWaitingForAPlaceIsNotTheServicesWord: the cause of a caller's context may
+// be any error, one of a lost session's among them.
 func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
 	for _, cause := range []error{engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused} {
 		synctest.Test(t, func(t *testing.T) {

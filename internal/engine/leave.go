@@ -10,9 +10,9 @@ import (
 )
 
 // This file makes "nothing left behind" true. Every entry that a caller could
-// not remove, or that a request without an answer may have made, has a goroutine
-// that the session owns. It tries until the entry is gone or the session, and the
-// entry with it, has ended.
+// not remove, or that a request without an answer may have made, has a
+// goroutine that the session owns. It tries until the entry is gone or the
+// session, and the entry with it, has ended.
 //
 //	Leave, Pass   remove an entry whose place is known
 //	Withdraw      removes a contender whatever its place, and rules out that a
@@ -20,9 +20,9 @@ import (
 //	Abandon       is Leave in the background
 //	Discard       is Withdraw in the background
 
-// Leave removes an entry of this session. ErrNotHeld means that it was not there
-// any more, and that nothing was deleted. When ctx ends first, or the service
-// refuses, the removal goes on in the background.
+// Leave removes an entry of this session. ErrNotHeld means that it was not
+// there any more, and that nothing was deleted. When ctx ends first, or the
+// service refuses, the removal goes on in the background.
 func (s *Session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, s.driver.Leave)
 }
@@ -59,8 +59,8 @@ func (s *Session) leave(
 	return maybe("leave", queue, err, uncertain)
 }
 
-// Withdraw is for a contender whose last Convert has an unknown outcome. When it
-// fails, it goes on in the background as Leave does.
+// Withdraw is for a contender whose last Convert has an unknown outcome. When
+// it fails, it goes on in the background as Leave does.
 func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
 	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)
@@ -103,17 +103,18 @@ func (s *Session) Discard(queue driver.Queue, id string) {
 }
 
 // doubt notes that a request of a contender had no answer. Delayed in a network
-// that has healed since, it could be applied after the entry was removed: a join
-// would make the entry again, which would block the queue until the session
-// ends. So such a contender is discarded once its entry is gone, and its ID is
-// not used again.
+// that has healed since, it could be applied after the entry was removed: a
+// join would make the entry again, which would block the queue until the
+// session ends. So such a contender is discarded once its entry is gone, and
+// its ID is not used again.
 func (s *Session) doubt(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubts[id] = struct{}{}
 }
 
-// doubted reports whether doubt was called for a contender, and takes that back.
+// doubted reports whether doubt was called for a contender, and takes that
+// back.
 func (s *Session) doubted(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +123,8 @@ func (s *Session) doubted(id string) bool {
 	return doubted
 }
 
-// left is called when the entry of a contender is gone. certain: as for abandon.
+// left is called when the entry of a contender is gone. certain: as for
+// abandon.
 func (s *Session) left(queue driver.Queue, id string, certain bool) {
 	switch {
 	case s.doubted(id):
@@ -133,8 +135,8 @@ func (s *Session) left(queue driver.Queue, id string, certain bool) {
 }
 
 // background runs a removal until it succeeds or the session ends. A refusal
-// does not end it: a permission that was taken away may be given back, and until
-// then the entry blocks the name.
+// does not end it: a permission that was taken away may be given back, and
+// until then the entry blocks the name.
 func (s *Session) background(op string, queue driver.Queue, f func(context.Context) error) {
 	s.Go(func() {
 		s.cleanUpEvent(event.Cleaning, op, queue, nil)

@@ -16,8 +16,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived tries outages of the documented length in every phase of the
-// renewals, refused and silent, with and without slack.
+// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived tries outages of the
+// documented length in every phase of the renewals, refused and silent, with
+// and without slack.
 func TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived(t *testing.T) {
 	const ttl = engine.DefaultTTL
 	for _, c := range []struct {
@@ -108,7 +109,8 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 	})
 }
 
-// TestWhoeverSeesTheEndSeesItEverywhere: no sign of a session's end comes before Err tells of it.
+// TestWhoeverSeesTheEndSeesItEverywhere: no sign of a session's end comes
+// before Err tells of it.
 func TestWhoeverSeesTheEndSeesItEverywhere(t *testing.T) {
 	for range 50 {
 		within(t, func(w world) {
@@ -141,7 +143,8 @@ func TestWhoeverSeesTheEndSeesItEverywhere(t *testing.T) {
 	}
 }
 
-// TestServicesWordIsHeardWhileARenewalWaits: the answer to a renewal does not come, the news of the end does.
+// TestServicesWordIsHeardWhileARenewalWaits: the answer to a renewal does not
+// come, the news of the end does.
 func TestServicesWordIsHeardWhileARenewalWaits(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -281,8 +284,9 @@ func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
 	})
 }
 
-// TestCloseThatRanOutOfTimeSaysTheSameEachTime: whatever a Close has come to, be it in the instant in which its context ends,
-// it says, and so does each later one; and it says that the service did not answer.
+// TestCloseThatRanOutOfTimeSaysTheSameEachTime: whatever a Close has come to,
+// be it in the instant in which its context ends, it says, and so does each
+// later one; and it says that the service did not answer.
 func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
 	for range 30 {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,10 +12,12 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// The race detector of Go 1.26 itself crashes in about one of ten runs of this test (SIGSEGV in its runtime, while a bubble's timers start
-// goroutines). So `make test` runs it once more without.
+// The race detector of Go 1.26 itself crashes in about one of ten runs of this
+// test (SIGSEGV in its runtime, while a bubble's timers start goroutines). So
+// `make test` runs it once more without.
 
-// TestCrowdLooksAndIsClearedAwayInPortions: whoever gives up together makes many look, and is cleared away.
+// TestCrowdLooksAndIsClearedAwayInPortions: whoever gives up together makes
+// many look, and is cleared away.
 func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()

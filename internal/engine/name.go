@@ -40,8 +40,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// QueueOf returns the queue of a recipe's name. kind is the recipe's own ("mutex"),
-// so that two recipes on one name do not meet in one queue.
+// QueueOf returns the queue of a recipe's name. kind is the recipe's own
+// ("mutex"), so that two recipes on one name do not meet in one queue.
 func QueueOf(kind, name string) (driver.Queue, error) {
 	bad := func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }
 	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, bad) {

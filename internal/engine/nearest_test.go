@@ -34,7 +34,8 @@ func (s talkativeSession) Join(ctx context.Context, queue driver.Queue, c driver
 	return j, err
 }
 
-// TestNearestOfAnUncertainJoinIsNotTold: it may speak of another time than that of the joining.
+// TestNearestOfAnUncertainJoinIsNotTold: it may speak of another time than that
+// of the joining.
 func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -62,7 +63,8 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 	}
 }
 
-// TestFollowSaysWhoseEntryIsGone: its own is ErrRemoved, the other's is the end of the wait.
+// TestFollowSaysWhoseEntryIsGone: its own is ErrRemoved, the other's is the end
+// of the wait.
 func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()

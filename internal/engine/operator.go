@@ -76,7 +76,8 @@ func (s *Session) Remove(
 	})
 }
 
-// OnSession calls f with the session, and again with a new one after LostBefore.
+// OnSession calls f with the session, and again with a new one after
+// LostBefore.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)

@@ -99,7 +99,8 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 	})
 }
 
-// TestBreakFollowsAConversion: the entry is converted between the look and the removal.
+// TestBreakFollowsAConversion: the entry is converted between the look and the
+// removal.
 func TestBreakFollowsAConversion(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -120,7 +121,8 @@ func TestBreakFollowsAConversion(t *testing.T) {
 	})
 }
 
-// TestBreakWhoseAnswerIsLost: what was done is not called undone because nobody was told.
+// TestBreakWhoseAnswerIsLost: what was done is not called undone because nobody
+// was told.
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	within(t, func(w world) {
 		own := w.joinAs(w.session(), 1)

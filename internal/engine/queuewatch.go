@@ -10,9 +10,9 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// A queue is crowded when it has many contenders of few sessions. Then a watch of
-// the whole queue, shared by all contenders of a session, costs less than what
-// each of them would read.
+// A queue is crowded when it has many contenders of few sessions. Then a watch
+// of the whole queue, shared by all contenders of a session, costs less than
+// what each of them would read.
 const (
 	manyPlaces  = 16  // the smallest queue for which the watch pays
 	manyEach    = 3   // the fewest contenders for each session
@@ -168,7 +168,8 @@ func (w *queueWatch) leave() {
 	}
 }
 
-// end ends the watch because of an error, which its users get, or of having none.
+// end ends the watch because of an error, which its users get, or of having
+// none.
 func (w *queueWatch) end(err error) {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()

@@ -32,7 +32,8 @@ func (w watched) join() driver.Joined {
 	return j
 }
 
-// TestQueueWatchTellsOfALeavingAmongArrivals: those who are in the queue are woken when one has left, and not by those who only come.
+// TestQueueWatchTellsOfALeavingAmongArrivals: those who are in the queue are
+// woken when one has left, and not by those who only come.
 func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -106,7 +107,8 @@ func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
 	})
 }
 
-// TestQueueWatchSitsAnOutageOut: as a wait does, and goes on when the service is back.
+// TestQueueWatchSitsAnOutageOut: as a wait does, and goes on when the service
+// is back.
 func TestQueueWatchSitsAnOutageOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchedOn(t)

@@ -10,8 +10,8 @@ import (
 
 // Ahead returns the places ahead of own in order, all places if own is zero.
 // ErrRemoved means that own is not in the queue any more although the session
-// lives. It renews the session to find that out: a view may be newer than what the
-// driver knows of the session, whose entries go when it ends.
+// lives. It renews the session to find that out: a view may be newer than what
+// the driver knows of the session, whose entries go when it ends.
 func (s *Session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -42,16 +42,17 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	return entries, err
 }
 
-// Await waits until one of the places has left the queue. A context that ends while the
-// session is connected comes back as context.Cause(ctx), untouched.
+// Await waits until one of the places has left the queue. A context that ends
+// while the session is connected comes back as context.Cause(ctx), untouched.
 func (s *Session) Await(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		return s.driver.Watch(ctx, queue, places...)
 	})
 }
 
-// ownWatchDelay is how long a contender waits before it watches its own entry as well. Most
-// waits are shorter, and would pay a watch for what it does not tell them.
+// ownWatchDelay is how long a contender waits before it watches its own entry
+// as well. Most waits are shorter, and would pay a watch for what it does not
+// tell them.
 const ownWatchDelay = time.Second
 
 // errOwnGone ends the wait of a contender whose own entry has left the queue.
@@ -59,8 +60,8 @@ var errOwnGone = errors.New("own entry is gone")
 
 // Follow waits until the place directly ahead has left the queue, and reports
 // whether own is known to be the first: that place has handed over. After any
-// other leaving the caller reads the queue: own may have been removed in the same
-// moment.
+// other leaving the caller reads the queue: own may have been removed in the
+// same moment.
 //
 // The error is ErrRemoved when own is not in the queue any more though the
 // session lives. A wait that is not longer than ownWatchDelay need not notice
@@ -104,8 +105,8 @@ func (s *Session) Head(
 	return head, err
 }
 
-// Record returns the record of a queue once it is in another version than known,
-// at once if that is driver.Any; see [driver.Session].
+// Record returns the record of a queue once it is in another version than
+// known, at once if that is driver.Any; see [driver.Session].
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// thrifty is a driver whose sessions want IDs to be used again, and have no answer to a number of requests to leave.
+// thrifty is a driver whose sessions want IDs to be used again, and have no
+// answer to a number of requests to leave.
 type thrifty struct {
 	driver.Driver
 	unheard int
@@ -45,8 +46,9 @@ func (s *thriftySession) Leave(ctx context.Context, queue driver.Queue, own driv
 	return s.Session.Leave(ctx, queue, own)
 }
 
-// An ID is used again only when nothing of the earlier contender can arrive any more: a request to leave that had no answer
-// would remove the next one of that ID.
+// An ID is used again only when nothing of the earlier contender can arrive any
+// more: a request to leave that had no answer would remove the next one of that
+// ID.
 func TestIDIsUsedAgainOnlyWhenAllWasAnswered(t *testing.T) {
 	for _, unheard := range []int{0, 1, 2} {
 		for _, patience := range []time.Duration{time.Second, time.Minute} {

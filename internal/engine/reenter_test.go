@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestReenteringLooksAtTheWallClockOnce: clocks are most of what it costs, and the look that the promise needs is one.
+// TestReenteringLooksAtTheWallClockOnce: clocks are most of what it costs, and
+// the look that the promise needs is one.
 func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
 	var looks atomic.Int64
 	counted := engine.WithWallClock(func() time.Time {
@@ -51,7 +52,8 @@ func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
 	}, counted)
 }
 
-// TestReenteringWithinDoEndsByItsCallerAfterASleep although nobody answers whether the session lives.
+// TestReenteringWithinDoEndsByItsCallerAfterASleep although nobody answers
+// whether the session lives.
 func TestReenteringWithinDoEndsByItsCallerAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		m, err := mutex.New(w.client, "jobs")

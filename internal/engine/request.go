@@ -10,13 +10,13 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// request sends one request, and repeats it until it is answered, ctx ends or the
-// session does. op and queue appear in events.
+// request sends one request, and repeats it until it is answered, ctx ends or
+// the session does. op and queue appear in events.
 //
-// An attempt lasts no longer than patience, so that a request that is stuck on a
-// silent member of the service is sent to another one. A join has more patience
-// than the rest: its repetition costs more, and thousands that join at once may
-// wait for each other.
+// An attempt lasts no longer than patience, so that a request that is stuck on
+// a silent member of the service is sent to another one. A join has more
+// patience than the rest: its repetition costs more, and thousands that join at
+// once may wait for each other.
 func (s *Session) request(
 	ctx context.Context, op string, queue driver.Queue, p *patience,
 	f func(context.Context) error,
@@ -57,8 +57,8 @@ func (s *Session) wait(
 }
 
 // change is a request that changes the service. Its error says whether it may
-// have done so. ofSession means that what it writes is an entry of this session:
-// when the session is lost, such a change is gone as well.
+// have done so. ofSession means that what it writes is an entry of this
+// session: when the session is lost, such a change is gone as well.
 //
 // What the driver says is read where the driver returns it: the error of the
 // request may contain the cause of ctx, which is any error.
@@ -75,10 +75,10 @@ func (s *Session) change(
 	return maybe(op, queue, err, uncertain)
 }
 
-// outcome is the error of an operation for which the driver's last error was err:
-// the service's answer, if err is one; else why the session ended, if it did; else
-// why ctx ended, together with ErrUnavailable if the service owed an answer. A
-// wait is owed none.
+// outcome is the error of an operation for which the driver's last error was
+// err: the service's answer, if err is one; else why the session ended, if it
+// did; else why ctx ended, together with ErrUnavailable if the service owed an
+// answer. A wait is owed none.
 func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 	if err == nil {
 		return nil
@@ -97,7 +97,8 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 	}
 	state, _ := s.State()
 	cause := context.Cause(ctx)
-	// A deadline can reach ctx as the cause of a cancellation: see ReleaseContext.
+	// A deadline can reach ctx as the cause of a cancellation: see
+	// ReleaseContext.
 	cancelled := errors.Is(ctx.Err(), context.Canceled) &&
 		cause != context.DeadlineExceeded //nolint:errorlint // identity is meant
 	if state == event.StateConnected && !errors.Is(err, ErrUnavailable) && (wait || cancelled) {
@@ -113,8 +114,8 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 	})
 }
 
-// patience is how long attempts last. They share contexts, since a timer for each
-// attempt takes some 5 % of the client's CPU.
+// patience is how long attempts last. They share contexts, since a timer for
+// each attempt takes some 5 % of the client's CPU.
 type patience struct {
 	life  context.Context
 	lasts time.Duration
@@ -125,8 +126,8 @@ type patience struct {
 }
 
 // context is for an attempt that begins now. It ends with life, or, with
-// context.DeadlineExceeded as its cause, after lasts at the most and three quarters
-// of that at the least.
+// context.DeadlineExceeded as its cause, after lasts at the most and three
+// quarters of that at the least.
 func (p *patience) context() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,13 +139,13 @@ func (p *patience) context() context.Context {
 	return p.ctx
 }
 
-// bind returns a context for a driver. It ends with ctx or with life, whichever is
-// first, and has the values of ctx.
+// bind returns a context for a driver. It ends with ctx or with life, whichever
+// is first, and has the values of ctx.
 //
 // Its cause is context.Canceled, or context.DeadlineExceeded when patience has
-// ended. It is never that of ctx, which is often one of our own errors: a hold's
-// context ends with ErrSessionLost. A driver that returned it would seem to say that
-// this session is lost, or the name taken.
+// ended. It is never that of ctx, which is often one of our own errors: a
+// hold's context ends with ErrSessionLost. A driver that returned it would seem
+// to say that this session is lost, or the name taken.
 func bind(ctx, life context.Context) (bound context.Context, stop func()) {
 	bound, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stopCtx := context.AfterFunc(ctx, func() { cancel(nil) })
@@ -162,7 +163,8 @@ func bind(ctx, life context.Context) (bound context.Context, stop func()) {
 	}
 }
 
-// releaseTime is how long a release goes on with a context that is dead already.
+// releaseTime is how long a release goes on with a context that is dead
+// already.
 const releaseTime = 2 * time.Second
 
 // ReleaseContext returns a context for all steps of a public call that releases

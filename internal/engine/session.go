@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Session is one session at the service, from its opening to its end. All holds of
-// a client stand on it. It is safe for concurrent use.
+// Session is one session at the service, from its opening to its end. All holds
+// of a client stand on it. It is safe for concurrent use.
 type Session struct {
 	client *Client
 	driver driver.Session
@@ -52,8 +52,8 @@ type Session struct {
 	asked chan struct{}
 }
 
-// newSession returns a session on the driver's one, which was asked for at sent:
-// its clock counts from then. The caller starts renew and guard.
+// newSession returns a session on the driver's one, which was asked for at
+// sent: its clock counts from then. The caller starts renew and guard.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
 		client: c,
@@ -102,8 +102,8 @@ func (s *Session) guard() {
 	}
 }
 
-// ID is the session's name at the service. For it, and for TTL, Margin, Deadline,
-// Context, Err and State, see coordinator.Session.
+// ID is the session's name at the service. For it, and for TTL, Margin,
+// Deadline, Context, Err and State, see coordinator.Session.
 func (s *Session) ID() string { return s.driver.ID() }
 
 // TTL is how long the service keeps the session without a renewal.
@@ -180,8 +180,9 @@ func (s *Session) expire() {
 		"counts as lost %v after the last acknowledged one was sent", s.TTL()-s.margin)))
 }
 
-// extend moves the deadline after a renewal was acknowledged. After the deadline
-// that is too late: the loss may have been seen. left is what was left until then.
+// extend moves the deadline after a renewal was acknowledged. After the
+// deadline that is too late: the loss may have been seen. left is what was left
+// until then.
 func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,9 +239,9 @@ func (s *Session) end(cause error) {
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
 	}
-	// The service may still have the session: by our clock it ends a margin earlier
-	// than there. Ending it there too frees the names sooner. The net below
-	// is the TTL.
+	// The service may still have the session: by our clock it ends a margin
+	// earlier than there. Ending it there too frees the names sooner. The net
+	// below is the TTL.
 	s.client.later(s)
 }
 
@@ -253,9 +254,9 @@ type hold struct {
 }
 
 // Hold calls settled after SettleAfter, and lost when the session ends, in the
-// goroutine that ends it, so that Close returns after lost. If the session is not
-// alive it calls neither. stop reports whether it keeps lost from being called; a
-// second stop reports false.
+// goroutine that ends it, so that Close returns after lost. If the session is
+// not alive it calls neither. stop reports whether it keeps lost from being
+// called; a second stop reports false.
 func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,8 +286,8 @@ func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	}, true
 }
 
-// settle serves all holds. Most are released before they settle, and a timer for
-// each takes some 5 % of the client's CPU.
+// settle serves all holds. Most are released before they settle, and a timer
+// for each takes some 5 % of the client's CPU.
 func (s *Session) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +302,8 @@ func (s *Session) settle() {
 	s.settling = false
 }
 
-// close ends the session at the service, after end, and waits for what it started.
+// close ends the session at the service, after end, and waits for what it
+// started.
 func (s *Session) close(ctx context.Context) error {
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
@@ -323,10 +325,10 @@ func (s *Session) Go(f func()) bool {
 	return true
 }
 
-// renew renews the session every quarter of the TTL, and soon after a failure. A
-// renewal without an answer is given up after a quarter of the TTL, so that one
-// request stuck on a silent member does not use up the time in which another
-// could have succeeded.
+// renew renews the session every quarter of the TTL, and soon after a failure.
+// A renewal without an answer is given up after a quarter of the TTL, so that
+// one request stuck on a silent member does not use up the time in which
+// another could have succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
 	pauses := s.client.config.pauses()

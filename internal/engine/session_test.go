@@ -30,7 +30,8 @@ type world struct {
 	client *coordinator.Client
 }
 
-// within runs a test in virtual time, on a service with a client, and closes the client.
+// within runs a test in virtual time, on a service with a client, and closes
+// the client.
 func within(t *testing.T, f func(w world), opts ...engine.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,8 +78,8 @@ func TestSessionIsRenewedForAsLongAsItTakes(t *testing.T) {
 	})
 }
 
-// TestSessionEndsHereBeforeItEndsThere is promise P2: cut off in any phase, with answers that take any
-// time, the client knows before the service acts.
+// TestSessionEndsHereBeforeItEndsThere is promise P2: cut off in any phase,
+// with answers that take any time, the client knows before the service acts.
 func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
 	for phase := range 40 {
 		for _, delay := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
@@ -108,8 +109,8 @@ func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run, and no look at the clock was taken, between
-// the deadline and the answer.
+// TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run,
+// and no look at the clock was taken, between the deadline and the answer.
 func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -182,7 +183,8 @@ func TestCallerThatGivesUpOpeningDoesNotStopOthers(t *testing.T) {
 	})
 }
 
-// TestLostReplyToJoinMakesOneEntry: the reply is lost, the join is repeated, and finds its own entry.
+// TestLostReplyToJoinMakesOneEntry: the reply is lost, the join is repeated,
+// and finds its own entry.
 func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -204,8 +206,9 @@ func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
 	})
 }
 
-// TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost: the first request is stranded in a broken connection, the second joins,
-// the place is left, and then the first arrives.
+// TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost: the first request is
+// stranded in a broken connection, the second joins, the place is left, and
+// then the first arrives.
 func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -226,8 +229,9 @@ func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 	})
 }
 
-// TestRequestStuckOnASilentMemberIsSentAgain: the first request goes to a member that has stopped, say; the
-// next one is answered. When the member wakes up, it must not find a ghost to make.
+// TestRequestStuckOnASilentMemberIsSentAgain: the first request goes to a
+// member that has stopped, say; the next one is answered. When the member wakes
+// up, it must not find a ghost to make.
 func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -262,9 +266,9 @@ func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestJoinGivenUpLeavesNoGhost gives up a join in every state it can be in: not sent, under
-// way, applied, answered; and heals the link. Within a second nothing may be left, however late
-// the request arrives.
+// TestJoinGivenUpLeavesNoGhost gives up a join in every state it can be in: not
+// sent, under way, applied, answered; and heals the link. Within a second
+// nothing may be left, however late the request arrives.
 func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{},
@@ -322,7 +326,8 @@ func TestCloseWhileASessionIsBeingOpened(t *testing.T) {
 	})
 }
 
-// TestStartStopStress closes clients at random moments of their life: nothing may hang, race, or stay.
+// TestStartStopStress closes clients at random moments of their life: nothing
+// may hang, race, or stay.
 func TestStartStopStress(t *testing.T) {
 	for i := range 200 {
 		synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestWithdrawnContenderStaysAway: in whatever mode it stands, whatever is still under way.
+// TestWithdrawnContenderStaysAway: in whatever mode it stands, whatever is
+// still under way.
 func TestWithdrawnContenderStaysAway(t *testing.T) {
 	for _, unheard := range []change{converts, writes} {
 		for _, fate := range []memory.Fate{{DelayRequest: 10 * time.Second}, {DropReply: true}, {DropRequest: true}} {
@@ -71,7 +72,8 @@ func TestRemovalsGoOnInTheBackground(t *testing.T) {
 	}
 }
 
-// TestCleanUpThatFailsIsPaced: FIELD 3. It goes on as long as the session lives, without haste.
+// TestCleanUpThatFailsIsPaced: FIELD 3. It goes on as long as the session
+// lives, without haste.
 func TestCleanUpThatFailsIsPaced(t *testing.T) {
 	for _, c := range []struct {
 		fate    memory.Fate

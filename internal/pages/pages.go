@@ -1,4 +1,5 @@
-// Package pages reads this repository's Markdown, for the tests that hold it to the code.
+// Package pages reads this repository's Markdown, for the tests that hold it to
+// the code.
 //
 // It knows as much of Markdown as the pages use: fenced blocks, headings,
 // links, spans of code, comments.
@@ -48,7 +49,8 @@ type Span struct {
 	Line int
 }
 
-// All reads every page below root, but for those in directories that Go does not look at either.
+// All reads every page below root, but for those in directories that Go does
+// not look at either.
 func All(root string) ([]Page, error) {
 	var all []Page
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -136,7 +138,8 @@ func (p *Page) line(line string, n int) {
 	}
 }
 
-// anchor notes an anchor; of several headings with one text GitHub numbers the later ones.
+// anchor notes an anchor; of several headings with one text GitHub numbers the
+// later ones.
 func (p *Page) anchor(name string) {
 	unique := name
 	for i := 1; p.Anchors[unique]; i++ {

@@ -21,8 +21,8 @@
 // another one has a lease of its own, which the session keeps and revokes.
 //
 // A Lock, or Campaign, that fails leaves nothing behind, and one whose session
-// ends while it waits returns [ErrSessionExpired] instead of waiting on. Ctx and
-// Done of a session end before the lease can.
+// ends while it waits returns [ErrSessionExpired] instead of waiting on. Ctx
+// and Done of a session end before the lease can.
 //
 // Unlock and Resign of what was lost, with the session or because somebody
 // deleted the key, say so with [ErrSessionExpired], and Proclaim with

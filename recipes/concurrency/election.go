@@ -20,7 +20,8 @@ var (
 	ErrElectionNoLeader = errors.New("election: no leader")
 )
 
-// Election elects one of the sessions that campaign. It is safe for concurrent use.
+// Election elects one of the sessions that campaign. It is safe for concurrent
+// use.
 type Election struct {
 	s      *Session
 	prefix string
@@ -98,7 +99,8 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	return e.resumed(ctx, key, rev, v3.OpPut(key, val, v3.WithIgnoreLease()))
 }
 
-// resumed applies op to the key that ResumeElection was told of, if it is the one.
+// resumed applies op to the key that ResumeElection was told of, if it is the
+// one.
 func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op) error {
 	same := v3.Compare(v3.CreateRevision(key), "=", rev)
 	resp, err := e.s.client.Txn(ctx).If(same).Then(op).Commit()
@@ -138,7 +140,8 @@ func (e *Election) Resign(ctx context.Context) error {
 	return err
 }
 
-// Leader reads the key of the leader. ErrElectionNoLeader says that there is none.
+// Leader reads the key of the leader. ErrElectionNoLeader says that there is
+// none.
 func (e *Election) Leader(ctx context.Context) (*v3.GetResponse, error) {
 	resp, err := e.s.client.Get(ctx, e.prefix, v3.WithFirstCreate()...)
 	if err == nil && len(resp.Kvs) == 0 {

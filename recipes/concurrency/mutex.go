@@ -146,7 +146,8 @@ func (m *Mutex) owned() (key string, rev int64) {
 	return owned(m.hold)
 }
 
-// owned is the key of a hold and the revision of its making; of none, what is never there.
+// owned is the key of a hold and the revision of its making; of none, what is
+// never there.
 func owned(h *recipes.Hold) (key string, rev int64) {
 	if h == nil {
 		return "\x00", -1

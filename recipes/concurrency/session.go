@@ -40,7 +40,8 @@ type sessionOptions struct {
 // SessionOption configures a Session.
 type SessionOption func(*sessionOptions)
 
-// WithTTL sets the TTL, in seconds; 60 if it is not called, or with less than 1.
+// WithTTL sets the TTL, in seconds; 60 if it is not called, or with less than
+// 1.
 func WithTTL(ttl int) SessionOption {
 	return func(o *sessionOptions) {
 		if ttl > 0 {
@@ -61,8 +62,8 @@ func WithContext(ctx context.Context) SessionOption {
 	return func(o *sessionOptions) { o.ctx = ctx }
 }
 
-// NewSession grants a lease and keeps it. On failure nothing is left behind that
-// outlives the TTL.
+// NewSession grants a lease and keeps it. On failure nothing is left behind
+// that outlives the TTL.
 func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 	if client == nil {
 		return nil, fmt.Errorf("baton: %w: nil client", coordinator.ErrInvalid)
@@ -119,7 +120,8 @@ func (s *Session) Orphan() {
 	_ = s.close(context.Background())
 }
 
-// Close ends the session and revokes its lease. It waits for as long as the TTL.
+// Close ends the session and revokes its lease. It waits for as long as the
+// TTL.
 func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(s.opts.ctx, time.Duration(s.opts.ttl)*time.Second)
 	defer cancel()
@@ -135,8 +137,8 @@ func (s *Session) expired() error {
 	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
 }
 
-// keeper is the driver. An orphaned session of its leaves the lease alone when it
-// is closed.
+// keeper is the driver. An orphaned session of its leaves the lease alone when
+// it is closed.
 type keeper struct {
 	driver.Sharer
 	owner *Session

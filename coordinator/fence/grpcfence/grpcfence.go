@@ -16,8 +16,9 @@
 //		grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
 // The server checks once, before a call is served: what package httpfence says
-// of handlers holds here too. In the server's method fence.From(ctx) returns the
-// sequencer that was shown, and Refuse answers with the error of a gate or guard.
+// of handlers holds here too. In the server's method fence.From(ctx) returns
+// the sequencer that was shown, and Refuse answers with the error of a gate or
+// guard.
 package grpcfence
 
 import (
@@ -43,8 +44,8 @@ const Key = "baton-sequencer"
 const RefusalKey = "baton-refusal"
 
 // UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a
-// call's context (see fence.With) to the server, if there is one. The error of a
-// call that the server refused wraps the *fence.StaleError or
+// call's context (see fence.With) to the server, if there is one. The error of
+// a call that the server refused wraps the *fence.StaleError or
 // *fence.ForeignError, and has gRPC's status.
 func UnaryClient(
 	ctx context.Context, method string, req, reply any,
@@ -76,8 +77,8 @@ func StreamClient(
 	return &clientStream{stream, s}, nil
 }
 
-// show replaces a sequencer that the outgoing metadata may have already: a server
-// that calls another one shows its own.
+// show replaces a sequencer that the outgoing metadata may have already: a
+// server that calls another one shows its own.
 func show(ctx context.Context, s fence.Sequencer) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
@@ -121,8 +122,8 @@ func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
 func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
 // UnaryServer returns an interceptor that calls check for each call, and serves
-// it in a context that has the sequencer. A call that is not admitted is answered
-// by Refuse.
+// it in a context that has the sequencer. A call that is not admitted is
+// answered by Refuse.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
@@ -168,9 +169,9 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	return fence.With(ctx, s), nil
 }
 
-// Refuse returns the error of a call whose sequencer a check did not admit, with
-// one of these codes. ctx is the server's, whose trailer informs the client's
-// interceptor.
+// Refuse returns the error of a call whose sequencer a check did not admit,
+// with one of these codes. ctx is the server's, whose trailer informs the
+// client's interceptor.
 //
 //	FailedPrecondition  it is stale or foreign, or there is none
 //	InvalidArgument     it is malformed, or there are several

@@ -25,7 +25,8 @@ func orders(token driver.Token) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "a b/ü"}, Token: token, Key: "k é"}
 }
 
-// resource is gRPC's own health service, which has a unary call and a stream. It says which tokens it was shown.
+// resource is gRPC's own health service, which has a unary call and a stream.
+// It says which tokens it was shown.
 type resource struct {
 	*health.Server
 	shown chan driver.Token
@@ -46,7 +47,8 @@ func (r resource) Watch(req *healthpb.HealthCheckRequest, stream healthpb.Health
 	return r.Server.Watch(req, stream)
 }
 
-// serve starts a server and returns a client with the interceptors, and one without.
+// serve starts a server and returns a client with the interceptors, and one
+// without.
 func serve(t *testing.T, check fence.Checker) (r resource, with, without healthpb.HealthClient) {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
@@ -162,7 +164,8 @@ func TestServerSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheCallItselfAreLeftAlone: those of the method, and those of a stream that ends.
+// TestErrorsOfTheCallItselfAreLeftAlone: those of the method, and those of a
+// stream that ends.
 func TestErrorsOfTheCallItselfAreLeftAlone(t *testing.T) {
 	r, client, _ := serve(t, fence.NewGate(fence.Scope{}).Check)
 	_, err := client.Check(fence.With(t.Context(), orders(5)), &healthpb.HealthCheckRequest{Service: "nobody"})

@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/httpfence"
 )
 
-// Two holders of one lock, one after the other: the server refuses the first when the second was there.
+// Two holders of one lock, one after the other: the server refuses the first
+// when the second was there.
 func Example() {
 	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "paid") })

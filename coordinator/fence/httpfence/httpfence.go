@@ -1,5 +1,5 @@
-// Package httpfence carries sequencers in HTTP requests, and makes servers refuse
-// stale ones.
+// Package httpfence carries sequencers in HTTP requests, and makes servers
+// refuse stale ones.
 //
 //	// the holder
 //	client := &http.Client{Transport: httpfence.Transport(nil)}
@@ -13,10 +13,10 @@
 //	http.Handle("/orders/", httpfence.Handler(gate.Check, orders))
 //
 // The handler checks before a request is served. While it is being served the
-// lock may pass to another holder, whose request is then served beside it. Where
-// that matters do the work in the gate's Do, or guard its transaction with
-// package sqlfence: fence.From(r.Context()) returns the sequencer that was shown,
-// and Refuse answers with their error.
+// lock may pass to another holder, whose request is then served beside it.
+// Where that matters do the work in the gate's Do, or guard its transaction
+// with package sqlfence: fence.From(r.Context()) returns the sequencer that was
+// shown, and Refuse answers with their error.
 package httpfence
 
 import (
@@ -55,8 +55,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Handler returns a handler that calls check for each request, and then next
-// with the sequencer in the request's context. A request that is not admitted is
-// answered by Refuse.
+// with the sequencer in the request's context. A request that is not admitted
+// is answered by Refuse.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := fence.ParseValues(r.Header.Values(Header))
@@ -95,9 +95,9 @@ func Refuse(w http.ResponseWriter, err error) {
 }
 
 // Refusal returns why a server refused a request: the *fence.StaleError or
-// *fence.ForeignError of the server's check, for the sequencer in the context of
-// the request; fence.ErrMissing if the server wants one; and nil for any other
-// response. It leaves the body alone.
+// *fence.ForeignError of the server's check, for the sequencer in the context
+// of the request; fence.ErrMissing if the server wants one; and nil for any
+// other response. It leaves the body alone.
 func Refusal(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusPreconditionRequired:

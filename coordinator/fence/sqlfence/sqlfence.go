@@ -13,20 +13,20 @@
 //
 // One small table has a row for each resource: the greatest token that was
 // shown, and its scope. Check raises the token and locks the row until the
-// transaction ends, so guarded transactions of one resource follow one after the
-// other, in the order of their tokens, and a transaction that is refused writes
-// nothing if it is rolled back. What is not guarded is not protected: guard every
-// transaction that reads or writes under the lock.
+// transaction ends, so guarded transactions of one resource follow one after
+// the other, in the order of their tokens, and a transaction that is refused
+// writes nothing if it is rolled back. What is not guarded is not protected:
+// guard every transaction that reads or writes under the lock.
 //
 // # A column instead of a table
 //
-// If the resource is one row that is only written, a column of that row, a BIGINT
-// NOT NULL DEFAULT 0, is enough and no guard is needed:
+// If the resource is one row that is only written, a column of that row, a
+// BIGINT NOT NULL DEFAULT 0, is enough and no guard is needed:
 //
 //	UPDATE account SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// No row is changed if a greater token was shown before. It does not tell tokens
-// of two services or names apart.
+// No row is changed if a greater token was shown before. It does not tell
+// tokens of two services or names apart.
 package sqlfence
 
 import (
@@ -43,9 +43,9 @@ import (
 // Dialect is the SQL of a database, whichever database/sql driver is used.
 type Dialect int
 
-// The dialects. PostgreSQL must be 9.5 or newer, with a driver that takes $1 for
-// a parameter. MySQL includes MariaDB, on which it is tested. SQLite must be 3.35
-// or newer, with a connection that waits for a locked database (PRAGMA
+// The dialects. PostgreSQL must be 9.5 or newer, with a driver that takes $1
+// for a parameter. MySQL includes MariaDB, on which it is tested. SQLite must
+// be 3.35 or newer, with a connection that waits for a locked database (PRAGMA
 // busy_timeout).
 const (
 	PostgreSQL Dialect = iota + 1
@@ -75,8 +75,8 @@ func Table(name string) Option { return func(table *string) { *table = name } }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns a guard. It does no I/O. An unknown dialect, and a table name that
-// would have to be quoted, are driver.ErrInvalid.
+// New returns a guard. It does no I/O. An unknown dialect, and a table name
+// that would have to be quoted, are driver.ErrInvalid.
 func New(d Dialect, opts ...Option) (*Guard, error) {
 	table := DefaultTable
 	for _, o := range opts {
@@ -102,8 +102,9 @@ func New(d Dialect, opts ...Option) (*Guard, error) {
 // than the stored one and of the same scope, and locks the row in any case; the
 // row that it leaves decides. A WHERE condition instead of the CASE would not
 // tell why it refused without another request. On MySQL the columns are
-// VARBINARY, since VARCHAR is not compared byte by byte, and read has FOR UPDATE,
-// to read the row as it is and not as the transaction's snapshot has it.
+// VARBINARY, since VARCHAR is not compared byte by byte, and read has FOR
+// UPDATE, to read the row as it is and not as the transaction's snapshot has
+// it.
 var dialects = map[Dialect]Guard{
 	PostgreSQL: {
 		schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME` +
@@ -149,14 +150,14 @@ func (g *Guard) Create(ctx context.Context, db *sql.DB) error {
 // the one you expect. To admit those of another scope, delete the row.
 //
 // It returns a *fence.StaleError, which names both tokens, if a greater one was
-// shown before, and a *fence.ForeignError for a sequencer of another scope: roll
-// back then. driver.ErrInvalid is a sequencer or resource that breaks a rule.
-// Other errors are the database's, among them deadlocks and transactions that
-// have to be repeated.
+// shown before, and a *fence.ForeignError for a sequencer of another scope:
+// roll back then. driver.ErrInvalid is a sequencer or resource that breaks a
+// rule. Other errors are the database's, among them deadlocks and transactions
+// that have to be repeated.
 //
 // It is one statement, two on MySQL. Make it the first of the transaction: what
-// was read before may be old, and on SQLite a transaction that has begun to read
-// cannot wait to write.
+// was read before may be old, and on SQLite a transaction that has begun to
+// read cannot wait to write.
 func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.Sequencer) error {
 	if err := s.Validate(); err != nil {
 		return err

@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
 )
 
-// What databases make of the guard's statements is tested on real ones, in integration. Here is what the guard makes of their answers.
+// What databases make of the guard's statements is tested on real ones, in
+// integration. Here is what the guard makes of their answers.
 
 // script is a database that answers every query with one row, or an error.
 type script struct {

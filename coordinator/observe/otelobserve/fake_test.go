@@ -16,7 +16,8 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// spans is a TracerProvider that keeps spans. The SDK is no dependency of Baton, be it for tests.
+// spans is a TracerProvider that keeps spans. The SDK is no dependency of
+// Baton, be it for tests.
 type spans struct {
 	tracenoop.TracerProvider
 
@@ -89,7 +90,8 @@ func (x *span) String() string {
 	return fmt.Sprintf("%s %v %s", x.name, x.ended.Sub(x.began), strings.Join(with, " "))
 }
 
-// sums is a MeterProvider that adds up what was recorded, by instrument and attributes.
+// sums is a MeterProvider that adds up what was recorded, by instrument and
+// attributes.
 type sums struct {
 	metricnoop.MeterProvider
 	fails error

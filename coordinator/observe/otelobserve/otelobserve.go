@@ -7,21 +7,22 @@
 //
 // # Metrics
 //
-// The metrics are those of package observe, and its labels are attributes. Names
-// have dots and not Prometheus' suffixes: an exporter for Prometheus makes
-// baton_wait_seconds of the instrument baton.wait, in seconds, so dashboards and
-// alerts fit both. To tell clients of two services apart, give each an observer
-// with WithAttributes.
+// The metrics are those of package observe, and its labels are attributes.
+// Names have dots and not Prometheus' suffixes: an exporter for Prometheus
+// makes baton_wait_seconds of the instrument baton.wait, in seconds, so
+// dashboards and alerts fit both. To tell clients of two services apart, give
+// each an observer with WithAttributes.
 //
 // # Traces
 //
 // Each call that was granted or not is a span, named after the call, baton.lock
-// for instance, and a child of the span in the caller's context. It is made when
-// the call returns, with the time of its beginning, so that spans of the caller's
-// other work are not below it. A grant is a span of its own, baton.hold, from the
-// grant to its release or loss, linked to the span of the call. A hold that
-// outlives the process has none. Attributes of both are baton.kind, baton.name,
-// baton.token and baton.session; spans are not counted, so names do no harm here.
+// for instance, and a child of the span in the caller's context. It is made
+// when the call returns, with the time of its beginning, so that spans of the
+// caller's other work are not below it. A grant is a span of its own,
+// baton.hold, from the grant to its release or loss, linked to the span of the
+// call. A hold that outlives the process has none. Attributes of both are
+// baton.kind, baton.name, baton.token and baton.session; spans are not counted,
+// so names do no harm here.
 package otelobserve
 
 import (

@@ -25,7 +25,8 @@ import (
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// A program that has set OpenTelemetry's global providers needs no options. Here a provider of its own keeps the spans.
+// A program that has set OpenTelemetry's global providers needs no options.
+// Here a provider of its own keeps the spans.
 func Example() {
 	ctx := context.Background()
 	provider := &spans{}
@@ -75,7 +76,8 @@ func traced(t *testing.T, f func(t *testing.T, svc *memory.Service, a, b *mutex.
 	})
 }
 
-// TestCallsAndHoldsAreSpans: with the times at which they were, below the caller's span, linked.
+// TestCallsAndHoldsAreSpans: with the times at which they were, below the
+// caller's span, linked.
 func TestCallsAndHoldsAreSpans(t *testing.T) {
 	traced(t, func(t *testing.T, _ *memory.Service, a, b *mutex.Mutex, s *spans, m *sums) {
 		first, err := b.Lock(t.Context())
@@ -136,7 +138,8 @@ func TestCallsAndHoldsAreSpans(t *testing.T) {
 	})
 }
 
-// TestWhatFailsIsAnError, with its reason, and nothing is kept for it. That a name is taken is an answer.
+// TestWhatFailsIsAnError, with its reason, and nothing is kept for it. That a
+// name is taken is an answer.
 func TestWhatFailsIsAnError(t *testing.T) {
 	traced(t, func(t *testing.T, svc *memory.Service, a, b *mutex.Mutex, s *spans, _ *sums) {
 		first, err := b.Lock(t.Context())

@@ -4,10 +4,10 @@
 //	prometheus.MustRegister(metrics)
 //	client, err := coordinator.Open(url, coordinator.WithObserver(metrics))
 //
-// New registers nothing. One collector serves all clients of a process together;
-// to tell clients of two services apart, make two and register them with a label
-// each, by prometheus.WrapRegistererWith. The metrics and labels are those of
-// package observe.
+// New registers nothing. One collector serves all clients of a process
+// together; to tell clients of two services apart, make two and register them
+// with a label each, by prometheus.WrapRegistererWith. The metrics and labels
+// are those of package observe.
 package promobserve
 
 import (

@@ -17,7 +17,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// The collector is registered where the user wants it. Names are put into classes, here by their first part.
+// The collector is registered where the user wants it. Names are put into
+// classes, here by their first part.
 func Example() {
 	ctx := context.Background()
 	metrics := promobserve.New(promobserve.WithClass(func(_, name string) string {
@@ -47,7 +48,8 @@ func Example() {
 	// class="orders" kind="mutex" baton_releases_total 1
 }
 
-// gather returns the names that a registry shows, with the number of their series.
+// gather returns the names that a registry shows, with the number of their
+// series.
 func gather(t *testing.T, r prometheus.Gatherer) map[string]int {
 	t.Helper()
 	families, err := r.Gather()
@@ -61,7 +63,8 @@ func gather(t *testing.T, r prometheus.Gatherer) map[string]int {
 	return names
 }
 
-// TestCollectorKeepsToPrometheusRules: a pedantic registry compares what is described with what is collected, while it changes.
+// TestCollectorKeepsToPrometheusRules: a pedantic registry compares what is
+// described with what is collected, while it changes.
 func TestCollectorKeepsToPrometheusRules(t *testing.T) {
 	metrics := promobserve.New()
 	registry := prometheus.NewPedanticRegistry()
@@ -126,7 +129,8 @@ func TestTwoCollectorsStandSideBySide(t *testing.T) {
 	}
 }
 
-// BenchmarkLockUnlock is what an observed pair costs, beside BenchmarkLockUnlock of package mutex.
+// BenchmarkLockUnlock is what an observed pair costs, beside
+// BenchmarkLockUnlock of package mutex.
 func BenchmarkLockUnlock(b *testing.B) {
 	client, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(promobserve.New()))
 	if err != nil {

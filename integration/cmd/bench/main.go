@@ -1,4 +1,5 @@
-// Bench measures Baton beside the floors of its services and beside other libraries, in one run on the same servers.
+// Bench measures Baton beside the floors of its services and beside other
+// libraries, in one run on the same servers.
 //
 //	make bench                                        all, less than 18 minutes, and the docs anew
 //	go run ./cmd/bench -quick                         a look at all cases, two minutes

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// errStale is what the ledger answers to a token that is older than one it has seen.
+// errStale is what the ledger answers to a token that is older than one it has
+// seen.
 var errStale = errors.New("the token is old")
 
 // record is one line of the ledger.
@@ -22,11 +23,13 @@ type record struct {
 	At     int64  `json:"at"`   // nanoseconds of the wall clock: all workers are on one machine
 }
 
-// ledger is the shared resource that the workers take turns at: a file which all of them
-// append to. It does what any resource should do with a fencing token: it refuses
-// tokens smaller than the greatest it has seen, and writes down that it did.
+// ledger is the shared resource that the workers take turns at: a file which
+// all of them append to. It does what any resource should do with a fencing
+// token: it refuses tokens smaller than the greatest it has seen, and writes
+// down that it did.
 //
-// The file lock only makes one append atomic; it is not what keeps the workers apart.
+// The file lock only makes one append atomic; it is not what keeps the workers
+// apart.
 type ledger struct{ path string }
 
 // append adds one record if its token is not old.
@@ -65,7 +68,8 @@ func (l ledger) append(r record) error {
 	return nil
 }
 
-// free reports whether nobody is in the middle of an append, or will not be soon.
+// free reports whether nobody is in the middle of an append, or will not be
+// soon.
 func (l ledger) free() bool {
 	f, err := os.OpenFile(l.path, os.O_RDONLY, 0)
 	if err != nil {
@@ -114,8 +118,9 @@ type audit struct {
 	gaps     []time.Duration // from an end to the next begin
 }
 
-// check goes through the ledger. A turn whose worker was killed or stopped in it has no
-// end; whatever it still writes after the next begin would be an overlap.
+// check goes through the ledger. A turn whose worker was killed or stopped in
+// it has no end; whatever it still writes after the next begin would be an
+// overlap.
 func check(records []record, interrupted map[int64]bool) audit {
 	a := audit{grants: map[int]int{}, tokens: map[int][]int64{}, refused: map[int]int{}}
 	var open, last int64 // token of the turn that is going on, and of the latest begin

@@ -1,12 +1,14 @@
-// Demo: processes take turns at one lock on a real server, and two of them come to harm.
+// Demo: processes take turns at one lock on a real server, and two of them come
+// to harm.
 //
 //	make demo                                     an etcd inside the demo itself
 //	DEMO_URL=zk://127.0.0.1:2181 make demo        a server of yours
 //	DEMO_URL=etcd://127.0.0.1:2379/demo make demo
 //
-// Three worker processes append to one file, in turns. The holder is killed with SIGKILL in
-// the middle of its work, and succeeded; another is stopped for longer than its TTL,
-// wakes up, and goes on writing, and the file refuses, because its token is old.
+// Three worker processes append to one file, in turns. The holder is killed
+// with SIGKILL in the middle of its work, and succeeded; another is stopped for
+// longer than its TTL, wakes up, and goes on writing, and the file refuses,
+// because its token is old.
 package main
 
 import (
@@ -43,7 +45,8 @@ func main() {
 	}
 }
 
-// demo prepares the server and the ledger, plays the story, and judges what the ledger shows.
+// demo prepares the server and the ledger, plays the story, and judges what the
+// ledger shows.
 func demo(ctx context.Context, url string) error {
 	dir, err := os.MkdirTemp("", "baton-demo-")
 	if err != nil {
@@ -71,8 +74,8 @@ func demo(ctx context.Context, url string) error {
 	return s.judge()
 }
 
-// grace is what a service may add to the TTL before it hands over: half a second on etcd, a
-// tick, two seconds by default, on ZooKeeper.
+// grace is what a service may add to the TTL before it hands over: half a
+// second on etcd, a tick, two seconds by default, on ZooKeeper.
 const grace = 5 * time.Second
 
 // play is the story.
@@ -135,8 +138,8 @@ func (s *stage) pause(ctx context.Context) error {
 	return s.watch(ctx, 9, 10*time.Second)
 }
 
-// stop stops a holder in the middle of its work, but not in the middle of an append: the file's own
-// lock would keep everybody else out of the ledger.
+// stop stops a holder in the middle of its work, but not in the middle of an
+// append: the file's own lock would keep everybody else out of the ledger.
 func (s *stage) stop(ctx context.Context) (*process, int64, error) {
 	for {
 		holder, token, err := s.holder(ctx)

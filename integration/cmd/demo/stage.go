@@ -41,8 +41,9 @@ type process struct {
 	cmd *exec.Cmd
 }
 
-// newStage takes the TTL from the URL, or chooses one that the service grants by default, and a name of
-// its own, so that two demos on one server do not meet.
+// newStage takes the TTL from the URL, or chooses one that the service grants
+// by default, and a name of its own, so that two demos on one server do not
+// meet.
 func newStage(raw string, l ledger) (*stage, error) {
 	u, query, _ := strings.Cut(raw, "?")
 	q, err := url.ParseQuery(query)
@@ -129,7 +130,8 @@ func (s *stage) watch(ctx context.Context, turns int, bound time.Duration) error
 	})
 }
 
-// holder waits for a fresh grant and returns who has it: it is in the middle of its work.
+// holder waits for a fresh grant and returns who has it: it is in the middle of
+// its work.
 func (s *stage) holder(ctx context.Context) (*process, int64, error) {
 	var got event
 	err := s.until(ctx, 10*time.Second, "a grant", func(e event) bool {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// judge prints what the ledger shows and returns an error if that is not as promised.
+// judge prints what the ledger shows and returns an error if that is not as
+// promised.
 func (s *stage) judge() error {
 	records, err := s.ledger.read()
 	if err != nil {

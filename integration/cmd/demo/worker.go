@@ -24,7 +24,8 @@ type event struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// work is a worker process: it takes turns until it is told to stop with SIGTERM.
+// work is a worker process: it takes turns until it is told to stop with
+// SIGTERM.
 func work(url, name, path string, id int) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -54,7 +55,8 @@ type worker struct {
 	out    *json.Encoder
 }
 
-// turn takes the lock, writes to the ledger for a while, and gives the lock back.
+// turn takes the lock, writes to the ledger for a while, and gives the lock
+// back.
 func (w worker) turn(ctx context.Context, m *mutex.Mutex) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {
@@ -67,8 +69,9 @@ func (w worker) turn(ctx context.Context, m *mutex.Mutex) error {
 	w.tell(token, "granted", "")
 	for range 4 {
 		time.Sleep(40 * time.Millisecond)
-		// Deliberately without a look at lock.Err(): this is the worker that was stopped for
-		// longer than its TTL and goes on as if nothing had happened. The ledger must refuse.
+		// Deliberately without a look at lock.Err(): this is the worker that
+		// was stopped for longer than its TTL and goes on as if nothing had
+		// happened. The ledger must refuse.
 		if err := w.write(token, "work"); errors.Is(err, errStale) {
 			w.tell(token, "refused", err.Error())
 			<-lock.Context().Done()

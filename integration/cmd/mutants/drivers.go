@@ -1,6 +1,7 @@
 package main
 
-// ofDrivers are mutations of the two drivers. Servers that are part of the tests catch them.
+// ofDrivers are mutations of the two drivers. Servers that are part of the
+// tests catch them.
 var ofDrivers = []mutation{{
 	name: "etcd-old-view", promise: "P1",
 	what:   "A view from a member that does not know of the contender's own join yet is taken for an answer.",

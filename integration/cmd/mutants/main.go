@@ -1,4 +1,5 @@
-// Mutants breaks Baton's protocol, one rule at a time, and checks that the tests notice: a test that cannot fail shows nothing.
+// Mutants breaks Baton's protocol, one rule at a time, and checks that the
+// tests notice: a test that cannot fail shows nothing.
 //
 //	go run ./cmd/mutants                      # all; exits with 1 unless each is caught
 //	go run ./cmd/mutants -list                # says what there is, and runs nothing
@@ -6,11 +7,14 @@
 //	go run ./cmd/mutants -run herd -survey    # which tests of the library catch it, be they named or not
 //	go run ./cmd/mutants -markdown            # prints docs/mutants.md, and runs nothing
 //
-// A mutation replaces a text that occurs once in a file. The file itself is not touched: the go command is given the
-// changed one with -overlay. A mutation is caught if each test that is named for it fails, by its own verdict: one that does not
-// compile, or that runs out of time, is an error of the list. First all these tests have to pass on the code as it is.
+// A mutation replaces a text that occurs once in a file. The file itself is not
+// touched: the go command is given the changed one with -overlay. A mutation is
+// caught if each test that is named for it fails, by its own verdict: one that
+// does not compile, or that runs out of time, is an error of the list. First
+// all these tests have to pass on the code as it is.
 //
-// To add a mutation, write it into one of the table files and run it. If no test catches it, one is missing.
+// To add a mutation, write it into one of the table files and run it. If no
+// test catches it, one is missing.
 package main
 
 import (

@@ -18,7 +18,8 @@ func root(t *testing.T) string {
 	return root
 }
 
-// TestMutationsFitTheCode runs no mutation: it sees to it that the list does not outlive the code that it is about.
+// TestMutationsFitTheCode runs no mutation: it sees to it that the list does
+// not outlive the code that it is about.
 func TestMutationsFitTheCode(t *testing.T) {
 	root := root(t)
 	seen := map[string]bool{}

@@ -90,7 +90,8 @@ type result struct {
 	output   string
 }
 
-// module is the directory to run go test in, and what the package is called there.
+// module is the directory to run go test in, and what the package is called
+// there.
 func (r *runner) module(pkg string) (dir, path string) {
 	if rest, ok := strings.CutPrefix(pkg, "integration/"); ok {
 		return filepath.Join(r.root, "integration"), "./" + rest
@@ -162,7 +163,8 @@ func (res result) last() string {
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }
 
-// baseline returns an error unless all tests that are named pass on the code as it is.
+// baseline returns an error unless all tests that are named pass on the code as
+// it is.
 func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	names := map[test][]string{} // by package and environment
 	for _, m := range chosen {
@@ -191,7 +193,8 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	return all
 }
 
-// judge runs the tests that are named for a mutation. ok: all of them have failed.
+// judge runs the tests that are named for a mutation. ok: all of them have
+// failed.
 func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool) {
 	overlay, err := r.overlay(m)
 	if err != nil {
@@ -220,7 +223,8 @@ func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool
 	return strings.Join(by, "; "), ok
 }
 
-// survey runs all of the library's tests on a mutation, and tells which fail. ok: some do.
+// survey runs all of the library's tests on a mutation, and tells which fail.
+// ok: some do.
 func (r *runner) survey(ctx context.Context, m mutation) (verdict string, ok bool) {
 	overlay, err := r.overlay(m)
 	if err != nil {

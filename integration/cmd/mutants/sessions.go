@@ -1,6 +1,7 @@
 package main
 
-// ofSessions are mutations of the session's clock, of its requests and of the clean-up.
+// ofSessions are mutations of the session's clock, of its requests and of the
+// clean-up.
 var ofSessions = []mutation{{
 	name: "counts-from-the-answer", promise: "P2",
 	what:   "The deadline counts from the moment at which the answer to a renewal came, and not from its sending.",

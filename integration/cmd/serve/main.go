@@ -3,7 +3,8 @@
 //	make serve               on a free port
 //	make serve PORT=2379     on that one
 //
-// It prints what to export, and ends on Ctrl-C. Its data are deleted then, and nothing is left.
+// It prints what to export, and ends on Ctrl-C. Its data are deleted then, and
+// nothing is left.
 package main
 
 import (

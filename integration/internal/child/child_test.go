@@ -126,8 +126,9 @@ func TestServerRestartsUnderTheSameNameWithANewProcess(t *testing.T) {
 	}
 }
 
-// The claim of the package comment: children go when the test process is killed, though
-// no deferred function runs then. A second run of this test binary is the victim.
+// The claim of the package comment: children go when the test process is
+// killed, though no deferred function runs then. A second run of this test
+// binary is the victim.
 func TestChildDiesWithItsParent(t *testing.T) {
 	if os.Getenv("CHILD_TEST_VICTIM") != "" {
 		p, err := child.Start(exec.Command("sleep", "1000"))

@@ -11,17 +11,21 @@ import (
 	"time"
 )
 
-// ErrNoTrace means that the kernel does not let this process trace others, as in containers without SYS_PTRACE.
+// ErrNoTrace means that the kernel does not let this process trace others, as
+// in containers without SYS_PTRACE.
 var ErrNoTrace = errors.New("child: processes cannot be traced")
 
 const (
-	// attachTimeout bounds how long strace may take to have all threads: it stops each of them.
+	// attachTimeout bounds how long strace may take to have all threads: it
+	// stops each of them.
 	attachTimeout = time.Minute
-	// detachTimeout bounds how long it may take to let go of them when it is asked to.
+	// detachTimeout bounds how long it may take to let go of them when it is
+	// asked to.
 	detachTimeout = 10 * time.Second
 )
 
-// canTrace tries strace once on a process of its own: what fails there is the machine's doing, whatever strace says.
+// canTrace tries strace once on a process of its own: what fails there is the
+// machine's doing, whatever strace says.
 var canTrace = sync.OnceValue(func() error {
 	p, err := Start(exec.Command("sleep", "1000"))
 	if err != nil {
@@ -36,9 +40,11 @@ var canTrace = sync.OnceValue(func() error {
 	return nil
 })
 
-// Inject has strace (the program has to be there) change what system calls of a process do, threads that are there and
-// threads to come: calls is "fdatasync,fsync", what is "delay_enter=400ms" or "error=EIO". It returns when all threads are
-// under it, or ErrNoTrace where the machine does not allow it. stop ends it and leaves the process running.
+// Inject has strace (the program has to be there) change what system calls of a
+// process do, threads that are there and threads to come: calls is
+// "fdatasync,fsync", what is "delay_enter=400ms" or "error=EIO". It returns
+// when all threads are under it, or ErrNoTrace where the machine does not allow
+// it. stop ends it and leaves the process running.
 func Inject(pid int, calls, what string) (stop func(), err error) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return nil, fmt.Errorf("child: strace is missing; on Debian and its relatives, as root: apt-get install strace: %w", err)
@@ -76,7 +82,8 @@ func inject(pid int, calls, what string) (stop func(), err error) {
 	}
 }
 
-// detach ends strace, by force if need be: the kernel lets go of what a dead tracer had.
+// detach ends strace, by force if need be: the kernel lets go of what a dead
+// tracer had.
 func detach(strace *Process) {
 	_ = strace.Interrupt()
 	select {

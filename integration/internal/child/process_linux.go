@@ -11,12 +11,14 @@ import (
 	"time"
 )
 
-// dieWithParent makes the kernel kill the child when the thread that starts it ends.
+// dieWithParent makes the kernel kill the child when the thread that starts it
+// ends.
 //
-// It also gives the child a process group of its own, so that a paused server is not in the group of the
-// tests. When a process ends, the kernel may send SIGHUP to the group of one of its children: if the group is
-// orphaned and has a stopped process. baton's guard joins the group of the session's leader, which can be that
-// of the tests, and then the end of a baton would end them.
+// It also gives the child a process group of its own, so that a paused server
+// is not in the group of the tests. When a process ends, the kernel may send
+// SIGHUP to the group of one of its children: if the group is orphaned and has
+// a stopped process. baton's guard joins the group of the session's leader,
+// which can be that of the tests, and then the end of a baton would end them.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -25,8 +27,9 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 }
 
-// awaitStopped waits until every thread of the process is in state T. SIGSTOP is
-// asynchronous: without this a "paused" server could still answer one more request.
+// awaitStopped waits until every thread of the process is in state T. SIGSTOP
+// is asynchronous: without this a "paused" server could still answer one more
+// request.
 func awaitStopped(pid int) error {
 	deadline := time.Now().Add(5 * time.Second)
 	for time.Now().Before(deadline) {
@@ -54,7 +57,8 @@ func allStopped(pid int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// "pid (name) S ...": the name may hold anything, so look behind its last bracket.
+		// "pid (name) S ...": the name may hold anything, so look behind its
+		// last bracket.
 		i := bytes.LastIndexByte(stat, ')')
 		if i < 0 || i+2 >= len(stat) || stat[i+2] != 'T' {
 			return false, nil

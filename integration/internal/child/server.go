@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Server is a program that can be killed and started again with the same arguments
-// and data. All methods may be called concurrently; levers of one server take turns.
+// Server is a program that can be killed and started again with the same
+// arguments and data. All methods may be called concurrently; levers of one
+// server take turns.
 type Server struct {
 	name    string
 	logPath string
@@ -23,9 +24,10 @@ type Server struct {
 	proc *Process
 }
 
-// NewServer describes a server without starting it. command makes the command for each start;
-// its output goes to the end of the file logPath. ready is asked again and again after
-// a start until it returns nil; it must return soon.
+// NewServer describes a server without starting it. command makes the command
+// for each start; its output goes to the end of the file logPath. ready is
+// asked again and again after a start until it returns nil; it must return
+// soon.
 func NewServer(name, logPath string, command func() *exec.Cmd, ready func(context.Context) error) *Server {
 	return &Server{name: name, logPath: logPath, command: command, ready: ready}
 }
@@ -33,8 +35,8 @@ func NewServer(name, logPath string, command func() *exec.Cmd, ready func(contex
 // Name is the server's name in its cluster.
 func (s *Server) Name() string { return s.name }
 
-// Launch starts the process and does not wait until it serves: a member of a cluster
-// without a quorum never would. It fails when the server is running.
+// Launch starts the process and does not wait until it serves: a member of a
+// cluster without a quorum never would. It fails when the server is running.
 func (s *Server) Launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +58,8 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// AwaitReady waits until the server serves. It fails, with the end of the log, when the
-// process ends or ctx does.
+// AwaitReady waits until the server serves. It fails, with the end of the log,
+// when the process ends or ctx does.
 func (s *Server) AwaitReady(ctx context.Context) error {
 	proc := s.process()
 	if proc == nil {
@@ -81,7 +83,8 @@ func (s *Server) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Restart kills the server if it runs, starts it with its data, and waits until it serves.
+// Restart kills the server if it runs, starts it with its data, and waits until
+// it serves.
 func (s *Server) Restart(ctx context.Context) error {
 	s.Kill()
 	if err := s.Launch(); err != nil {
@@ -90,15 +93,16 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.AwaitReady(ctx)
 }
 
-// Kill ends the server with SIGKILL and waits until it is gone. Its data stays. Killing a
-// server that does not run does nothing.
+// Kill ends the server with SIGKILL and waits until it is gone. Its data stays.
+// Killing a server that does not run does nothing.
 func (s *Server) Kill() {
 	if proc := s.process(); proc != nil {
 		proc.Kill()
 	}
 }
 
-// Pause stops the server with SIGSTOP: its connections stay open and nothing answers.
+// Pause stops the server with SIGSTOP: its connections stay open and nothing
+// answers.
 func (s *Server) Pause() error { return s.lever((*Process).Pause) }
 
 // Resume lets a paused server go on.
@@ -145,7 +149,8 @@ func ended(p *Process) error {
 	return errors.New("exit status 0")
 }
 
-// Tail is the last limit bytes of a file, or a line that says why they cannot be read.
+// Tail is the last limit bytes of a file, or a line that says why they cannot
+// be read.
 func Tail(path string, limit int64) string {
 	f, err := os.Open(path)
 	if err != nil {

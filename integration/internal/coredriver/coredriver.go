@@ -1,6 +1,7 @@
 // Package coredriver is the smallest driver: the core of the contract in
-// package driver, no capability, in memory. It shows what a service has to offer
-// for the recipes to work on it, and is the place to begin a driver of one's own.
+// package driver, no capability, in memory. It shows what a service has to
+// offer for the recipes to work on it, and is the place to begin a driver of
+// one's own.
 //
 // There is one mutex, and every call takes effect at once. A waiter is woken by
 // any change of its queue, and reads it again. No name is ever forgotten.
@@ -102,7 +103,8 @@ func (s *Service) End(id string) bool {
 	return true
 }
 
-// Remove removes an entry, as an operator may. It reports whether there was one.
+// Remove removes an entry, as an operator may. It reports whether there was
+// one.
 func (s *Service) Remove(name driver.Queue, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

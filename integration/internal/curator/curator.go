@@ -18,13 +18,15 @@ var jars = []string{
 // Jars is where Debian has them.
 const Jars = "/usr/share/java"
 
-// Installed returns nil when programs that use Curator can be run here, else an error that says what is missing and how to get it.
+// Installed returns nil when programs that use Curator can be run here, else an
+// error that says what is missing and how to get it.
 func Installed() error {
 	_, err := classPath()
 	return err
 }
 
-// Command is one that runs a program given as source, which is written to a directory, with arguments.
+// Command is one that runs a program given as source, which is written to a
+// directory, with arguments.
 func Command(dir, name string, source []byte, args ...string) (*exec.Cmd, error) {
 	path, err := classPath()
 	if err != nil {
@@ -64,7 +66,8 @@ const advice = `install it with
 	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
 or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
 
-// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no JDK, of the one in the path.
+// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no
+// JDK, of the one in the path.
 func javaTool(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		if javac := filepath.Join(home, "bin", "javac"); executable(javac) {

@@ -1,4 +1,5 @@
-// Package etcdcount counts what an etcd client asks of its servers, as gRPC sees it.
+// Package etcdcount counts what an etcd client asks of its servers, as gRPC
+// sees it.
 //
 //	counter := etcdcount.New()
 //	client, err := clientv3.New(clientv3.Config{Endpoints: …, DialOptions: counter.DialOptions()})
@@ -7,8 +8,8 @@
 //	... lock, unlock ...
 //	spent := counter.Snapshot().Since(before) // spent.Unary: map[KV.Txn:2]
 //
-// The interceptors sit inside those of the client library, so each of its silent retries
-// counts.
+// The interceptors sit inside those of the client library, so each of its
+// silent retries counts.
 package etcdcount
 
 import (
@@ -23,22 +24,26 @@ import (
 
 // Counts is what one or more clients have asked and been told.
 type Counts struct {
-	// Unary counts calls by service and method: "KV.Txn", "KV.Range", "Lease.LeaseGrant".
+	// Unary counts calls by service and method: "KV.Txn", "KV.Range",
+	// "Lease.LeaseGrant".
 	Unary map[string]int
-	// Streams counts streams that were opened: "Watch.Watch", "Lease.LeaseKeepAlive".
+	// Streams counts streams that were opened: "Watch.Watch",
+	// "Lease.LeaseKeepAlive".
 	Streams map[string]int
 	// KeepAlives counts renewals sent over keep-alive streams.
 	KeepAlives int
-	// WatchCreates and WatchCancels were sent by the client; the last watch of a stream goes without a
-	// cancel, with its stream. WatchCanceled were sent by the server on its own account (compaction, lost
-	// leader) or as the answer to a cancel.
+	// WatchCreates and WatchCancels were sent by the client; the last watch of
+	// a stream goes without a cancel, with its stream. WatchCanceled were sent
+	// by the server on its own account (compaction, lost leader) or as the
+	// answer to a cancel.
 	WatchCreates, WatchCancels, WatchCanceled int
-	// WatchEvents are changes delivered, WatchResponses the messages that carried them.
+	// WatchEvents are changes delivered, WatchResponses the messages that
+	// carried them.
 	WatchEvents, WatchResponses int
 }
 
-// Total is the number of requests that cost the servers work: unary calls and watch creations. Renewals
-// and cancels are not among them.
+// Total is the number of requests that cost the servers work: unary calls and
+// watch creations. Renewals and cancels are not among them.
 func (c Counts) Total() int {
 	total := c.WatchCreates
 	for _, n := range c.Unary {
@@ -47,7 +52,8 @@ func (c Counts) Total() int {
 	return total
 }
 
-// Since is what was counted after an earlier snapshot. Calls that did not happen are absent.
+// Since is what was counted after an earlier snapshot. Calls that did not
+// happen are absent.
 func (c Counts) Since(earlier Counts) Counts {
 	return Counts{
 		Unary:          since(c.Unary, earlier.Unary),
@@ -71,8 +77,8 @@ func since(now, earlier map[string]int) map[string]int {
 	return d
 }
 
-// Counter counts for every client that was given its dial options. Its methods may be called
-// concurrently.
+// Counter counts for every client that was given its dial options. Its methods
+// may be called concurrently.
 type Counter struct {
 	mu     sync.Mutex
 	counts Counts

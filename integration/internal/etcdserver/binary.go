@@ -12,9 +12,10 @@ import (
 	"go.etcd.io/etcd/api/v3/version"
 )
 
-// Binary is the path of the etcd server's program. The first call on a machine builds it, which
-// takes a minute from nothing and seconds when the Go build cache has its packages; others, in
-// this process and in others, wait for that one.
+// Binary is the path of the etcd server's program. The first call on a machine
+// builds it, which takes a minute from nothing and seconds when the Go build
+// cache has its packages; others, in this process and in others, wait for that
+// one.
 //
 // It has to run somewhere inside this module, as `go test` does.
 func Binary(ctx context.Context) (string, error) {
@@ -24,7 +25,8 @@ func Binary(ctx context.Context) (string, error) {
 	return built(ctx, "etcd", "go.etcd.io/etcd/server/v3")
 }
 
-// Client is the path of etcdctl, of the same version. It is built like the server.
+// Client is the path of etcdctl, of the same version. It is built like the
+// server.
 func Client(ctx context.Context) (string, error) {
 	if path := os.Getenv("BATON_ETCDCTL"); path != "" {
 		return exec.LookPath(path)
@@ -32,7 +34,8 @@ func Client(ctx context.Context) (string, error) {
 	return built(ctx, "etcdctl", "go.etcd.io/etcd/etcdctl/v3")
 }
 
-// built is the path of a program that was built from a package of this module's.
+// built is the path of a program that was built from a package of this
+// module's.
 func built(ctx context.Context, name, pkg string) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
@@ -47,7 +50,8 @@ func built(ctx context.Context, name, pkg string) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	// Renamed when it is complete: a build that was interrupted must not count as one.
+	// Renamed when it is complete: a build that was interrupted must not count
+	// as one.
 	partial := path + ".partial"
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", partial, pkg)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -59,7 +63,8 @@ func built(ctx context.Context, name, pkg string) (string, error) {
 	return path, nil
 }
 
-// cacheDir is the user's cache directory, or a temporary one for users who have no home.
+// cacheDir is the user's cache directory, or a temporary one for users who have
+// no home.
 func cacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -72,7 +77,8 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// lock waits for the lock on a file. The kernel lets go of it when its holder dies.
+// lock waits for the lock on a file. The kernel lets go of it when its holder
+// dies.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

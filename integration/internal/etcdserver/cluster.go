@@ -16,12 +16,14 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// startTimeout bounds one attempt to start a cluster. One node takes a third of a second, three about one; with Fsync on a
-// slow disk it is dozens of writes of half a second.
+// startTimeout bounds one attempt to start a cluster. One node takes a third of
+// a second, three about one; with Fsync on a slow disk it is dozens of writes
+// of half a second.
 const startTimeout = 2 * time.Minute
 
-// With Fsync an election's votes and a leader's first entry wait for the disk. On one that takes half a second, Election would
-// be over before a leader is there.
+// With Fsync an election's votes and a leader's first entry wait for the disk.
+// On one that takes half a second, Election would be over before a leader is
+// there.
 const (
 	fsyncHeartbeat = 200 * time.Millisecond
 	fsyncElection  = 2 * time.Second
@@ -31,19 +33,24 @@ const (
 type Options struct {
 	// Nodes is 1 (also for 0) or 3; any odd number works.
 	Nodes int
-	// Fsync makes every write wait for the disk. Without it data survives kill -9 all the same,
-	// though not a power cut, and tests do not depend on the disk's mood. With it elections take longer, and no TTL
-	// below 3 s is granted.
+	// Fsync makes every write wait for the disk. Without it data survives kill
+	// -9 all the same, though not a power cut, and tests do not depend on the
+	// disk's mood. With it elections take longer, and no TTL below 3 s is
+	// granted.
 	Fsync bool
-	// Listen are further URLs for clients, of a single node: "https://127.0.0.1:2379".
+	// Listen are further URLs for clients, of a single node:
+	// "https://127.0.0.1:2379".
 	Listen []string
-	// Args are further arguments for every node: "--quota-backend-bytes=200000".
+	// Args are further arguments for every node:
+	// "--quota-backend-bytes=200000".
 	Args []string
 	// Binary is the server's program; empty for the one that Binary builds.
 	Binary string
-	// Hosts are the nodes' addresses, for nodes in network namespaces of their own; empty for loopback.
+	// Hosts are the nodes' addresses, for nodes in network namespaces of their
+	// own; empty for loopback.
 	Hosts []string
-	// Wrap changes the command of a node, from 0, before each start: to run it in a namespace, say. It may be nil.
+	// Wrap changes the command of a node, from 0, before each start: to run it
+	// in a namespace, say. It may be nil.
 	Wrap func(node int, cmd *exec.Cmd)
 }
 
@@ -55,7 +62,8 @@ func (o Options) host(node int) string {
 	return o.Hosts[node]
 }
 
-// Cluster is one or more etcd processes. All methods may be called concurrently.
+// Cluster is one or more etcd processes. All methods may be called
+// concurrently.
 type Cluster struct {
 	nodes   []*Node
 	dir     string
@@ -63,8 +71,8 @@ type Cluster struct {
 	version string
 }
 
-// Start starts a cluster and waits until every node answers linearizable reads. On failure nothing
-// is left behind.
+// Start starts a cluster and waits until every node answers linearizable reads.
+// On failure nothing is left behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	binary, err := o.binary(ctx)
 	if err != nil {
@@ -129,7 +137,8 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// start launches all nodes before it waits for any: none is ready without a quorum.
+// start launches all nodes before it waits for any: none is ready without a
+// quorum.
 func (c *Cluster) start(ctx context.Context) error {
 	for _, n := range c.nodes {
 		if err := n.Launch(); err != nil {
@@ -160,7 +169,8 @@ func (c *Cluster) askVersion(ctx context.Context) error {
 	}
 }
 
-// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the order of Nodes.
+// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the
+// order of Nodes.
 func (c *Cluster) Endpoints() []string {
 	var addrs []string
 	for _, n := range c.nodes {
@@ -178,7 +188,8 @@ func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 // Version is the servers' version, "3.7.3".
 func (c *Cluster) Version() string { return c.version }
 
-// Client makes a client without a log, of the given nodes or of all. The caller closes it.
+// Client makes a client without a log, of the given nodes or of all. The caller
+// closes it.
 func (c *Cluster) Client(nodes ...*Node) (*clientv3.Client, error) {
 	endpoints := c.Endpoints()
 	if len(nodes) > 0 {
@@ -190,8 +201,9 @@ func (c *Cluster) Client(nodes ...*Node) (*clientv3.Client, error) {
 	return NewClient(endpoints...)
 }
 
-// NewClient makes a plain client of the given addresses, without a log: the tests' own eyes and hands, not the one
-// under test. It notices a dead or paused server within three seconds. The caller closes it.
+// NewClient makes a plain client of the given addresses, without a log: the
+// tests' own eyes and hands, not the one under test. It notices a dead or
+// paused server within three seconds. The caller closes it.
 func NewClient(endpoints ...string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
@@ -202,8 +214,9 @@ func NewClient(endpoints ...string) (*clientv3.Client, error) {
 	})
 }
 
-// Leader is the node that leads, once the running nodes agree. It waits for an election to end; nodes that are
-// paused or dead are not asked for longer than a moment.
+// Leader is the node that leads, once the running nodes agree. It waits for an
+// election to end; nodes that are paused or dead are not asked for longer than
+// a moment.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

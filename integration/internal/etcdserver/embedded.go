@@ -1,9 +1,11 @@
-// Package etcdserver starts real etcd servers on loopback: one inside this process, or one or
-// three as processes of their own that a test can kill, pause and start again.
+// Package etcdserver starts real etcd servers on loopback: one inside this
+// process, or one or three as processes of their own that a test can kill,
+// pause and start again.
 //
-// The version is the one that this module requires, so there is nothing to install: the
-// binary is built once from the module and kept in the user's cache directory.
-// BATON_ETCD names another binary to test against, an old release for instance.
+// The version is the one that this module requires, so there is nothing to
+// install: the binary is built once from the module and kept in the user's
+// cache directory. BATON_ETCD names another binary to test against, an old
+// release for instance.
 package etcdserver
 
 import (
@@ -18,23 +20,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// Election timing of all servers here. It lets a lease live one second (etcd's floor is one and a half election
-// timeouts, rounded up to seconds) and is slow enough that a busy machine causes no elections;
-// with a tenth of it, servers were seen to lose sessions under memory pressure.
+// Election timing of all servers here. It lets a lease live one second (etcd's
+// floor is one and a half election timeouts, rounded up to seconds) and is slow
+// enough that a busy machine causes no elections; with a tenth of it, servers
+// were seen to lose sessions under memory pressure.
 const (
 	Heartbeat = 50 * time.Millisecond
 	Election  = 500 * time.Millisecond
 )
 
-// Embedded is a single etcd inside this process, for demos and for tests of semantics: it
-// cannot be paused or killed.
+// Embedded is a single etcd inside this process, for demos and for tests of
+// semantics: it cannot be paused or killed.
 type Embedded struct {
 	etcd *embed.Etcd
 	dir  string
 }
 
-// StartEmbedded starts a server with an empty data directory and waits until it serves clients on a port of
-// loopback, a free one if it is 0. It is silent. Its files are deleted by Close.
+// StartEmbedded starts a server with an empty data directory and waits until it
+// serves clients on a port of loopback, a free one if it is 0. It is silent.
+// Its files are deleted by Close.
 func StartEmbedded(ctx context.Context, port int) (*Embedded, error) {
 	dir, err := os.MkdirTemp("", "baton-etcd-")
 	if err != nil {
@@ -57,7 +61,8 @@ func StartEmbedded(ctx context.Context, port int) (*Embedded, error) {
 	return nil, fmt.Errorf("etcdserver: not ready: %w", err)
 }
 
-// embeddedConfig lets the kernel choose the ports that are not given: this server is never started again on them.
+// embeddedConfig lets the kernel choose the ports that are not given: this
+// server is never started again on them.
 func embeddedConfig(dir string, port int) *embed.Config {
 	clients := []url.URL{{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}}
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
@@ -68,7 +73,8 @@ func embeddedConfig(dir string, port int) *embed.Config {
 	cfg.ElectionMs = uint(Election.Milliseconds())
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = clients, clients
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = anyPort, anyPort
-	// It defaults to a URL with the default port, which must agree with the advertised one.
+	// It defaults to a URL with the default port, which must agree with the
+	// advertised one.
 	cfg.InitialCluster = cfg.Name + "=" + anyPort[0].String()
 	cfg.UnsafeNoFsync = true // nothing here survives the process anyway
 	// Close reports the ends of its own listeners as errors.

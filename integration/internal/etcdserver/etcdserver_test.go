@@ -24,7 +24,8 @@ func connect(t *testing.T, endpoints ...string) *clientv3.Client {
 	return client
 }
 
-// within is a context for one step, whose end fails the step and not the whole package.
+// within is a context for one step, whose end fails the step and not the whole
+// package.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -34,7 +35,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func put(t *testing.T, client *clientv3.Client, key, value string) {
 	t.Helper()
-	// A put that meets an election may fail; putting the same again is harmless.
+	// A put that meets an election may fail; putting the same again is
+	// harmless.
 	ctx := within(t, 20*time.Second)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)

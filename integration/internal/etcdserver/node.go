@@ -14,11 +14,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// probeTimeout bounds one look at a node. A node in start-up or paused takes the connection and is silent.
+// probeTimeout bounds one look at a node. A node in start-up or paused takes
+// the connection and is silent.
 const probeTimeout = time.Second
 
-// Node is one member. Its levers are those of [child.Server]: Kill, Pause, Resume, Restart, Launch,
-// AwaitReady, Running, Log.
+// Node is one member. Its levers are those of [child.Server]: Kill, Pause,
+// Resume, Restart, Launch, AwaitReady, Running, Log.
 type Node struct {
 	*child.Server
 	addr    string
@@ -68,20 +69,23 @@ func (n *Node) arguments(listen []string) []string {
 // Endpoint is the node's client address, "127.0.0.1:port".
 func (n *Node) Endpoint() string { return n.addr }
 
-// Wipe kills the node and deletes its data. A single node that is started again after it is a new, empty
-// cluster; a member of three has to be removed and added first.
+// Wipe kills the node and deletes its data. A single node that is started again
+// after it is a new, empty cluster; a member of three has to be removed and
+// added first.
 func (n *Node) Wipe() error {
 	n.Kill()
 	return os.RemoveAll(n.dataDir)
 }
 
-// Backup kills the node and copies its data to a directory that is not there yet.
+// Backup kills the node and copies its data to a directory that is not there
+// yet.
 func (n *Node) Backup(dir string) error {
 	n.Kill()
 	return os.CopyFS(dir, os.DirFS(n.dataDir))
 }
 
-// Restore kills the node and puts a backup in the place of its data. That is for a single node.
+// Restore kills the node and puts a backup in the place of its data. That is
+// for a single node.
 func (n *Node) Restore(dir string) error {
 	if err := n.Wipe(); err != nil {
 		return err
@@ -89,8 +93,8 @@ func (n *Node) Restore(dir string) error {
 	return os.CopyFS(n.dataDir, os.DirFS(dir))
 }
 
-// healthy asks over plain HTTP, for a refused gRPC dial would not be tried again for a
-// second. The server makes a linearizable read to answer.
+// healthy asks over plain HTTP, for a refused gRPC dial would not be tried
+// again for a second. The server makes a linearizable read to answer.
 func (n *Node) healthy(ctx context.Context) error {
 	var health struct {
 		Health string `json:"health"`
@@ -113,7 +117,8 @@ func (n *Node) version(ctx context.Context) (string, error) {
 	return v.Server, err
 }
 
-// leads asks the node itself whether it is the leader; a paused one does not answer.
+// leads asks the node itself whether it is the leader; a paused one does not
+// answer.
 func (n *Node) leads(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Remove takes a node out of the cluster, as an operator does who replaces a machine. Its process ends by itself.
+// Remove takes a node out of the cluster, as an operator does who replaces a
+// machine. Its process ends by itself.
 func (c *Cluster) Remove(ctx context.Context, n *Node) error {
 	client, err := c.Client(c.others(n)...)
 	if err != nil {
@@ -27,7 +28,8 @@ func (c *Cluster) Remove(ctx context.Context, n *Node) error {
 	return fmt.Errorf("etcdserver: %s is no member", n.Name())
 }
 
-// Add makes a node that was removed a new member, without data, and waits until it serves.
+// Add makes a node that was removed a new member, without data, and waits until
+// it serves.
 func (c *Cluster) Add(ctx context.Context, n *Node) error {
 	client, err := c.Client(c.others(n)...)
 	if err != nil {

@@ -1,13 +1,14 @@
-// Package h2wire reads gRPC over plain HTTP/2 as it passes a proxy, so that netproxy's traps
-// can choose calls by method:
+// Package h2wire reads gRPC over plain HTTP/2 as it passes a proxy, so that
+// netproxy's traps can choose calls by method:
 //
 //	proxy, err := netproxy.New(endpoints, netproxy.WithSniffer(h2wire.NewSniffer))
 //	trap := proxy.LoseReply(netproxy.Named("/etcdserverpb.KV/Txn"))
 //
-// A request is each message that the client sends on a stream, with the stream's method as its
-// name; a reply is each message that the server sends on it, or the end of the stream. That
-// fits unary calls, and the requests on etcd's Watch and LeaseKeepAlive streams one by
-// one. Requests under TLS cannot be told.
+// A request is each message that the client sends on a stream, with the
+// stream's method as its name; a reply is each message that the server sends on
+// it, or the end of the stream. That fits unary calls, and the requests on
+// etcd's Watch and LeaseKeepAlive streams one by one. Requests under TLS cannot
+// be told.
 package h2wire
 
 import (
@@ -39,7 +40,8 @@ const (
 	maxHeaders = 1 << 20
 )
 
-// NewSniffer makes the sniffer of one connection: the argument for netproxy.WithSniffer.
+// NewSniffer makes the sniffer of one connection: the argument for
+// netproxy.WithSniffer.
 func NewSniffer() netproxy.Sniffer {
 	s := &sniffer{methods: map[uint32]string{}}
 	s.headers = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
@@ -50,7 +52,8 @@ func NewSniffer() netproxy.Sniffer {
 	return s
 }
 
-// sniffer follows one connection. A proxy calls it from one goroutine at a time.
+// sniffer follows one connection. A proxy calls it from one goroutine at a
+// time.
 type sniffer struct {
 	rest    [2][]byte // a frame that has not ended, by direction
 	greeted bool      // the preface was seen
@@ -133,7 +136,8 @@ func (s *sniffer) frame(way netproxy.Direction, f frame) (netproxy.Message, bool
 	return netproxy.Message{}, false
 }
 
-// reply recognises a message from the server, or the end of a stream without one (an error, say).
+// reply recognises a message from the server, or the end of a stream without
+// one (an error, say).
 func (s *sniffer) reply(f frame) (netproxy.Message, bool) {
 	if s.methods[f.stream] == "" {
 		return netproxy.Message{}, false
@@ -148,8 +152,8 @@ func (s *sniffer) reply(f frame) (netproxy.Message, bool) {
 	return netproxy.Message{}, false
 }
 
-// decode reads a header block that is complete. One that cannot be read ends all sniffing: the decoder's
-// table would be wrong from there on.
+// decode reads a header block that is complete. One that cannot be read ends
+// all sniffing: the decoder's table would be wrong from there on.
 func (s *sniffer) decode(f frame) {
 	if len(s.block) > maxHeaders {
 		s.foreign = true

@@ -25,14 +25,16 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s\n\t%s", v.Check, v.Name, v.Text, strings.Join(v.Around, "\n\t"))
 }
 
-// mostShown bounds how many violations fail a test one by one: one bug makes hundreds.
+// mostShown bounds how many violations fail a test one by one: one bug makes
+// hundreds.
 const mostShown = 10
 
 // soakVariable is set where a history has the machine to itself, and time.
 const soakVariable = "BATON_SOAK"
 
-// Check fails the test for each violation, and if the history is not whole. A search that gave up fails a soak only:
-// elsewhere other tests may have had the processor.
+// Check fails the test for each violation, and if the history is not whole. A
+// search that gave up fails a soak only: elsewhere other tests may have had the
+// processor.
 func (h *History) Check(t testing.TB) Report {
 	t.Helper()
 	r := h.Report()
@@ -71,7 +73,8 @@ func (h *History) broken() error {
 	return nil
 }
 
-// span is a time in which a user may believe to hold: from is within it, to is not.
+// span is a time in which a user may believe to hold: from is within it, to is
+// not.
 type span struct{ from, to int64 }
 
 // spans are the times of a hold that are judged, in order.
@@ -195,7 +198,8 @@ func (s *sweep) run(holds []*Hold) {
 	}
 }
 
-// begin judges a grant, or a belief that is judged again, by who believes to hold then.
+// begin judges a grant, or a belief that is judged again, by who believes to
+// hold then.
 func (s *sweep) begin(m moment) {
 	r := m.hold
 	for other := range s.alive {
@@ -255,7 +259,8 @@ func (s *sweep) count(m moment, check, text string, counts func(*Hold) bool, hol
 	}
 }
 
-// excludes reports whether two holds of one name exclude each other, at a moment when both hold or are to.
+// excludes reports whether two holds of one name exclude each other, at a
+// moment when both hold or are to.
 func excludes(a, b *Hold, at int64) bool {
 	reads := func(r *Hold) bool {
 		return r.Kind == Read || r.Kind == Write && r.Downgraded != 0 && r.Downgraded <= at
@@ -285,8 +290,8 @@ func (s *sweep) report(check string, at int64, concerned []*Hold, format string,
 // near is how many events are shown on each side of a violation.
 const near = 4
 
-// around tells what happened to a name about a moment, all of the holds in question included, and which faults were
-// injected last.
+// around tells what happened to a name about a moment, all of the holds in
+// question included, and which faults were injected last.
 func (h *History) around(of subject, at int64, concerned []*Hold) []string {
 	type event struct {
 		at   int64

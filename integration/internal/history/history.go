@@ -56,8 +56,8 @@ func New() *History {
 	}
 }
 
-// Attempt says that client is about to ask for n of limit; both are 1 for all kinds but Permits.
-// Exactly one of Granted and Failed follows.
+// Attempt says that client is about to ask for n of limit; both are 1 for all
+// kinds but Permits. Exactly one of Granted and Failed follows.
 func (h *History) Attempt(client, name string, kind Kind, n, limit int) *Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,9 +86,10 @@ func (a *Attempt) Failed(err error) {
 	a.h.tell(queue{Hold: a.r})
 }
 
-// Granted says that the call has returned a hold with this context. Call it first thing. It looks at the contexts of all
-// other holds of the name in this process, as any user might: those that are dead by now ended in time, though nobody
-// may have been told yet.
+// Granted says that the call has returned a hold with this context. Call it
+// first thing. It looks at the contexts of all other holds of the name in this
+// process, as any user might: those that are dead by now ended in time, though
+// nobody may have been told yet.
 func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
 	h, r := a.h, a.r
 	g := &Grant{h: h, r: r, ctx: ctx}
@@ -171,15 +172,17 @@ func (g *Grant) close() {
 	}
 }
 
-// Until says how to learn the deadline of the hold: from then on it is dead at any look, though whoever waits to be told of it
-// may be told when the machine has time.
+// Until says how to learn the deadline of the hold: from then on it is dead at
+// any look, though whoever waits to be told of it may be told when the machine
+// has time.
 func (g *Grant) Until(deadline func() time.Time) {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
 	g.until = deadline
 }
 
-// Releasing says that the user gives the hold up, and is about to call the release.
+// Releasing says that the user gives the hold up, and is about to call the
+// release.
 func (g *Grant) Releasing() {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
@@ -206,8 +209,9 @@ func (g *Grant) Released(err error) {
 	g.h.tell(queue{Hold: g.r})
 }
 
-// Downgraded says that the user, who holds for writing, is about to go on for reading only. The hold is over when the context
-// of reading is, if one is given.
+// Downgraded says that the user, who holds for writing, is about to go on for
+// reading only. The hold is over when the context of reading is, if one is
+// given.
 func (g *Grant) Downgraded(reading ...context.Context) {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
@@ -220,14 +224,16 @@ func (g *Grant) Downgraded(reading ...context.Context) {
 	g.h.tell(queue{Hold: g.r})
 }
 
-// Write records a write to a register that checks tokens, and whether it accepted it. Values are unique.
+// Write records a write to a register that checks tokens, and whether it
+// accepted it. Values are unique.
 func (h *History) Write(client, name string, token coordinator.Token, value string, begin, end int64, accepted bool) {
 	h.access(Access{Client: client, Name: name, Token: int64(token), Value: value, Begin: begin, End: end, Accepted: accepted})
 }
 
-// Read records a read of a register. A holder that is going to write reads with its token, which the register checks and
-// remembers like that of a write: else an older holder could write between. Anybody may read with token 0.
-// Before the first write the value is empty.
+// Read records a read of a register. A holder that is going to write reads with
+// its token, which the register checks and remembers like that of a write: else
+// an older holder could write between. Anybody may read with token 0. Before
+// the first write the value is empty.
 func (h *History) Read(client, name string, token coordinator.Token, value string, begin, end int64, accepted bool) {
 	h.access(Access{Client: client, Name: name, Read: true, Token: int64(token), Value: value, Begin: begin, End: end, Accepted: accepted})
 }
@@ -239,8 +245,9 @@ func (h *History) access(a Access) {
 	h.tell(queue{Access: &a})
 }
 
-// Fault counts an injected fault, which begins. The function it returns says that it ends and, for the
-// time until they are granted something again, which clients were hit; nobody named means all.
+// Fault counts an injected fault, which begins. The function it returns says
+// that it ends and, for the time until they are granted something again, which
+// clients were hit; nobody named means all.
 func (h *History) Fault(kind string) (end func(clients ...string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -256,14 +263,16 @@ func (h *History) Fault(kind string) (end func(clients ...string)) {
 	}
 }
 
-// Excuse says that what a client believes to hold of a name, or of all if it is empty, is not judged from
-// one moment to another, because its process is stopped or killed.
+// Excuse says that what a client believes to hold of a name, or of all if it is
+// empty, is not judged from one moment to another, because its process is
+// stopped or killed.
 func (h *History) Excuse(client, name, why string, from, to int64) {
 	h.excuse(Excused{Client: client, Name: name, Why: why, From: from, To: to})
 }
 
-// Ousted says that since a moment an operator has taken a client's session, or its entries of a name, away, and has done so
-// now: what it had asked for by now is not judged until another moment, the grant included whose news was
+// Ousted says that since a moment an operator has taken a client's session, or
+// its entries of a name, away, and has done so now: what it had asked for by
+// now is not judged until another moment, the grant included whose news was
 // under way. By then it must have been told.
 func (h *History) Ousted(client, name string, from, to int64) {
 	h.excuse(Excused{Client: client, Name: name, Why: "taken away by an operator", From: from, To: to, Before: Now()})

@@ -15,7 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// mk is a hand-made hold: who, kind, token, and the times of the call, the grant and the release's call.
+// mk is a hand-made hold: who, kind, token, and the times of the call, the
+// grant and the release's call.
 func mk(client string, kind Kind, token, asked, granted, releasing int64) *Hold {
 	r := &Hold{
 		ID: fmt.Sprint(client, token), Client: client, Name: "n", Kind: kind, N: 1, Limit: 1, Token: token,
@@ -66,13 +67,15 @@ func TestGoodHistoriesPass(t *testing.T) {
 	for name, h := range map[string]*History{
 		"empty":    New(),
 		"in order": made(mk("a", Mutex, 1, 0, 10, 20), mk("b", Mutex, 2, 5, 21, 30), mk("a", Mutex, 3, 25, 31, 0)),
-		// The release takes effect before it returns, and the next grant may be seen sooner than its answer.
+		// The release takes effect before it returns, and the next grant may be
+		// seen sooner than its answer.
 		"granted before the release returned": made(mk("a", Mutex, 1, 0, 10, 20), mk("b", Mutex, 2, 5, 21, 23)),
 		"granted at the very moment":          made(lost(mk("a", Mutex, 1, 0, 10, 0), 20), mk("b", Mutex, 2, 5, 20, 30)),
 		"lost in time":                        made(lost(mk("a", Mutex, 1, 0, 10, 0), 19), mk("b", Mutex, 2, 5, 20, 30)),
 		"dead when granted":                   made(lost(mk("a", Mutex, 1, 0, 30, 0), 30), mk("b", Mutex, 2, 5, 20, 40)),
 		"readers together":                    made(mk("a", Read, 1, 1, 10, 50), mk("b", Read, 2, 2, 11, 40), mk("c", Write, 3, 3, 51, 60), mk("d", Read, 4, 4, 61, 70)),
-		// Who asked first need not have joined first, and readers' grants have no order.
+		// Who asked first need not have joined first, and readers' grants have
+		// no order.
 		"readers crossed": made(mk("a", Read, 2, 1, 10, 50), mk("b", Read, 1, 2, 11, 40)),
 		"downgraded": made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 20 }),
 			mk("b", Read, 2, 2, 21, 40), mk("c", Write, 3, 3, 55, 60)),
@@ -103,7 +106,8 @@ func TestBrokenHistoriesAreFound(t *testing.T) {
 		{"writer beside a reader", made(mk("a", Read, 1, 0, 10, 30), mk("b", Write, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"reader before a downgrade", made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 22 }), mk("b", Read, 2, 2, 21, 40)), []string{exclusion, "porcupine"}},
 		{"writer after a downgrade", made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 20 }), mk("b", Write, 2, 2, 21, 40)), []string{exclusion, "porcupine"}},
-		// A model of the lock alone cannot tell a reader that overtook from one that joined first.
+		// A model of the lock alone cannot tell a reader that overtook from one
+		// that joined first.
 		{"reader overtakes a writer", made(mk("a", Read, 1, 0, 10, 30), mk("b", Read, 3, 5, 20, 40), mk("c", Write, 2, 4, 41, 50)), []string{order, "porcupine"}},
 		{"permits above the limit", made(permits(mk("a", Permits, 1, 1, 10, 50), 2, 3), permits(mk("b", Permits, 2, 2, 11, 60), 2, 3)), []string{permit, "porcupine"}},
 		{"semaphore overtaken", made(permits(mk("a", Permits, 1, 1, 10, 50), 2, 3), permits(mk("b", Permits, 3, 2, 11, 60), 1, 3),
@@ -126,7 +130,8 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 	h = holds()
 	h.Ousted("a", "", 15, 35)
 	judge(t, h)
-	// The entry of one who waits is deleted while the news of its grant is under way.
+	// The entry of one who waits is deleted while the news of its grant is
+	// under way.
 	h = made(lost(mk("a", Mutex, 1, 1, 25, 0), 35), mk("b", Mutex, 2, 5, 20, 40))
 	h.excuse(Excused{Client: "a", From: 15, To: 35, Before: 18})
 	judge(t, h)
@@ -142,7 +147,8 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 			judge(t, h, "exclusion", "porcupine")
 		})
 	}
-	// Granted while it is excused, and believed in afterwards: only the order of grants is not known then.
+	// Granted while it is excused, and believed in afterwards: only the order
+	// of grants is not known then.
 	late := func(next *Hold) *History { return made(mk("a", Mutex, 1, 0, 20, 100), next) }
 	for name, excuse := range map[string]func(*History){
 		"stopped": func(h *History) { h.Excuse("a", "", "stopped", 15, 25) },
@@ -210,7 +216,8 @@ func TestRegisters(t *testing.T) {
 			if (len(rep.Violations) > 0) != c.found {
 				t.Errorf("found %v", rep.Violations)
 			}
-			// Both kinds of checks find it, except for what only a search can see.
+			// Both kinds of checks find it, except for what only a search can
+			// see.
 			if n := len(h.registers()); c.found && n == 0 && !strings.HasPrefix(name, "concurrent") {
 				t.Error("not found by the direct check")
 			}
@@ -221,7 +228,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPorcupineDrawsWhatItCannotExplain also shows that an answer which takes too long is not a good one.
+// TestPorcupineDrawsWhatItCannotExplain also shows that an answer which takes
+// too long is not a good one.
 func TestPorcupineDrawsWhatItCannotExplain(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Artifacts, dir)
@@ -366,7 +374,8 @@ func TestHistoriesOfProcessesAreMerged(t *testing.T) {
 	}
 }
 
-// TestSearchThatGivesUpFailsTheSoakOnly: on a starved machine a search may find no time to end.
+// TestSearchThatGivesUpFailsTheSoakOnly: on a starved machine a search may find
+// no time to end.
 func TestSearchThatGivesUpFailsTheSoakOnly(t *testing.T) {
 	for soak, want := range map[string]int{"": 0, "5m": 1} {
 		t.Run("BATON_SOAK="+soak, func(t *testing.T) {

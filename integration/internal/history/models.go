@@ -14,12 +14,13 @@ import (
 const (
 	// patience is how long porcupine may search one name.
 	patience = 3 * time.Minute
-	// piece is how many accesses of a register it is given at once, and more if they overlap all the way.
+	// piece is how many accesses of a register it is given at once, and more if
+	// they overlap all the way.
 	piece = 500
 )
 
-// Artifacts is the environment variable that names the directory for what a failed check draws. Without it
-// that is a temporary one.
+// Artifacts is the environment variable that names the directory for what a
+// failed check draws. Without it that is a temporary one.
 const Artifacts = "BATON_ARTIFACTS"
 
 // step is an operation of the models of locks.
@@ -106,7 +107,8 @@ func semaphoreModel(limit int) porcupine.Model {
 	}
 }
 
-// fenced is the state of a register. Of what an earlier piece of its history left only the token is certain.
+// fenced is the state of a register. Of what an earlier piece of its history
+// left only the token is certain.
 type fenced struct {
 	token int64
 	value string
@@ -135,7 +137,8 @@ func registerModel(init fenced) porcupine.Model {
 	}
 }
 
-// witness has porcupine search each name for an order that explains its history.
+// witness has porcupine search each name for an order that explains its
+// history.
 func (h *History) witness() (found []Violation, unknown []string) {
 	search := func(name string, model porcupine.Model, ops []porcupine.Operation) {
 		result, info := porcupine.CheckOperationsVerbose(model, ops, patience)
@@ -181,8 +184,10 @@ func (h *History) limit(of subject) (limit int) {
 	return limit
 }
 
-// operations are the grants of each name and their ends. A grant took effect before it was believed in and judged. A release that has succeeded took effect before it returned; every
-// other end may have done so at any time after the hold was believed in for the last time.
+// operations are the grants of each name and their ends. A grant took effect
+// before it was believed in and judged. A release that has succeeded took
+// effect before it returned; every other end may have done so at any time after
+// the hold was believed in for the last time.
 func (h *History) operations() map[subject][]porcupine.Operation {
 	clients := map[string]int{}
 	names := map[subject][]porcupine.Operation{}

@@ -12,7 +12,8 @@ import (
 // Kind is what an attempt asks for.
 type Kind string
 
-// The kinds. Grants of Read and Write exclude each other on one name, as those of each other kind do among themselves.
+// The kinds. Grants of Read and Write exclude each other on one name, as those
+// of each other kind do among themselves.
 const (
 	Mutex   Kind = "mutex"
 	Read    Kind = "read"
@@ -21,8 +22,8 @@ const (
 	Term    Kind = "term"
 )
 
-// Hold is the record of one attempt and of what became of it. Times are those of Now, and 0 for what
-// has not happened.
+// Hold is the record of one attempt and of what became of it. Times are those
+// of Now, and 0 for what has not happened.
 type Hold struct {
 	ID     string `json:"id"`
 	Client string `json:"client"`
@@ -78,7 +79,8 @@ type Excused struct {
 	Before int64 `json:"before,omitempty"`
 }
 
-// line is one line of an exported history. A later line of a hold or fault replaces an earlier one.
+// line is one line of an exported history. A later line of a hold or fault
+// replaces an earlier one.
 type queue struct {
 	Hold    *Hold     `json:"hold,omitempty"`
 	Access  *Access   `json:"access,omitempty"`
@@ -86,8 +88,8 @@ type queue struct {
 	Excused *Excused  `json:"excused,omitempty"`
 }
 
-// Load reads a history that a process has appended to a file. What a process was writing when it was killed is
-// no error: a last line without an end.
+// Load reads a history that a process has appended to a file. What a process
+// was writing when it was killed is no error: a last line without an end.
 func Load(path string) (*History, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -122,8 +124,8 @@ func (h *History) WriteTo(w io.Writer) (int64, error) {
 	return 0, h.each(func(l queue) error { return e.Encode(l) })
 }
 
-// AppendTo has every further change written to w at once, as one JSON line in one Write, so that it
-// outlives the process.
+// AppendTo has every further change written to w at once, as one JSON line in
+// one Write, so that it outlives the process.
 func (h *History) AppendTo(w io.Writer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

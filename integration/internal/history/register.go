@@ -19,7 +19,8 @@ func (h *History) byRegister() map[string][]Access {
 	return names
 }
 
-// registers judges each access by those that had ended when it began, and by those that had begun when it ended.
+// registers judges each access by those that had ended when it began, and by
+// those that had begun when it ended.
 func (h *History) registers() (found []Violation) {
 	for name, all := range h.byRegister() {
 		r := newRegister(all)
@@ -83,8 +84,9 @@ func (r register) judge(a Access) string {
 	return ""
 }
 
-// greatest returns a function that tells the greatest of a quantity among those accesses that count and have a certain
-// moment before a time. (One at that very time may be concurrent.)
+// greatest returns a function that tells the greatest of a quantity among those
+// accesses that count and have a certain moment before a time. (One at that
+// very time may be concurrent.)
 func greatest(all []Access, counts func(Access) bool, moment, quantity func(Access) int64) func(int64) int64 {
 	type step struct{ at, quantity int64 }
 	var steps []step
@@ -124,7 +126,8 @@ func (a Access) String() string {
 	return fmt.Sprintf("%s %s %q with token %d", a.Client, verb, a.Value, a.Token)
 }
 
-// segments cuts the accesses of a register where none is under way, into pieces that are small enough for a search.
+// segments cuts the accesses of a register where none is under way, into pieces
+// that are small enough for a search.
 func segments(all []Access, size int) (pieces [][]Access) {
 	last, until := 0, int64(math.MinInt64)
 	for i, a := range all {

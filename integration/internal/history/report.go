@@ -17,21 +17,24 @@ type Report struct {
 	Accesses int            // of registers
 	Refused  int            // of those
 	Faults   map[string]int
-	// HandOver is the longest time from the end of a hold to the grant that followed it on the name, when the next one
-	// had asked already.
+	// HandOver is the longest time from the end of a hold to the grant that
+	// followed it on the name, when the next one had asked already.
 	HandOver time.Duration
-	// Recovery is the longest time from the end of a fault, by kind, until somebody whom it hit was granted something. Those
-	// are left out whom another fault has hit meanwhile.
+	// Recovery is the longest time from the end of a fault, by kind, until
+	// somebody whom it hit was granted something. Those are left out whom
+	// another fault has hit meanwhile.
 	Recovery map[string]time.Duration
-	// ToldLate is the longest time from the deadline of a lost hold until its context's end was seen, of those that no
-	// excuse touches. It is not judged: a machine that stalls delays the timer as well, and any look at the hold sees
-	// the deadline.
+	// ToldLate is the longest time from the deadline of a lost hold until its
+	// context's end was seen, of those that no excuse touches. It is not
+	// judged: a machine that stalls delays the timer as well, and any look at
+	// the hold sees the deadline.
 	ToldLate   time.Duration
 	Violations []Violation
 	Unknown    []string // searches that gave up
 }
 
-// Report checks the history and adds it up. Call it when nothing is recorded any more.
+// Report checks the history and adds it up. Call it when nothing is recorded
+// any more.
 func (h *History) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +75,8 @@ func newReport() Report {
 	}
 }
 
-// reason is what errors of one sort have in common: the last of "lock name: not held: details", without the
-// operation and the name.
+// reason is what errors of one sort have in common: the last of "lock name: not
+// held: details", without the operation and the name.
 func reason(err string) string {
 	for _, known := range []string{
 		"session is lost", "session lost", "context deadline exceeded", "context canceled", "client is closed",
@@ -86,7 +89,8 @@ func reason(err string) string {
 	return err
 }
 
-// toldLate is how long after its end a hold was still believed in by one who waited to be told.
+// toldLate is how long after its end a hold was still believed in by one who
+// waited to be told.
 func (h *History) toldLate(r *Hold) time.Duration {
 	for _, e := range h.excused {
 		if e.covers(r) && e.From <= r.Told && r.Ended <= e.To {
@@ -125,8 +129,8 @@ func (f *Injected) hits(client string) bool {
 	return len(f.Clients) == 0 || slices.Contains(f.Clients, client)
 }
 
-// disturbed reports whether another fault hit a client between the end of one and its grant, so that the time between tells
-// nothing.
+// disturbed reports whether another fault hit a client between the end of one
+// and its grant, so that the time between tells nothing.
 func (h *History) disturbed(f *Injected, g *Hold) bool {
 	return slices.ContainsFunc(h.faults, func(o *Injected) bool {
 		return o != f && o.hits(g.Client) && o.Begin < g.Granted && (o.End == 0 || o.End > f.End)

@@ -16,11 +16,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// variable tells a process that it was started to run one test in namespaces of its own.
+// variable tells a process that it was started to run one test in namespaces of
+// its own.
 const variable = "BATON_NETNS"
 
-// Enter returns true in a process that has namespaces of its own. Elsewhere it starts one to run this test, waits for
-// its end, takes over its outcome, and returns false. It has to come first in a test, which must not be a subtest.
+// Enter returns true in a process that has namespaces of its own. Elsewhere it
+// starts one to run this test, waits for its end, takes over its outcome, and
+// returns false. It has to come first in a test, which must not be a subtest.
 func Enter(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {
@@ -45,7 +47,8 @@ func Enter(t *testing.T) bool {
 	return false
 }
 
-// allowed tries whether the kernel lets us have namespaces, and a bridge. What else it may deny New finds out.
+// allowed tries whether the kernel lets us have namespaces, and a bridge. What
+// else it may deny New finds out.
 func allowed() error {
 	cmd := isolated("ip", "link", "add", "br0", "type", "bridge")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// variable has the address at which a process of this binary listens for nothing but to print what it hears.
+// variable has the address at which a process of this binary listens for
+// nothing but to print what it hears.
 const variable = "BATON_NETNS_LISTEN"
 
 func TestMain(m *testing.M) {
@@ -43,8 +44,9 @@ func listen(addr string) error {
 // outside is the test process, beside the hosts 0 and 1.
 const outside = 2
 
-// party is two hosts and the test process, each of which listens. They talk by datagrams: a connection needs both
-// directions, and could not tell which one is cut.
+// party is two hosts and the test process, each of which listens. They talk by
+// datagrams: a connection needs both directions, and could not tell which one
+// is cut.
 type party struct {
 	t     *testing.T
 	w     *netns.Network
@@ -101,7 +103,8 @@ func (p *party) listen(at int) {
 	}
 }
 
-// hears waits until something is heard; what was heard before it does not matter.
+// hears waits until something is heard; what was heard before it does not
+// matter.
 func (p *party) hears(at int, text string, within time.Duration) bool {
 	for end := time.After(within); ; {
 		select {
@@ -129,8 +132,8 @@ func (p *party) reaches(from, to, tries int) bool {
 	return false
 }
 
-// check tries all links. cut are those that carry nothing; any other one may need a while: bridge and neighbours
-// take a moment, and datagrams may be lost.
+// check tries all links. cut are those that carry nothing; any other one may
+// need a while: bridge and neighbours take a moment, and datagrams may be lost.
 func (p *party) check(when string, cut ...[2]int) {
 	p.t.Helper()
 	isCut := map[[2]int]bool{}

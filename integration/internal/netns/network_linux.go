@@ -12,15 +12,17 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// Network is some hosts on one bridge. Its levers fail the test when they cannot be pulled.
+// Network is some hosts on one bridge. Its levers fail the test when they
+// cannot be pulled.
 type Network struct {
 	t     testing.TB
 	hosts []string
 }
 
-// New makes a network of n hosts. The process needs namespaces of its own: see Enter. A machine may allow those and deny
-// what is made in them (a security module denies mounts, a kernel has no veth), so whatever fails here
-// skips the test with the reason.
+// New makes a network of n hosts. The process needs namespaces of its own: see
+// Enter. A machine may allow those and deny what is made in them (a security
+// module denies mounts, a kernel has no veth), so whatever fails here skips the
+// test with the reason.
 func New(t testing.TB, n int) *Network {
 	t.Helper()
 	w := &Network{t: t}
@@ -31,7 +33,8 @@ func New(t testing.TB, n int) *Network {
 }
 
 func (w *Network) build(n int) error {
-	// For named namespaces, which `ip` keeps in /run/netns, out of everybody else's sight.
+	// For named namespaces, which `ip` keeps in /run/netns, out of everybody
+	// else's sight.
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
@@ -79,7 +82,8 @@ func (w *Network) Wrap(host int, cmd *exec.Cmd) {
 	cmd.Path, cmd.Args, cmd.Err = enter.Path, enter.Args, enter.Err
 }
 
-// Block drops all that one host sends to another: no side is told. What comes the other way still arrives.
+// Block drops all that one host sends to another: no side is told. What comes
+// the other way still arrives.
 func (w *Network) Block(from, to int) {
 	w.ip("-n n%d route replace blackhole %s/32", from, w.hosts[to])
 }
@@ -97,21 +101,24 @@ func (w *Network) Others(host int) (others []int) {
 	return others
 }
 
-// Mute drops all that a host sends to the others; the test process still hears it.
+// Mute drops all that a host sends to the others; the test process still hears
+// it.
 func (w *Network) Mute(host int) {
 	for _, other := range w.Others(host) {
 		w.Block(host, other)
 	}
 }
 
-// Deafen drops all that the others send to a host; the test process is still heard.
+// Deafen drops all that the others send to a host; the test process is still
+// heard.
 func (w *Network) Deafen(host int) {
 	for _, other := range w.Others(host) {
 		w.Block(other, host)
 	}
 }
 
-// Isolate cuts a host off from the others, in both directions. The test process still reaches it.
+// Isolate cuts a host off from the others, in both directions. The test process
+// still reaches it.
 func (w *Network) Isolate(host int) { w.Mute(host); w.Deafen(host) }
 
 // Unmute ends Mute.
@@ -131,7 +138,8 @@ func (w *Network) Undeafen(host int) {
 // Rejoin ends Isolate.
 func (w *Network) Rejoin(host int) { w.Unmute(host); w.Undeafen(host) }
 
-// Unplug takes a host's link down: for the test process and the others it is gone without a word.
+// Unplug takes a host's link down: for the test process and the others it is
+// gone without a word.
 func (w *Network) Unplug(host int) { w.ip("link set v%d down", host) }
 
 // Plug ends Unplug.

@@ -1,14 +1,16 @@
-// Package netproxy is a TCP proxy inside the test process that breaks one client's network on command.
+// Package netproxy is a TCP proxy inside the test process that breaks one
+// client's network on command.
 //
-// Give each client that shall fail apart from the others a proxy of its own and the
-// proxy's address instead of the server's:
+// Give each client that shall fail apart from the others a proxy of its own and
+// the proxy's address instead of the server's:
 //
 //	proxy, err := netproxy.New(cluster.Endpoints())
 //	...
 //	proxy.Cut()      // packets vanish into a hole: connections stay open, nothing arrives
 //	proxy.Heal()     // what was held arrives late, as after a real partition
 //
-// The levers differ in what becomes of bytes under way, because that is what breaks locks:
+// The levers differ in what becomes of bytes under way, because that is what
+// breaks locks:
 //
 //	Cut, CutUp, CutDown   hold them; no side learns anything
 //	Heal                  delivers late what was held
@@ -24,10 +26,11 @@
 //
 // "Up" is from the client to the server, "down" the other way.
 //
-// The last three have to tell requests from replies. A [Sniffer] does: zkwire's and h2wire's
-// know ZooKeeper's and gRPC's framing and pick requests by name. Without one, any
-// bytes count as a request, so keep-alives and watch events can set them off.
+// The last three have to tell requests from replies. A [Sniffer] does: zkwire's
+// and h2wire's know ZooKeeper's and gRPC's framing and pick requests by name.
+// Without one, any bytes count as a request, so keep-alives and watch events
+// can set them off.
 //
-// The proxy holds up to about 8 MiB per connection and direction; then it stops reading, as
-// a full network would.
+// The proxy holds up to about 8 MiB per connection and direction; then it stops
+// reading, as a full network would.
 package netproxy

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// holdWait bounds how long a cut waits for a write that has begun: one to a paused peer with full
-// buffers might never end.
+// holdWait bounds how long a cut waits for a write that has begun: one to a
+// paused peer with full buffers might never end.
 const holdWait = time.Second
 
-// gate lets the bytes of one direction pass, all connections together. The zero gate is open.
+// gate lets the bytes of one direction pass, all connections together. The zero
+// gate is open.
 type gate struct {
 	mu      sync.Mutex
 	held    bool
@@ -19,8 +20,8 @@ type gate struct {
 	changed chan struct{} // closed and forgotten at each change; nil when nobody waits
 }
 
-// enter waits until something that arrived at the given time may pass. After true the caller
-// has to call leave; after false ctx is over.
+// enter waits until something that arrived at the given time may pass. After
+// true the caller has to call leave; after false ctx is over.
 func (g *gate) enter(ctx context.Context, arrived time.Time) bool {
 	for {
 		changed, wait, ok := g.try(ctx, arrived)
@@ -40,12 +41,13 @@ func (g *gate) enter(ctx context.Context, arrived time.Time) bool {
 	}
 }
 
-// try enters if it can. Otherwise it returns the channel that tells of the next change and, if only
-// the delay is in the way, how long that is.
+// try enters if it can. Otherwise it returns the channel that tells of the next
+// change and, if only the delay is in the way, how long that is.
 func (g *gate) try(ctx context.Context, arrived time.Time) (changed <-chan struct{}, wait time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// Under the lock: a link that DropHeld has aborted must not pass once the gate is open again.
+	// Under the lock: a link that DropHeld has aborted must not pass once the
+	// gate is open again.
 	if ctx.Err() != nil {
 		return nil, 0, false
 	}
@@ -66,8 +68,8 @@ func (g *gate) leave() {
 	}
 }
 
-// hold closes the gate and waits for those who have passed it already, so that a test that has
-// cut a direction can rely on it.
+// hold closes the gate and waits for those who have passed it already, so that
+// a test that has cut a direction can rely on it.
 func (g *gate) hold() {
 	timeout := time.After(holdWait)
 	for {
@@ -86,7 +88,8 @@ func (g *gate) hold() {
 	}
 }
 
-// shut closes the gate without waiting: for a caller on whom those at the gate may depend.
+// shut closes the gate without waiting: for a caller on whom those at the gate
+// may depend.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

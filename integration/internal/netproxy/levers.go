@@ -10,8 +10,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// Cut holds all bytes in both directions. Connections stay open and no side learns anything; new
-// connections are accepted and hear nothing. When Cut returns, no further byte passes.
+// Cut holds all bytes in both directions. Connections stay open and no side
+// learns anything; new connections are accepted and hear nothing. When Cut
+// returns, no further byte passes.
 func (p *Proxy) Cut() {
 	p.CutUp()
 	p.CutDown()
@@ -20,30 +21,33 @@ func (p *Proxy) Cut() {
 // CutUp holds what the client sends. Replies and events still reach the client.
 func (p *Proxy) CutUp() { p.gates[Up].hold() }
 
-// CutDown holds what the server sends. The client's requests still reach the server.
+// CutDown holds what the server sends. The client's requests still reach the
+// server.
 func (p *Proxy) CutDown() { p.gates[Down].hold() }
 
-// Heal ends a cut in both directions. What was held is delivered now, in order, late; that
-// includes the ends of connections that were closed meanwhile.
+// Heal ends a cut in both directions. What was held is delivered now, in order,
+// late; that includes the ends of connections that were closed meanwhile.
 func (p *Proxy) Heal() {
 	p.gates[Up].open()
 	p.gates[Down].open()
 }
 
-// DropHeld ends a cut as a network that forgot everything would: every connection that is
-// open is reset, what was held is never delivered, and new connections work.
+// DropHeld ends a cut as a network that forgot everything would: every
+// connection that is open is reset, what was held is never delivered, and new
+// connections work.
 func (p *Proxy) DropHeld() {
 	p.Reset() // first, so that nothing slips through the gates
 	p.Heal()
 }
 
-// Delay makes all bytes of one direction arrive later by d from now on, those under
-// way included. Zero ends it. Order is kept.
+// Delay makes all bytes of one direction arrive later by d from now on, those
+// under way included. Zero ends it. Order is kept.
 func (p *Proxy) Delay(way Direction, d time.Duration) { p.gates[way].setDelay(d) }
 
-// Reset resets all connections that are open: both sides see "connection reset by peer".
-// Held bytes of those connections are gone. New connections work. What Strand left under way
-// stays so: the client has those connections no more.
+// Reset resets all connections that are open: both sides see "connection reset
+// by peer". Held bytes of those connections are gone. New connections work.
+// What Strand left under way stays so: the client has those connections no
+// more.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,15 +58,16 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse closes the listener: dialling fails with "connection refused". Open connections
-// live on.
+// Refuse closes the listener: dialling fails with "connection refused". Open
+// connections live on.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopListening()
 }
 
-// Reject takes new connections and resets them at once. Open connections live on.
+// Reject takes new connections and resets them at once. Open connections live
+// on.
 func (p *Proxy) Reject() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +83,8 @@ func (p *Proxy) Admit() error {
 		return nil
 	}
 	ln, err := net.Listen("tcp", freeport.Addr(p.port))
-	// A process that is started at the moment at which a listener is closed keeps it open until it has its own program.
+	// A process that is started at the moment at which a listener is closed
+	// keeps it open until it has its own program.
 	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && tries < 100; tries++ {
 		time.Sleep(10 * time.Millisecond)
 		ln, err = net.Listen("tcp", freeport.Addr(p.port))
@@ -100,7 +106,8 @@ func (p *Proxy) stopListening() {
 	}
 }
 
-// reset closes a connection so that the other end gets an RST instead of an orderly end.
+// reset closes a connection so that the other end gets an RST instead of an
+// orderly end.
 func reset(conn *net.TCPConn) {
 	if conn != nil {
 		_ = conn.SetLinger(0)

@@ -221,8 +221,8 @@ func TestNextTargetIsUsedWhenOneIsDown(t *testing.T) {
 	expectTurnedAway(t, p)
 }
 
-// All levers at once, from several goroutines, over busy connections: for the race detector, and for
-// the leak check in TestMain.
+// All levers at once, from several goroutines, over busy connections: for the
+// race detector, and for the leak check in TestMain.
 func TestLeversMayBePulledConcurrently(t *testing.T) {
 	p := startProxy(t, startEcho(t, "").addr())
 	var running sync.WaitGroup

@@ -27,7 +27,8 @@ type link struct {
 	sniffer  Sniffer
 }
 
-// run owns the link. It ends when both directions have, or when the link is aborted.
+// run owns the link. It ends when both directions have, or when the link is
+// aborted.
 func (l *link) run() {
 	defer l.proxy.running.Done()
 	defer l.proxy.forget(l)
@@ -49,8 +50,8 @@ func (l *link) run() {
 	l.close()
 }
 
-// connect dials the server. While the way up is cut or delayed the server must not even see a
-// connection, so this waits at the gate as bytes do.
+// connect dials the server. While the way up is cut or delayed the server must
+// not even see a connection, so this waits at the gate as bytes do.
 func (l *link) connect() bool {
 	gate := &l.proxy.gates[Up]
 	if !gate.enter(l.ctx, time.Now()) {
@@ -72,7 +73,8 @@ func (l *link) connect() bool {
 	return true
 }
 
-// abort resets both connections. Whoever reads or writes them wakes up and ends.
+// abort resets both connections. Whoever reads or writes them wakes up and
+// ends.
 func (l *link) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,42 +92,48 @@ func (l *link) abortLocked() {
 	reset(l.server)
 }
 
-// close ends both connections in order. On a link that was aborted it does nothing.
+// close ends both connections in order. On a link that was aborted it does
+// nothing.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()
 }
 
-// inspect shows bytes that have just arrived to the sniffer and then to the traps. It returns false
-// when they must not be passed on because a trap was sprung.
+// inspect shows bytes that have just arrived to the sniffer and then to the
+// traps. It returns false when they must not be passed on because a trap was
+// sprung.
 func (l *link) inspect(way Direction, b []byte) bool {
 	l.sniffing.Lock()
 	defer l.sniffing.Unlock()
 	return l.proxy.spring(l, way, l.sniffer.Sniff(way, b))
 }
 
-// queued is how many chunks of one direction wait in the proxy before it stops reading.
+// queued is how many chunks of one direction wait in the proxy before it stops
+// reading.
 const (
 	queued = 256
 	chunk  = 32 << 10
 )
 
-// item is what waits to be passed on: bytes, or the end of the stream and how it came. Ends
-// wait in the queue and at the gate too, else a cut would let a FIN through.
+// item is what waits to be passed on: bytes, or the end of the stream and how
+// it came. Ends wait in the queue and at the gate too, else a cut would let a
+// FIN through.
 type item struct {
 	data    []byte
 	end     error // io.EOF: in order; anything else: reset
 	arrived time.Time
 }
 
-// pump carries one direction of one link: read fills the queue, write empties it.
+// pump carries one direction of one link: read fills the queue, write empties
+// it.
 type pump struct {
 	link     *link
 	way      Direction
 	from, to *net.TCPConn
 	queue    chan item
-	// broken: the receiver is gone and the rest is thrown away. The link is not aborted for that: what
-	// this receiver sent before it went may still be held on its way, and has to arrive late.
+	// broken: the receiver is gone and the rest is thrown away. The link is not
+	// aborted for that: what this receiver sent before it went may still be
+	// held on its way, and has to arrive late.
 	broken bool
 	stuck  []item // what write could not pass when the link was stranded
 }
@@ -170,7 +178,8 @@ func (p *pump) write() {
 	}
 }
 
-// pass passes one item on, when its time has come, and reports whether more may follow.
+// pass passes one item on, when its time has come, and reports whether more may
+// follow.
 func (p *pump) pass(it item) bool {
 	if p.broken {
 		return it.end == nil

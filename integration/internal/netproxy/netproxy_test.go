@@ -48,7 +48,8 @@ func startEcho(t *testing.T, name string) *echo {
 			running.Go(func() { e.serve(conn) })
 		}
 	})
-	// Registered before the proxy's Close, so it runs after it: connections have ended by then.
+	// Registered before the proxy's Close, so it runs after it: connections
+	// have ended by then.
 	t.Cleanup(func() { _ = ln.Close(); running.Wait() })
 	return e
 }
@@ -156,7 +157,8 @@ func expectReset(t *testing.T, conn net.Conn) {
 	}
 }
 
-// expectTurnedAway makes a connection that is reset at once; the reset may be so quick that it fails the dial.
+// expectTurnedAway makes a connection that is reset at once; the reset may be
+// so quick that it fails the dial.
 func expectTurnedAway(t *testing.T, p *netproxy.Proxy) {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())

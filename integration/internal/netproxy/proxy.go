@@ -27,12 +27,14 @@ const (
 // Option changes a proxy that New makes.
 type Option func(*Proxy)
 
-// WithSniffer makes the proxy show each connection's bytes to a sniffer of its own, made by newSniffer.
+// WithSniffer makes the proxy show each connection's bytes to a sniffer of its
+// own, made by newSniffer.
 func WithSniffer(newSniffer func() Sniffer) Option {
 	return func(p *Proxy) { p.newSniffer = newSniffer }
 }
 
-// Proxy forwards connections to one of its targets. All methods may be called concurrently.
+// Proxy forwards connections to one of its targets. All methods may be called
+// concurrently.
 type Proxy struct {
 	newSniffer func() Sniffer
 	port       int
@@ -51,11 +53,13 @@ type Proxy struct {
 	traps    []*Trap
 }
 
-// traffic counts one direction: what arrived at the proxy and what it has passed on.
+// traffic counts one direction: what arrived at the proxy and what it has
+// passed on.
 type traffic struct{ arrived, passed atomic.Int64 }
 
-// pass writes to the other end. The bytes count before they are written, so that who has received
-// them finds them counted; those that the other end did not take are counted out again.
+// pass writes to the other end. The bytes count before they are written, so
+// that who has received them finds them counted; those that the other end did
+// not take are counted out again.
 func (t *traffic) pass(to io.Writer, b []byte) error {
 	t.passed.Add(int64(len(b)))
 	n, err := to.Write(b)
@@ -63,8 +67,9 @@ func (t *traffic) pass(to io.Writer, b []byte) error {
 	return err
 }
 
-// New starts a proxy on a free loopback port. A new connection goes to the target that the one before
-// it went to, or, when that does not answer, to the next that does.
+// New starts a proxy on a free loopback port. A new connection goes to the
+// target that the one before it went to, or, when that does not answer, to the
+// next that does.
 func New(targets []string, options ...Option) (*Proxy, error) {
 	if len(targets) == 0 {
 		return nil, errors.New("netproxy: no targets")
@@ -89,11 +94,12 @@ func New(targets []string, options ...Option) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is the address that the client should use. It stays the same for the proxy's life.
+// Addr is the address that the client should use. It stays the same for the
+// proxy's life.
 func (p *Proxy) Addr() string { return freeport.Addr(p.port) }
 
-// Use sends new connections to the given targets, the first first. Open connections stay
-// where they are: Reset moves them.
+// Use sends new connections to the given targets, the first first. Open
+// connections stay where they are: Reset moves them.
 func (p *Proxy) Use(targets ...string) {
 	if len(targets) == 0 {
 		panic("netproxy: Use without a target")
@@ -105,11 +111,12 @@ func (p *Proxy) Use(targets ...string) {
 
 // Stats are a proxy's counts so far.
 type Stats struct {
-	// Accepted is the number of connections taken from the client, Open how many of them
-	// are open at both ends, TurnedAway how many were reset at once (Reject) or found no target.
+	// Accepted is the number of connections taken from the client, Open how
+	// many of them are open at both ends, TurnedAway how many were reset at
+	// once (Reject) or found no target.
 	Accepted, Open, TurnedAway int64
-	// BytesUp and BytesDown were passed on; HeldUp and HeldDown have arrived and wait, or were
-	// dropped.
+	// BytesUp and BytesDown were passed on; HeldUp and HeldDown have arrived
+	// and wait, or were dropped.
 	BytesUp, BytesDown, HeldUp, HeldDown int64
 }
 
@@ -132,8 +139,8 @@ func (p *Proxy) Stats() Stats {
 	}
 }
 
-// Close resets all connections, stops listening and waits for every goroutine of the
-// proxy. Traps that were not sprung never will be.
+// Close resets all connections, stops listening and waits for every goroutine
+// of the proxy. Traps that were not sprung never will be.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	already := p.closed
@@ -158,7 +165,8 @@ func (p *Proxy) accept(ln net.Listener) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors, say, or the client has reset already: neither is ours to end on.
+			// Out of file descriptors, say, or the client has reset already:
+			// neither is ours to end on.
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -207,7 +215,8 @@ func (p *Proxy) dial(ctx context.Context) (*net.TCPConn, error) {
 	return nil, fmt.Errorf("netproxy: no target answers: %w", errs)
 }
 
-// prefer puts the target that answered in front, unless Use has changed the targets since.
+// prefer puts the target that answered in front, unless Use has changed the
+// targets since.
 func (p *Proxy) prefer(targets []string, i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

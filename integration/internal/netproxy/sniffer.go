@@ -2,25 +2,28 @@ package netproxy
 
 import "slices"
 
-// Message is a request or a reply that a sniffer recognised in a connection's bytes.
+// Message is a request or a reply that a sniffer recognised in a connection's
+// bytes.
 type Message struct {
 	// ID ties replies to requests of the same connection.
 	ID int64
-	// Name is what a request asks for, in the protocol's words. Replies need none.
+	// Name is what a request asks for, in the protocol's words. Replies need
+	// none.
 	Name string
 	// Reply is true for what answers the request with the same ID.
 	Reply bool
 }
 
-// Sniffer recognises the messages of one connection. Sniff is given each direction's bytes as they
-// arrive at the proxy, in order and in any portions, and returns the messages that end
-// in this portion. It is called by one goroutine at a time and must not keep or change b.
+// Sniffer recognises the messages of one connection. Sniff is given each
+// direction's bytes as they arrive at the proxy, in order and in any portions,
+// and returns the messages that end in this portion. It is called by one
+// goroutine at a time and must not keep or change b.
 type Sniffer interface {
 	Sniff(way Direction, b []byte) []Message
 }
 
-// rawSniffer knows no protocol: whatever comes up is a request, and whatever comes down answers
-// all that are open.
+// rawSniffer knows no protocol: whatever comes up is a request, and whatever
+// comes down answers all that are open.
 type rawSniffer struct{ sent, answered int64 }
 
 func (r *rawSniffer) Sniff(way Direction, _ []byte) []Message {

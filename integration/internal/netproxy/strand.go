@@ -9,20 +9,21 @@ import (
 const (
 	// deliverWait bounds how long Deliver waits for servers that take no bytes.
 	deliverWait = time.Second
-	// farewell is how long a connection stays open after Deliver. A server may drop requests of a
-	// connection that ends before it got to them.
+	// farewell is how long a connection stays open after Deliver. A server may
+	// drop requests of a connection that ends before it got to them.
 	farewell = time.Second
 )
 
-// Strand breaks every connection for the client and not for the server: the client sees a reset, while what it
-// has sent and a cut holds stays under way, on connections that the server still takes for
-// the client's. What the server sends there is thrown away. The cut ends, and new connections
-// work at once. A connection that has not reached the server yet has nothing under way there,
+// Strand breaks every connection for the client and not for the server: the
+// client sees a reset, while what it has sent and a cut holds stays under way,
+// on connections that the server still takes for the client's. What the server
+// sends there is thrown away. The cut ends, and new connections work at once. A
+// connection that has not reached the server yet has nothing under way there,
 // and is reset.
 //
-// It is what a route that changes does: the client is told that the old one is gone, and packets that
-// were queued on it arrive all the same. Deliver lets them; without it they wait until
-// Close.
+// It is what a route that changes does: the client is told that the old one is
+// gone, and packets that were queued on it arrive all the same. Deliver lets
+// them; without it they wait until Close.
 func (p *Proxy) Strand() {
 	p.mu.Lock()
 	for l := range p.links {
@@ -32,9 +33,10 @@ func (p *Proxy) Strand() {
 	p.Heal() // last, so that nothing slips through the gates
 }
 
-// Deliver lets what Strand left under way reach the servers, whatever is cut now, and closes those
-// connections a second later. When it returns the bytes are written. That a server has closed its
-// end long ago, and nobody will read them, is no error.
+// Deliver lets what Strand left under way reach the servers, whatever is cut
+// now, and closes those connections a second later. When it returns the bytes
+// are written. That a server has closed its end long ago, and nobody will read
+// them, is no error.
 func (p *Proxy) Deliver() {
 	p.mu.Lock()
 	var stranded []*strand
@@ -62,7 +64,8 @@ type strand struct {
 	delivered chan struct{} // closed when the bytes are written, or cannot be
 }
 
-// strand gives the client up, and stops the pumps without a harm to the server's connection.
+// strand gives the client up, and stops the pumps without a harm to the
+// server's connection.
 func (l *link) strand() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +88,8 @@ func (l *link) stranded() *strand {
 	return l.strayed
 }
 
-// linger keeps the server's connection of a stranded link until its time has come.
+// linger keeps the server's connection of a stranded link until its time has
+// come.
 func (l *link) linger(s *strand, held []item) {
 	_ = l.server.SetReadDeadline(time.Time{})
 	closed := make(chan struct{}) // by the server

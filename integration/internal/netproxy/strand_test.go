@@ -90,7 +90,8 @@ func TestConnectionThatNeverReachedTheServerIsNotStranded(t *testing.T) {
 	p.CutUp()
 	conn := dial(t, p)
 	send(t, conn, "lost")
-	// The kernel has taken the connection; only one that the proxy knows of can be reset.
+	// The kernel has taken the connection; only one that the proxy knows of can
+	// be reset.
 	eventually(t, "the proxy has the connection", func() bool { return p.Stats().Open == 1 })
 	p.Strand()
 	expectReset(t, conn)

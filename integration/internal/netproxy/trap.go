@@ -14,28 +14,30 @@ type Trap struct {
 	act    func(*link) (pass bool)
 	done   chan struct{}
 
-	// The request whose reply is awaited. Guarded by proxy.mu, like the proxy's list of traps.
+	// The request whose reply is awaited. Guarded by proxy.mu, like the proxy's
+	// list of traps.
 	waiting bool
 	link    *link
 	id      int64
 }
 
-// LoseReply lets the next request that matches reach the server and waits for its reply. When the
-// reply is there, so the server has applied the request, its connection is reset on both
-// sides and the client never sees it. New connections work.
+// LoseReply lets the next request that matches reach the server and waits for
+// its reply. When the reply is there, so the server has applied the request,
+// its connection is reset on both sides and the client never sees it. New
+// connections work.
 func (p *Proxy) LoseReply(match Match) *Trap {
 	return p.arm(&Trap{match: match, act: func(l *link) bool { l.abort(); return false }})
 }
 
-// LoseRequest resets the connection of the next request that matches, on both sides, instead of forwarding
-// it: the server never sees it.
+// LoseRequest resets the connection of the next request that matches, on both
+// sides, instead of forwarding it: the server never sees it.
 func (p *Proxy) LoseRequest(match Match) *Trap {
 	return p.arm(&Trap{match: match, onSend: true, act: func(l *link) bool { l.abort(); return false }})
 }
 
-// HoldReply lets the next request that matches reach the server and cuts the way down when its reply
-// is there: the reply is held, with all that comes after it, until Heal delivers or DropHeld
-// drops it.
+// HoldReply lets the next request that matches reach the server and cuts the
+// way down when its reply is there: the reply is held, with all that comes
+// after it, until Heal delivers or DropHeld drops it.
 func (p *Proxy) HoldReply(match Match) *Trap {
 	return p.arm(&Trap{match: match, act: func(*link) bool { p.gates[Down].shut(); return true }})
 }
@@ -43,7 +45,8 @@ func (p *Proxy) HoldReply(match Match) *Trap {
 // Sprung is closed when the trap has done its work.
 func (t *Trap) Sprung() <-chan struct{} { return t.done }
 
-// Wait waits until the trap is sprung. It fails when ctx ends first; the trap stays armed.
+// Wait waits until the trap is sprung. It fails when ctx ends first; the trap
+// stays armed.
 func (t *Trap) Wait(ctx context.Context) error {
 	select {
 	case <-t.done:
@@ -74,8 +77,9 @@ func (p *Proxy) disarm(t *Trap) {
 	p.traps = slices.DeleteFunc(p.traps, func(other *Trap) bool { return other == t })
 }
 
-// spring shows messages to the armed traps and reports whether their bytes may be passed on. It runs
-// before the bytes are queued: a reply cannot come before its request was seen here.
+// spring shows messages to the armed traps and reports whether their bytes may
+// be passed on. It runs before the bytes are queued: a reply cannot come before
+// its request was seen here.
 func (p *Proxy) spring(l *link, way Direction, messages []Message) bool {
 	for _, m := range messages {
 		if t := p.sprung(l, way, m); t != nil {
@@ -113,6 +117,6 @@ func (t *Trap) sees(l *link, way Direction, m Message) bool {
 	return t.waiting && m.Reply && t.link == l && t.id == m.ID
 }
 
-// awaits is false when the connection of the request that was chosen has ended without a reply:
-// then the trap chooses again.
+// awaits is false when the connection of the request that was chosen has ended
+// without a reply: then the trap chooses again.
 func (t *Trap) awaits() bool { return t.waiting && t.link.ctx.Err() == nil }

@@ -82,7 +82,8 @@ func TestTrapThatIsDisarmedOrNeverSprungDoesNothing(t *testing.T) {
 	}
 }
 
-// The request that was chosen may die with its connection; then the next one is meant.
+// The request that was chosen may die with its connection; then the next one is
+// meant.
 func TestTrapChoosesAgainWhenItsConnectionEnds(t *testing.T) {
 	p := startProxy(t, startEcho(t, "").addr())
 	first := dial(t, p)

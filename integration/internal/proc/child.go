@@ -14,11 +14,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// recvTimeout bounds how long a test waits for a worker's word unless it says otherwise.
+// recvTimeout bounds how long a test waits for a worker's word unless it says
+// otherwise.
 const recvTimeout = 60 * time.Second
 
-// Child is a worker's process as its test sees it. The levers Kill, Pause and Resume are those of
-// [child.Process]. Methods that can fail fail the test; they have to be called from its goroutine.
+// Child is a worker's process as its test sees it. The levers Kill, Pause and
+// Resume are those of [child.Process]. Methods that can fail fail the test;
+// they have to be called from its goroutine.
 type Child struct {
 	*child.Process
 	t     testing.TB
@@ -27,7 +29,8 @@ type Child struct {
 	lines chan []byte // closed at the end of the worker's output
 }
 
-// Start starts a worker. It is killed at the end of the test if it has not ended.
+// Start starts a worker. It is killed at the end of the test if it has not
+// ended.
 func Start(t testing.TB, name string, args ...string) *Child {
 	t.Helper()
 	if workers[name] == nil {
@@ -43,7 +46,8 @@ func Start(t testing.TB, name string, args ...string) *Child {
 	return Run(t, name, cmd)
 }
 
-// Run is Start for another program that talks in JSON lines. Its standard streams are set.
+// Run is Start for another program that talks in JSON lines. Its standard
+// streams are set.
 func Run(t testing.TB, name string, cmd *exec.Cmd) *Child {
 	t.Helper()
 	w, err := start(t, name, cmd)
@@ -53,8 +57,8 @@ func Run(t testing.TB, name string, cmd *exec.Cmd) *Child {
 	return w
 }
 
-// start uses pipes of its own: those that exec makes are closed as soon as the process has
-// ended, with what was not read yet.
+// start uses pipes of its own: those that exec makes are closed as soon as the
+// process has ended, with what was not read yet.
 func start(t testing.TB, name string, cmd *exec.Cmd) (*Child, error) {
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
@@ -121,7 +125,8 @@ func (w *Child) Send(v any) {
 	}
 }
 
-// Recv waits, at most a minute, for the next value that the worker sends and stores it in v.
+// Recv waits, at most a minute, for the next value that the worker sends and
+// stores it in v.
 func (w *Child) Recv(v any) {
 	w.t.Helper()
 	if err := w.TryRecv(v, recvTimeout); err != nil {
@@ -129,8 +134,9 @@ func (w *Child) Recv(v any) {
 	}
 }
 
-// TryRecv is Recv with a bound of its own that leaves it to the caller what silence means. It returns io.EOF,
-// wrapped, when the worker has ended without a further word.
+// TryRecv is Recv with a bound of its own that leaves it to the caller what
+// silence means. It returns io.EOF, wrapped, when the worker has ended without
+// a further word.
 func (w *Child) TryRecv(v any, within time.Duration) error {
 	select {
 	case line, ok := <-w.lines:

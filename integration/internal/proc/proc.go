@@ -1,8 +1,10 @@
-// Package proc runs parts of a test in processes of their own, which can be killed and paused like
-// any other: "two services", "the holder is SIGKILLed", "a garbage collection of five seconds".
+// Package proc runs parts of a test in processes of their own, which can be
+// killed and paused like any other: "two services", "the holder is SIGKILLed",
+// "a garbage collection of five seconds".
 //
-// A worker is a function in the test binary. The binary starts itself again to run it, and both
-// talk in JSON lines over the worker's standard input and output:
+// A worker is a function in the test binary. The binary starts itself again to
+// run it, and both talk in JSON lines over the worker's standard input and
+// output:
 //
 //	func init() { proc.Register("holder", holder) }
 //
@@ -21,8 +23,8 @@
 //		...
 //	}
 //
-// What a worker writes to standard error is shown when the test fails. Standard output belongs to the
-// JSON lines.
+// What a worker writes to standard error is shown when the test fails. Standard
+// output belongs to the JSON lines.
 package proc
 
 import (
@@ -41,16 +43,18 @@ import (
 // variable names the worker to a process that is to be one.
 const variable = "BATON_WORKER"
 
-// Worker is what a worker process runs. The process ends with it, with status 0 for nil and 1 for an
-// error, which goes to standard error. ctx ends at SIGTERM, and when the test closes the worker's input.
+// Worker is what a worker process runs. The process ends with it, with status 0
+// for nil and 1 for an error, which goes to standard error. ctx ends at
+// SIGTERM, and when the test closes the worker's input.
 type Worker func(ctx context.Context, io *IO, args []string) error
 
-// workers is filled before Main is called. It is global as the program's functions are.
+// workers is filled before Main is called. It is global as the program's
+// functions are.
 var workers = map[string]Worker{}
 
-// Register makes a function startable under a name, from init or the beginning of TestMain, in
-// every process: the worker's process looks the name up in its own table. A name that is
-// taken panics.
+// Register makes a function startable under a name, from init or the beginning
+// of TestMain, in every process: the worker's process looks the name up in its
+// own table. A name that is taken panics.
 func Register(name string, worker Worker) {
 	if workers[name] != nil {
 		panic("proc: two workers named " + name)
@@ -58,8 +62,9 @@ func Register(name string, worker Worker) {
 	workers[name] = worker
 }
 
-// Main runs the worker and exits, if this process was started to be one. Otherwise it does nothing. TestMain
-// calls it first, before flags are parsed: they are the worker's arguments.
+// Main runs the worker and exits, if this process was started to be one.
+// Otherwise it does nothing. TestMain calls it first, before flags are parsed:
+// they are the worker's arguments.
 func Main() {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -84,7 +89,8 @@ func run(name string, args []string) error {
 	return worker(ctx, newIO(os.Stdin, os.Stdout, cancel), args)
 }
 
-// ErrClosed is the cause of a worker's context, and what its Recv returns, when the test has closed the worker's input.
+// ErrClosed is the cause of a worker's context, and what its Recv returns, when
+// the test has closed the worker's input.
 var ErrClosed = errors.New("proc: the test has closed this worker's input")
 
 // IO is a worker's line to its test. Its methods may be called concurrently.
@@ -95,8 +101,9 @@ type IO struct {
 	out *json.Encoder
 }
 
-// newIO reads input in the background, so that its end is noticed while the worker does not listen. The reader
-// needs no owner: it lives as long as the process.
+// newIO reads input in the background, so that its end is noticed while the
+// worker does not listen. The reader needs no owner: it lives as long as the
+// process.
 func newIO(in io.Reader, out io.Writer, cancel context.CancelCauseFunc) *IO {
 	lines := make(chan []byte, 1024)
 	go func() {
@@ -120,7 +127,8 @@ func (w *IO) Send(v any) error {
 	return w.out.Encode(v)
 }
 
-// Recv waits for the next value that the test sends and stores it in v, as json.Unmarshal does.
+// Recv waits for the next value that the test sends and stores it in v, as
+// json.Unmarshal does.
 func (w *IO) Recv(ctx context.Context, v any) error {
 	select {
 	case line, ok := <-w.lines:

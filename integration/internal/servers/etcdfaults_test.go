@@ -15,7 +15,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// The infrastructure's own acceptance tests: each lever does to etcd what its comment says.
+// The infrastructure's own acceptance tests: each lever does to etcd what its
+// comment says.
 
 func etcdValue(t *testing.T, client *clientv3.Client, key string) string {
 	t.Helper()
@@ -126,8 +127,9 @@ func TestEtcdCutIsSilentAndHealMendsTheConnection(t *testing.T) {
 		t.Fatalf("the put passed the cut: %q", got)
 	}
 	proxy.Heal()
-	// The client has given up, and its cancellation follows right behind its request: whether the late put is
-	// applied, and whether before or after the next one, is anybody's guess. The connection works again.
+	// The client has given up, and its cancellation follows right behind its
+	// request: whether the late put is applied, and whether before or after the
+	// next one, is anybody's guess. The connection works again.
 	if _, err := victim.Put(within(t, 20*time.Second), key+"-after", "1"); err != nil {
 		t.Fatal(err)
 	}

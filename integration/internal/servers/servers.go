@@ -1,5 +1,6 @@
-// Package servers gives tests real servers: shared ones, started when a test of a package first asks and
-// ended after the last, and private ones for tests that break things.
+// Package servers gives tests real servers: shared ones, started when a test of
+// a package first asks and ended after the last, and private ones for tests
+// that break things.
 //
 //	func TestMain(m *testing.M) { servers.Main(m) }
 //
@@ -9,11 +10,12 @@
 //		proxy := servers.Proxy(t, trio.Endpoints())                    // its own network
 //	}
 //
-// Tests that share a server keep apart by using different names; Name makes one. A server that cannot be
-// started fails the test: a missing server is never a skip. When a test fails, the
-// end of its servers' logs is shown.
+// Tests that share a server keep apart by using different names; Name makes
+// one. A server that cannot be started fails the test: a missing server is
+// never a skip. When a test fails, the end of its servers' logs is shown.
 //
-// What ran is appended to the file BATON_SUMMARY, if that is set, for `make test` to print.
+// What ran is appended to the file BATON_SUMMARY, if that is set, for `make
+// test` to print.
 package servers
 
 import (
@@ -34,8 +36,9 @@ import (
 // startTimeout includes building etcd on a machine that never did.
 const startTimeout = 10 * time.Minute
 
-// Main runs the package's tests, ends the shared servers and exits. In a process that was started as a worker
-// it runs the worker instead (see package proc). Nothing else needs to be in TestMain.
+// Main runs the package's tests, ends the shared servers and exits. In a
+// process that was started as a worker it runs the worker instead (see package
+// proc). Nothing else needs to be in TestMain.
 func Main(m *testing.M) {
 	proc.Main()
 	status := m.Run()
@@ -122,8 +125,8 @@ func showLog(t testing.TB, log func() string) {
 	}
 }
 
-// shared is a cluster that all tests of a package use. It is started once; a failure to start
-// fails each test that asks, with the same message.
+// shared is a cluster that all tests of a package use. It is started once; a
+// failure to start fails each test that asks, with the same message.
 type shared[C cluster] struct {
 	start func(context.Context) (C, error)
 	once  sync.Once
@@ -151,7 +154,8 @@ var (
 func (s *shared[C]) get(t testing.TB) C {
 	t.Helper()
 	s.once.Do(func() {
-		// Not the test's context: the server outlives the test that happens to start it.
+		// Not the test's context: the server outlives the test that happens to
+		// start it.
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
 		s.c, s.err = s.start(ctx)

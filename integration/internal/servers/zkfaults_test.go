@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// The infrastructure's own acceptance tests: each lever does to ZooKeeper what its comment says.
+// The infrastructure's own acceptance tests: each lever does to ZooKeeper what
+// its comment says.
 
 func zkCreate(conn *zk.Conn, path string, flags int32) error {
 	_, err := conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll))

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// ErrNotInstalled means that a database is not on this machine. The message has the command that helps.
+// ErrNotInstalled means that a database is not on this machine. The message has
+// the command that helps.
 var ErrNotInstalled = errors.New("not installed")
 
 var postgreSQL = kind{
@@ -41,7 +42,8 @@ var postgreSQL = kind{
 var mariaDB = kind{
 	name: "MariaDB", driver: "mysql", versionQuery: "SELECT VERSION()",
 	dsn: func(_ string, port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/?timeout=5s", port) },
-	// Without grant tables it starts on an empty directory, and takes everybody for root.
+	// Without grant tables it starts on an empty directory, and takes everybody
+	// for root.
 	start: func(_ context.Context, dir string, port int, log *os.File) (*child.Process, error) {
 		path, err := mariadbd()
 		if err != nil {
@@ -104,7 +106,8 @@ func runs(path string) bool {
 	return err == nil
 }
 
-// demoted is a command in a directory, as nobody if we are root: both servers refuse to run as root.
+// demoted is a command in a directory, as nobody if we are root: both servers
+// refuse to run as root.
 func demoted(path, dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// nobody is the user that servers run as if we are root; ok is false if we are not.
+// nobody is the user that servers run as if we are root; ok is false if we are
+// not.
 func nobody() (uid, gid int, ok bool, err error) {
 	if os.Getuid() != 0 {
 		return 0, 0, false, nil

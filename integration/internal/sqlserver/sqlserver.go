@@ -1,9 +1,10 @@
-// Package sqlserver gives tests real databases: PostgreSQL and MariaDB as processes on loopback, with data of their own, and
-// SQLite in a file.
+// Package sqlserver gives tests real databases: PostgreSQL and MariaDB as
+// processes on loopback, with data of their own, and SQLite in a file.
 //
-// PostgreSQL and MariaDB have to be there: Debian's packages, or whatever BATON_POSTGRES and BATON_MARIADB name. A machine without is
-// told the command that helps. No service of the system is used or started. Neither server runs as root: a test that does
-// hands them to the user nobody.
+// PostgreSQL and MariaDB have to be there: Debian's packages, or whatever
+// BATON_POSTGRES and BATON_MARIADB name. A machine without is told the command
+// that helps. No service of the system is used or started. Neither server runs
+// as root: a test that does hands them to the user nobody.
 package sqlserver
 
 import (
@@ -66,7 +67,8 @@ var sqlite = kind{
 	start: func(context.Context, string, int, *os.File) (*child.Process, error) { return nil, nil },
 }
 
-// start starts a database and waits until it answers. On failure nothing is left behind.
+// start starts a database and waits until it answers. On failure nothing is
+// left behind.
 func start(ctx context.Context, k kind) (_ *Server, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -143,7 +145,8 @@ func (s *Server) Open() (*sql.DB, error) { return sql.Open(s.driver, s.dsn) }
 // Log is the end of the server's output.
 func (s *Server) Log() string { return child.Tail(s.log, 8<<10) }
 
-// Close ends the server and deletes its data. Pools should be closed before: the server waits for them, though not for long.
+// Close ends the server and deletes its data. Pools should be closed before:
+// the server waits for them, though not for long.
 func (s *Server) Close() error {
 	if s.process != nil {
 		_ = s.process.Interrupt() // it may have ended

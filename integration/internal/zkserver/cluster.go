@@ -1,11 +1,12 @@
-// Package zkserver starts real ZooKeeper servers on loopback, one or three, as processes that a
-// test can kill, pause and start again.
+// Package zkserver starts real ZooKeeper servers on loopback, one or three, as
+// processes that a test can kill, pause and start again.
 //
-// ZooKeeper itself has to be there: an unpacked official archive at ZOOKEEPER_HOME, or
-// Debian's package. A machine without is told the command that helps.
+// ZooKeeper itself has to be there: an unpacked official archive at
+// ZOOKEEPER_HOME, or Debian's package. A machine without is told the command
+// that helps.
 //
-// Peer links cannot be cut by proxies (election addresses travel in messages); take network
-// namespaces for that.
+// Peer links cannot be cut by proxies (election addresses travel in messages);
+// take network namespaces for that.
 package zkserver
 
 import (
@@ -21,31 +22,38 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// startTimeout bounds one attempt to start an ensemble. One node takes half a second, three about two.
+// startTimeout bounds one attempt to start an ensemble. One node takes half a
+// second, three about two.
 const startTimeout = 2 * time.Minute
 
-// Options say what ensemble to start. The zero value is one node with quick ticks.
+// Options say what ensemble to start. The zero value is one node with quick
+// ticks.
 type Options struct {
 	// Nodes is 1 (also for 0) or 3; any odd number works.
 	Nodes int
 	// TickTime is 200 ms if it is zero. Sessions expire at multiples of it.
 	TickTime time.Duration
-	// MinSessionTimeout is 500 ms if it is zero; the server's own default is two ticks. MaxSessionTimeout
-	// is 40 s if it is zero; the server's own default is twenty ticks.
+	// MinSessionTimeout is 500 ms if it is zero; the server's own default is
+	// two ticks. MaxSessionTimeout is 40 s if it is zero; the server's own
+	// default is twenty ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
-	// Fsync makes every write wait for the disk. Without it data survives kill -9 all the same,
-	// though not a power cut, and tests do not depend on the disk's mood.
+	// Fsync makes every write wait for the disk. Without it data survives kill
+	// -9 all the same, though not a power cut, and tests do not depend on the
+	// disk's mood.
 	Fsync bool
 	// Config has further lines of zoo.cfg for every node, "name=value".
 	Config []string
 	// JVM has further arguments of java: "-Dzookeeper.…".
 	JVM []string
-	// Hosts are the nodes' addresses, for nodes in network namespaces of their own; empty for loopback.
+	// Hosts are the nodes' addresses, for nodes in network namespaces of their
+	// own; empty for loopback.
 	Hosts []string
-	// Wrap changes the command of a node, from 0, before each start: to run it in a namespace, say. It may be nil.
+	// Wrap changes the command of a node, from 0, before each start: to run it
+	// in a namespace, say. It may be nil.
 	Wrap func(node int, cmd *exec.Cmd)
-	// Quorum is the address at which a node finds another one's quorum port, addr: a proxy that delays what a follower
-	// is told, say. It may be nil. (Such a link can be delayed, not cut: see the package comment.)
+	// Quorum is the address at which a node finds another one's quorum port,
+	// addr: a proxy that delays what a follower is told, say. It may be nil.
+	// (Such a link can be delayed, not cut: see the package comment.)
 	Quorum func(from, to int, addr string) string
 }
 
@@ -57,7 +65,8 @@ func (o Options) host(node int) string {
 	return o.Hosts[node]
 }
 
-// members are the lines of zoo.cfg that name the servers, as one of them sees them. ports has three for each server.
+// members are the lines of zoo.cfg that name the servers, as one of them sees
+// them. ports has three for each server.
 func (o Options) members(from int, ports []int) (lines []string) {
 	if o.Nodes == 1 {
 		return nil // such a line makes it an ensemble, which starts more slowly
@@ -93,8 +102,8 @@ type Cluster struct {
 	version string
 }
 
-// Start starts a cluster and waits until every node serves. On failure nothing is left behind;
-// ErrNotInstalled says that the machine lacks something.
+// Start starts a cluster and waits until every node serves. On failure nothing
+// is left behind; ErrNotInstalled says that the machine lacks something.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	where, err := find()
 	if err != nil {
@@ -134,7 +143,8 @@ func newCluster(where installation, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// start launches all nodes before it waits for any: none serves without a quorum.
+// start launches all nodes before it waits for any: none serves without a
+// quorum.
 func (c *Cluster) start(ctx context.Context) error {
 	for _, n := range c.nodes {
 		if err := n.Launch(); err != nil {
@@ -150,7 +160,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
-// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the order of Nodes.
+// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the
+// order of Nodes.
 func (c *Cluster) Endpoints() []string {
 	var addrs []string
 	for _, n := range c.nodes {
@@ -168,8 +179,8 @@ func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 // Version is the servers' version, "3.8.0".
 func (c *Cluster) Version() string { return c.version }
 
-// Leader is the node that leads, or the only one. It waits for an election to end; nodes that are paused or dead are not
-// asked for longer than a moment.
+// Leader is the node that leads, or the only one. It waits for an election to
+// end; nodes that are paused or dead are not asked for longer than a moment.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	return c.await(ctx, "leader", "standalone")
 }
@@ -193,7 +204,8 @@ func (c *Cluster) await(ctx context.Context, modes ...string) (*Node, error) {
 	}
 }
 
-// inMode asks all nodes at once, so that one that is paused does not keep the others waiting.
+// inMode asks all nodes at once, so that one that is paused does not keep the
+// others waiting.
 func (c *Cluster) inMode(ctx context.Context, modes []string) *Node {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -225,7 +237,8 @@ func (c *Cluster) Log() string {
 	return b.String()
 }
 
-// telling leaves out what every connection of a client makes ZooKeeper say, and the stack below each exception.
+// telling leaves out what every connection of a client makes ZooKeeper say, and
+// the stack below each exception.
 func telling(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {

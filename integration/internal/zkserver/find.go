@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrNotInstalled means that there is no ZooKeeper or no Java on this machine. The message has the
-// command that helps.
+// ErrNotInstalled means that there is no ZooKeeper or no Java on this machine.
+// The message has the command that helps.
 var ErrNotInstalled = errors.New("zkserver: ZooKeeper cannot be started")
 
 const advice = `install both with
@@ -27,8 +27,8 @@ type installation struct {
 	source    string // for error messages: the directory or package it came from
 }
 
-// Installed returns nil when ZooKeeper can be started here, else an error that says what is missing
-// and how to get it.
+// Installed returns nil when ZooKeeper can be started here, else an error that
+// says what is missing and how to get it.
 func Installed() error {
 	_, err := find()
 	return err
@@ -61,9 +61,9 @@ func findJava() (string, error) {
 	return exec.LookPath("java")
 }
 
-// archiveClassPath is that of an official binary archive: all jars of lib, and those at the top, where old
-// releases keep their own. conf comes first: without its logging configuration recent releases
-// print every debug message.
+// archiveClassPath is that of an official binary archive: all jars of lib, and
+// those at the top, where old releases keep their own. conf comes first:
+// without its logging configuration recent releases print every debug message.
 func archiveClassPath(home string) (string, error) {
 	var entries []string
 	if conf := filepath.Join(home, "conf"); exists(conf) {
@@ -88,8 +88,9 @@ func archiveClassPath(home string) (string, error) {
 	return strings.Join(entries, string(os.PathListSeparator)), nil
 }
 
-// debianClassPath is the jar and what its manifest forgets: a logger (else there is no log at all), Netty's codecs
-// (TLS) and the servlet interface (admin server).
+// debianClassPath is the jar and what its manifest forgets: a logger (else
+// there is no log at all), Netty's codecs (TLS) and the servlet interface
+// (admin server).
 func debianClassPath(dir string) (string, error) {
 	jar := filepath.Join(dir, "zookeeper.jar")
 	if !exists(jar) {

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// Node is one server. Its levers are those of [child.Server]: Kill, Pause, Resume, Restart, Launch,
-// AwaitReady, Running, Log.
+// Node is one server. Its levers are those of [child.Server]: Kill, Pause,
+// Resume, Restart, Launch, AwaitReady, Running, Log.
 type Node struct {
 	*child.Server
 	addr    string
@@ -77,7 +77,8 @@ func (n *Node) config(o Options, host string, clientPort int) []string {
 	}
 }
 
-// jvmArguments keep a server small and its start short, and turn on what tests need.
+// jvmArguments keep a server small and its start short, and turn on what tests
+// need.
 func jvmArguments(o Options) []string {
 	forceSync := "no"
 	if o.Fsync {
@@ -102,8 +103,9 @@ func (n *Node) Endpoint() string { return n.addr }
 // DataDir has the node's snapshots and logs, in version-2.
 func (n *Node) DataDir() string { return n.dataDir }
 
-// Wipe kills the node and deletes its data, its number apart. A single node that is started again after it is
-// empty; a member of three fetches all from the others.
+// Wipe kills the node and deletes its data, its number apart. A single node
+// that is started again after it is empty; a member of three fetches all from
+// the others.
 func (n *Node) Wipe() error {
 	n.Kill()
 	return os.RemoveAll(filepath.Join(n.dataDir, "version-2"))
@@ -112,8 +114,8 @@ func (n *Node) Wipe() error {
 // Status asks the node for its mode and version.
 func (n *Node) Status(ctx context.Context) (Status, error) { return Stat(ctx, n.addr) }
 
-// serves fails until the node has a mode: in start-up it takes connections and is silent, or says that it is not
-// serving.
+// serves fails until the node has a mode: in start-up it takes connections and
+// is silent, or says that it is not serving.
 func (n *Node) serves(ctx context.Context) error {
 	status, err := n.Status(ctx)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// The file of a transaction log: a header, then records of a checksum, a length, the transaction and an
-// end mark. What is not used yet is zero.
+// The file of a transaction log: a header, then records of a checksum, a
+// length, the transaction and an end mark. What is not used yet is zero.
 const (
 	logHeader    = 16
 	recordHeader = 12
@@ -19,9 +19,11 @@ const (
 	typeCreate   = 1
 )
 
-// SetSequence makes the parent of a node count its children from next on, as if two thousand million of them had come
-// and gone: the number that a ZooKeeper appends to names is the parent's count of changes. node was made by a plain
-// create. The server must not run; it believes what its log says when it is started again.
+// SetSequence makes the parent of a node count its children from next on, as if
+// two thousand million of them had come and gone: the number that a ZooKeeper
+// appends to names is the parent's count of changes. node was made by a plain
+// create. The server must not run; it believes what its log says when it is
+// started again.
 func (n *Node) SetSequence(node string, next int32) error {
 	if n.Running() {
 		return errors.New("zkserver: the server is running")
@@ -69,8 +71,9 @@ func patchLog(b []byte, node string, next int32) (found bool) {
 	return found
 }
 
-// parentCount is where a transaction says what the count of the node's parent becomes, nil if it is no creation of
-// that node: path, data, a list of permissions, a flag, the count.
+// parentCount is where a transaction says what the count of the node's parent
+// becomes, nil if it is no creation of that node: path, data, a list of
+// permissions, a flag, the count.
 func parentCount(txn []byte, node string) []byte {
 	if len(txn) < txnHeader || binary.BigEndian.Uint32(txn[txnHeader-4:]) != typeCreate {
 		return nil

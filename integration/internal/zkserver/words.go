@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// wordTimeout bounds one four-letter word. A server in start-up takes the connection and is silent;
-// a paused one does so for ever.
+// wordTimeout bounds one four-letter word. A server in start-up takes the
+// connection and is silent; a paused one does so for ever.
 const wordTimeout = 2 * time.Second
 
 // wordPause is between two attempts.
 const wordPause = 50 * time.Millisecond
 
-// ErrNotServing means that the server is there and has no quorum, or is still starting.
+// ErrNotServing means that the server is there and has no quorum, or is still
+// starting.
 var ErrNotServing = errors.New("zkserver: the server is not serving")
 
-// Word sends one of ZooKeeper's four-letter words ("mntr", "cons", "dump") and returns the answer. It asks again
-// until ctx ends: a server that has just stalled or been started is no failure of the test that asks.
+// Word sends one of ZooKeeper's four-letter words ("mntr", "cons", "dump") and
+// returns the answer. It asks again until ctx ends: a server that has just
+// stalled or been started is no failure of the test that asks.
 func Word(ctx context.Context, addr, word string) (string, error) {
 	for {
 		answer, err := ask(ctx, addr, word)
@@ -72,7 +74,8 @@ type Status struct {
 	Nodes       int // znodes
 }
 
-// Stat asks a server for its status, once: it is the probe of those who wait for a server.
+// Stat asks a server for its status, once: it is the probe of those who wait
+// for a server.
 func Stat(ctx context.Context, addr string) (Status, error) {
 	answer, err := ask(ctx, addr, "srvr")
 	if err != nil {
@@ -106,8 +109,9 @@ func parseStatus(answer string) Status {
 	return s
 }
 
-// Monitor is what "mntr" tells, without the prefix "zk_": "watch_count", "outstanding_requests",
-// "num_alive_connections". Values that are not whole numbers are left out.
+// Monitor is what "mntr" tells, without the prefix "zk_": "watch_count",
+// "outstanding_requests", "num_alive_connections". Values that are not whole
+// numbers are left out.
 func Monitor(ctx context.Context, addr string) (map[string]int64, error) {
 	answer, err := Word(ctx, addr, "mntr")
 	if err != nil {
@@ -123,8 +127,8 @@ func Monitor(ctx context.Context, addr string) (map[string]int64, error) {
 	return values, nil
 }
 
-// Watches are the paths watched at one server, by session ("wchc"). A session sees its watches only at the
-// server that it is connected to.
+// Watches are the paths watched at one server, by session ("wchc"). A session
+// sees its watches only at the server that it is connected to.
 func Watches(ctx context.Context, addr string) (map[int64][]string, error) {
 	answer, err := Word(ctx, addr, "wchc")
 	if err != nil {
@@ -137,8 +141,9 @@ func Watches(ctx context.Context, addr string) (map[int64][]string, error) {
 type Dump struct {
 	// Ephemerals has the paths of each session that has any.
 	Ephemerals map[int64][]string
-	// Sessions are the live ones. Only a leader or a single server knows them all with certainty;
-	// on a follower they are those that are connected to it.
+	// Sessions are the live ones. Only a leader or a single server knows them
+	// all with certainty; on a follower they are those that are connected to
+	// it.
 	Sessions []int64
 }
 
@@ -151,8 +156,8 @@ func Sessions(ctx context.Context, addr string) (Dump, error) {
 	return parseDump(answer), nil
 }
 
-// parseDump reads two parts: the expiry queue, buckets with the sessions that expire together,
-// and the ephemerals.
+// parseDump reads two parts: the expiry queue, buckets with the sessions that
+// expire together, and the ephemerals.
 func parseDump(answer string) Dump {
 	queue, rest, _ := strings.Cut(answer, "ephemeral nodes dump:")
 	ephemerals, _, _ := strings.Cut(rest, "Connections dump:")

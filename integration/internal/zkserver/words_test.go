@@ -58,7 +58,8 @@ Connections Sets (1)/(1):
 	}
 }
 
-// TestWordIsAskedAgain of a server that hangs up, then is silent, then answers; but no longer than the caller waits.
+// TestWordIsAskedAgain of a server that hangs up, then is silent, then answers;
+// but no longer than the caller waits.
 func TestWordIsAskedAgain(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,14 +15,16 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// containerFlag is the create mode of a container node, which the client library does not name.
+// containerFlag is the create mode of a container node, which the client
+// library does not name.
 const containerFlag = 4
 
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect makes a session, with the library's own behaviour and without its log.
+// connect makes a session, with the library's own behaviour and without its
+// log.
 func connect(t *testing.T, timeout time.Duration, endpoints ...string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(endpoints, timeout, zk.WithLogger(quiet{}))
@@ -169,8 +171,8 @@ func TestPausedNodeIsSilentUntilResumed(t *testing.T) {
 
 func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
-	// The library gives a handshake six times the session's timeout, and a paused server takes connections: a
-	// short session keeps that short.
+	// The library gives a handshake six times the session's timeout, and a
+	// paused server takes connections: a short session keeps that short.
 	conn := connect(t, 2*time.Second, cluster.Endpoints()...)
 	create(t, conn, "/a", 0)
 	set := func(value string) time.Duration {

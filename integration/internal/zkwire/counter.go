@@ -1,8 +1,8 @@
 // Package zkwire reads ZooKeeper's client protocol as it passes a proxy.
 //
-// It counts requests where nobody can forget one, at the wire, learns session ids and
-// passwords, tells netproxy's traps which bytes are which request, and ends a
-// session from outside as an operator or another process would:
+// It counts requests where nobody can forget one, at the wire, learns session
+// ids and passwords, tells netproxy's traps which bytes are which request, and
+// ends a session from outside as an operator or another process would:
 //
 //	counter := zkwire.NewCounter()
 //	proxy, err := netproxy.New(cluster.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
@@ -12,7 +12,8 @@
 //	spent := counter.Snapshot().Since(before) // spent.Requests: map[multi:2 delete:1]
 //	err = counter.Session().Kill(ctx, cluster.Endpoints()[0])
 //
-// Bytes that are not ZooKeeper's protocol (four-letter words, TLS) are passed over.
+// Bytes that are not ZooKeeper's protocol (four-letter words, TLS) are passed
+// over.
 package zkwire
 
 import (
@@ -24,12 +25,14 @@ import (
 
 // Counts is what one or more connections have carried.
 type Counts struct {
-	// Requests counts by operation name ("multi", "create2", "getChildren2") what the client asked
-	// for. What its library sends on its own account is counted apart, below.
+	// Requests counts by operation name ("multi", "create2", "getChildren2")
+	// what the client asked for. What its library sends on its own account is
+	// counted apart, below.
 	Requests map[string]int
 	// Connects counts session handshakes, reconnects included.
 	Connects int
-	// Pings, Auths and SetWatches (re-registration of watches after a reconnect) are housekeeping.
+	// Pings, Auths and SetWatches (re-registration of watches after a
+	// reconnect) are housekeeping.
 	Pings, Auths, SetWatches int
 	// Watches counts the requests that set a watch.
 	Watches int
@@ -46,7 +49,8 @@ func (c Counts) Total() int {
 	return total
 }
 
-// Since is what was counted after an earlier snapshot. Operations that did not happen are absent.
+// Since is what was counted after an earlier snapshot. Operations that did not
+// happen are absent.
 func (c Counts) Since(earlier Counts) Counts {
 	d := Counts{
 		Requests:      map[string]int{},
@@ -65,7 +69,8 @@ func (c Counts) Since(earlier Counts) Counts {
 	return d
 }
 
-// Counter counts over all connections whose sniffers it made. Its methods may be called concurrently.
+// Counter counts over all connections whose sniffers it made. Its methods may
+// be called concurrently.
 type Counter struct {
 	mu       sync.Mutex
 	counts   Counts
@@ -77,7 +82,8 @@ func NewCounter() *Counter {
 	return &Counter{counts: Counts{Requests: map[string]int{}}}
 }
 
-// Sniffer makes the sniffer of one connection: the argument for netproxy.WithSniffer.
+// Sniffer makes the sniffer of one connection: the argument for
+// netproxy.WithSniffer.
 func (c *Counter) Sniffer() netproxy.Sniffer { return &sniffer{counter: c} }
 
 // Snapshot is a copy of the counts so far.
@@ -89,14 +95,16 @@ func (c *Counter) Snapshot() Counts {
 	return counts
 }
 
-// Sessions are the sessions that servers granted over these connections, oldest first, each once.
+// Sessions are the sessions that servers granted over these connections, oldest
+// first, each once.
 func (c *Counter) Sessions() []Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Session(nil), c.sessions...)
 }
 
-// Session is the session that was granted last, or the zero Session when there was none.
+// Session is the session that was granted last, or the zero Session when there
+// was none.
 func (c *Counter) Session() Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()

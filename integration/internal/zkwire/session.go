@@ -11,20 +11,22 @@ import (
 	"time"
 )
 
-// ErrSessionGone means that the server does not have the session (any more), or that the password
-// is not the session's.
+// ErrSessionGone means that the server does not have the session (any more), or
+// that the password is not the session's.
 var ErrSessionGone = errors.New("zkwire: no such session")
 
-// Session is what it takes to continue a session on another connection, or to end it.
+// Session is what it takes to continue a session on another connection, or to
+// end it.
 type Session struct {
 	ID       int64
 	Password []byte
 	Timeout  time.Duration // as the server granted it
 }
 
-// Kill ends the session at the server, as its owner's Close would, over a connection of its own. When it
-// returns nil the session's ephemeral nodes are gone, as far as that server is concerned. The owner
-// learns of it at its next contact: the server has closed its connection.
+// Kill ends the session at the server, as its owner's Close would, over a
+// connection of its own. When it returns nil the session's ephemeral nodes are
+// gone, as far as that server is concerned. The owner learns of it at its next
+// contact: the server has closed its connection.
 func (s Session) Kill(ctx context.Context, addr string) error {
 	for again := false; ; again = true {
 		err := s.kill(ctx, addr)
@@ -34,7 +36,8 @@ func (s Session) Kill(ctx context.Context, addr string) error {
 		case !errors.Is(err, io.EOF) || ctx.Err() != nil:
 			return err
 		}
-		// Else its owner has come back meanwhile, and the server has dropped this connection for that.
+		// Else its owner has come back meanwhile, and the server has dropped
+		// this connection for that.
 	}
 }
 
@@ -49,9 +52,10 @@ func (s Session) kill(ctx context.Context, addr string) error {
 	if err := s.attach(conn); err != nil {
 		return err
 	}
-	// A server that follows takes a committed request for the one that its own client waits for when both have
-	// the session and the id of the request in common: the owner's request would be answered, and
-	// its connection stay open for ever. So the id is one that no owner gets to.
+	// A server that follows takes a committed request for the one that its own
+	// client waits for when both have the session and the id of the request in
+	// common: the owner's request would be answered, and its connection stay
+	// open for ever. So the id is one that no owner gets to.
 	const xid = math.MaxInt32 - 1
 	request := binary.BigEndian.AppendUint32(nil, xid)
 	if err := writeFrame(conn, binary.BigEndian.AppendUint32(request, uint32(0xffffffff&opClose))); err != nil {
@@ -71,7 +75,8 @@ func (s Session) kill(ctx context.Context, addr string) error {
 	}
 }
 
-// attach takes the session over. A server that knows it moves it to this connection.
+// attach takes the session over. A server that knows it moves it to this
+// connection.
 func (s Session) attach(conn net.Conn) error {
 	if err := writeFrame(conn, s.handshake()); err != nil {
 		return err
@@ -87,8 +92,8 @@ func (s Session) attach(conn net.Conn) error {
 	return nil
 }
 
-// handshake is a ConnectRequest: protocol version, last zxid seen, timeout, session, password.
-// The zxid is 0, so that no server finds itself behind.
+// handshake is a ConnectRequest: protocol version, last zxid seen, timeout,
+// session, password. The zxid is 0, so that no server finds itself behind.
 func (s Session) handshake() []byte {
 	b := make([]byte, 4+8, 64)
 	b = binary.BigEndian.AppendUint32(b, uint32(s.Timeout.Milliseconds()))
@@ -97,7 +102,8 @@ func (s Session) handshake() []byte {
 	return append(b, s.Password...)
 }
 
-// parseConnected reads a ConnectResponse: protocol version, timeout, session, password.
+// parseConnected reads a ConnectResponse: protocol version, timeout, session,
+// password.
 func parseConnected(frame []byte) (Session, bool) {
 	if len(frame) < 20 {
 		return Session{}, false

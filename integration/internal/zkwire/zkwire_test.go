@@ -17,7 +17,8 @@ func frame(words ...int32) []byte {
 	return b
 }
 
-// One connection's life: handshake, a ping, a multi, re-registered watches, an unknown operation.
+// One connection's life: handshake, a ping, a multi, re-registered watches, an
+// unknown operation.
 func conversation() (up, down []byte) {
 	connected := frame(0, 4000, 0, 77, 4, 0x01020304)
 	up = bytes.Join([][]byte{

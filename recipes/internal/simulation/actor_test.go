@@ -283,7 +283,8 @@ func brief(err error) string {
 	return strings.Join(said, ", ")
 }
 
-// restart closes the client, or has it crash, and starts another one in its place.
+// restart closes the client, or has it crash, and starts another one in its
+// place.
 func (a *actor) restart() {
 	s, w := a.slot, a.w
 	if !s.alone.CompareAndSwap(false, true) {

@@ -44,7 +44,8 @@
 //   - every call returns soon after its context or session ended, and what its
 //     error says has happened;
 //   - a call that is not to wait sends no request that waits;
-//   - a release that returned nil has removed the entry, a repeated one nothing;
+//   - a release that returned nil has removed the entry, a repeated one
+//     nothing;
 //   - the numbers of permits are nobody else's, and observers of an election
 //     never go back and see each last change;
 //   - a client that was closed without an error has left nothing;

@@ -131,8 +131,8 @@ type stay struct {
 }
 
 // stood reports whether another contender was queued since a moment than the
-// latest of who, or that one from before. An earlier one of who may arrive late,
-// when its call has been given up. The caller holds w.mu.
+// latest of who, or that one from before. An earlier one of who may arrive
+// late, when its call has been given up. The caller holds w.mu.
 func (w *world) stood(l *queue, who string, since time.Duration) bool {
 	latest := fmt.Sprintf("%s#%d", who, w.draws["contenders of "+who])
 	for _, e := range l.entries {

@@ -20,7 +20,8 @@ type jittery struct {
 	slot *slot
 }
 
-// actorKey finds, in the context of a call, the label of the goroutine that called.
+// actorKey finds, in the context of a call, the label of the goroutine that
+// called.
 type actorKey struct{}
 
 // readingKey marks the context of a call that reads a record, and does not wait

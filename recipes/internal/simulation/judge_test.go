@@ -71,7 +71,8 @@ type hold struct {
 type handle struct {
 	hold *hold
 	ctx  context.Context
-	// writes: it excludes everybody. given: its owner has begun to give it back.
+	// writes: it excludes everybody. given: its owner has begun to give it
+	// back.
 	writes, given bool
 }
 
@@ -151,7 +152,8 @@ func showMode(mode string) string {
 	return mode
 }
 
-// stepConverted: whoever excludes less from now on does not act on more than that.
+// stepConverted: whoever excludes less from now on does not act on more than
+// that.
 func (w *world) stepConverted(l *queue, s memory.Step) {
 	if s.Kind == memory.StepConverted && l.said[s.Entry.Token] == 0 {
 		l.said[s.Entry.Token] = w.now()

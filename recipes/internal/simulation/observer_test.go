@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// leaderAt is who is first in the queue from a moment on. A zero token is nobody.
+// leaderAt is who is first in the queue from a moment on. A zero token is
+// nobody.
 type leaderAt struct {
 	at    time.Duration
 	token coordinator.Token

@@ -122,7 +122,8 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 	a.w.audit(a.w.queues[a.name.queue])
 }
 
-// givePart gives some permits back. They are not used any more from the call on.
+// givePart gives some permits back. They are not used any more from the call
+// on.
 func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	a.w.mu.Lock()
 	h := x.hold

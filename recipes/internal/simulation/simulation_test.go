@@ -121,7 +121,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// runs runs the seeds of a plan, and tells of them also if it has to stop early.
+// runs runs the seeds of a plan, and tells of them also if it has to stop
+// early.
 func (sum *totals) runs(t *testing.T, p plan) {
 	began := time.Now()
 	defer func() {

@@ -238,7 +238,8 @@ func (w *world) sum() uint64 {
 	return h.Sum64()
 }
 
-// run lets the world happen: everything goes wrong for a while, then it is mended.
+// run lets the world happen: everything goes wrong for a while, then it is
+// mended.
 func (w *world) run(t *testing.T) {
 	var nature sync.WaitGroup
 	for _, s := range w.slots {

@@ -25,7 +25,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// stages are the services behind URLs admin://<name>, for command lines and clients that are to meet there.
+// stages are the services behind URLs admin://<name>, for command lines and
+// clients that are to meet there.
 var stages sync.Map
 
 func init() {
@@ -194,7 +195,8 @@ latch      x               ?             ?
 	})
 }
 
-// TestListShowsTheRestOfWhatCannotBeRead: one queue that is out of order must not hide the others from who is to mend it.
+// TestListShowsTheRestOfWhatCannotBeRead: one queue that is out of order must
+// not hide the others from who is to mend it.
 func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()
@@ -350,7 +352,8 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 	})
 }
 
-// TestBreakFindsTheQueueOfAToken: whatever is at the name, exactly one grant goes.
+// TestBreakFindsTheQueueOfAToken: whatever is at the name, exactly one grant
+// goes.
 func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()

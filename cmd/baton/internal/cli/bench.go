@@ -40,7 +40,8 @@ loads the service: each turn is two replicated writes.`,
 	return cmd
 }
 
-// measure opens a session, runs the contenders until the time is up, and prints the result.
+// measure opens a session, runs the contenders until the time is up, and prints
+// the result.
 func (a *app) measure(ctx context.Context, contenders int, duration time.Duration) error {
 	c, err := a.open()
 	if err != nil {

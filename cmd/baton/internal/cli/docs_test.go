@@ -14,7 +14,8 @@ var update = flag.Bool("update", false, "write the --help of each command into d
 
 const reference = "../../../../docs/cli.md"
 
-// TestReferenceShowsTheHelp: docs/cli.md has the --help of each command, in a block after the marker of the command:
+// TestReferenceShowsTheHelp: docs/cli.md has the --help of each command, in a
+// block after the marker of the command:
 //
 //	<!-- help: baton lock -->
 //	```text

@@ -19,10 +19,10 @@ type guarded interface {
 // keeper ends the command that runs under a hold when the hold ends.
 //
 // The command gets SIGTERM at the deadline less the grace, unless a renewal has
-// moved the deadline, and SIGKILL at the deadline. After the SIGTERM the command
-// keeps that deadline even if a renewal comes: a command that is half ended
-// helps nobody. The guard beside the command has the deadline, too, and kills
-// the command if this process is stopped or killed.
+// moved the deadline, and SIGKILL at the deadline. After the SIGTERM the
+// command keeps that deadline even if a renewal comes: a command that is half
+// ended helps nobody. The guard beside the command has the deadline, too, and
+// kills the command if this process is stopped or killed.
 type keeper struct {
 	hold    hold
 	ward    guarded
@@ -38,7 +38,8 @@ type keeper struct {
 	kill       *time.Timer // for the SIGKILL
 }
 
-// keep returns when the command has ended, and whether the loss of the hold ended it.
+// keep returns when the command has ended, and whether the loss of the hold
+// ended it.
 func (k *keeper) keep() (ended bool) {
 	k.kill = time.NewTimer(time.Hour)
 	k.kill.Stop()
@@ -135,7 +136,8 @@ func (k *keeper) end() {
 	}
 }
 
-// killedByGuard tells whether the guard has killed the command, while this process was stopped.
+// killedByGuard tells whether the guard has killed the command, while this
+// process was stopped.
 func (k *keeper) killedByGuard() bool {
 	const sigkill = 9
 	if k.runOn || k.ward.Code() != exitSignal+sigkill || k.hold.Err() == nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// fakeWard notes what it is told, and when, counted from its start. Deaf, it ends at Kill only.
+// fakeWard notes what it is told, and when, counted from its start. Deaf, it
+// ends at Kill only.
 type fakeWard struct {
 	began    time.Time
 	deaf     bool
@@ -112,7 +113,8 @@ func (s *scene) wants(t *testing.T, ended bool, log ...string) {
 	}
 }
 
-// The TTL is 10 s and the margin 1 s: a hold lives for 9 s after the last renewal.
+// The TTL is 10 s and the margin 1 s: a hold lives for 9 s after the last
+// renewal.
 func TestCommandIsToldBeforeTheDeadlineAndKilledAtIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
@@ -171,7 +173,8 @@ func TestHoldThatIsRemovedEndsTheCommandAfterTheGrace(t *testing.T) {
 	})
 }
 
-// The session ends at the service when little is left: the deadline comes before the end of the grace.
+// The session ends at the service when little is left: the deadline comes
+// before the end of the grace.
 func TestGraceEndsAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 4*time.Second)
@@ -207,7 +210,8 @@ func TestCommandThatMayRunOnIsToldNothing(t *testing.T) {
 	})
 }
 
-// This process was stopped, and the guard has killed the command: the exit code says why.
+// This process was stopped, and the guard has killed the command: the exit code
+// says why.
 func TestCommandKilledByItsGuardWasEndedByTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
@@ -221,7 +225,8 @@ func TestCommandKilledByItsGuardWasEndedByTheLoss(t *testing.T) {
 	})
 }
 
-// A command with another user's rights, under sudo for instance, takes no signal. That must not go without a word.
+// A command with another user's rights, under sudo for instance, takes no
+// signal. That must not go without a word.
 func TestCommandThatCannotBeKilledIsSpokenOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ward := newFakeWard(true)

@@ -109,7 +109,8 @@ func readRow(ctx context.Context, c *coordinator.Client, n coordinator.QueueName
 	return r, nil
 }
 
-// unread reports queues that could not be read. The others are shown all the same.
+// unread reports queues that could not be read. The others are shown all the
+// same.
 func (a *app) unread(rows []row) error {
 	n := 0
 	for _, r := range rows {

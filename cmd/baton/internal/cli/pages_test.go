@@ -11,7 +11,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedCommandLinesParse: every command line of baton that a page shows is one. Nothing is run.
+// TestDocumentedCommandLinesParse: every command line of baton that a page
+// shows is one. Nothing is run.
 func TestDocumentedCommandLinesParse(t *testing.T) {
 	list, err := pages.All("../../../..")
 	if err != nil || len(list) < 10 {

@@ -108,7 +108,8 @@ func readElection(ctx context.Context, c *coordinator.Client, name string) (queu
 	return q, err
 }
 
-// newView is an empty queue. Its contenders are an empty array in JSON, and not null.
+// newView is an empty queue. Its contenders are an empty array in JSON, and not
+// null.
 func newView(c *coordinator.Client, kind, name string) queueView {
 	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()}
 }

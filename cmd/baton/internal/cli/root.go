@@ -148,7 +148,8 @@ const patience = 10 * time.Second
 
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
-// with runs f with a client, for no longer than patience, and closes the client.
+// with runs f with a client, for no longer than patience, and closes the
+// client.
 func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Client) error) error {
 	c, err := a.open()
 	if err != nil {
@@ -163,7 +164,8 @@ func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Cli
 // closing is the time that the last clean-up may take.
 const closing = 2 * time.Second
 
-// finish closes a client. What it cannot clean up in time ends with the session.
+// finish closes a client. What it cannot clean up in time ends with the
+// session.
 func finish(c *coordinator.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
@@ -240,7 +242,8 @@ func addKind(cmd *cobra.Command, help string) *choice {
 	return addChoice(cmd, &choice{"", kinds}, "kind", "", help)
 }
 
-// seconds is a flag with a duration in which a plain number means seconds, as in flock and timeout.
+// seconds is a flag with a duration in which a plain number means seconds, as
+// in flock and timeout.
 type seconds struct{ d *time.Duration }
 
 func (s seconds) Set(text string) error {

@@ -29,7 +29,8 @@ type run struct {
 	renewed chan struct{} // has an element when the deadline has moved since it was last empty
 }
 
-// main runs the command under one hold, or, with --again, under one after the other.
+// main runs the command under one hold, or, with --again, under one after the
+// other.
 func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) error {
 	signals, stop := listen()
 	defer stop()
@@ -102,7 +103,8 @@ func (r *run) observe(e event.Event) {
 	}
 }
 
-// once takes the hold, runs the command, and releases the hold. The error has the exit code.
+// once takes the hold, runs the command, and releases the hold. The error has
+// the exit code.
 func (r *run) once(ctx context.Context) error {
 	g, grace, err := r.take(ctx)
 	if err != nil {
@@ -199,7 +201,8 @@ func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An outer baton may have set variables that this kind of hold does not set.
+	// An outer baton may have set variables that this kind of hold does not
+	// set.
 	outer := []string{"BATON_PERMITS", "BATON_SLOTS", "BATON_VALUE"}
 	env := slices.DeleteFunc(r.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -222,7 +225,8 @@ func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	return append(env, more...), err
 }
 
-// take waits for the hold, and returns it with the grace that its session allows.
+// take waits for the hold, and returns it with the grace that its session
+// allows.
 func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	ctx, stop := untilSignal(ctx, r.signals)
 	defer stop()

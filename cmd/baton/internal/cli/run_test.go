@@ -118,7 +118,8 @@ func TestCommandIsToldOfItsHold(t *testing.T) {
 func TestProgramThatCannotRunIsToldBeforeTheWait(t *testing.T) {
 	for program, code := range map[string]int{"no-such-program": 127, "/no/such/program": 127, "/": 126} {
 		began := time.Now()
-		// There is nothing at this address: whoever asked it first would not end with this code.
+		// There is nothing at this address: whoever asked it first would not
+		// end with this code.
 		r := baton(t, "", "--url=memory://nobody", "lock", "name", "--", program)
 		if r.code != code {
 			t.Errorf("%s: %+v after %v", program, r, time.Since(began))
@@ -143,7 +144,8 @@ func TestElectionWithoutLeader(t *testing.T) {
 	}
 }
 
-// Whoever can lead chooses the value. It must not speak to the terminal of whoever asks, nor look like two leaders.
+// Whoever can lead chooses the value. It must not speak to the terminal of
+// whoever asks, nor look like two leaders.
 func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Out: &out}}
@@ -163,7 +165,8 @@ func needsShell(t *testing.T) {
 	}
 }
 
-// What fails between the grant and the start must not look like a command that ended well.
+// What fails between the grant and the start must not look like a command that
+// ended well.
 func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 0)

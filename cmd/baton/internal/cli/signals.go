@@ -46,8 +46,8 @@ func signalOf(ctx context.Context) *signalError {
 	return sig
 }
 
-// untilSignal ends a context when a signal comes that asks to end. It is for the
-// times at which no command runs that the signal could be meant for.
+// untilSignal ends a context when a signal comes that asks to end. It is for
+// the times at which no command runs that the signal could be meant for.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -12,8 +12,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// watched runs a command line that goes on, and ends it with the function that it returns. Nothing happens beside while a test reads
-// what it wrote: time stands still then.
+// watched runs a command line that goes on, and ends it with the function that
+// it returns. Nothing happens beside while a test reads what it wrote: time
+// stands still then.
 func (s *stage) watched(args ...string) (out, errs *bytes.Buffer, stop func() int) {
 	ctx, cancel := context.WithCancel(s.Context())
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)

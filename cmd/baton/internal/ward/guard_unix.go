@@ -33,9 +33,9 @@ func Main() {
 // one has passed or the input ends.
 //
 // A deadline is sent as nanoseconds after an epoch. The guard takes for the
-// epoch the moment at which it says hello, and the starter the moment at which it
-// reads the hello, which is later. So the guard counts deadlines early by what the
-// pipe took, and never late, however long either process was stopped.
+// epoch the moment at which it says hello, and the starter the moment at which
+// it reads the hello, which is later. So the guard counts deadlines early by
+// what the pipe took, and never late, however long either process was stopped.
 func watch() {
 	signal.Ignore()
 	epoch := time.Now()
@@ -44,8 +44,8 @@ func watch() {
 	}
 	deadline := epoch.Add(never)
 	for {
-		// A guard that was stopped reads the deadlines that it has not seen before
-		// it decides that the last one has passed.
+		// A guard that was stopped reads the deadlines that it has not seen
+		// before it decides that the last one has passed.
 		left := min(max(0, time.Until(deadline)), time.Hour)
 		input := []unix.PollFd{{Fd: 0, Events: unix.POLLIN}}
 		ready, err := unix.Poll(input, int(left.Milliseconds()))
@@ -68,7 +68,8 @@ type guard struct {
 	epoch     time.Time
 }
 
-// How long the starter waits for a guard's hello, and for room in the pipe to it.
+// How long the starter waits for a guard's hello, and for room in the pipe to
+// it.
 const (
 	helloWithin = 10 * time.Second
 	toldWithin  = time.Second

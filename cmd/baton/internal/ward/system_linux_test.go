@@ -38,7 +38,8 @@ func TestLeaderOfTheGroupIsNotCountedAlive(t *testing.T) {
 	}
 }
 
-// A command that leaves its group, as an interactive shell does, is killed all the same.
+// A command that leaves its group, as an interactive shell does, is killed all
+// the same.
 func TestCommandThatLeavesItsGroupIsKilled(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec setsid sleep 600")
 	pid := w.cmd.Process.Pid

@@ -15,7 +15,8 @@ func diesWithParent(*syscall.SysProcAttr) {}
 
 func executable() (string, error) { return os.Executable() }
 
-// alive tells whether a group has a process that lives, besides its leader, the guard.
+// alive tells whether a group has a process that lives, besides its leader, the
+// guard.
 func alive(group int) bool {
 	table, err := exec.Command("ps", "-A", "-o", "pgid=,pid=,stat=").Output()
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // is stopped, so is this process, with its own group, for the shell to see. A
 // nil terminal does nothing.
 //
-// The command starts in the foreground if it both reads and writes the terminal.
-// Else another process of a pipeline may need it (baton … | less), and the
-// command gets it when it reads: it is stopped for that, and goes on.
+// The command starts in the foreground if it both reads and writes the
+// terminal. Else another process of a pipeline may need it (baton … | less),
+// and the command gets it when it reads: it is stopped for that, and goes on.
 type terminal struct {
 	fd     int
 	own    int // this process's group
@@ -28,7 +28,8 @@ type terminal struct {
 	mu sync.Mutex
 }
 
-// openTerminal returns the terminal that controls this process; nil if there is none.
+// openTerminal returns the terminal that controls this process; nil if there is
+// none.
 func openTerminal() *terminal {
 	fd, err := syscall.Open("/dev/tty", syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -63,7 +64,8 @@ func (t *terminal) ours() bool {
 	return err == nil && group == t.own
 }
 
-// give moves the command's group into the foreground if this process's group is there.
+// give moves the command's group into the foreground if this process's group is
+// there.
 func (t *terminal) give() bool { return t != nil && t.pass(t.own, t.served) }
 
 // takeBack is the reverse, and reports whether the command's group was there.
@@ -75,8 +77,8 @@ func (t *terminal) pass(from, to int) bool {
 	if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err != nil || now != from {
 		return false
 	}
-	// A process in the background is stopped for the next call unless it ignores
-	// SIGTTOU. No process is started meanwhile that would inherit that.
+	// A process in the background is stopped for the next call unless it
+	// ignores SIGTTOU. No process is started meanwhile that would inherit that.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	for {
@@ -88,8 +90,8 @@ func (t *terminal) pass(from, to int) bool {
 }
 
 // stopped is called when the command was stopped. If it only wants the terminal
-// it gets it. Otherwise this process is stopped as well; the shell continues it,
-// and SIGCONT is passed on.
+// it gets it. Otherwise this process is stopped as well; the shell continues
+// it, and SIGCONT is passed on.
 func (t *terminal) stopped(sig syscall.Signal) {
 	switch {
 	case t == nil:
@@ -108,7 +110,8 @@ func (t *terminal) stopped(sig syscall.Signal) {
 	})
 }
 
-// stopsWithin is how long it takes until a process that was sent SIGTSTP has stopped.
+// stopsWithin is how long it takes until a process that was sent SIGTSTP has
+// stopped.
 const stopsWithin = 100 * time.Millisecond
 
 func (t *terminal) close() {

@@ -10,8 +10,8 @@ import (
 )
 
 // Commands are not guarded here: there are no process groups to kill and no
-// signals to send. Terminate and Kill end the command itself and nothing that it
-// has started, and a command outlives a starter that was killed.
+// signals to send. Terminate and Kill end the command itself and nothing that
+// it has started, and a command outlives a starter that was killed.
 
 // Ending is the one signal that asks a process to end. It is not passed on: the
 // command gets what a console sends by itself.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Ending are the signals that ask a process to end. Others are further ones that
-// Signal passes on.
+// Ending are the signals that ask a process to end. Others are further ones
+// that Signal passes on.
 var (
 	Ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 	Others = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT}
@@ -103,7 +103,8 @@ func (w *Ward) run(started chan<- error) {
 // Done is closed when the command has ended.
 func (w *Ward) Done() <-chan struct{} { return w.done }
 
-// Code is the exit code of a command that has ended, 128+n if signal n ended it.
+// Code is the exit code of a command that has ended, 128+n if signal n ended
+// it.
 func (w *Ward) Code() int {
 	<-w.done
 	if w.status.Signaled() {
@@ -119,9 +120,9 @@ func (w *Ward) Interrupted() bool {
 	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
 }
 
-// Interrupt ends this process and its group as the terminal would have done, had
-// it not been given to the command: a shell that runs a script goes on with the
-// next line unless it was interrupted, too, and its child died of the same
+// Interrupt ends this process and its group as the terminal would have done,
+// had it not been given to the command: a shell that runs a script goes on with
+// the next line unless it was interrupted, too, and its child died of the same
 // signal. It returns if nothing ends this process.
 func Interrupt() {
 	signal.Reset(syscall.SIGINT)
@@ -131,7 +132,8 @@ func Interrupt() {
 }
 
 // Signal passes a signal on to the whole group, as a terminal does. A signal
-// that has a meaning for some programs only, and ends others, goes to the command alone.
+// that has a meaning for some programs only, and ends others, goes to the
+// command alone.
 func (w *Ward) Signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:

@@ -126,7 +126,8 @@ func TestCommandThatIsNotThereLeavesNoGuard(t *testing.T) {
 	}
 }
 
-// A guard that dies alone is noticed with the next deadline, and the command is still ended.
+// A guard that dies alone is noticed with the next deadline, and the command is
+// still ended.
 func TestDeadGuardIsNoticed(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
 	if err := w.guard.cmd.Process.Kill(); err != nil {

@@ -23,8 +23,8 @@ var kinds = map[error]error{
 	// keep-alives still work. Waiting does not help, an operator does.
 	rpctypes.ErrNoSpace: driver.ErrRefused,
 
-	// The user's token expired or a role was changed. The next attempt has a new
-	// token.
+	// The user's token expired or a role was changed. The next attempt has a
+	// new token.
 	rpctypes.ErrInvalidAuthToken: driver.ErrUnavailable,
 	rpctypes.ErrAuthOldRevision:  driver.ErrUnavailable,
 
@@ -37,9 +37,9 @@ var kinds = map[error]error{
 // Wrap makes an error of the contract. etcd's own error stays reachable for
 // errors.As, as an rpctypes.EtcdError.
 //
-// An answer of the service wins over the end of the context: it says more, and it
-// may be final. Any other error while ctx is over was caused by ctx, and Wrap
-// returns the cause of ctx.
+// An answer of the service wins over the end of the context: it says more, and
+// it may be final. Any other error while ctx is over was caused by ctx, and
+// Wrap returns the cause of ctx.
 func Wrap(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -51,8 +51,9 @@ func Wrap(ctx context.Context, err error) error {
 	return driver.Wrap(kind, Of(err))
 }
 
-// Kind is the sentinel of the contract for an error of a request. Only ErrRefused
-// says that the request was not applied: the server checks before it proposes.
+// Kind is the sentinel of the contract for an error of a request. Only
+// ErrRefused says that the request was not applied: the server checks before it
+// proposes.
 func Kind(err error) error {
 	known := Of(err)
 	if kind, ok := kinds[known]; ok {
@@ -63,10 +64,10 @@ func Kind(err error) error {
 		codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
 		return driver.ErrRefused
 	default:
-		// Unavailable, DeadlineExceeded, ResourceExhausted (too many requests), Canceled,
-		// Internal, Unknown, and errors of this process, such as that of a client which
-		// its owner closed. Each of these requests may have been applied, and each of
-		// these causes may pass.
+		// Unavailable, DeadlineExceeded, ResourceExhausted (too many requests),
+		// Canceled, Internal, Unknown, and errors of this process, such as that
+		// of a client which its owner closed. Each of these requests may have
+		// been applied, and each of these causes may pass.
 		return driver.ErrUnavailable
 	}
 }

@@ -1,5 +1,5 @@
-// Package batch sends small requests of one etcd client together: joins of queues
-// and deletes of keys.
+// Package batch sends small requests of one etcd client together: joins of
+// queues and deletes of keys.
 //
 // Two requests may be in flight. Further requests wait, and go together in one
 // transaction as soon as one of the two is answered. With 64 goroutines this
@@ -7,13 +7,13 @@
 // in it.
 //
 // A batch is as safe as its requests. Each join is a transaction within the
-// transaction, with its own conditions and its own outcome. etcd compares before
-// it writes, for all of them, so two joins of one queue would both find it empty:
-// only one join of a queue waits, and another one is sent by itself. All entries
-// of a batch have the same revision, and thus the same token, each in a queue of
-// its own. If the reply is lost, each contender that joined sends its own request
-// again. Joins and deletes do not go together: an etcd that is out of space
-// refuses every transaction with a put.
+// transaction, with its own conditions and its own outcome. etcd compares
+// before it writes, for all of them, so two joins of one queue would both find
+// it empty: only one join of a queue waits, and another one is sent by itself.
+// All entries of a batch have the same revision, and thus the same token, each
+// in a queue of its own. If the reply is lost, each contender that joined sends
+// its own request again. Joins and deletes do not go together: an etcd that is
+// out of space refuses every transaction with a put.
 package batch
 
 import (
@@ -39,8 +39,8 @@ const (
 	// 128 operations, unless it was configured otherwise.
 	mostInBatch = 32
 
-	// longestWait bounds how long a request waits: one member may be silent where
-	// others are not.
+	// longestWait bounds how long a request waits: one member may be silent
+	// where others are not.
 	longestWait = 50 * time.Millisecond
 )
 
@@ -67,8 +67,9 @@ type request struct {
 	done  chan struct{} // closed when what follows is there
 	resp  clientv3.OpResponse
 	err   error
-	// alone says that the batch was refused, maybe because of another request, and
-	// that nothing of it was applied. The caller sends the request by itself.
+	// alone says that the batch was refused, maybe because of another request,
+	// and that nothing of it was applied. The caller sends the request by
+	// itself.
 	alone bool
 }
 
@@ -80,10 +81,10 @@ type batch struct {
 	cancel   context.CancelFunc
 }
 
-// Send sends op, a transaction that joins a queue or a delete, whose queue is empty:
-// at once if fewer than two requests are in flight, and else with the next batch of
-// its kind. A request whose context has gRPC metadata goes alone: the metadata are
-// the caller's.
+// Send sends op, a transaction that joins a queue or a delete, whose queue is
+// empty: at once if fewer than two requests are in flight, and else with the
+// next batch of its kind. A request whose context has gRPC metadata goes alone:
+// the metadata are the caller's.
 func (b *Batcher) Send(
 	ctx context.Context, queue driver.Queue, op clientv3.Op,
 ) (clientv3.OpResponse, error) {
@@ -122,8 +123,8 @@ func (b *Batcher) admit(ctx context.Context) bool {
 	return goes
 }
 
-// wait reports whether r waits for a batch. A join does not if another join of its
-// queue does.
+// wait reports whether r waits for a batch. A join does not if another join of
+// its queue does.
 func (b *Batcher) wait(r *request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,8 +157,8 @@ func (b *Batcher) waitedLong() {
 
 func (b *Batcher) waiting() int { return len(b.joins) + len(b.deletes) }
 
-// giveUp is called when the caller of r no longer waits. If r is in a batch, the
-// batch may or may not apply it, as with every request whose reply is lost.
+// giveUp is called when the caller of r no longer waits. If r is in a batch,
+// the batch may or may not apply it, as with every request whose reply is lost.
 func (b *Batcher) giveUp(r *request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,8 +181,8 @@ func (b *Batcher) answered() {
 	b.sendMore()
 }
 
-// sendMore sends batches while fewer than mostInFlight are in flight. The caller
-// holds b.mu.
+// sendMore sends batches while fewer than mostInFlight are in flight. The
+// caller holds b.mu.
 func (b *Batcher) sendMore() {
 	for b.inFlight < mostInFlight && b.waiting() > 0 {
 		b.sendOldest()

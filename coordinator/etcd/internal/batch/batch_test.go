@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// road is an etcd whose answers wait until the road is open. It counts the requests
-// that arrive, and does with them what meet says.
+// road is an etcd whose answers wait until the road is open. It counts the
+// requests that arrive, and does with them what meet says.
 type road struct {
 	clientv3.KV
 	b *Batcher
@@ -128,8 +128,8 @@ type outcome struct {
 	err  error
 }
 
-// join sends joins, each of the queue with the name of its key, until all of them
-// are answered or wait.
+// join sends joins, each of the queue with the name of its key, until all of
+// them are answered or wait.
 func (r *road) join(ctx context.Context, keys ...string) <-chan outcome {
 	return r.send(ctx, keys, func(key string) (driver.Queue, clientv3.Op) {
 		return driver.Queue(key), clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(key, "")}, nil)
@@ -236,8 +236,8 @@ func TestRequestsThatWaitGoTogether(t *testing.T) {
 	})
 }
 
-// Two joins of one queue in one transaction would both find it empty. The others do
-// not wait for that one.
+// Two joins of one queue in one transaction would both find it empty. The
+// others do not wait for that one.
 func TestOneJoinOfAQueueWaits(t *testing.T) {
 	onRoad(t, func(t *testing.T, r *road) {
 		ahead := r.fill()
@@ -321,8 +321,8 @@ func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	})
 }
 
-// A batch may have been applied if its reply is lost, or if etcd found itself out of
-// space: it is not sent again.
+// A batch may have been applied if its reply is lost, or if etcd found itself
+// out of space: it is not sent again.
 func TestUncertainOutcomeOfABatchIsThatOfAll(t *testing.T) {
 	for _, outcome := range []error{rpctypes.ErrTimeout, rpctypes.ErrNoSpace} {
 		onRoad(t, func(t *testing.T, r *road) {

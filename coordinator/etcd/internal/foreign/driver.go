@@ -1,16 +1,17 @@
 // Package foreign is a driver for queues in the layout of etcd's package
-// concurrency, which etcdctl lock, etcdctl elect and the server's lock and election
-// services, jetcd's among their users, have in common:
+// concurrency, which etcdctl lock, etcdctl elect and the server's lock and
+// election services, jetcd's among their users, have in common:
 //
 //	<namespace>/<name>/<lease>
 //
-// The key is bound to the lease, which its last part names in hex, and its create
-// revision is the order. A mutex shows nothing as the value, an election what its
-// candidate has to say. Mutexes and elections of one name are one queue.
+// The key is bound to the lease, which its last part names in hex, and its
+// create revision is the order. A mutex shows nothing as the value, an election
+// what its candidate has to say. Mutexes and elections of one name are one
+// queue.
 //
 // The driver has the core contract, without records, and what elections and
-// operators need. There are no tail keys, handoff markers and conversions, which the
-// other clients do not know.
+// operators need. There are no tail keys, handoff markers and conversions,
+// which the other clients do not know.
 //
 //	driver.go   the driver, and the names of keys
 //	session.go  the methods of a session
@@ -73,8 +74,8 @@ func (d Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	return &session{Session: s, keys: d.keys, leases: newLeases(s.Lease)}, nil
 }
 
-// SharedName takes what the other clients take, any text that is not empty, but for
-// what lies in the range of the sessions' keys.
+// SharedName takes what the other clients take, any text that is not empty, but
+// for what lies in the range of the sessions' keys.
 func (d Driver) SharedName(kind, name string) (string, error) {
 	switch {
 	case kind != "mutex" && kind != "election":
@@ -139,9 +140,9 @@ func (l layout) First(queue driver.Queue, limit int) []clientv3.Op {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))}
 }
 
-// InOrder shows keys of a queue in its order. The name of a key is a lease, which
-// tells the session; the lease that the service reports would do better, but views
-// without values lack it.
+// InOrder shows keys of a queue in its order. The name of a key is a lease,
+// which tells the session; the lease that the service reports would do better,
+// but views without values lack it.
 func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	heads := make([]driver.Head, len(kvs))
 	for i, kv := range kvs {
@@ -160,12 +161,12 @@ func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Hea
 	return heads
 }
 
-// ambiguous is the error for a queue that has keys which none of the clients made
-// that share it, nil if there are none.
+// ambiguous is the error for a queue that has keys which none of the clients
+// made that share it, nil if there are none.
 //
 // Package concurrency waits for any key below the name. One that is bound to no
-// lease stays until somebody deletes it, and one further below belongs to a queue of
-// another name that lies in this one.
+// lease stays until somebody deletes it, and one further below belongs to a
+// queue of another name that lies in this one.
 func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	var strays []string
 	for _, kv := range kvs {

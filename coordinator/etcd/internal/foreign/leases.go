@@ -15,11 +15,11 @@ import (
 
 // leases are those of a session.
 //
-// A key of package concurrency is named after its lease alone, so one lease has room
-// for one contender in a queue. The first one takes the session's own. A further
-// contender in the same queue gets another lease, which is renewed together with the
-// session's, serves for other queues as well, and is revoked when it has been idle
-// between two renewals.
+// A key of package concurrency is named after its lease alone, so one lease has
+// room for one contender in a queue. The first one takes the session's own. A
+// further contender in the same queue gets another lease, which is renewed
+// together with the session's, serves for other queues as well, and is revoked
+// when it has been idle between two renewals.
 type leases struct {
 	mu    sync.Mutex
 	all   []*oneLease // the session's own first
@@ -48,8 +48,8 @@ func newLease(id clientv3.LeaseID) *oneLease {
 	return &oneLease{id: id, busy: make(map[driver.Queue]taker)}
 }
 
-// find returns the lease that a contender has, nil if it has none, and the create
-// revision of its key.
+// find returns the lease that a contender has, nil if it has none, and the
+// create revision of its key.
 func (ls *leases) find(queue driver.Queue, id string) (l *oneLease, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -68,8 +68,8 @@ func (ls *leases) of(queue driver.Queue, id string) *oneLease {
 	return nil
 }
 
-// take returns the lease that a contender has, or one that is free in the queue;
-// nil, and the round of renewals, if another one is wanted.
+// take returns the lease that a contender has, or one that is free in the
+// queue; nil, and the round of renewals, if another one is wanted.
 func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -143,11 +143,12 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 	return rest
 }
 
-// leaseFor returns the lease for a contender, and has one granted if all are taken.
+// leaseFor returns the lease for a contender, and has one granted if all are
+// taken.
 //
-// A holder's deadline counts from the sending of the last renewal. A lease that was
-// granted before that and was not among those renewed could end earlier, so it is
-// renewed once by itself.
+// A holder's deadline counts from the sending of the last renewal. A lease that
+// was granted before that and was not among those renewed could end earlier, so
+// it is renewed once by itself.
 func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (*oneLease, error) {
 	for {
 		l, round := s.leases.take(queue, id)
@@ -206,8 +207,8 @@ func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
 	return s.Failed(ctx, err)
 }
 
-// Renew renews all leases. If one has ended, its keys have gone, and the session is
-// over: to its user there is one session.
+// Renew renews all leases. If one has ended, its keys have gone, and the
+// session is over: to its user there is one session.
 func (s *session) Renew(ctx context.Context) error {
 	renew, revoke := s.leases.renewal()
 	own := s.Session.Renew(ctx)

@@ -2,8 +2,8 @@ package foreign
 
 import "testing"
 
-// A lease that was granted before a renewal was sent, and was not renewed with the
-// others, ends before the deadline that the renewal allows for.
+// A lease that was granted before a renewal was sent, and was not renewed with
+// the others, ends before the deadline that the renewal allows for.
 func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	ls := newLeases(1)
 	ls.take("mutex/x", "first")

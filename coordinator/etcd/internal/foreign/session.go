@@ -46,9 +46,9 @@ type attempt struct {
 	fence bool // raise the epoch
 }
 
-// Join writes the key in one transaction, which counts the queue: a contender that
-// is alone in it holds. The epoch keeps late requests from being applied, as in the
-// native layout.
+// Join writes the key in one transaction, which counts the queue: a contender
+// that is alone in it holds. The epoch keeps late requests from being applied,
+// as in the native layout.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -113,8 +113,8 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	return resp, err
 }
 
-// joined is the outcome of an attempt that has made the key, or found it, in a queue
-// of n keys.
+// joined is the outcome of an attempt that has made the key, or found it, in a
+// queue of n keys.
 func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
 	s.leases.joined(a.queue, a.ID, rev)
 	e := keys.Entry{Key: a.key, Rev: rev}
@@ -122,7 +122,8 @@ func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: n == 1}
 }
 
-// joinFailed handles an attempt without an answer, or one that the service refuses.
+// joinFailed handles an attempt without an answer, or one that the service
+// refuses.
 func (s *session) joinFailed(
 	ctx context.Context, a *attempt, call *lease.Call, err error,
 ) (driver.Joined, error) {
@@ -144,8 +145,8 @@ func (s *session) joinFailed(
 	return driver.Joined{}, s.Failed(ctx, err)
 }
 
-// refused finds out from the else branch why nothing was written. again says that
-// another attempt, with the epoch that a Forget has raised, may succeed.
+// refused finds out from the else branch why nothing was written. again says
+// that another attempt, with the epoch that a Forget has raised, may succeed.
 func (s *session) refused(
 	a *attempt, ops []*pb.ResponseOp,
 ) (joined driver.Joined, again bool, err error) {
@@ -173,8 +174,8 @@ func (s *session) refused(
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
 }
 
-// Ahead reads who came before own, from the member at hand, at least as new as own's
-// join and as what Watch has shown (V1).
+// Ahead reads who came before own, from the member at hand, at least as new as
+// own's join and as what Watch has shown (V1).
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -208,9 +209,9 @@ func (s *session) Ahead(
 	return view, s.keys.ambiguous(queue, r.Kvs...)
 }
 
-// own finds out which key of this session a place names, or returns ErrSessionLost.
-// The key does not say whose contender it is, and a contender's ID not in which of its
-// lives.
+// own finds out which key of this session a place names, or returns
+// ErrSessionLost. The key does not say whose contender it is, and a contender's
+// ID not in which of its lives.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	if err := s.Alive(); err != nil {
 		return keys.Entry{}, err
@@ -248,8 +249,8 @@ func (s *session) Write(
 	return err
 }
 
-// Forget deletes the contender's key and raises the epoch. A contender that has no
-// lease has sent nothing.
+// Forget deletes the contender's key and raises the epoch. A contender that has
+// no lease has sent nothing.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := s.Alive(); err != nil {
 		return err
@@ -304,8 +305,8 @@ func (s *session) SetRecord(
 	return 0, errNoRecords
 }
 
-// Close revokes all leases, the session's own first: without its sentinel no join
-// that is under way is applied any more.
+// Close revokes all leases, the session's own first: without its sentinel no
+// join that is under way is applied any more.
 func (s *session) Close(ctx context.Context) error {
 	err := s.Session.Close(ctx)
 	rest := forAll(s.leases.rest(), func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })

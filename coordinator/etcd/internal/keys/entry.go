@@ -13,8 +13,8 @@ import (
 )
 
 // Entry is one key in one of its lives. A key may be deleted and made again, by
-// another program or by Baton, which uses the names of contenders again. That is
-// another entry, so the key alone does not identify one.
+// another program or by Baton, which uses the names of contenders again. That
+// is another entry, so the key alone does not identify one.
 type Entry struct {
 	Key string
 	Rev int64 // its create revision
@@ -47,8 +47,8 @@ func (e Entry) Is(kv *mvccpb.KeyValue) bool {
 // In tells whether the entry was there when its key was read.
 func (e Entry) In(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.Is(kvs[0]) }
 
-// Goes tells whether an event is the end of the entry. A watch that was resumed may
-// show the end of an earlier life of the key.
+// Goes tells whether an event is the end of the entry. A watch that was resumed
+// may show the end of an earlier life of the key.
 func (e Entry) Goes(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }
@@ -58,7 +58,8 @@ func (e Entry) Stands() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.Key), "=", e.Rev)
 }
 
-// Unchanged compares the mod revision of a key, 0 for one that must not be there.
+// Unchanged compares the mod revision of a key, 0 for one that must not be
+// there.
 func Unchanged(key string, mod int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzHandle: a place's handle comes back as the entry that it was made of, also for names that others wrote and for entries that were
-// converted; and one of another queue is refused.
+// FuzzHandle: a place's handle comes back as the entry that it was made of,
+// also for names that others wrote and for entries that were converted; and one
+// of another queue is refused.
 func FuzzHandle(f *testing.F) {
 	f.Add(someID+"-"+someID+"-x", int64(5))
 	f.Add("+"+someID+"-"+someID+"-x-0000000000000001", int64(7))

@@ -23,26 +23,27 @@ import (
 //	<namespace>/./<kind>/<name>+record                       the queue's record
 //	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
 //
-// The segment "." ends the namespace. No namespace can contain it (driver.Namespace
-// refuses it), hence no namespace's keys lie below another's.
+// The segment "." ends the namespace. No namespace can contain it
+// (driver.Namespace refuses it), hence no namespace's keys lie below another's.
 //
-// A queue is the range of all keys below "<kind>/<name>/". Queues have exactly two
-// segments, neither with a slash, so no queue's range contains another's, nor a
-// sentinel, tail key or record, which have one segment less. A "+" occurs in
-// neither segment, so no queue, session or record has another's key.
+// A queue is the range of all keys below "<kind>/<name>/". Queues have exactly
+// two segments, neither with a slash, so no queue's range contains another's,
+// nor a sentinel, tail key or record, which have one segment less. A "+" occurs
+// in neither segment, so no queue, session or record has another's key.
 //
 // An entry's key is unique by the contender's ID: two contenders of one session
 // never share a key. Lease and mode are in the name so that a listing without
-// values shows which session the entry belongs to and what it wants. The ID comes
-// before the mode because Forget knows only the ID and deletes the range
+// values shows which session the entry belongs to and what it wants. The ID
+// comes before the mode because Forget knows only the ID and deletes the range
 // "<lease>-<id>-".
 //
-// A conversion makes a new key, since the watches of other contenders are on the
-// old one and must show that it is gone. The new key's create revision says nothing
-// about the place in the queue, so its name has the rank: the token that the
-// contender got when it joined. All converted entries lie in a range of their own,
-// which is short because only a holder is ever converted. So a view can have all of
-// them in addition to those that etcd itself selects by create revision.
+// A conversion makes a new key, since the watches of other contenders are on
+// the old one and must show that it is gone. The new key's create revision says
+// nothing about the place in the queue, so its name has the rank: the token
+// that the contender got when it joined. All converted entries lie in a range
+// of their own, which is short because only a holder is ever converted. So a
+// view can have all of them in addition to those that etcd itself selects by
+// create revision.
 type Layout struct {
 	base string // "<namespace>/./"
 }
@@ -59,7 +60,8 @@ const (
 	tailSuffix = "+tail"
 	// markSuffix sorts after all characters of a name, and occurs in none.
 	markSuffix = "~"
-	// moved begins the names of converted entries. It sorts before all hex digits.
+	// moved begins the names of converted entries. It sorts before all hex
+	// digits.
 	moved = "+"
 )
 
@@ -91,8 +93,8 @@ func TailOf(prefix string) string {
 // empty without contenders (D4).
 func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue) + "+record" }
 
-// Contender is the prefix of the one key that the contender can have before it is
-// converted. Its mode follows.
+// Contender is the prefix of the one key that the contender can have before it
+// is converted. Its mode follows.
 func (l Layout) Contender(queue driver.Queue, session, id string) string {
 	return l.Queue(queue) + session + "-" + id + "-"
 }
@@ -104,8 +106,8 @@ func Converted(contender string) string {
 	return contender[:i] + moved + contender[i:]
 }
 
-// AllConverted is the range of all converted entries of a queue. Other programs may
-// have put keys there, too.
+// AllConverted is the range of all converted entries of a queue. Other programs
+// may have put keys there, too.
 func (l Layout) AllConverted(queue driver.Queue) (key, end string) {
 	key = l.Queue(queue) + moved
 	return key, clientv3.GetPrefixRangeEnd(key)
@@ -117,8 +119,8 @@ func Mark(key string) string { return key + markSuffix }
 // IsMark tells whether a key is a handoff marker.
 func IsMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
-// Sentinel is the key of a session. The nonce keeps two sessions apart that adopt
-// the same lease.
+// Sentinel is the key of a session. The nonce keeps two sessions apart that
+// adopt the same lease.
 func (l Layout) Sentinel(lease clientv3.LeaseID, nonce string) string {
 	return l.base + "sessions/" + LeaseHex(lease) + "-" + nonce
 }
@@ -137,8 +139,8 @@ func (n Name) String() string {
 	return s
 }
 
-// parseName reads the last part of an entry's key. Names that other programs wrote
-// are not ok.
+// parseName reads the last part of an entry's key. Names that other programs
+// wrote are not ok.
 func parseName(s string) (Name, bool) {
 	s, isMoved := strings.CutPrefix(s, moved)
 	lease, s, _ := strings.Cut(s, "-")
@@ -165,16 +167,16 @@ func (l Layout) Entry(queue driver.Queue, p driver.Place) (Entry, bool) {
 	return e, ok && strings.HasPrefix(e.Key, l.Queue(queue))
 }
 
-// Named is the entry of the queue that a handle and a token name, if they can be
-// those of one.
+// Named is the entry of the queue that a handle and a token name, if they can
+// be those of one.
 func (l Layout) Named(queue driver.Queue, handle string, token driver.Token) (Entry, bool) {
 	e, ok := l.Entry(queue, driver.Place{Key: handle})
 	return e, ok && !IsMark(e.Key) && driver.Token(l.Rank(queue, e)) == token
 }
 
 // Name reads what the entry's key says of its contender. An entry is converted
-// after it joined, so a rank that is not below the create revision was not written
-// by Baton.
+// after it joined, so a rank that is not below the create revision was not
+// written by Baton.
 func (l Layout) Name(queue driver.Queue, e Entry) (Name, bool) {
 	bare, below := strings.CutPrefix(e.Key, l.Queue(queue))
 	n, ok := parseName(bare)
@@ -207,8 +209,8 @@ func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 	}
 }
 
-// InOrder shows the entries among keys of a queue in the queue's order, each once:
-// a key may have been read twice, at one revision.
+// InOrder shows the entries among keys of a queue in the queue's order, each
+// once: a key may have been read twice, at one revision.
 func (l Layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	heads := make([]driver.Head, 0, len(kvs))
 	for _, kv := range kvs {
@@ -231,18 +233,18 @@ func (l Layout) Read(queue driver.Queue, opts ...clientv3.OpOption) []clientv3.O
 	return []clientv3.Op{all, clientv3.OpGet(key, values...)}
 }
 
-// First reads the first limit entries of a queue. The server sorts, so that only
-// what is wanted travels; that work is done once and off the apply path, since a
-// transaction that only reads is not applied. It sorts by create revision. A
-// conversion only raises the create revision, and converted entries are all read, so
-// none of the first entries is missed.
+// First reads the first limit entries of a queue. The server sorts, so that
+// only what is wanted travels; that work is done once and off the apply path,
+// since a transaction that only reads is not applied. It sorts by create
+// revision. A conversion only raises the create revision, and converted entries
+// are all read, so none of the first entries is missed.
 func (l Layout) First(queue driver.Queue, limit int) []clientv3.Op {
 	return l.Read(queue, clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
-// OfHandle is the layout in which a handle names an entry of the queue, whatever
-// the namespace.
+// OfHandle is the layout in which a handle names an entry of the queue,
+// whatever the namespace.
 func OfHandle(queue driver.Queue, handle string) (Layout, bool) {
 	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+"/")
 	return Layout{base}, ok && (base == "./" || strings.HasSuffix(base, "/./"))

@@ -14,23 +14,24 @@ import (
 
 var errForgotten = errors.New("etcd: the contender was forgotten while it joined")
 
-// Joins is what a session remembers of its own joins: the epoch to send with the
-// next one, and which of those under way have been forgotten meanwhile.
+// Joins is what a session remembers of its own joins: the epoch to send with
+// the next one, and which of those under way have been forgotten meanwhile.
 //
 // The epoch is the sentinel's mod revision. Each join compares it, each Forget
-// raises it, so a join that was sent before a Forget cannot be applied after it. One
-// hole is left: a join whose compare failed may try again with the new epoch, and if
-// it is the very join that was forgotten, it must not. Hence the order
+// raises it, so a join that was sent before a Forget cannot be applied after
+// it. One hole is left: a join whose compare failed may try again with the new
+// epoch, and if it is the very join that was forgotten, it must not. Hence the
+// order
 //
 //	Forget:  mark the calls of this ID; send the transaction that raises the epoch
 //	Join:    take the epoch unless the call is marked, in one critical section; send
 //
 // A call that is not marked yet took an epoch from before the Forget, which the
-// Forget's transaction makes worthless, for the epoch it writes is newer than any
-// that was ever known.
+// Forget's transaction makes worthless, for the epoch it writes is newer than
+// any that was ever known.
 //
-// Refusing to try again at all would need no bookkeeping, but then one contender
-// that gives up makes all other joins of its session fail.
+// Refusing to try again at all would need no bookkeeping, but then one
+// contender that gives up makes all other joins of its session fail.
 type Joins struct {
 	mu    sync.Mutex
 	epoch int64
@@ -92,8 +93,8 @@ func (j *Joins) Lost(contender string, c *Call, epoch int64) {
 	}
 }
 
-// Raise learns an epoch. Answers may arrive in any order, so the newest wins; an old
-// one would cost each join an attempt.
+// Raise learns an epoch. Answers may arrive in any order, so the newest wins;
+// an old one would cost each join an attempt.
 func (j *Joins) Raise(epoch int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,8 +104,8 @@ func (j *Joins) Raise(epoch int64) {
 	}
 }
 
-// forget marks the calls of the contender that are under way. Later ones start anew.
-// They count as not answered, since no caller waits for their answers.
+// forget marks the calls of the contender that are under way. Later ones start
+// anew. They count as not answered, since no caller waits for their answers.
 func (j *Joins) forget(contender string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -122,22 +123,22 @@ func (j *Joins) late(contender string) bool {
 	return j.unheard[contender] || j.calls[contender] != nil
 }
 
-// Forget applies drop, which deletes the contender's entries, and raises the epoch
-// in the same transaction, so that a join of it that is still on its way compares an
-// old epoch, whenever it arrives (F1). Joins of other contenders that were on their
-// way fail likewise, and Join sends them again (F2). A conversion on its way finds
-// that the entry is gone (M4).
+// Forget applies drop, which deletes the contender's entries, and raises the
+// epoch in the same transaction, so that a join of it that is still on its way
+// compares an old epoch, whenever it arrives (F1). Joins of other contenders
+// that were on their way fail likewise, and Join sends them again (F2). A
+// conversion on its way finds that the entry is gone (M4).
 //
-// A reply that is lost does no harm: the next join reads the new epoch in its own
-// answer.
+// A reply that is lost does no harm: the next join reads the new epoch in its
+// own answer.
 //
 // Without the sentinel no join can be applied either, and the deletion finds an
 // entry only if the sentinel was deleted by hand.
 //
-// An etcd that is out of space refuses the epoch, which is a put. The entries alone
-// can still be deleted, so that they block no other contender. That is enough for
-// later, too, if all joins of the contender were answered, or sent with an old
-// epoch. If not, the caller has to try again.
+// An etcd that is out of space refuses the epoch, which is a put. The entries
+// alone can still be deleted, so that they block no other contender. That is
+// enough for later, too, if all joins of the contender were answered, or sent
+// with an old epoch. If not, the caller has to try again.
 func (s *Session) Forget(ctx context.Context, contender string, drop ...clientv3.Op) error {
 	s.Joins.forget(contender)
 	resp, err := s.Txn(ctx).Then(append(drop, s.RaiseEpoch())...).Commit()

@@ -13,14 +13,15 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// Layout is how the keys of queues are named. What depends on no more than that is
-// a method of Session.
+// Layout is how the keys of queues are named. What depends on no more than that
+// is a method of Session.
 type Layout interface {
 	// Queue is the prefix of all keys of a queue.
 	Queue(queue driver.Queue) string
 	// Entry reads the handle of a place of the queue back.
 	Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool)
-	// Named is the entry that a handle and a token name, if they can be those of one.
+	// Named is the entry that a handle and a token name, if they can be those
+	// of one.
 	Named(queue driver.Queue, handle string, token driver.Token) (keys.Entry, bool)
 	// First reads the first entries of a queue, and maybe others.
 	First(queue driver.Queue, limit int) []clientv3.Op
@@ -46,8 +47,8 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 	return s.awaitLeaving(ctx, s.layout.Queue(queue), entries...)
 }
 
-// List reads by quorum, which makes it as new as anything that was finished before
-// (S1).
+// List reads by quorum, which makes it as new as anything that was finished
+// before (S1).
 func (s *Session) List(
 	ctx context.Context, queue driver.Queue, limit int,
 ) ([]driver.Entry, error) {
@@ -73,8 +74,9 @@ func (s *Session) List(
 }
 
 // first reads the first limit entries of a queue with their values, and maybe
-// others; all if limit is 0. Markers count for the service's limit, and if there are
-// any among what it returns, first reads the whole queue. get is Get, or Read.
+// others; all if limit is 0. Markers count for the service's limit, and if
+// there are any among what it returns, first reads the whole queue. get is Get,
+// or Read.
 func (s *Session) first(
 	ctx context.Context, queue driver.Queue, limit int,
 	get func(context.Context, ...clientv3.Op) (Reading, error),
@@ -92,13 +94,14 @@ func (s *Session) first(
 }
 
 // Head reads the queue by quorum, which makes the state as new as all that any
-// caller was told before (H1), and if it is the known one waits for a change of the
-// first entry's key alone (H2). No entry gets ahead of the first one, so as long as
-// that key does not change the head stays as it is. An empty queue is watched whole,
-// for puts: the next contender is the head.
+// caller was told before (H1), and if it is the known one waits for a change of
+// the first entry's key alone (H2). No entry gets ahead of the first one, so as
+// long as that key does not change the head stays as it is. An empty queue is
+// watched whole, for puts: the next contender is the head.
 //
-// The version is the mod revision of the first entry's key. Each entry is made or
-// written in a revision of its own, so heads that are not the same never share one.
+// The version is the mod revision of the first entry's key. Each entry is made
+// or written in a revision of its own, so heads that are not the same never
+// share one.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -150,11 +153,11 @@ func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
 	return entries[0]
 }
 
-// rewritten returns the first entry's key as the message of its watch shows it, if
-// the last event is a write of the entry: then it is still the first, and a read of
-// the queue is saved. Otherwise only a read says which entry is first: the event of an
-// entry that left does not name the next one, and a contender that joined an empty
-// queue may have left since.
+// rewritten returns the first entry's key as the message of its watch shows it,
+// if the last event is a write of the entry: then it is still the first, and a
+// read of the queue is saved. Otherwise only a read says which entry is first:
+// the event of an entry that left does not name the next one, and a contender
+// that joined an empty queue may have left since.
 func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
@@ -167,14 +170,14 @@ func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 }
 
 // Put writes the value into the key of an entry of the session, which keeps its
-// create revision and thus its place; watches for a leaving do not show puts. It
-// returns the new mod revision.
+// create revision and thus its place; watches for a leaving do not show puts.
+// It returns the new mod revision.
 //
 // The transaction compares the mod revision, which the caller may know. A late
-// request thus finds another one once a later Put has succeeded (P1), and none once
-// the contender has left (P2). If another one is found, because an earlier request
-// was applied whose reply was lost, the transaction is sent again with it: each
-// refusal is caused by one earlier call, so that ends.
+// request thus finds another one once a later Put has succeeded (P1), and none
+// once the contender has left (P2). If another one is found, because an earlier
+// request was applied whose reply was lost, the transaction is sent again with
+// it: each refusal is caused by one earlier call, so that ends.
 func (s *Session) Put(ctx context.Context, e keys.Entry, mod int64, value []byte) (int64, error) {
 	for {
 		resp, err := s.Txn(ctx).

@@ -29,10 +29,10 @@ type Reading struct {
 	Count int64              // of all keys in the first range, whatever options left out
 }
 
-// Read gets a view that is at least as new as revision floor: from the member at
-// hand if it has come that far, as the revision in its answer says, and by quorum
-// otherwise. Asking it for the very revision would do, too, but fails once that is
-// compacted.
+// Read gets a view that is at least as new as revision floor: from the member
+// at hand if it has come that far, as the revision in its answer says, and by
+// quorum otherwise. Asking it for the very revision would do, too, but fails
+// once that is compacted.
 func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Reading, error) {
 	local := slices.Clone(ops)
 	for i := range local {
@@ -45,9 +45,10 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 	return r, err
 }
 
-// Get reads ranges in one request: by quorum, unless all of them ask for less. A
-// transaction of reads is answered from one revision. For a single range it is not
-// needed, and the client repeats a plain read by itself when a connection breaks.
+// Get reads ranges in one request: by quorum, unless all of them ask for less.
+// A transaction of reads is answered from one revision. For a single range it
+// is not needed, and the client repeats a plain read by itself when a
+// connection breaks.
 func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 	if len(ops) == 1 {
 		resp, err := s.Do(ctx, ops[0])
@@ -68,10 +69,11 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 	return r, nil
 }
 
-// MadeWithoutSpace reads the entry that a request refused for want of space should
-// have made; if there is none the error is that of the request. The request with
-// which an etcd finds that it is out of space, after it has admitted it, is applied
-// and refused all the same; those after it are not applied.
+// MadeWithoutSpace reads the entry that a request refused for want of space
+// should have made; if there is none the error is that of the request. The
+// request with which an etcd finds that it is out of space, after it has
+// admitted it, is applied and refused all the same; those after it are not
+// applied.
 func (s *Session) MadeWithoutSpace(
 	ctx context.Context, refused error, reads ...clientv3.Op,
 ) (keys.Entry, error) {
@@ -100,8 +102,8 @@ func (s *Session) Named(
 }
 
 // Check reads one key, by quorum: another session may have seen the entry go,
-// wherever that was applied (K1). The create revision tells whether the key is still
-// in the life that the handle names.
+// wherever that was applied (K1). The create revision tells whether the key is
+// still in the life that the handle names.
 func (s *Session) Check(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -119,8 +121,8 @@ func (s *Session) Check(
 	return nil
 }
 
-// Delete deletes an entry and applies more, if the entry is there. A late request
-// deletes nothing else, since no key has a create revision twice.
+// Delete deletes an entry and applies more, if the entry is there. A late
+// request deletes nothing else, since no key has a create revision twice.
 func (s *Session) Delete(ctx context.Context, e keys.Entry, more ...clientv3.Op) error {
 	then := append(more, clientv3.OpDelete(e.Key))
 	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()
@@ -161,16 +163,16 @@ func (s *Session) Await(
 	return s.Failed(ctx, err)
 }
 
-// awaitLeaving waits until one of the entries is gone, with one watch: of the one
-// entry, or of all keys below prefix for several. Creating watches takes a round
-// trip each, one after the other. The price of one watch for all is that the
-// leavings of other entries arrive here too; they wake no caller (W2). The server
-// does not send puts: they are no leaving. When ctx ends, the client tells the server
-// to drop the watch (W3).
+// awaitLeaving waits until one of the entries is gone, with one watch: of the
+// one entry, or of all keys below prefix for several. Creating watches takes a
+// round trip each, one after the other. The price of one watch for all is that
+// the leavings of other entries arrive here too; they wake no caller (W2). The
+// server does not send puts: they are no leaving. When ctx ends, the client
+// tells the server to drop the watch (W3).
 //
-// While the service cannot be reached at all the client goes on trying by itself,
-// and so does the wait; ErrUnavailable is for a service that answers without having
-// a quorum (W4).
+// While the service cannot be reached at all the client goes on trying by
+// itself, and so does the wait; ErrUnavailable is for a service that answers
+// without having a quorum (W4).
 func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...keys.Entry) error {
 	w := leaving{session: s, made: make(map[string]int64, len(entries))}
 	var newest keys.Entry
@@ -199,13 +201,14 @@ type leaving struct {
 	read    clientv3.Op      // reads all of them
 }
 
-// tell reads the entries once, at or after the revision at which the watch existed,
-// and then goes by the events. The client's own resuming relies on the read as well: it
-// starts again at that revision, not at the one from which the server's watch really
-// counted, which may be a little older.
+// tell reads the entries once, at or after the revision at which the watch
+// existed, and then goes by the events. The client's own resuming relies on the
+// read as well: it starts again at that revision, not at the one from which the
+// server's watch really counted, which may be a little older.
 //
-// The member that serves the watch may be behind the one that showed the entries,
-// and not have them yet. So the read is no older than the newest entry.
+// The member that serves the watch may be behind the one that showed the
+// entries, and not have them yet. So the read is no older than the newest
+// entry.
 func (w *leaving) tell(ctx context.Context, resp clientv3.WatchResponse) (gone bool, err error) {
 	if !resp.Created {
 		for _, ev := range resp.Events {

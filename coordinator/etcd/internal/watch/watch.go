@@ -1,5 +1,5 @@
-// Package watch waits for changes of keys, over reconnects, compactions and tokens
-// that expire.
+// Package watch waits for changes of keys, over reconnects, compactions and
+// tokens that expire.
 package watch
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// requireLeader are the metadata with which a member that knows no leader refuses a
-// request or a stream.
+// requireLeader are the metadata with which a member that knows no leader
+// refuses a request or a stream.
 var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
 var errEnded = errors.New("etcd: the watch ended")
@@ -31,17 +31,17 @@ type Watcher struct {
 // Tell handles one message of a watch. done ends the wait.
 type Tell func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error)
 
-// Await watches a key, or the range that opts make of it, until tell says that it
-// is done. The error is that of the service, of tell, or any when ctx or the session
-// ended.
+// Await watches a key, or the range that opts make of it, until tell says that
+// it is done. The error is that of the service, of tell, or any when ctx or the
+// session ended.
 //
-// The watch starts from now, not from the revision of an earlier view: etcd serves
-// a start that has passed in rounds of 100 ms. tell finds a change between the view
-// and the watch by reading once when the server says that the watch exists: with
-// its first message, which is Created.
+// The watch starts from now, not from the revision of an earlier view: etcd
+// serves a start that has passed in rounds of 100 ms. tell finds a change
+// between the view and the watch by reading once when the server says that the
+// watch exists: with its first message, which is Created.
 //
-// A compaction cancels a watch that was resumed, after a reconnect, from before it.
-// A new one from now, and another read, miss nothing.
+// A compaction cancels a watch that was resumed, after a reconnect, from before
+// it. A new one from now, and another read, miss nothing.
 func (w *Watcher) Await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell Tell,
 ) error {
@@ -57,10 +57,10 @@ func (w *Watcher) Await(
 func (w *Watcher) awaitOnce(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell Tell,
 ) error {
-	// The client puts all watches whose contexts have the same outgoing metadata on
-	// one stream, which keeps the values of the first context. So the context is
-	// derived from the session and has nothing of the caller's, neither metadata
-	// nor a trace.
+	// The client puts all watches whose contexts have the same outgoing
+	// metadata on one stream, which keeps the values of the first context. So
+	// the context is derived from the session and has nothing of the caller's,
+	// neither metadata nor a trace.
 	stream, md := w.Streams.current()
 	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, md))
 	ask := func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) }
@@ -73,8 +73,9 @@ func (w *Watcher) awaitOnce(
 		select {
 		case resp, ok := <-events:
 			if !ok {
-				// The client ends a watch without a word when it is closed itself.
-				// Watching again at once would spin, so the caller decides.
+				// The client ends a watch without a word when it is closed
+				// itself. Watching again at once would spin, so the caller
+				// decides.
 				return errEnded
 			}
 			if err := resp.Err(); err != nil {
@@ -92,15 +93,15 @@ func (w *Watcher) awaitOnce(
 	}
 }
 
-// open asks for a watch and waits until the server says that it exists. It returns nil
-// if ctx ends first, and the watch is then cancelled later.
+// open asks for a watch and waits until the server says that it exists. It
+// returns nil if ctx ends first, and the watch is then cancelled later.
 //
-// A watch may be cancelled only when the server has said that it exists. The client
-// forgets one that is cancelled before and sends no cancel, since it has no number
-// yet; the server, which makes it all the same, then keeps it until the key
-// changes. Callers with short deadlines that retry would pile such watches up
-// there. So a goroutine waits for the answer. It ends with the session at the latest,
-// whose context is above that of the watch.
+// A watch may be cancelled only when the server has said that it exists. The
+// client forgets one that is cancelled before and sends no cancel, since it has
+// no number yet; the server, which makes it all the same, then keeps it until
+// the key changes. Callers with short deadlines that retry would pile such
+// watches up there. So a goroutine waits for the answer. It ends with the
+// session at the latest, whose context is above that of the watch.
 func open(
 	ctx context.Context, ask func() clientv3.WatchChan, cancel context.CancelFunc,
 ) clientv3.WatchChan {
@@ -134,10 +135,11 @@ func Newest(resp clientv3.WatchResponse) (rev int64) {
 
 // Streams chooses the gRPC stream that a client's watches share.
 //
-// A stream keeps the auth token with which it was opened, while tokens expire and
-// change with the roles. The server checks the token for every new watch, so on an
-// old stream each of them would be refused until the last watch there ends, and the
-// watch on a session's sentinel never does. Other metadata make another stream.
+// A stream keeps the auth token with which it was opened, while tokens expire
+// and change with the roles. The server checks the token for every new watch,
+// so on an old stream each of them would be refused until the last watch there
+// ends, and the watch on a session's sentinel never does. Other metadata make
+// another stream.
 type Streams struct {
 	gen atomic.Int64
 }
@@ -152,8 +154,8 @@ func (st *Streams) current() (gen int64, md metadata.MD) {
 	return gen, md
 }
 
-// failed moves on from a stream whose token is refused. Of all watches that fail on
-// one stream only the first moves on.
+// failed moves on from a stream whose token is refused. Of all watches that
+// fail on one stream only the first moves on.
 func (st *Streams) failed(gen int64, err error) {
 	if answer.Is(err, rpctypes.ErrInvalidAuthToken) || answer.Is(err, rpctypes.ErrAuthOldRevision) {
 		st.gen.CompareAndSwap(gen, gen+1)

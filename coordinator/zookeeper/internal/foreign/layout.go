@@ -191,8 +191,8 @@ func (f *form) check(value []byte) error {
 }
 
 // places are the entries among the children of a queue, in order. The error,
-// which comes beside them, says that the queue has children which are no entries
-// of its kind, or is about to run out of numbers.
+// which comes beside them, says that the queue has children which are no
+// entries of its kind, or is about to run out of numbers.
 //
 // Curator takes part with every child, by its name as a whole if need be, and
 // Kazoo passes over what it does not know. So such a child stands ahead of

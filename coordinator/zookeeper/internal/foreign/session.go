@@ -1,12 +1,12 @@
-// Package foreign is a driver whose queues are those of other ZooKeeper clients:
-// Curator, go-zookeeper and Kazoo. Its contenders join as theirs do, so that
-// they exclude each other; docs/interop.md says what excludes what.
+// Package foreign is a driver whose queues are those of other ZooKeeper
+// clients: Curator, go-zookeeper and Kazoo. Its contenders join as theirs do,
+// so that they exclude each other; docs/interop.md says what excludes what.
 //
-// Names are paths below the chroot, as the other client is given them. There are
-// no successor nodes, and no other data is written to a queue's own node. Children
-// that are no contenders of the queue's kind make Join, if it is to be alone,
-// Ahead, List and Head fail with driver.ErrRefused and their names, and so does a
-// queue that is about to run out of sequence numbers.
+// Names are paths below the chroot, as the other client is given them. There
+// are no successor nodes, and no other data is written to a queue's own node.
+// Children that are no contenders of the queue's kind make Join, if it is to be
+// alone, Ahead, List and Head fail with driver.ErrRefused and their names, and
+// so does a queue that is about to run out of sequence numbers.
 //
 //	layout.go   the names of queues and entries
 //	session.go  the driver and its sessions

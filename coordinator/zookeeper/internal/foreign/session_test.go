@@ -31,7 +31,8 @@ type decision struct {
 	waits string // whom it waits for
 }
 
-// curatorMutex is StandardLockInternalsDriver: all children, by what stands behind the last mark or by the whole name, as text.
+// curatorMutex is StandardLockInternalsDriver: all children, by what stands
+// behind the last mark or by the whole name, as text.
 func curatorMutex(mark string) func(children []string, own string) decision {
 	return func(children []string, own string) decision {
 		key := func(name string) string {
@@ -50,7 +51,8 @@ func curatorMutex(mark string) func(children []string, own string) decision {
 	}
 }
 
-// curatorRW is InterProcessReadWriteLock: either tag is cut off; a reader holds unless a writer sorts before it.
+// curatorRW is InterProcessReadWriteLock: either tag is cut off; a reader holds
+// unless a writer sorts before it.
 func curatorRW(children []string, own string) decision {
 	key := func(name string) string {
 		for _, tag := range []string{"__READ__", "__WRIT__"} {
@@ -77,7 +79,8 @@ func curatorRW(children []string, own string) decision {
 	return decision{holds: true}
 }
 
-// theirKazoo is Lock._get_predecessor of a release that knows readers: the nearest contender with a smaller number.
+// theirKazoo is Lock._get_predecessor of a release that knows readers: the
+// nearest contender with a smaller number.
 func theirKazoo(exclude ...string) func(children []string, own string) decision {
 	all := regexp.MustCompile(`__r?lock__(-?\d{10})$`)
 	contends := regexp.MustCompile(`(?:` + strings.Join(exclude, "|") + `)(-?\d{10})$`)
@@ -109,7 +112,8 @@ func shared(ahead []driver.Place) decision {
 	return decision{holds: true}
 }
 
-// TestDecisionsAreThoseOfTheOtherClient, in all queues of up to four entries with numbers of one and of ten digits that count.
+// TestDecisionsAreThoseOfTheOtherClient, in all queues of up to four entries
+// with numbers of one and of ten digits that count.
 func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 	entry := func(mark string, seq int) string {
 		heads := []string{"_c_5f0c52e1-a0b9-4b6f-8a7f-5f0c52e1a0b9-", "_c_ffffffffffffffffffffffffffffffff-", "_c_00000000-a0b9-4b6f-8a7f-lock-52e1a0b9-"}
@@ -167,8 +171,8 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 	}
 }
 
-// TestADowngradeStandsWithItsWriter: for a moment Curator has two nodes of one number, a writer's and its reader's. Both stand ahead of
-// whoever comes next.
+// TestADowngradeStandsWithItsWriter: for a moment Curator has two nodes of one
+// number, a writer's and its reader's. Both stand ahead of whoever comes next.
 func TestADowngradeStandsWithItsWriter(t *testing.T) {
 	g := foreignOf(t, "curator", "")
 	names := []string{"_c_a-__WRIT__0000000005", "_c_b-__READ__0000000004", "_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"}
@@ -256,7 +260,8 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemoveOnSharedQueues: a name that can come back names nobody, and nothing tells which nodes are queues.
+// TestRemoveOnSharedQueues: a name that can come back names nobody, and nothing
+// tells which nodes are queues.
 func TestRemoveOnSharedQueues(t *testing.T) {
 	g := &session{Session: &nodes.Session{Tree: new(nodes.Tree)}, layout: foreignOf(t, kazoo, "")}
 	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {

@@ -16,9 +16,9 @@ const (
 	maxValue = 64 << 10
 )
 
-// CheckQueue refuses what is not "kind/name" in safe characters. The coordinator
-// never sends such a queue, which would reach into another queue or into
-// ZooKeeper's own tree.
+// CheckQueue refuses what is not "kind/name" in safe characters. The
+// coordinator never sends such a queue, which would reach into another queue or
+// into ZooKeeper's own tree.
 func (s *Session) CheckQueue(queue driver.Queue) error {
 	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
@@ -43,7 +43,8 @@ func CheckKey(queue driver.Queue, p driver.Place) error {
 	return nil
 }
 
-// CheckView refuses what Ahead cannot look for: all but a key and the zero Place.
+// CheckView refuses what Ahead cannot look for: all but a key and the zero
+// Place.
 func (s *Session) CheckView(queue driver.Queue, own driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil || own == (driver.Place{}) {
 		return err

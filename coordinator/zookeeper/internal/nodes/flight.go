@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Flight is one call of Join, Convert or Forget, together with the requests that
-// it sent and did not wait for.
+// Flight is one call of Join, Convert or Forget, together with the requests
+// that it sent and did not wait for.
 type Flight struct {
 	of     *Session
 	id     string        // the contender's
@@ -23,11 +23,11 @@ type Flight struct {
 // sync all that the one before has done is known to this session's server. A
 // request to join, or to convert, is in one of four places:
 //
-//   - In this process: waiting for the connection, queued in the client, or sent
-//     and unanswered. The client sends what is queued even after a reconnect, so
-//     Begin waits until the goroutine of each such request has returned: for a
-//     quarter of the TTL at most, since then a connection without answers is
-//     closed.
+//   - In this process: waiting for the connection, queued in the client, or
+//     sent and unanswered. The client sends what is queued even after a
+//     reconnect, so Begin waits until the goroutine of each such request has
+//     returned: for a quarter of the TTL at most, since then a connection
+//     without answers is closed.
 //   - On a connection that was lost, or at the server at its end. This session
 //     has a connection now, or it could not sync. Its server closes an older
 //     one of the session to itself before it answers; if the older one is to

@@ -1,9 +1,9 @@
 // Package nodes has what the native driver and the foreign layouts have in
 // common: queues, entries and records as nodes of ZooKeeper.
 //
-// [Session] has those methods of the contract that are the same in every layout,
-// and the requests that the others are made of. A [Layout] says where the nodes
-// of a queue are and in which order.
+// [Session] has those methods of the contract that are the same in every
+// layout, and the requests that the others are made of. A [Layout] says where
+// the nodes of a queue are and in which order.
 //
 //	nodes.go   what a driver and a session have; nodes above the queues
 //	flight.go  transactions that a later call may have to wait for
@@ -132,8 +132,8 @@ func (s *Session) Below(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
-// Ensure makes a node and those above it, from the bottom: usually only the last
-// is missing, and there may be no permission to read those above.
+// Ensure makes a node and those above it, from the bottom: usually only the
+// last is missing, and there may be no permission to read those above.
 func (s *Session) Ensure(ctx context.Context, node string) error {
 	for {
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
@@ -183,12 +183,12 @@ func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: no
 // Slack is a quarter of the TTL.
 //
 // A follower reports the touches of its clients to the leader, which ends
-// sessions, every half tick. If it dies in between, the leader knows only of the
-// touch before, which is at most a quarter of the TTL older, since the coordinator
-// renews that often, and which had been reported, since a TTL is at least two
-// ticks. A leader that has lost its quorum may acknowledge for a tick; the new one
-// gives every session its whole TTL again.
+// sessions, every half tick. If it dies in between, the leader knows only of
+// the touch before, which is at most a quarter of the TTL older, since the
+// coordinator renews that often, and which had been reported, since a TTL is at
+// least two ticks. A leader that has lost its quorum may acknowledge for a
+// tick; the new one gives every session its whole TTL again.
 //
-// Not covered are a follower that dies when a renewal has been lost or late, and a
-// TTL of just two ticks: see the model of the loss clock in docs/model.
+// Not covered are a follower that dies when a renewal has been lost or late,
+// and a TTL of just two ticks: see the model of the loss clock in docs/model.
 func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

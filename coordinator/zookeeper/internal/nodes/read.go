@@ -47,10 +47,10 @@ func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.Vi
 // node, several with one on the queue. The caller's own goroutine waits.
 //
 // For one, which is what nearly all wait for, the comings and goings of others
-// are not even sent. The watch for several fires for each contender that comes or
-// goes, which costs a listing, where one on each would cost a request and a watch
-// at the service for each. It goes by names alone: children that are no places
-// end no wait.
+// are not even sent. The watch for several fires for each contender that comes
+// or goes, which costs a listing, where one on each would cost a request and a
+// watch at the service for each. It goes by names alone: children that are no
+// places end no wait.
 func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
@@ -90,8 +90,8 @@ func haveAll(names []string, places []driver.Place) bool {
 	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] })
 }
 
-// WatchQueue lists the queue by the request that sets a watch on it, again after
-// each event.
+// WatchQueue lists the queue by the request that sets a watch on it, again
+// after each event.
 func (s *Session) WatchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
 ) error {
@@ -111,8 +111,8 @@ func (s *Session) WatchQueue(
 	})
 }
 
-// expecting returns the watch on a node, or the one that fires when it comes. Both
-// are as new as all that this session was told.
+// expecting returns the watch on a node, or the one that fires when it comes.
+// Both are as new as all that this session was told.
 func (s *Session) expecting(
 	ctx context.Context, kind zkconn.Kind, node string,
 ) (*zkconn.Watch, error) {
@@ -177,8 +177,8 @@ func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]d
 	}
 }
 
-// Gather reads what is not known yet of each place, by its key, all under way at
-// once, and tells whether they were all there.
+// Gather reads what is not known yet of each place, by its key, all under way
+// at once, and tells whether they were all there.
 func Gather[T any](
 	ctx context.Context, s *Session, places []driver.Place, known map[string]T,
 	read func(*zk.Conn, driver.Place) (T, error),
@@ -248,8 +248,8 @@ func (s *Session) Check(
 // last, which no other state of a head shares.
 //
 // No contender joins ahead of the first, so as long as the node is there it is
-// the first: one who follows a queue gets one notice and one read for each write,
-// and lists only when the head has gone.
+// the first: one who follows a queue gets one notice and one read for each
+// write, and lists only when the head has gone.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -291,14 +291,14 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 	}
 }
 
-// watchHead returns the head and the watch on its node, which is first unless that
-// is empty; in an empty queue no head, and a watch that fires when a contender
-// joins. A watch that stands from before is on the first node still.
+// watchHead returns the head and the watch on its node, which is first unless
+// that is empty; in an empty queue no head, and a watch that fires when a
+// contender joins. A watch that stands from before is on the first node still.
 //
 // It lists before it watches the children, since a watch on the children of a
-// queue that is not empty fires for the others too. An empty queue may be removed
-// while it waits. The watch on its children fires for that, and the next call
-// waits for the queue itself, so no join is missed.
+// queue that is not empty fires for the others too. An empty queue may be
+// removed while it waits. The watch on its children fires for that, and the
+// next call waits for the queue itself, so no join is missed.
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {

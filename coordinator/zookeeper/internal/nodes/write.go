@@ -44,18 +44,18 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 	}
 }
 
-// noteVersion notes a version that the service has told. Answers may be noted in
-// another order than that in which they were given.
+// noteVersion notes a version that the service has told. Answers may be noted
+// in another order than that in which they were given.
 func (s *Session) noteVersion(node string, version int32) {
 	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
 }
 
-// version is the contract's version of a node's data. The service counts from 0,
-// which in the contract stands for a record that is not there.
+// version is the contract's version of a node's data. The service counts from
+// 0, which in the contract stands for a record that is not there.
 func version(data int32) driver.Version { return driver.Version(data) + 1 }
 
-// DataVersion is the service's number for a version: -2 for what is not the version
-// of a node. (The service takes -1 for any version.)
+// DataVersion is the service's number for a version: -2 for what is not the
+// version of a node. (The service takes -1 for any version.)
 func DataVersion(v driver.Version) int32 {
 	if v < 1 || v > math.MaxInt32 {
 		return -2
@@ -63,10 +63,10 @@ func DataVersion(v driver.Version) int32 {
 	return int32(v - 1)
 }
 
-// Record waits with a data watch on the record's node, or for its coming: what is
-// above it has all queues of the kind for children, which come and go. The version
-// is the service's count of changes to the node's data, plus one. It starts again
-// if an operator deletes the node: Baton never does.
+// Record waits with a data watch on the record's node, or for its coming: what
+// is above it has all queues of the kind for children, which come and go. The
+// version is the service's count of changes to the node's data, plus one. It
+// starts again if an operator deletes the node: Baton never does.
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {

@@ -53,9 +53,9 @@ type Conn struct {
 	failed error         // why the last attempt failed
 }
 
-// maxRunning bounds the requests of a session that wait for an answer: a renewal
-// is sent behind them, and must not wait for ten thousand waiters who set their
-// watches again after a reconnect.
+// maxRunning bounds the requests of a session that wait for an answer: a
+// renewal is sent behind them, and must not wait for ten thousand waiters who
+// set their watches again after a reconnect.
 const maxRunning = 512
 
 // sendBuffer holds the largest request: 128 KiB, at which the client library
@@ -109,8 +109,8 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 }
 
 // establish waits for the session and gives it its credentials. The client
-// repeats them on every later connection; but if it reconnects just when they were
-// accepted it does not know them yet, hence the comparison.
+// repeats them on every later connection; but if it reconnects just when they
+// were accepted it does not know them yet, hence the comparison.
 func (c *Conn) establish(ctx context.Context) error {
 	if err := c.online(ctx); err != nil || c.conf.Digest == "" {
 		return err
@@ -129,7 +129,8 @@ func (c *Conn) establish(ctx context.Context) error {
 	}
 }
 
-// ID is ZooKeeper's session ID in hex, as the service's logs show it after "0x".
+// ID is ZooKeeper's session ID in hex, as the service's logs show it after
+// "0x".
 func (c *Conn) ID() string { return strconv.FormatUint(uint64(c.Number()), 16) }
 
 // Number is ZooKeeper's session ID.
@@ -153,8 +154,8 @@ func (c *Conn) Run(f func()) {
 	}
 }
 
-// begin counts something that runs. Once the session is over nothing begins, and
-// retire waits for what runs.
+// begin counts something that runs. Once the session is over nothing begins,
+// and retire waits for what runs.
 func (c *Conn) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +166,9 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// finish ends the session for this process, for the first cause given. It does not
-// wait for anything: the client calls it too, before it gets another session.
+// finish ends the session for this process, for the first cause given. It does
+// not wait for anything: the client calls it too, before it gets another
+// session.
 func (c *Conn) finish(cause error, service bool) {
 	c.mu.Lock()
 	c.cancel(cause)
@@ -191,9 +193,9 @@ func (c *Conn) judge(err error) error {
 	return err
 }
 
-// lost notes that there is no connection any more, before the client knows: from
-// then on requests wait here for the next one, and not in the client's queue. All
-// watches fire, and the notices make the client forget them.
+// lost notes that there is no connection any more, before the client knows:
+// from then on requests wait here for the next one, and not in the client's
+// queue. All watches fire, and the notices make the client forget them.
 func (c *Conn) lost() (notices []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,8 +216,9 @@ func (c *Conn) present() chan struct{} {
 	return c.up
 }
 
-// event is the client's callback. It misses nothing, unlike the channel of events,
-// and gets an event of a node before any reply that the service has sent later.
+// event is the client's callback. It misses nothing, unlike the channel of
+// events, and gets an event of a node before any reply that the service has
+// sent later.
 func (c *Conn) event(e zk.Event) {
 	if e.State == zk.StateDisconnected {
 		c.lost() // if the socket did not notice
@@ -235,9 +238,9 @@ func (c *Conn) retire() {
 }
 
 // Close ends first everything in this process, then the session at the service,
-// over a connection of its own. In this order nothing comes in between: the client
-// cannot take the session back, and the service refuses what its last connection
-// still carries, since the session has moved, and ended.
+// over a connection of its own. In this order nothing comes in between: the
+// client cannot take the session back, and the service refuses what its last
+// connection still carries, since the session has moved, and ended.
 func (c *Conn) Close(ctx context.Context) error {
 	c.finish(errClosed, false)
 	select {

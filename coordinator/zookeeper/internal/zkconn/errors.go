@@ -77,8 +77,9 @@ func code(err error) int {
 	return n
 }
 
-// away is the error of a call whose context ended before anything could be sent:
-// both ErrUnavailable, since the service kept it waiting, and the context's.
+// away is the error of a call whose context ended before anything could be
+// sent: both ErrUnavailable, since the service kept it waiting, and the
+// context's.
 func away(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {

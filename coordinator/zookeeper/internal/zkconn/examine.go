@@ -56,8 +56,8 @@ func (c *Config) Examine(ctx context.Context) []driver.Finding {
 		shortest.timeout, longest.timeout))
 }
 
-// examineServer asks one server, by a four-letter word in plain text. The mode is
-// empty if the server does not say it.
+// examineServer asks one server, by a four-letter word in plain text. The mode
+// is empty if the server does not say it.
 func (c *Config) examineServer(ctx context.Context, t target) (_ driver.Finding, mode string) {
 	about := "server " + t.addr
 	if host, _, err := net.SplitHostPort(t.addr); err == nil && host != t.host {

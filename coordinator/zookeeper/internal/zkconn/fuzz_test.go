@@ -39,7 +39,8 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// FuzzCode reads the code out of an error's text, which is all that the library gives.
+// FuzzCode reads the code out of an error's text, which is all that the library
+// gives.
 func FuzzCode(f *testing.F) {
 	for _, s := range []string{"unknown error: -125", "unknown error: x", "unknown error: ", "zk: -1", ""} {
 		f.Add(s)

@@ -39,8 +39,8 @@ func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error)
 
 // rotation yields servers to try, one after the other, in rounds: each round
 // resolves the names anew, since addresses change in clusters that schedule
-// containers, and shuffles, so that clients do not all move to one server. It is
-// used by one goroutine at a time.
+// containers, and shuffles, so that clients do not all move to one server. It
+// is used by one goroutine at a time.
 type rotation struct {
 	servers []string
 	lookup  func(ctx context.Context, host string) ([]string, error)
@@ -55,9 +55,9 @@ func newRotation(servers []string) *rotation {
 
 // next returns the next server. It fails only when ctx ends.
 //
-// A new round begins no sooner than the pause after the last one began: a server
-// that accepts and then hangs up is not dialled in a tight loop either. A healthy
-// session takes the next server at once.
+// A new round begins no sooner than the pause after the last one began: a
+// server that accepts and then hangs up is not dialled in a tight loop either.
+// A healthy session takes the next server at once.
 func (r *rotation) next(ctx context.Context) (target, error) {
 	if len(r.round) == 0 {
 		// Spread, so that clients which lost a server together do not return

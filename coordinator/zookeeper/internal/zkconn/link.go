@@ -10,9 +10,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has what a session's client sees of the network: the list of servers
-// and the dialer. They are how a session makes an end of its client, which else
-// goes on with a new session by itself, and sends on it what was queued before.
+// This file has what a session's client sees of the network: the list of
+// servers and the dialer. They are how a session makes an end of its client,
+// which else goes on with a new session by itself, and sends on it what was
+// queued before.
 
 // provider is the client's HostProvider.
 type provider struct{ *Conn }
@@ -31,10 +32,10 @@ func (p provider) Connected() {
 }
 
 // Next waits out the pause between rounds itself: the client would wait a whole
-// second and fail what is queued. It asks for that only once the session is over:
-// then no request is under way, and the client can be closed. (Its Close queues a
-// request, and if that is too late to be thrown out, waits a second for an answer.
-// Nobody waits for Close.)
+// second and fail what is queued. It asks for that only once the session is
+// over: then no request is under way, and the client can be closed. (Its Close
+// queues a request, and if that is too late to be thrown out, waits a second
+// for an answer. Nobody waits for Close.)
 func (p provider) Next() (server string, retryStart bool) {
 	t, err := p.hosts.next(p.ctx)
 	if err != nil {
@@ -128,9 +129,9 @@ func (c *Conn) why() error {
 }
 
 // end ends a session over a connection of its own, at whatever server answers
-// first, trying until ctx ends. The library's Close waits a second, on a connection
-// that may be silent, and does not tell the outcome. A session of 0 is a new one,
-// which is over at once, and shows what timeout is granted.
+// first, trying until ctx ends. The library's Close waits a second, on a
+// connection that may be silent, and does not tell the outcome. A session of 0
+// is a new one, which is over at once, and shows what timeout is granted.
 func (c *Config) end(ctx context.Context, h hello) (answer hello, err error) {
 	for hosts := newRotation(c.Servers); ; {
 		t, stopped := hosts.next(ctx)
@@ -158,7 +159,8 @@ func (c *Config) visit(
 		return err
 	}
 	defer func() { _ = closeNow(conn) }()
-	// A cancelled ctx has to interrupt a read as well; a deadline alone would not.
+	// A cancelled ctx has to interrupt a read as well; a deadline alone would
+	// not.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	return talk(conn)
 }

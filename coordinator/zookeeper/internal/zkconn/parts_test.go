@@ -13,7 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestEventsEndTheWatchesOfTheirKind: the first child of a node is found by the node, and fires for itself.
+// TestEventsEndTheWatchesOfTheirKind: the first child of a node is found by the
+// node, and fires for itself.
 func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	for event, want := range map[zk.EventType][]Kind{
 		zk.EventNodeCreated:         {Exists},
@@ -46,7 +47,8 @@ func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	}
 }
 
-// TestFiredWatchTellsAllWhoWait: each waiter gets the event, one that comes late as well.
+// TestFiredWatchTellsAllWhoWait: each waiter gets the event, one that comes
+// late as well.
 func TestFiredWatchTellsAllWhoWait(t *testing.T) {
 	w := watches{m: make(map[Target]*Watch)}
 	added, _ := w.add(Target{Data, "/a"})
@@ -60,7 +62,8 @@ func TestFiredWatchTellsAllWhoWait(t *testing.T) {
 	}
 }
 
-// TestLostConnectionMakesEveryWatchFire: the client is told after what was read, whole, and before the error.
+// TestLostConnectionMakesEveryWatchFire: the client is told after what was
+// read, whole, and before the error.
 func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	for kind := Children; kind <= Exists; kind++ {
 		server, client := net.Pipe()

@@ -66,9 +66,9 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// enter waits until a request can be sent, and takes a place for it, which leave
-// gives back. Requests are not handed to a client that is not connected: it has
-// room for 16 and then blocks its callers without end.
+// enter waits until a request can be sent, and takes a place for it, which
+// leave gives back. Requests are not handed to a client that is not connected:
+// it has room for 16 and then blocks its callers without end.
 func (c *Conn) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -105,10 +105,10 @@ func (c *Conn) online(ctx context.Context) error {
 	return err
 }
 
-// Renew sends a sync, which goes to the leader and back, and needs no permission.
-// A follower that has lost its leader answers reads, and collects touches that
-// never reach a leader, until it notices. It takes no place of the other requests:
-// the coordinator sends few at a time.
+// Renew sends a sync, which goes to the leader and back, and needs no
+// permission. A follower that has lost its leader answers reads, and collects
+// touches that never reach a leader, until it notices. It takes no place of the
+// other requests: the coordinator sends few at a time.
 func (c *Conn) Renew(ctx context.Context) error {
 	if err := c.online(ctx); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 //
 // On one connection it is so by itself. At a reconnect a server refuses that is
 // behind the latest reply, but not one that is behind what a watch has told. So
-// the first read after a reconnect costs a sync, and a read that went over another
-// connection than the one that was synced is repeated.
+// the first read after a reconnect costs a sync, and a read that went over
+// another connection than the one that was synced is repeated.
 func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
 	var zero T
 	for {

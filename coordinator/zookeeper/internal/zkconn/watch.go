@@ -13,16 +13,16 @@ import (
 type Kind int8
 
 const (
-	// Children fires when children come or go, or the node goes: on an ephemeral
-	// node, which has no children, only then.
+	// Children fires when children come or go, or the node goes: on an
+	// ephemeral node, which has no children, only then.
 	Children Kind = iota
 	// Data fires when the node is written to or goes.
 	Data
-	// First is Data on the first child of a node. It is found by its parent: only
-	// the caller that sets it needs to know which child it is.
+	// First is Data on the first child of a node. It is found by its parent:
+	// only the caller that sets it needs to know which child it is.
 	First
-	// Exists fires when the node comes, is written to or goes. It alone can be set
-	// on a node that is not there.
+	// Exists fires when the node comes, is written to or goes. It alone can be
+	// set on a node that is not there.
 	Exists
 )
 
@@ -55,8 +55,8 @@ func (t Target) key() Target {
 	return t
 }
 
-// Watch is a watch, and what the request that set it has read. Until it fires that
-// is still so.
+// Watch is a watch, and what the request that set it has read. Until it fires
+// that is still so.
 type Watch struct {
 	Target Target
 	Seen   Seen
@@ -78,10 +78,10 @@ type Seen struct {
 // watches are the watches of a session that are set or being set, and have not
 // fired.
 //
-// The client has no way to give up a watch. So a waiter that leaves lets its watch
-// stand, and the next waiter for the same takes it over: one watch for each thing
-// that is waited for, however many wait and however often. The channels of the
-// client are not read: its callback gets each event first.
+// The client has no way to give up a watch. So a waiter that leaves lets its
+// watch stand, and the next waiter for the same takes it over: one watch for
+// each thing that is waited for, however many wait and however often. The
+// channels of the client are not read: its callback gets each event first.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
@@ -131,8 +131,8 @@ func (w *watches) fire(e zk.Event) {
 	}
 }
 
-// fireAll fires all watches, without an event, and returns notices that make the
-// client's own fire.
+// fireAll fires all watches, without an event, and returns notices that make
+// the client's own fire.
 func (w *watches) fireAll() (notices []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,8 +149,8 @@ func (w *watches) fireAll() (notices []byte) {
 }
 
 // Standing returns a watch of the target that has not fired, or else one that
-// waits for its node to come; nil if there is neither. It has seen the latest that
-// this session knows of: see Conn.event.
+// waits for its node to come; nil if there is neither. It has seen the latest
+// that this session knows of: see Conn.event.
 func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
 	for _, on := range [...]Target{t, {Exists, t.Node}} {
 		w := c.watches.find(on)
@@ -201,8 +201,8 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 	}
 }
 
-// Expecting is Watching of a node that need not be there. If it is not, the watch
-// fires when it comes, and has seen nothing. (If it comes between the two
+// Expecting is Watching of a node that need not be there. If it is not, the
+// watch fires when it comes, and has seen nothing. (If it comes between the two
 // requests, a watch on it is left over until it changes.)
 func (c *Conn) Expecting(ctx context.Context, t Target) (*Watch, error) {
 	for {

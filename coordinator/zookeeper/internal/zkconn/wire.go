@@ -15,9 +15,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// socket is one connection of the client to a server. It reads whole messages, and
-// looks at the first before the client does: the answer to the connect request.
-// The client reads in one goroutine at a time, so reading needs no lock.
+// socket is one connection of the client to a server. It reads whole messages,
+// and looks at the first before the client does: the answer to the connect
+// request. The client reads in one goroutine at a time, so reading needs no
+// lock.
 type socket struct {
 	net.Conn
 	session *Conn
@@ -56,11 +57,11 @@ func (s *socket) Read(p []byte) (int, error) {
 // fill gets the next message.
 //
 // When the connection is lost the client is first told, as if the service had
-// said so, that all it watches has changed, so that it has hardly any watches to
-// set again on the next connection. It does that badly: it reads the number of the
-// last transaction while another goroutine writes it; it does not tell when
-// setting them has failed, which would be a lost wake-up; and watches without
-// waiters would come along for ever.
+// said so, that all it watches has changed, so that it has hardly any watches
+// to set again on the next connection. It does that badly: it reads the number
+// of the last transaction while another goroutine writes it; it does not tell
+// when setting them has failed, which would be a lost wake-up; and watches
+// without waiters would come along for ever.
 func (s *socket) fill() (err error) {
 	switch {
 	case s.lost != nil:
@@ -108,10 +109,10 @@ func isRequest(message []byte) bool {
 }
 
 // owe counts the requests that the server has not answered. If it answers none
-// of them for a quarter of the TTL, the connection is given up, which leaves time
-// to find another server before the session's user has to take it for lost. The
-// client notices silence after two thirds, and never a server that still answers
-// pings but nothing else, because it lost its leader.
+// of them for a quarter of the TTL, the connection is given up, which leaves
+// time to find another server before the session's user has to take it for
+// lost. The client notices silence after two thirds, and never a server that
+// still answers pings but nothing else, because it lost its leader.
 func (s *socket) owe(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,9 +134,9 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing. When a write blocks, the server owes an answer, and
-// the deadline for reading closes the connection. The client sets and clears one for
-// each request, which may wake a thread.
+// SetWriteDeadline does nothing. When a write blocks, the server owes an
+// answer, and the deadline for reading closes the connection. The client sets
+// and clears one for each request, which may wake a thread.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
 // Write never fails. When it cannot write it closes the connection, and the
@@ -143,8 +144,8 @@ func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 //
 // The client answers a request whose write fails at once, and once more when it
 // clears away what was outstanding. For the second answer there is no room when
-// the request repeats credentials after a reconnect, or is interrupted by Close:
-// the client then blocks for ever, holding its lock.
+// the request repeats credentials after a reconnect, or is interrupted by
+// Close: the client then blocks for ever, holding its lock.
 func (s *socket) Write(p []byte) (int, error) {
 	if s.greeted && isRequest(p) { // the client writes whole messages
 		s.owe(1)
@@ -158,8 +159,8 @@ func (s *socket) Write(p []byte) (int, error) {
 // Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
-// closeNow closes a connection without TLS's close alert, for which a peer that has
-// stopped reading has no room.
+// closeNow closes a connection without TLS's close alert, for which a peer that
+// has stopped reading has no room.
 func closeNow(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn().Close()
@@ -174,16 +175,16 @@ const (
 	closeXid       = 0x7fffffff // which no other request of a session has
 )
 
-// hello is what the service answers to a connect request, which the client keeps
-// to itself. A session of 0 means that the one asked for is over.
+// hello is what the service answers to a connect request, which the client
+// keeps to itself. A session of 0 means that the one asked for is over.
 type hello struct {
 	timeout time.Duration
 	session int64
 	passwd  []byte // with which the session is ended on another connection
 }
 
-// readMessage reads one message with its length before it, into the memory of an
-// earlier one if that is large enough.
+// readMessage reads one message with its length before it, into the memory of
+// an earlier one if that is large enough.
 func readMessage(r *bufio.Reader, into []byte, most int) ([]byte, error) {
 	size, err := r.Peek(4)
 	if err != nil {
@@ -235,8 +236,8 @@ func parseHello(m []byte) (hello, error) {
 // patience is how long one server may take for everything up to the session:
 // connection, TLS, handshake.
 //
-// A reconnect must be able to waste one attempt and have time for a second. A new
-// session has no such hurry, and the service has to write it down.
+// A reconnect must be able to waste one attempt and have time for a second. A
+// new session has no such hurry, and the service has to write it down.
 func (h hello) patience() time.Duration {
 	short := min(max(h.timeout/6, 250*time.Millisecond), 2*time.Second)
 	if h.session == 0 {
@@ -260,8 +261,8 @@ func (h hello) appendConnect(b []byte) []byte {
 // end ends the session over a fresh connection: then its nodes are gone.
 //
 // Both requests are sent at once: the service reads the second when it has
-// accepted the first. The first one alone continues the session for a whole TTL,
-// which each attempt would do again where replies are late or lost.
+// accepted the first. The first one alone continues the session for a whole
+// TTL, which each attempt would do again where replies are late or lost.
 func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)
