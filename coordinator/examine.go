@@ -111,12 +111,20 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 	looked := min(len(queues), examineQueuesAtMost)
 	for _, queue := range queues[:looked] {
 		entries, err := s.List(ctx, queue, 0)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrRefused):
+			found = append(found, driver.Found(driver.Warning, "queue "+string(queue), "%v", err))
+		case err != nil:
 			return append(found, driver.Found(driver.Note, about, "%v", err))
 		}
 		var foreign []string
 		for _, e := range entries {
-			if e.ID == "" {
+			switch {
+			case e.Stray != "":
+				f := driver.Found(driver.Warning, "queue "+string(queue), "entry %.200q belongs to "+
+					"no session, and blocks the name until it is removed", e.Key)
+				found = append(found, f.So("if nobody needs it: "+e.Stray))
+			case e.ID == "":
 				foreign = append(foreign, e.Key)
 			}
 		}

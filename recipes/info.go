@@ -23,6 +23,9 @@ type Contender struct {
 	Mode     string            // the recipe's mark
 	Payload  []byte            // what it chose to show
 	Holding  bool              // admitted, by the rule and the list as it was read
+	// Stray is the service's command that removes the entry, if it belongs to
+	// no session: it blocks the queue until somebody does.
+	Stray string
 }
 
 // info is what a contender writes into its entry, as JSON: people read it with
@@ -51,7 +54,8 @@ func (l *Queue) encode(i info) ([]byte, error) {
 // contender turns an entry into what listings show. A value that Baton did not
 // write leaves identity and time empty, and is itself shown as the payload.
 func (l *Queue) contender(e driver.Entry) Contender {
-	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode}
+	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
+		Stray: e.Stray}
 	var i info
 	if l.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
 		c.Payload = e.Value
@@ -78,7 +82,11 @@ func (e *TakenError) Error() string {
 	if e.Delay > 0 {
 		s += fmt.Sprintf(": the last holder was lost, and the name rests for up to %v", e.Delay)
 	}
-	if h := e.Holder; h.Identity != "" {
+	switch h := e.Holder; {
+	case h.Stray != "":
+		s += fmt.Sprintf(" by entry %q, which belongs to no session and stays until it is "+
+			"removed: %s", h.Key, h.Stray)
+	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
 		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)
 	}

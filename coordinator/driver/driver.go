@@ -125,6 +125,10 @@ type Entry struct {
 	Place
 	Token Token
 	Value []byte
+	// Stray is empty if the entry ends with a session, or the driver cannot
+	// tell. Else it stays until somebody deletes it, and Stray is the command
+	// that does, for people.
+	Stray string
 }
 
 // Head is the first entry of a queue in one of its states. That of an empty

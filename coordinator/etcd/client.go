@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // source is the etcd client of a driver: a given one, which belongs to someone
@@ -63,7 +64,9 @@ func (d *source) note(err error) {
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
 		// The reason exists as gRPC's text only. Should that change, it is
 		// missing again.
-		why = strings.TrimPrefix(why, "connection error: desc = ")
+		why = strings.Trim(strings.TrimPrefix(why, "connection error: desc = "), `"`)
+		why = strings.TrimPrefix(strings.TrimPrefix(why, "transport: "), "Error while dialing: ")
+		why, _, _ = strings.Cut(why, ". If you upgraded ")
 		d.trouble.Store(&why)
 	}
 }
@@ -75,7 +78,9 @@ func (d *source) explain(err error) error {
 	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
 		return err
 	}
-	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: no connection: %s", err, *why))
+	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: %w", err, hint.On(errors.New(*why),
+		"server preface", "no etcd answers there; use etcds:// for TLS, zk:// for ZooKeeper",
+		"selected ALPN", "no etcd answers there; use zks:// for ZooKeeper")))
 }
 
 func (d *source) endpoints() []string {

@@ -58,6 +58,9 @@ const (
 	// Op, Queue, Err, Context; Duration: from call to error; Token if it stood
 	// in the queue
 	NotGranted
+	// Queue, Err: a contender waits, and the queue has an entry that stays
+	// until somebody deletes it; Err names it and says how
+	Stray
 	// Queue, Token; Duration: how long it has been held, longer than expected.
 	// Once for a grant
 	HeldLong
@@ -80,7 +83,7 @@ var kindNames = [...]string{
 	SessionOpened: "session opened", SessionRenewed: "session renewed",
 	SessionSuspended: "session suspended", SessionResumed: "session resumed",
 	SessionEnded: "session ended", Retried: "retried", Joined: "joined", Granted: "granted",
-	Reentered: "reentered", Converted: "converted", NotGranted: "not granted",
+	Reentered: "reentered", Converted: "converted", NotGranted: "not granted", Stray: "stray",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
 }

@@ -163,7 +163,7 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.add(queue, nil, driver.Entry{}).Place
+	return s.add(queue, nil, driver.Entry{Stray: "Service.Remove"}).Place
 }
 
 // RemoveRecord deletes the record of a queue as an operator would, and reports

@@ -117,7 +117,7 @@ func inOrder(all []node) {
 type queueView struct {
 	nodes      []node   // in order
 	successors []int32  // their sequence numbers, in no order
-	strays     []string // those that Baton did not write, quoted
+	strays     []string // those that Baton did not write
 }
 
 // parseChildren reads the children of a queue.
@@ -129,7 +129,7 @@ func parseChildren(names []string) queueView {
 		} else if n, ok := parseNode(name); ok {
 			c.nodes = append(c.nodes, n)
 		} else {
-			c.strays = append(c.strays, strconv.Quote(name))
+			c.strays = append(c.strays, name)
 		}
 	}
 	inOrder(c.nodes)
@@ -145,17 +145,17 @@ func (c queueView) places() []driver.Place {
 	return places
 }
 
-// ambiguous is the error for a queue with strays, nil if there are none.
+// ambiguous is the error for a queue at a path with strays, nil if there are
+// none.
 //
 // Leaving a stray out could admit two contenders if it belongs to a client that
 // counts it, and waiting for it could take for ever; so it is reported by name,
 // and an operator has to remove it.
-func (c queueView) ambiguous(queue driver.Queue) error {
+func (c queueView) ambiguous(queue string) error {
 	if len(c.strays) == 0 {
 		return nil
 	}
-	slices.Sort(c.strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"queue %q has children that are no entries of Baton's, which have no place in it: %s",
-		queue, strings.Join(c.strays, ", ")))
+		"zookeeper: nodes that are no entries of Baton's block the queue until they are removed: %s",
+		nodes.Deletion(queue, c.strays...)))
 }

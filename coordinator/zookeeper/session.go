@@ -61,7 +61,7 @@ func (s *session) Places(
 	if err != nil {
 		return nil, err
 	}
-	return c.places(), c.ambiguous(queue)
+	return c.places(), c.ambiguous(s.Path(queue))
 }
 
 // Entry is the place and the token of an entry. The token is 0 if the key is

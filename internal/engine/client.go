@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -125,17 +126,25 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
+// firstAttempt bounds the first attempt to open a session: the log says within
+// two seconds that nothing answers, and why.
+const firstAttempt = 1500 * time.Millisecond
+
 // open tries until the service is available. One attempt lasts no longer than
 // the TTL: after that its session could be over before it was used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
+	lasts := min(firstAttempt, c.config.TTL)
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
+		slow := fmt.Errorf("no answer within %v", lasts)
+		attempt, cancel := context.WithTimeoutCause(ctx, lasts, slow)
 		defer cancel()
+		lasts = c.config.TTL
 		s, err = c.openOnce(attempt)
-		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
+		timeout := err != nil && attempt.Err() != nil && ctx.Err() == nil
+		if timeout && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
 		return err

@@ -24,7 +24,13 @@ func (s *Session) request(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	err := s.retry(ctx, op, queue, func() error { return s.attempt(ctx, p, f) })
+	s.silence.begin()
+	err := s.retry(ctx, op, queue, func() error {
+		err := s.attempt(ctx, p, f)
+		s.silence.heard(err)
+		return err
+	})
+	s.silence.end()
 	return s.outcome(ctx, err, false)
 }
 

@@ -29,6 +29,7 @@ type Session struct {
 
 	patience *patience // with one attempt of a request
 	longer   *patience // with that of a join
+	silence  silence
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -90,6 +91,7 @@ func (s *Session) guard() {
 		case <-s.ctx.Done():
 			return
 		case <-look.C:
+			s.warnOfSilence()
 			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}

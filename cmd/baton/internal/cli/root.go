@@ -200,7 +200,7 @@ func describe(err error) string {
 	case errors.As(err, &limit):
 		s += "; on the command line: leave --limit out to use the stored one"
 	case errors.Is(err, coordinator.ErrUnavailable):
-		s += "; is the service running, and is its address right? \"baton -v\" logs the attempts"
+		s += "; \"baton doctor\" checks the service"
 	}
 	return s
 }

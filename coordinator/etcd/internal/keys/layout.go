@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Layout has the keys of one namespace:
@@ -204,6 +205,7 @@ func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 	return driver.Head{
 		Entry: driver.Entry{
 			Place: l.Place(queue, e), Token: driver.Token(l.Rank(queue, e)), Value: kv.Value,
+			Stray: Stray(kv),
 		},
 		Version: driver.Version(kv.ModRevision),
 	}
@@ -248,4 +250,12 @@ func (l Layout) First(queue driver.Queue, limit int) []clientv3.Op {
 func OfHandle(queue driver.Queue, handle string) (Layout, bool) {
 	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+"/")
 	return Layout{base}, ok && (base == "./" || strings.HasSuffix(base, "/./"))
+}
+
+// Stray is the command that deletes a key which no lease does, else empty.
+func Stray(kv *mvccpb.KeyValue) string {
+	if kv.Lease != 0 {
+		return ""
+	}
+	return "etcdctl del " + hint.Shell(string(kv.Key))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -43,6 +42,7 @@ const (
 // Layout is the layout of another client.
 type Layout struct {
 	name  string
+	root  string           // the chroot, for messages
 	kinds map[string]*form // of what kinds of queues it has something like
 	// queues are plain nodes: the other client expects that they stay
 	plain    bool
@@ -204,7 +204,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 		if n, ok := f.form(queue).parse(name); ok {
 			entries = append(entries, n)
 		} else {
-			strays = append(strays, strconv.Quote(name))
+			strays = append(strays, name)
 		}
 	}
 	// A writer that goes on as a reader has the same number twice for a moment.
@@ -219,8 +219,8 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 	case len(strays) > 0:
 		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, "+
-				"so nobody can tell who comes first: %s",
-			f.path(queue), strings.Join(strays, ", ")))
+				"so nobody can tell who comes first; if nobody needs them: %s",
+			f.root+f.path(queue), nodes.Deletion(f.root+f.path(queue), strays...)))
 	case len(entries) > 0 && entries[0].seq < 0:
 		return places, f.spent(queue, entries[0].Key)
 	}

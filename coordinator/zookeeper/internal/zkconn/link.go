@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // This file has what a session's client sees of the network: the list of
@@ -125,8 +126,11 @@ func (c *Conn) note(err error) {
 func (c *Conn) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failed
+	return hint.On(c.failed, "accepted the connection", noZooKeeper, "i/o timeout", noZooKeeper,
+		": EOF", "if the port has TLS, use zks://; else check the quorum, and maxClientCnxns")
 }
+
+const noZooKeeper = "perhaps it is no ZooKeeper; use etcd:// for etcd"
 
 // end ends a session over a connection of its own, at whatever server answers
 // first, trying until ctx ends. The library's Close waits a second, on a
