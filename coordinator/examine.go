@@ -45,7 +45,7 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 	s, err := c.engine.Session(ctx)
 	if err != nil {
 		f := driver.Found(driver.Failure, "session", "%v", err)
-		return append(found, f.So(adviseSession(err)))
+		return append(found, f.So("see above, and First errors in docs/operations.md"))
 	}
 	opened := round(time.Since(began))
 	found = append(found, driver.Found(driver.Fine, "session", "open after %v", opened))
@@ -121,9 +121,8 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 		for _, e := range entries {
 			switch {
 			case e.Stray != "":
-				f := driver.Found(driver.Warning, "queue "+string(queue), "entry %.200q belongs to "+
-					"no session, and blocks the name until it is removed", e.Key)
-				found = append(found, f.So("if nobody needs it: "+e.Stray))
+				f := driver.Found(driver.Warning, "queue "+string(queue), "%s", e.Stray)
+				found = append(found, f)
 			case e.ID == "":
 				foreign = append(foreign, e.Key)
 			}
@@ -160,19 +159,6 @@ func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 			round(slowest), (wanted + time.Second).Truncate(time.Second)))
 	}
 	return f
-}
-
-func adviseSession(err error) string {
-	switch {
-	case errors.Is(err, ErrInvalid):
-		return "change what the error names: in the URL, or among the options"
-	case errors.Is(err, ErrRefused):
-		return "check user, password and certificates in the URL, and what they may do: " +
-			"docs/operations.md lists what locks need"
-	case errors.Is(err, ErrUnavailable):
-		return "mend what is said of the servers; without a majority of them there is no session"
-	}
-	return ""
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

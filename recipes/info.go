@@ -23,9 +23,7 @@ type Contender struct {
 	Mode     string            // the recipe's mark
 	Payload  []byte            // what it chose to show
 	Holding  bool              // admitted, by the rule and the list as it was read
-	// Stray is the service's command that removes the entry, if it belongs to
-	// no session: it blocks the queue until somebody does.
-	Stray string
+	Stray    string            // unless empty: no session owns it, and how to remove it
 }
 
 // info is what a contender writes into its entry, as JSON: people read it with
@@ -84,8 +82,7 @@ func (e *TakenError) Error() string {
 	}
 	switch h := e.Holder; {
 	case h.Stray != "":
-		s += fmt.Sprintf(" by entry %q, which belongs to no session and stays until it is "+
-			"removed: %s", h.Key, h.Stray)
+		s += ": " + h.Stray
 	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
 		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)

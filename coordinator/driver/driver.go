@@ -125,9 +125,8 @@ type Entry struct {
 	Place
 	Token Token
 	Value []byte
-	// Stray is empty if the entry ends with a session, or the driver cannot
-	// tell. Else it stays until somebody deletes it, and Stray is the command
-	// that does, for people.
+	// Stray, unless empty, says that no session owns the entry, and how to
+	// remove it, for people.
 	Stray string
 }
 

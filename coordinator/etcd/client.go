@@ -64,9 +64,9 @@ func (d *source) note(err error) {
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
 		// The reason exists as gRPC's text only. Should that change, it is
 		// missing again.
-		why = strings.Trim(strings.TrimPrefix(why, "connection error: desc = "), `"`)
-		why = strings.TrimPrefix(strings.TrimPrefix(why, "transport: "), "Error while dialing: ")
-		why, _, _ = strings.Cut(why, ". If you upgraded ")
+		why, _, _ = strings.Cut(why, ". If you upgraded ") // which gRPC tells its users
+		why = strings.Trim(strings.NewReplacer("connection error: desc = ", "",
+			"transport: ", "", "Error while dialing: ", "").Replace(why), `"`)
 		d.trouble.Store(&why)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // This file has the names of the nodes in a queue, and their order:
@@ -145,8 +146,7 @@ func (c queueView) places() []driver.Place {
 	return places
 }
 
-// ambiguous is the error for a queue at a path with strays, nil if there are
-// none.
+// ambiguous is the error for a queue with strays, nil if there are none.
 //
 // Leaving a stray out could admit two contenders if it belongs to a client that
 // counts it, and waiting for it could take for ever; so it is reported by name,
@@ -156,6 +156,6 @@ func (c queueView) ambiguous(queue string) error {
 		return nil
 	}
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"zookeeper: nodes that are no entries of Baton's block the queue until they are removed: %s",
-		nodes.Deletion(queue, c.strays...)))
+		"zookeeper: what is no entry of Baton's blocks the queue until it is removed: %s",
+		hint.Removal("zkCli.sh deleteall", queue+"/", c.strays...)))
 }

@@ -89,8 +89,7 @@ func (s *session) Remove(
 	return s.remove(ctx, queue, n, n.successor(), false)
 }
 
-// isStray tells whether the child of a queue is a stray. Below other kinds than
-// these it is taken for another program's.
+// isStray takes what is below other kinds for another program's.
 func isStray(entry string) bool {
 	_, successor := parseSuccessor(path.Base(entry))
 	kinds := []string{"/mutex", "/rwlock", "/semaphore", "/election"}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -126,8 +125,7 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// firstAttempt bounds the first attempt to open a session: the log says within
-// two seconds that nothing answers, and why.
+// firstAttempt to open a session is short: then the log says why it fails.
 const firstAttempt = 1500 * time.Millisecond
 
 // open tries until the service is available. One attempt lasts no longer than
@@ -138,13 +136,11 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 	warned := false
 	lasts := min(firstAttempt, c.config.TTL)
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
-		slow := fmt.Errorf("no answer within %v", lasts)
-		attempt, cancel := context.WithTimeoutCause(ctx, lasts, slow)
+		attempt, cancel := context.WithTimeoutCause(ctx, lasts, errNoAnswer)
 		defer cancel()
 		lasts = c.config.TTL
 		s, err = c.openOnce(attempt)
-		timeout := err != nil && attempt.Err() != nil && ctx.Err() == nil
-		if timeout && !errors.Is(err, ErrUnavailable) {
+		if err != nil && attempt.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
 		return err

@@ -24,13 +24,13 @@ func (s *Session) request(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	s.silence.begin()
+	s.silence.note(1, errNoAnswer)
 	err := s.retry(ctx, op, queue, func() error {
 		err := s.attempt(ctx, p, f)
-		s.silence.heard(err)
+		s.silence.note(0, err)
 		return err
 	})
-	s.silence.end()
+	s.silence.note(-1, err)
 	return s.outcome(ctx, err, false)
 }
 

@@ -1,4 +1,4 @@
-// Package hint adds to errors that people meet first what to try.
+// Package hint says what to try about the errors that people meet first.
 package hint
 
 import (
@@ -7,31 +7,22 @@ import (
 	"strings"
 )
 
-// network has the signs of what goes wrong with connections, whatever the
-// service.
+// network has signs of what goes wrong with connections, and what to try.
 var network = []string{
 	"connection refused", "check address and port, and that the server runs",
 	"no such host", "check the host's name in the URL",
-	"unknown authority", "name the file of the authority's certificate with cacert= in the URL",
-	"certificate is valid for", otherName, "not valid for any names", otherName,
-	"certificate required", noCertificate, "bad certificate", noCertificate,
-	"handshake failed: EOF", notTLS, "does not look like a TLS handshake", notTLS,
+	"unknown authority", "name the authority's certificate with cacert= in the URL",
+	"certificate is valid for", "give the name in it with servername= in the URL",
+	"not valid for any names", "give the name in it with servername= in the URL",
+	"remote error: tls", "give a client's certificate with cert= and key= in the URL",
+	"handshake failed: EOF", `if the port has no TLS, write the URL's scheme without "s"`,
 }
 
-const (
-	otherName     = "give the name in the certificate with servername= in the URL"
-	noCertificate = "give the client's certificate with cert= and key= in the URL"
-	notTLS        = `if the port has no TLS, write the URL's scheme without "s"`
-)
-
-// On returns err with what to try, if its text has a known sign. After those of
-// the network come pairs of a sign and what to try.
+// On adds to err what to try, if its text has one of the signs of the network,
+// or else one of pairs.
 func On(err error, pairs ...string) error {
-	if err == nil {
-		return nil
-	}
 	pairs = slices.Concat(network, pairs)
-	for i := 0; i < len(pairs); i += 2 {
+	for i := 0; err != nil && i < len(pairs); i += 2 {
 		if strings.Contains(err.Error(), pairs[i]) {
 			return fmt.Errorf("%w; %s", err, pairs[i+1])
 		}
@@ -39,5 +30,19 @@ func On(err error, pairs ...string) error {
 	return err
 }
 
-// Shell quotes a word for a command that people copy.
-func Shell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+// Stray is for driver.Entry.
+func Stray(owned bool, command, entry string) string {
+	if owned {
+		return ""
+	}
+	return "an entry of no session blocks the queue; to remove it: " + Removal(command, "", entry)
+}
+
+// Removal is the shell commands that remove entries below dir.
+func Removal(command, dir string, entries ...string) string {
+	all := slices.Sorted(slices.Values(entries))
+	for i, e := range all {
+		all[i] = command + " '" + strings.ReplaceAll(dir+e, "'", `'\''`) + "'"
+	}
+	return strings.Join(all, "; ")
+}

@@ -178,8 +178,7 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 	}
 	for n, c := range q.Contenders {
 		if c.Stray != "" {
-			fmt.Fprintf(i.Out, "entry %d, %q, belongs to no session and stays until it is removed: %s\n",
-				n+1, c.key, printable(c.Stray))
+			fmt.Fprintf(i.Out, "%d: %s\n", n+1, printable(c.Stray))
 		}
 	}
 	return nil

@@ -41,10 +41,8 @@ type contenderView struct {
 	Token    coordinator.Token `json:"token"`
 	Session  string            `json:"session,omitempty"`
 	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
-	// Stray is the command that removes an entry of no session.
+	// Stray, unless empty, says that no session owns it, and how to remove it.
 	Stray string `json:"stray,omitempty"`
-
-	key string
 }
 
 // kinds are those of the recipes, in the order in which they are shown.
@@ -122,7 +120,7 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{
 		Holding: c.Holding, Mode: mode, Permits: permits,
 		Identity: c.Identity, Token: c.Token, Session: c.Session,
-		Payload: printable(string(c.Payload)), Stray: c.Stray, key: c.Key,
+		Payload: printable(string(c.Payload)), Stray: c.Stray,
 	}
 	if c.ID == "" && !q.shared {
 		v.Mode = "unknown"

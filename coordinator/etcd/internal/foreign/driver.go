@@ -155,7 +155,7 @@ func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Hea
 		}
 		heads[i] = driver.Head{
 			Entry: driver.Entry{Place: p, Token: driver.Token(e.Rev), Value: kv.Value,
-				Stray: keys.Stray(kv)},
+				Stray: hint.Stray(kv.Lease != 0, "etcdctl del", e.Key)},
 			Version: driver.Version(kv.ModRevision),
 		}
 	}
@@ -174,15 +174,14 @@ func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
 		bare, _ := strings.CutPrefix(string(kv.Key), l.Queue(queue))
 		if kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
-			strays = append(strays, "etcdctl del "+hint.Shell(string(kv.Key)))
+			strays = append(strays, string(kv.Key))
 		}
 	}
 	if len(strays) == 0 {
 		return nil
 	}
-	slices.Sort(strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 		"etcd: queue %q has keys that are no contender's, "+
 			"since they do not end in the lease that they are bound to; if nobody needs them: %s",
-		sharedName(queue), strings.Join(strays, "; ")))
+		sharedName(queue), hint.Removal("etcdctl del", "", strays...)))
 }

@@ -205,7 +205,7 @@ func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 	return driver.Head{
 		Entry: driver.Entry{
 			Place: l.Place(queue, e), Token: driver.Token(l.Rank(queue, e)), Value: kv.Value,
-			Stray: Stray(kv),
+			Stray: hint.Stray(kv.Lease != 0, "etcdctl del", e.Key),
 		},
 		Version: driver.Version(kv.ModRevision),
 	}
@@ -250,12 +250,4 @@ func (l Layout) First(queue driver.Queue, limit int) []clientv3.Op {
 func OfHandle(queue driver.Queue, handle string) (Layout, bool) {
 	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+"/")
 	return Layout{base}, ok && (base == "./" || strings.HasSuffix(base, "/./"))
-}
-
-// Stray is the command that deletes a key which no lease does, else empty.
-func Stray(kv *mvccpb.KeyValue) string {
-	if kv.Lease != 0 {
-		return ""
-	}
-	return "etcdctl del " + hint.Shell(string(kv.Key))
 }

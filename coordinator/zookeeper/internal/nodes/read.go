@@ -6,7 +6,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -286,12 +285,12 @@ func (s *Session) Head(
 }
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {
-	e := driver.Entry{Value: bytes.Clone(seen.Value)}
-	e.Place, e.Token = s.Layout.Entry(queue, key, seen.Stat.Czxid)
-	if seen.Stat.EphemeralOwner == 0 {
-		e.Stray = Deletion(s.Layout.Path(queue), key)
+	p, token := s.Layout.Entry(queue, key, seen.Stat.Czxid)
+	stray := hint.Stray(seen.Stat.EphemeralOwner != 0, "zkCli.sh deleteall", s.Below(queue, key))
+	return driver.Head{
+		Entry:   driver.Entry{Place: p, Token: token, Value: bytes.Clone(seen.Value), Stray: stray},
+		Version: driver.Version(seen.Stat.Mzxid),
 	}
-	return driver.Head{Entry: e, Version: driver.Version(seen.Stat.Mzxid)}
 }
 
 // watchHead returns the head and the watch on its node, which is first unless
@@ -329,14 +328,4 @@ func (s *Session) watchHead(
 		return driver.Head{}, nil, err
 	}
 	return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
-}
-
-// Deletion is the command that deletes children of a node, for people.
-func Deletion(node string, names ...string) string {
-	commands := make([]string, len(names))
-	for i, name := range names {
-		commands[i] = "zkCli.sh deleteall " + hint.Shell(node+"/"+name)
-	}
-	slices.Sort(commands)
-	return strings.Join(commands, "; ")
 }

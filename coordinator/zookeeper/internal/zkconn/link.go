@@ -126,11 +126,9 @@ func (c *Conn) note(err error) {
 func (c *Conn) why() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return hint.On(c.failed, "accepted the connection", noZooKeeper, "i/o timeout", noZooKeeper,
+	return hint.On(c.failed, "not answered yet", "perhaps it is no ZooKeeper; use etcd:// for etcd",
 		": EOF", "if the port has TLS, use zks://; else check the quorum, and maxClientCnxns")
 }
-
-const noZooKeeper = "perhaps it is no ZooKeeper; use etcd:// for etcd"
 
 // end ends a session over a connection of its own, at whatever server answers
 // first, trying until ctx ends. The library's Close waits a second, on a
