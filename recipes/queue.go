@@ -23,7 +23,7 @@ type Queue struct {
 
 	vacancy vacancy
 	record  atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
-	rests   atomic.Int64                  // until when no read for strays is due, in Unix nanoseconds
+	rests   atomic.Int64                  // when the next read for strays is due, in Unix nanoseconds
 }
 
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.

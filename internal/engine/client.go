@@ -140,7 +140,8 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		defer cancel()
 		lasts = c.config.TTL
 		s, err = c.openOnce(attempt)
-		if err != nil && attempt.Err() != nil && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		slow := attempt.Err() != nil && ctx.Err() == nil
+		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
 		return err

@@ -369,6 +369,7 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 			s.expire()
 			return ErrSessionLost
 		}
+		s.silence.note(0, nil)
 		s.renewed(time.Since(sent.time), left)
 		return nil
 	}

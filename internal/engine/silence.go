@@ -41,7 +41,7 @@ func (s *Session) warnOfSilence() {
 	q.warned = q.warned || warn
 	q.mu.Unlock()
 	if warn {
-		s.client.config.Log.Warn("baton: the service does not answer, still trying",
-			"service", s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
+		s.client.config.Log.Warn("baton: the service does not answer, still trying", "service",
+			s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
 	}
 }

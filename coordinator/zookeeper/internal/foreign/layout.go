@@ -221,7 +221,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, "+
 				"so nobody can tell who comes first; if nobody needs them: %s",
-			f.root+f.path(queue), hint.Removal("zkCli.sh deleteall", f.root+f.path(queue)+"/", strays...)))
+			f.path(queue), hint.Removal("zkCli.sh deleteall", f.root+f.path(queue)+"/", strays...)))
 	case len(entries) > 0 && entries[0].seq < 0:
 		return places, f.spent(queue, entries[0].Key)
 	}
