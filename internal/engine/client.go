@@ -126,7 +126,7 @@ func (c *Client) live() (*Session, error) {
 }
 
 // firstAttempt to open a session is short: then the log says why it fails.
-const firstAttempt = 1500 * time.Millisecond
+const firstAttempt = 1250 * time.Millisecond
 
 // open tries until the service is available. One attempt lasts no longer than
 // the TTL: after that its session could be over before it was used.
