@@ -21,7 +21,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
 	what: "A watch that nobody waits for any more when it stands is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old: `		case <-ctx.Done(): // the caller has gone, or is about to
+	old: `		case <-ctx.Done(): // the caller does not wait any more
 			cancel()`,
 	new:    `		case <-ctx.Done():`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
