@@ -63,7 +63,7 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 			if err != nil || j.Token <= first.Token || j.First || !once {
 				t.Errorf("Join again = %+v, %v", j, err)
 			}
-			if nodes := tr.below("/app/m/a"); len(nodes) != 2 {
+			if nodes := tr.list("/app/m/a"); len(nodes) != 2 {
 				t.Errorf("the queue is %q; want two nodes", nodes)
 			}
 		})
@@ -99,7 +99,7 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	if err := <-forgotten; err != nil {
 		t.Errorf("Forget = %v", err)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 0 {
+	if names := tr.list("/app/m/a"); len(names) != 0 {
 		t.Errorf("in the queue: %q", names)
 	}
 }
@@ -114,7 +114,7 @@ func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		tr.on(func(op int32, node string) treeFate {
 			if op == opGet && node == "/app/m/a/"+first.Place.Key {
-				tr.cutDown(node)
+				tr.remove(node)
 				tr.put("/app/m/a/"+to.Key, "converted")
 			}
 			return treeFate{}
@@ -127,7 +127,7 @@ func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 			t.Errorf("List = %+v; want two entries", entries)
 		}
 		tr.on(nil)
-		tr.cutDown("/app/m/a/" + to.Key)
+		tr.remove("/app/m/a/" + to.Key)
 		tr.put("/app/m/a/"+first.Place.Key, "joined")
 	}
 }

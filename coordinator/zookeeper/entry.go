@@ -27,7 +27,7 @@ import (
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	old, err := s.mine(queue, own.Place)
+	old, err := s.ownNode(queue, own.Place)
 	if err = cmp.Or(err, nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
 	}
@@ -42,12 +42,12 @@ func (s *session) Convert(
 	to := old.converted(mode, own.Token)
 	err = s.replace(ctx, queue, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = s.Stat(ctx, s.Below(queue, to.Key))
+		_, err = s.Stat(ctx, s.ChildPath(queue, to.Key))
 	}
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.Gone(s.Below(queue, old.Key))
+	s.DeleteOwnEntry(s.ChildPath(queue, old.Key))
 	return to.Place, nil
 }
 
@@ -62,12 +62,12 @@ func (s *session) replace(
 	}
 	defer f.End()
 	ops := []any{
-		nodes.Deleting(s.Below(queue, old.Key)),
-		s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral),
+		nodes.DeleteRequest(s.ChildPath(queue, old.Key)),
+		s.CreateRequest(s.ChildPath(queue, to.Key), value, zk.FlagEphemeral),
 	}
-	if e, _ := s.Own(s.Below(queue, old.Key)); e.Successor != "" {
+	if e, _ := s.OwnEntry(s.ChildPath(queue, old.Key)); e.Successor != "" {
 		// To those who follow, the old place has left.
-		ops = append(ops, nodes.Deleting(s.Below(queue, e.Successor)))
+		ops = append(ops, nodes.DeleteRequest(s.ChildPath(queue, e.Successor)))
 	}
 	o, err := s.Multi(ctx, f, ops)
 	if err != nil && o.Failed == 3 { // an operator has deleted the successor node
@@ -80,11 +80,11 @@ func (s *session) replace(
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	_, err := s.mine(queue, own)
+	_, err := s.ownNode(queue, own)
 	if err = cmp.Or(err, nodes.CheckValue(value)); err != nil {
 		return err
 	}
-	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
+	return s.WriteTo(ctx, s.ChildPath(queue, own.Key), value)
 }
 
 // Guard returns an operation for a Multi of the caller's own on the ensemble

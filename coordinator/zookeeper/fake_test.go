@@ -123,7 +123,7 @@ func (f *fake) count(op int32) int {
 }
 
 // greeted returns the sessions that were asked for so far; 0 is a new one.
-func (f *fake) greeted() []int64 {
+func (f *fake) askedSessions() []int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var ids []int64

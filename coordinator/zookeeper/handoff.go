@@ -54,7 +54,7 @@ func parseSuccessor(name string) (seq int32, ok bool) {
 // successor is the name of the node's successor node, if it has one; empty if
 // it cannot have one, because it was converted or numbers run out.
 func (n node) successor() string {
-	if n.seq < 0 || n.seq >= math.MaxInt32-1 || n.turn > 0 {
+	if n.seq < 0 || n.seq >= math.MaxInt32-1 || n.conversions > 0 {
 		return ""
 	}
 	return successorName(n.seq + 1)
@@ -65,7 +65,7 @@ func successorName(seq int32) string { return fmt.Sprintf("%s%010d", successorPr
 // nearestSuccessor is the name that the successor node of the predecessor has;
 // empty if it cannot have one.
 func (n node) nearestSuccessor() string {
-	if n.late() || n.seq < 2 {
+	if n.overflowed() || n.seq < 2 {
 		return ""
 	}
 	return successorName(n.seq - 1)
@@ -80,7 +80,7 @@ func entryOf(successor string, data []byte) (n node, ok bool) {
 		return node{}, false
 	}
 	n, ok = parseNode(fmt.Sprintf("%s%010d", data, seq-1))
-	return n, ok && n.turn == 0
+	return n, ok && n.conversions == 0
 }
 
 // hasSuccessor tells whether a node has a successor node.
@@ -99,7 +99,7 @@ func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, all que
 		if used[successorName(seq)] {
 			continue
 		}
-		err := s.Delete(ctx, s.Below(queue, successorName(seq)), -1)
+		err := s.Delete(ctx, s.ChildPath(queue, successorName(seq)), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
 			return err
 		}
@@ -109,14 +109,14 @@ func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, all que
 
 // note keeps what a listing shows to the i-th in the queue: whether the entry
 // ahead has a successor node.
-func (s *session) note(queue driver.Queue, c queueView, i int) {
+func (s *session) noteSuccessor(queue driver.Queue, c queueView, i int) {
 	var follows string
 	if i > 0 && c.hasSuccessor(c.nodes[i-1]) {
 		follows = c.nodes[i-1].Key
 	}
-	node := s.Below(queue, c.nodes[i].Key)
-	if own, _ := s.Own(node); own.Follows != follows {
-		s.Keep(node, func(o *nodes.Own) { o.Follows, o.Watch = follows, nil })
+	node := s.ChildPath(queue, c.nodes[i].Key)
+	if own, _ := s.OwnEntry(node); own.Follows != follows {
+		s.SetOwnEntry(node, func(o *nodes.OwnEntry) { o.Follows, o.Watch = follows, nil })
 	}
 }
 
@@ -129,9 +129,9 @@ type contention struct {
 }
 
 const (
-	maxContended = 1024 // queues
-	quietAfter   = 4    // joins
-	few          = 2    // nodes besides the own ones
+	maxContended     = 1024 // queues
+	uncontendedAfter = 4    // joins
+	few              = 2    // nodes besides the own ones
 )
 
 func (c *contention) contended(queue driver.Queue) bool {
@@ -141,7 +141,7 @@ func (c *contention) contended(queue driver.Queue) bool {
 }
 
 // met notes how many other nodes a join has met.
-func (c *contention) met(queue driver.Queue, others int32) {
+func (c *contention) observe(queue driver.Queue, others int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch joins := c.m[queue]; {
@@ -152,7 +152,7 @@ func (c *contention) met(queue driver.Queue, others int32) {
 			}
 			delete(c.m, some)
 		}
-		c.m[queue] = quietAfter
+		c.m[queue] = uncontendedAfter
 	case joins > 1:
 		c.m[queue] = joins - 1
 	default:
@@ -162,22 +162,22 @@ func (c *contention) met(queue driver.Queue, others int32) {
 
 // arrive notes what a join has met, and looks for the predecessor by its
 // successor node.
-func (s *session) arrive(
-	ctx context.Context, queue driver.Queue, c driver.Contender, a arrival,
+func (s *session) noteJoin(
+	ctx context.Context, queue driver.Queue, c driver.Contender, a joinReply,
 ) driver.Joined {
-	if c.Follows && !a.node.late() {
-		s.contention.met(queue, a.others)
+	if c.Follows && !a.node.overflowed() {
+		s.contention.observe(queue, a.others)
 	}
 	if a.successor == "" {
 		return a.Joined
 	}
-	e := nodes.Own{Successor: a.successor}
+	e := nodes.OwnEntry{Successor: a.successor}
 	if !a.First && !c.Alone {
 		if n, w, ok := s.predecessor(ctx, queue, a.node); ok {
 			a.Nearest, e.Follows, e.Watch = n.Place, n.Key, w
 		}
 	}
-	s.Keep(s.Below(queue, a.node.Key), func(o *nodes.Own) { *o = e })
+	s.SetOwnEntry(s.ChildPath(queue, a.node.Key), func(o *nodes.OwnEntry) { *o = e })
 	return a.Joined
 }
 
@@ -190,7 +190,7 @@ func (s *session) predecessor(
 	if name == "" {
 		return node{}, nil, false
 	}
-	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, name)})
+	w, err := s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.ChildPath(queue, name)})
 	if err != nil {
 		return node{}, nil, false
 	}
@@ -213,7 +213,7 @@ func (s *session) Follow(
 	if err != nil {
 		return false, err
 	}
-	e, _ := s.Own(s.Below(queue, own.Key))
+	e, _ := s.OwnEntry(s.ChildPath(queue, own.Key))
 	n, _ := parseNode(ahead.Key)
 	if e.Follows != ahead.Key || n.successor() == "" {
 		return false, s.Watch(ctx, queue, ahead)
@@ -231,24 +231,24 @@ func (s *session) Follow(
 			w, e.Watch = e.Watch, nil
 			return w, nil
 		}
-		return s.unlessLeft(ctx, queue, n)
+		return s.watchSuccessor(ctx, queue, n)
 	})
 	return passed && err == nil, err
 }
 
 // unlessLeft returns a watch on the successor node of the entry ahead, nil when
 // the entry has left.
-func (s *session) unlessLeft(
+func (s *session) watchSuccessor(
 	ctx context.Context, queue driver.Queue, ahead node,
 ) (*zkconn.Watch, error) {
 	successor := ahead.successor()
-	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, successor)})
+	w, err := s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.ChildPath(queue, successor)})
 	if err == nil {
 		if n, _ := entryOf(successor, w.Seen.Value); n.Key != ahead.Key {
 			// Somebody has written to it, or the queue was deleted and made
 			// anew.
-			entry := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, ahead.Key)}
-			w, err = s.Watching(ctx, entry)
+			entry := zkconn.Target{Kind: zkconn.Children, Node: s.ChildPath(queue, ahead.Key)}
+			w, err = s.WatchTarget(ctx, entry)
 		}
 	}
 	if errors.Is(err, zk.ErrNoNode) {

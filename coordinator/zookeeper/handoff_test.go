@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// testFollow joins as one who follows.
-func testFollow(t *testing.T, s *session, n int) driver.Joined {
+// joinFollowing joins as one who follows.
+func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
 	if err != nil {
@@ -32,27 +32,27 @@ type following struct {
 }
 
 func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan following {
-	told := make(chan following, 1)
+	done := make(chan following, 1)
 	go func() {
 		passed, err := s.Follow(ctx, "m/a", own, ahead)
-		told <- following{passed, err}
+		done <- following{passed, err}
 	}()
-	return told
+	return done
 }
 
 // followed is a session with the first entry of a contended queue, and the
 // Follow of a second session's entry.
-func followed(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
+func contendedPair(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
 	t.Helper()
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	contend(t, tr, a, b)
+	first, second := joinFollowing(t, a, 1), joinFollowing(t, b, 2)
 	return f, tr, a, first, follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
 }
 
 // busy makes a queue busy to all of the sessions, and leaves it empty.
-func busy(t *testing.T, tr *tree, sessions ...*session) {
+func contend(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
 	tr.put("/app/m/a", "")
 	others := []string{"/app/m/a/n0000000000", "/app/m/a/n0000000001", "/app/m/a/n0000000002"}
@@ -60,15 +60,15 @@ func busy(t *testing.T, tr *tree, sessions ...*session) {
 		tr.put(other, "")
 	}
 	for i, s := range sessions {
-		j := testFollow(t, s, 1000+i)
+		j := joinFollowing(t, s, 1000+i)
 		if err := s.Leave(soon(t, time.Second), "m/a", j.Place); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, other := range others {
-		tr.cutDown(other)
+		tr.remove(other)
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 {
+	if left := tr.list("/app/m/a"); len(left) != 0 {
 		t.Fatalf("left behind: %q", left)
 	}
 }
@@ -83,7 +83,7 @@ func (tr *tree) count(node string, creates int32) {
 }
 
 func successors(tr *tree) (names []string) {
-	for _, name := range tr.below("/app/m/a") {
+	for _, name := range tr.list("/app/m/a") {
 		if strings.HasPrefix(name, successorPrefix) {
 			names = append(names, name)
 		}
@@ -104,10 +104,10 @@ func ok(t *testing.T, err error) {
 func TestBusyHandOverTakesNoLook(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL), openFake(t, f, testTTL)}
-	busy(t, tr, sessions...)
+	contend(t, tr, sessions...)
 	var queue []driver.Joined
 	join := func(n int) {
-		j := testFollow(t, sessions[n%len(sessions)], n)
+		j := joinFollowing(t, sessions[n%len(sessions)], n)
 		if n == 0 && !j.First || n > 0 && (j.First || j.Nearest != queue[n-1].Place) {
 			t.Fatalf("join %d: %+v", n, j)
 		}
@@ -116,27 +116,27 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 	join(0)
 	join(1)
 	multis, reads, lists := f.count(opMulti), f.count(opGet), f.count(opChildren)
-	const turns = 9
-	for n := range turns {
+	const rounds = 9
+	for n := range rounds {
 		join(n + 2)
 		holder, next := sessions[n%len(sessions)], sessions[(n+1)%len(sessions)]
-		var told <-chan following
+		var done <-chan following
 		if early := n%2 == 0; early {
-			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
+			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
 		ok(t, holder.Pass(soon(t, time.Second), "m/a", queue[n].Place))
-		if told == nil {
-			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
+		if done == nil {
+			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
-		if got := <-told; got.err != nil || !got.passed {
-			t.Fatalf("turn %d: told %+v", n, got)
+		if got := <-done; got.err != nil || !got.passed {
+			t.Fatalf("round %d: Follow = %+v", n, got)
 		}
 	}
 	m, r, l := f.count(opMulti)-multis, f.count(opGet)-reads, f.count(opChildren)-lists
-	if m != 2*turns || r != turns || l != 0 {
-		t.Errorf("%d turns took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", turns, m, r, l)
+	if m != 2*rounds || r != rounds || l != 0 {
+		t.Errorf("%d rounds took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", rounds, m, r, l)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 4 {
+	if names := tr.list("/app/m/a"); len(names) != 4 {
 		t.Errorf("left behind: %q; want two entries with their successor nodes", names)
 	}
 }
@@ -145,14 +145,14 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 func TestTwoContendersHaveNoSuccessors(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL)}
-	busy(t, tr, sessions...)
-	ahead := testFollow(t, a, 1)
-	for i := range 2 * quietAfter {
-		own := testFollow(t, sessions[(i+1)%2], 2+i)
+	contend(t, tr, sessions...)
+	ahead := joinFollowing(t, a, 1)
+	for i := range 2 * uncontendedAfter {
+		own := joinFollowing(t, sessions[(i+1)%2], 2+i)
 		ok(t, sessions[i%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
 		ahead = own
 	}
-	if names := tr.below("/app/m/a"); len(names) != 1 {
+	if names := tr.list("/app/m/a"); len(names) != 1 {
 		t.Errorf("in the queue: %q; want one entry without a successor node", names)
 	}
 }
@@ -161,19 +161,19 @@ func TestTwoContendersHaveNoSuccessors(t *testing.T) {
 // requests is as small as it was.
 func TestQuietQueueHasNoSuccessors(t *testing.T) {
 	f, tr, s := openTree(t)
-	busy(t, tr, s)
-	for i := range quietAfter {
-		j := testFollow(t, s, i)
+	contend(t, tr, s)
+	for i := range uncontendedAfter {
+		j := joinFollowing(t, s, i)
 		if !j.First {
 			t.Errorf("join %d: not first", i)
 		}
 		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
+	if left := tr.list("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
 		t.Fatalf("left behind: %q, busy %v", left, s.contention.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
-	j := testFollow(t, s, 99)
+	j := joinFollowing(t, s, 99)
 	if names := successors(tr); len(names) != 0 {
 		t.Errorf("successor nodes %q in a quiet queue", names)
 	}
@@ -232,27 +232,27 @@ func TestOnlyAPassPasses(t *testing.T) {
 		},
 		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
 		"operator": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			tr.cutDown("/app/m/a/" + own.Place.Key)
+			tr.remove("/app/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it hears of that
 		},
 		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			a.Gone("/app/m/a/" + own.Place.Key)
-			tr.cutDown("/app/m/a/" + own.Place.Key)
+			a.DeleteOwnEntry("/app/m/a/" + own.Place.Key)
+			tr.remove("/app/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
 		},
 		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			n, _ := parseNode(own.Place.Key)
-			tr.cutDown("/app/m/a/" + n.successor())
-			tr.cutDown("/app/m/a/" + n.Key)
+			tr.remove("/app/m/a/" + n.successor())
+			tr.remove("/app/m/a/" + n.Key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, tr, a, first, told := followed(t)
+			f, tr, a, first, done := contendedPair(t)
 			f.cut() // what makes all watches fire is no pass either
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 			end(t, f, tr, a, first)
-			if got := <-told; got.err != nil || got.passed {
-				t.Errorf("told %+v", got)
+			if got := <-done; got.err != nil || got.passed {
+				t.Errorf("Follow = %+v", got)
 			}
 			n, _ := parseNode(first.Place.Key)
 			if slices.Contains(successors(tr), n.successor()) {
@@ -265,7 +265,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 // TestPassDuringAReconnectIsNotMissed: the follower finds the successor node
 // gone, and reads the queue.
 func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
-	f, tr, a, first, told := followed(t)
+	f, tr, a, first, done := contendedPair(t)
 	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
 	go func() { _ = a.Pass(t.Context(), "m/a", first.Place) }()
 	eventually(t, "the pass is under way", func() bool {
@@ -275,13 +275,13 @@ func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	})
 	f.cut()
 	tr.deliver()
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
-// waysOut are the calls by which a contender gets out of its queue.
-var waysOut = map[string]func(s *session, own driver.Place) error{
+// removals are the calls by which a contender gets out of its queue.
+var removals = map[string]func(s *session, own driver.Place) error{
 	"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
 	"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
 	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
@@ -290,7 +290,7 @@ var waysOut = map[string]func(s *session, own driver.Place) error{
 // TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry
 // leaves all the same.
 func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
-	ways := maps.Clone(waysOut)
+	ways := maps.Clone(removals)
 	ways["convert"] = func(s *session, own driver.Place) error {
 		n, _ := parseNode(own.Key)
 		p, err := s.Convert(context.Background(), "m/a", driver.Joined{Place: own, Token: testToken(s, n)}, "r", nil)
@@ -302,14 +302,14 @@ func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
 			_, tr, s := openTree(t)
-			busy(t, tr, s)
-			own := testFollow(t, s, 1)
+			contend(t, tr, s)
+			own := joinFollowing(t, s, 1)
 			for _, successor := range successors(tr) {
-				tr.cutDown("/app/m/a/" + successor)
+				tr.remove("/app/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
-			_, known := s.Own("/app/m/a/" + own.Place.Key)
-			if left := tr.below("/app/m/a"); len(left) != 0 || known {
+			_, known := s.OwnEntry("/app/m/a/" + own.Place.Key)
+			if left := tr.list("/app/m/a"); len(left) != 0 || known {
 				t.Errorf("left behind: %q, own %v", left, known)
 			}
 		})
@@ -328,20 +328,20 @@ func testToken(s *session, n node) driver.Token {
 // waiting for it.
 func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
-	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
+	contend(t, tr, s)
+	first, second := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
 	n, _ := parseNode(first.Place.Key)
 	tr.mu.Lock()
 	successor := tr.nodes["/app/m/a/"+n.successor()]
 	successor.version = 1
 	tr.nodes["/app/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
-	told := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
+	done := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
 	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 2 {
+	if names := tr.list("/app/m/a"); len(names) != 2 {
 		t.Errorf("in the queue %q; want the second and its successor node", names)
 	}
 }
@@ -350,29 +350,29 @@ func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first := testFollow(t, a, 1)
+	contend(t, tr, a, b)
+	first := joinFollowing(t, a, 1)
 	n, _ := parseNode(first.Place.Key)
 	tr.put("/app/m/a/"+n.successor(), "x")
-	second := testFollow(t, b, 2)
+	second := joinFollowing(t, b, 2)
 	_, err := b.Ahead(soon(t, time.Second), "m/a", second.Place)
 	ok(t, err)
-	told := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
+	done := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
 	eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
 	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
 // TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry
 // alone.
 func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
-	for name, leave := range waysOut {
+	for name, leave := range removals {
 		_, tr, s := openTree(t)
-		busy(t, tr, s)
-		own, other := testFollow(t, s, 1), testFollow(t, s, 2)
-		tr.cutDown("/app/m/a/" + own.Place.Key)
+		contend(t, tr, s)
+		own, other := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
+		tr.remove("/app/m/a/" + own.Place.Key)
 		if err := leave(s, own.Place); name != "forget" && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v", name, err)
 		}
@@ -387,18 +387,18 @@ func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 // nobody's neighbour.
 func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
+	contend(t, tr, s)
 	tr.count("/app/m/a", 2147483645)
 	for i := range 2 {
-		j := testFollow(t, s, i)
+		j := joinFollowing(t, s, i)
 		n, _ := parseNode(j.Place.Key)
 		if j.Nearest != (driver.Place{}) || i == 1 && n.successor() != "" {
 			t.Errorf("join %d: %+v", i, j)
 		}
 		defer func() {
 			ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
-			if i == 0 && len(tr.below("/app/m/a")) > 1 {
-				t.Errorf("left behind: %q", tr.below("/app/m/a"))
+			if i == 0 && len(tr.list("/app/m/a")) > 1 {
+				t.Errorf("left behind: %q", tr.list("/app/m/a"))
 			}
 		}()
 	}
@@ -408,12 +408,12 @@ func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 // on without.
 func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
+	contend(t, tr, s)
 	tr.mu.Lock()
 	next := tr.nodes["/app/m/a"].creates + 1
 	tr.mu.Unlock()
 	tr.put("/app/m/a/"+successorName(next+1), "") // which counts as one that was made
-	own := testFollow(t, s, 1)
+	own := joinFollowing(t, s, 1)
 	n, _ := parseNode(own.Place.Key)
 	if len(successors(tr)) != 1 {
 		t.Errorf("successor nodes %q", successors(tr))
@@ -426,14 +426,14 @@ func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	for _, name := range []string{"leave", "pass"} {
 		_, tr, s := openTree(t)
-		busy(t, tr, s)
-		stale := testFollow(t, s, 1)
+		contend(t, tr, s)
+		stale := joinFollowing(t, s, 1)
 		ok(t, s.Leave(soon(t, time.Second), "m/a", stale.Place))
-		testFollow(t, s, 1)
-		if err := waysOut[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
+		joinFollowing(t, s, 1)
+		if err := removals[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v; want ErrGone", name, err)
 		}
-		if left := tr.below("/app/m/a"); len(left) != 2 {
+		if left := tr.list("/app/m/a"); len(left) != 2 {
 			t.Errorf("%s: in the queue %q; want the entry and its successor node", name, left)
 		}
 	}
@@ -443,10 +443,10 @@ func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 // meanwhile. Whoever follows waits for it.
 func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
-	first, second, third := testFollow(t, s, 1), testFollow(t, s, 2), testFollow(t, s, 3)
-	told := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
-	tr.cutDown("/app/m/a/" + second.Place.Key)
+	contend(t, tr, s)
+	first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
+	done := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
+	tr.remove("/app/m/a/" + second.Place.Key)
 	n, _ := parseNode(second.Place.Key)
 	tr.on(func(op int32, node string) treeFate {
 		if op == opDelete && node == "/app/m/a/"+n.successor() {
@@ -459,24 +459,24 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	}
 	tr.on(nil)
 	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
 // TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has
 // deleted the entry alone, and the follower waits on the successor node.
 func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
-	_, tr, a, first, told := followed(t)
+	_, tr, a, first, done := contendedPair(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })
-	tr.cutDown("/app/m/a/" + first.Place.Key)
+	tr.remove("/app/m/a/" + first.Place.Key)
 	if err := a.Write(t.Context(), "m/a", first.Place, []byte("v")); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Write = %v", err)
 	}
 	if err := a.Leave(t.Context(), "m/a", first.Place); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave = %v", err)
 	}
-	if got := <-told; got.err != nil {
+	if got := <-done; got.err != nil {
 		t.Errorf("the follower was not woken: %+v; successor nodes %q", got, successors(tr))
 	}
 }

@@ -100,7 +100,7 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	seen, _ := startHead(t.Context(), s, 0)
 	nextHead(t, seen)
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-	before := tr.told()
+	before := tr.notified()
 	second := testJoin(t, s, 2, "x")
 	if err := s.Write(soon(t, time.Second), "m/a", second.Place, []byte("new")); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
 		t.Fatal(err)
 	}
-	if n := tr.told() - before; n != 0 {
+	if n := tr.notified() - before; n != 0 {
 		t.Errorf("%d notices were sent", n)
 	}
 }
@@ -123,7 +123,7 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 		eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 		tr.put("/app/m/a", "")
 		eventually(t, "a watch in the queue", func() bool { return tr.watched() == 1 })
-		tr.cutDown("/app/m/a")
+		tr.remove("/app/m/a")
 	}
 	eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a", "")
@@ -131,7 +131,7 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	if h := nextHead(t, seen); h.Key != testKey(0) || string(h.Value) != "v" {
 		t.Errorf("Head = %+v", h)
 	}
-	tr.cutDown("/app/m/a/" + testKey(0))
+	tr.remove("/app/m/a/" + testKey(0))
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head of an empty queue = %+v", h)
 	}
@@ -153,7 +153,7 @@ func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 		tr.on(func(op int32, node string) treeFate {
 			switch {
 			case op == opGet && node == "/app/m/a/"+first.Place.Key:
-				tr.cutDown(node)
+				tr.remove(node)
 				tr.put("/app/m/a/"+to.Key, "")
 			case op == opGet && node == "/app/m/a/"+second.Place.Key:
 				t.Error("the second was read, though the first has never left")
@@ -202,7 +202,7 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	if h := nextHead(t, seen); string(h.Value) != "w" {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.cutDown("/app/m/a/" + testKey(0)) })
+	away(func() { tr.remove("/app/m/a/" + testKey(0)) })
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head = %+v", h)
 	}

@@ -14,7 +14,7 @@ import (
 
 const testID = "0123456789abcdef0123456789abcdef"
 
-func TestNodeNamesComeBackOutOfNames(t *testing.T) {
+func TestNodeNamesParseBack(t *testing.T) {
 	for _, mode := range []string{"x", "r", "p3", "abcdefgh12345678"} {
 		for _, id := range []string{testID, testID[:16]} {
 			for _, seq := range []int32{0, 7, 9999999, math.MaxInt32, math.MinInt32, -1, -5, -1000000000} {
@@ -72,12 +72,12 @@ func TestOrderSurvivesTheWrap(t *testing.T) {
 		}
 		permute(slices.Clone(line), 0, func(p []node) {
 			got := slices.Clone(p)
-			if inOrder(got); !slices.Equal(got, line) {
+			if sortBySequence(got); !slices.Equal(got, line) {
 				t.Fatalf("from %d: %v in order is %v", start, p, got)
 			}
 		})
 	}
-	inOrder(nil) // must not panic
+	sortBySequence(nil) // must not panic
 }
 
 func permute(p []node, k int, f func([]node)) {
@@ -140,9 +140,9 @@ func FuzzParseNode(f *testing.F) {
 			t.Fatalf("parseNode(%q) = %+v, false", name, n)
 		case n.ID != "":
 			made := nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session) + fmt.Sprintf("%010d", n.seq)
-			if n.turn > 0 {
+			if n.conversions > 0 {
 				before := n
-				before.turn--
+				before.conversions--
 				made = before.converted(n.Mode, n.token).Key
 			}
 			if made != name {

@@ -30,9 +30,9 @@ import (
 // node is one child of a queue.
 type node struct {
 	driver.Place
-	seq   int32
-	turn  uint32       // how many conversions it has seen
-	token driver.Token // if there were any; else the node's czxid is the token
+	seq         int32
+	conversions uint32       // how many conversions it has seen
+	token       driver.Token // if there were any; else the node's czxid is the token
 }
 
 // nodePrefix is what the service appends a sequence number to.
@@ -43,15 +43,15 @@ func nodePrefix(c driver.Contender, session string) string {
 // converted is n with another mode. Asked again it gives the same.
 func (n node) converted(mode string, token driver.Token) node {
 	n.Mode, n.token = mode, token
-	n.turn++
+	n.conversions++
 	prefix := nodePrefix(driver.Contender{ID: n.ID, Mode: mode}, n.Session)
-	n.Key = fmt.Sprintf("%s%016x_%x_%010d", prefix, uint64(token), n.turn, n.seq)
+	n.Key = fmt.Sprintf("%s%016x_%x_%010d", prefix, uint64(token), n.conversions, n.seq)
 	return n
 }
 
 // tokenOr is the node's token, if czxid is its czxid.
 func (n node) tokenOr(czxid int64) driver.Token {
-	if n.turn > 0 {
+	if n.conversions > 0 {
 		return n.token
 	}
 	return driver.Token(czxid)
@@ -64,7 +64,7 @@ func parseNode(name string) (n node, ok bool) {
 	switch len(parts) {
 	case 4:
 	case 6:
-		if n.token, n.turn, ok = conversion(parts[3], parts[4]); !ok {
+		if n.token, n.conversions, ok = parseConversion(parts[3], parts[4]); !ok {
 			return node{}, false
 		}
 	default:
@@ -81,10 +81,10 @@ func parseNode(name string) (n node, ok bool) {
 
 // conversion reads the parts that a conversion adds, in the form in which they
 // are written and no other.
-func conversion(token, turn string) (driver.Token, uint32, bool) {
+func parseConversion(token, number string) (driver.Token, uint32, bool) {
 	t, _ := strconv.ParseUint(token, 16, 63)
-	n, _ := strconv.ParseUint(turn, 16, 32)
-	written := fmt.Sprintf("%016x %x", t, n) == token+" "+turn
+	n, _ := strconv.ParseUint(number, 16, 32)
+	written := fmt.Sprintf("%016x %x", t, n) == token+" "+number
 	return driver.Token(t), uint32(n), t > 0 && n > 0 && written
 }
 
@@ -96,7 +96,7 @@ func conversion(token, turn string) (driver.Token, uint32, bool) {
 // them, stay there and give that number to everybody, apart from joins that
 // arrive together, of which the later ones get negative numbers. So no order
 // follows from such numbers, and two contenders may have the same.
-func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
+func (n node) overflowed() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
 // inOrder sorts the nodes of one queue, first in the queue first, for as long
 // as none is late.
@@ -105,7 +105,7 @@ func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 // long as fewer than 2^31 numbers lie between two nodes that are there at once.
 // Comparing strings or plain integers is wrong there: a newcomer would overtake
 // the holder.
-func inOrder(all []node) {
+func sortBySequence(all []node) {
 	if len(all) == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func parseChildren(names []string) queueView {
 			c.strays = append(c.strays, strconv.Quote(name))
 		}
 	}
-	inOrder(c.nodes)
+	sortBySequence(c.nodes)
 	return c
 }
 

@@ -26,21 +26,21 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return nil, err
 	}
-	kinds, err := s.below(ctx, "")
+	kinds, err := s.childPaths(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
 		return s.Tree.Root == "" && kind == "/"+nodes.Reserved
 	})
-	names, err := s.below(ctx, kinds...)
+	names, err := s.childPaths(ctx, kinds...)
 	if err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return s.CheckQueue(driver.Queue(name[1:])) != nil
 	})
-	entries, err := s.below(ctx, names...)
+	entries, err := s.childPaths(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 
 // below returns the children of nodes, all as paths below the root. The
 // listings are under way at once. A node that is not there has none.
-func (s *session) below(ctx context.Context, parents ...string) (children []string, err error) {
+func (s *session) childPaths(ctx context.Context, parents ...string) (children []string, err error) {
 	listings := make([]*zkconn.Reply[[]string], len(parents))
 	for i, parent := range parents {
 		node := cmp.Or(s.Tree.Root+parent, "/")

@@ -36,8 +36,8 @@ import (
 // contended queue it has a successor node beside it (handoff.go).
 
 var (
-	errNotMine = errors.New("zookeeper: the entry belongs to another session")
-	errReply   = errors.New("zookeeper: unexpected reply to a join")
+	errNotOwner = errors.New("zookeeper: the entry belongs to another session")
+	errReply    = errors.New("zookeeper: unexpected reply to a join")
 )
 
 // Join appends a node to the queue: one request, if the queue is there.
@@ -65,10 +65,10 @@ func (s *session) Join(
 	}
 	defer f.End()
 	if c.Again {
-		if j, found, err := s.find(ctx, queue, c.ID); err != nil {
+		if j, found, err := s.findEarlier(ctx, queue, c.ID); err != nil {
 			return driver.Joined{}, err
 		} else if found {
-			return s.settle(ctx, queue, c, j)
+			return s.ensureAlone(ctx, queue, c, j)
 		}
 	}
 	if c.Alone {
@@ -82,21 +82,21 @@ func (s *session) Join(
 		}
 	}
 	successor := c.Follows && s.contention.contended(queue)
-	a, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (arrival, error) {
-		a, err := s.add(ctx, queue, c, f, successor)
+	a, err := nodes.WithParent(ctx, s.Session, s.Path(queue), func() (joinReply, error) {
+		a, err := s.sendJoin(ctx, queue, c, f, successor)
 		if errors.Is(err, errNoSuccessor) {
-			a, err = s.add(ctx, queue, c, f, false)
+			a, err = s.sendJoin(ctx, queue, c, f, false)
 		}
 		return a, err
 	})
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
+	return s.ensureAlone(ctx, queue, c, s.noteJoin(ctx, queue, c, a))
 }
 
-// arrival is what the reply to a join says.
-type arrival struct {
+// joinReply is what the reply to a join says.
+type joinReply struct {
 	driver.Joined
 	node      node
 	successor string // the name of its own, empty if it has none
@@ -108,9 +108,9 @@ type arrival struct {
 var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
 // add sends the request that joins.
-func (s *session) add(
+func (s *session) sendJoin(
 	ctx context.Context, queue driver.Queue, c driver.Contender, f *nodes.Flight, successor bool,
-) (arrival, error) {
+) (joinReply, error) {
 	parent, prefix := s.Path(queue), nodePrefix(c, s.Hex)
 	place := parent + "/" + prefix
 	ops := make([]any, 0, 4)
@@ -119,35 +119,35 @@ func (s *session) add(
 		version := nodes.DataVersion(c.Record)
 		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(queue), Version: version})
 	}
-	ops = append(ops, s.Creating(place, c.Value, zk.FlagEphemeralSequential))
+	ops = append(ops, s.CreateRequest(place, c.Value, zk.FlagEphemeralSequential))
 	if successor {
 		path := parent + "/" + successorPrefix
-		ops = append(ops, s.Creating(path, []byte(prefix), zk.FlagEphemeralSequential))
+		ops = append(ops, s.CreateRequest(path, []byte(prefix), zk.FlagEphemeralSequential))
 	}
 	last := len(ops) // the successor node, if there is one
 	o, err := s.Multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
 	switch {
 	case err == nil:
-		return arrived(place, o)
+		return parseJoinReply(place, o)
 	case c.Record != 0 && o.Failed == 1 && errors.Is(err, zk.ErrNoNode):
-		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
+		return joinReply{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
 	case successor && o.Failed == last:
-		return arrival{}, driver.Wrap(errNoSuccessor, err)
+		return joinReply{}, driver.Wrap(errNoSuccessor, err)
 	}
-	return arrival{}, err
+	return joinReply{}, err
 }
 
 // arrived reads the reply: to the making of the node, that of the successor
 // node if there is one, and the Stat of the parent.
-func arrived(place string, o nodes.Outcome) (arrival, error) {
-	n, err := made(place, o.Made[0])
+func parseJoinReply(place string, o nodes.Outcome) (joinReply, error) {
+	n, err := createdNode(place, o.Made[0])
 	if err != nil {
-		return arrival{}, err
+		return joinReply{}, err
 	}
 	if o.Stat.Mzxid == 0 {
-		return arrival{}, driver.Wrap(driver.ErrUnavailable, errReply)
+		return joinReply{}, driver.Wrap(driver.ErrUnavailable, errReply)
 	}
-	a := arrival{node: n, others: o.Stat.NumChildren - 1}
+	a := joinReply{node: n, others: o.Stat.NumChildren - 1}
 	if o.Made[1] != "" {
 		a.successor = path.Base(o.Made[1])
 		a.others--
@@ -159,13 +159,13 @@ func arrived(place string, o nodes.Outcome) (arrival, error) {
 // made is the node that a join has made, to whose path the service has appended
 // the number. A reply about another node leaves it unknown what the join has
 // made.
-func made(asked, path string) (node, error) {
+func createdNode(asked, path string) (node, error) {
 	if !strings.HasPrefix(path, asked) {
-		return node{}, nodes.Misdirected(path)
+		return node{}, nodes.WrongNode(path)
 	}
 	n, ok := parseNode(path[strings.LastIndexByte(asked, '/')+1:])
-	if !ok || n.turn != 0 {
-		return node{}, nodes.Misdirected(path)
+	if !ok || n.conversions != 0 {
+		return node{}, nodes.WrongNode(path)
 	}
 	return n, nil
 }
@@ -174,7 +174,7 @@ func made(asked, path string) (node, error) {
 // came first meanwhile does not notice; one that came later may have begun to
 // wait for this node, and looks again. The other children may be successor
 // nodes, so it lists them.
-func (s *session) settle(
+func (s *session) ensureAlone(
 	ctx context.Context, queue driver.Queue, c driver.Contender, j driver.Joined,
 ) (driver.Joined, error) {
 	if !c.Alone || j.First {
@@ -193,13 +193,13 @@ func (s *session) settle(
 
 // mine is the node of an entry of this session. Any client could delete or
 // replace it; only the session that made it may.
-func (s *session) mine(queue driver.Queue, own driver.Place) (node, error) {
+func (s *session) ownNode(queue driver.Queue, own driver.Place) (node, error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
 		return node{}, err
 	}
 	n, _ := parseNode(own.Key)
 	if n.Session != s.Hex {
-		return node{}, driver.Wrap(driver.ErrGone, errNotMine)
+		return node{}, driver.Wrap(driver.ErrGone, errNotOwner)
 	}
 	return n, nil
 }
@@ -222,11 +222,11 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 func (s *session) release(
 	ctx context.Context, queue driver.Queue, own driver.Place, pass bool,
 ) error {
-	n, err := s.mine(queue, own)
+	n, err := s.ownNode(queue, own)
 	if err != nil {
 		return err
 	}
-	e, _ := s.Own(s.Below(queue, n.Key))
+	e, _ := s.OwnEntry(s.ChildPath(queue, n.Key))
 	return s.remove(ctx, queue, n, e.Successor, pass)
 }
 
@@ -243,9 +243,9 @@ func (s *session) remove(
 	if gone && successor != "" {
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// had no answer.
-		s.wakeFollower(ctx, s.Below(queue, successor))
+		s.wakeFollower(ctx, s.ChildPath(queue, successor))
 	}
-	s.Gone(s.Below(queue, n.Key))
+	s.DeleteOwnEntry(s.ChildPath(queue, n.Key))
 	return err
 }
 
@@ -254,11 +254,11 @@ func (s *session) remove(
 func (s *session) delete(
 	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {
-	own := s.Below(queue, n.Key)
+	own := s.ChildPath(queue, n.Key)
 	if successor != "" {
-		ops := []any{nodes.Deleting(s.Below(queue, successor)), nodes.Deleting(own)}
+		ops := []any{nodes.DeleteRequest(s.ChildPath(queue, successor)), nodes.DeleteRequest(own)}
 		if pass { // first: see Follow
-			write := &zk.SetDataRequest{Path: s.Below(queue, successor)} // if nobody else did
+			write := &zk.SetDataRequest{Path: s.ChildPath(queue, successor)} // if nobody else did
 			ops = slices.Insert(ops, 0, any(write))
 		}
 		o, err := s.Multi(ctx, nil, ops)

@@ -58,20 +58,20 @@ func TestQueuesThatCannotBeReadAreNotLeftOut(t *testing.T) {
 func TestRemoveTakesTheSuccessorToo(t *testing.T) {
 	f, tr, s := openTree(t)
 	other := openFake(t, f, testTTL)
-	busy(t, tr, s, other)
-	first, second := testFollow(t, s, 1), testFollow(t, other, 2)
+	contend(t, tr, s, other)
+	first, second := joinFollowing(t, s, 1), joinFollowing(t, other, 2)
 	successor := func() bool {
-		return slices.ContainsFunc(tr.below("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
+		return slices.ContainsFunc(tr.list("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
 	}
 	if !successor() {
-		t.Fatalf("no successor node of %+v in %q", first, tr.below("/app/m/a"))
+		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/m/a"))
 	}
-	told := follow(t.Context(), other, second.Place, first.Place)
+	done := follow(t.Context(), other, second.Place, first.Place)
 	if err := other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case got := <-told:
+	case got := <-done:
 		if got.passed || got.err != nil {
 			t.Errorf("Follow: %+v", got)
 		}
@@ -79,7 +79,7 @@ func TestRemoveTakesTheSuccessorToo(t *testing.T) {
 		t.Error("the follower waits on")
 	}
 	if successor() {
-		t.Errorf("left behind: %q", tr.below("/app/m/a"))
+		t.Errorf("left behind: %q", tr.list("/app/m/a"))
 	}
 }
 

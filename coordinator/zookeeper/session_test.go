@@ -29,7 +29,7 @@ func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "4s") || !strings.Contains(err.Error(), "2s") {
 		t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
 		t.Errorf("sessions asked for %x, %d ended; want one new one, which is ended", got, f.count(opCloseSession))
 	}
 }
@@ -110,7 +110,7 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	if err := s.Close(soon(t, time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, s.Number()}) {
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
 		t.Errorf("sessions asked for: %x; want a new one and then only that", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 		}
 	})
 	f.cut()
-	eventually(t, "a third connection", func() bool { return len(f.greeted()) >= 3 })
+	eventually(t, "a third connection", func() bool { return len(f.askedSessions()) >= 3 })
 	f.set(func() { f.grant = grant })
 	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
 	if s.Err() != nil {
@@ -156,7 +156,7 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("a call under way = %v; want ErrSessionLost", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
 		t.Errorf("sessions asked for %x, %d ended", got, f.count(opCloseSession))
 	}
 	select {
@@ -226,10 +226,10 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	}
 	for range 3 {
 		f.cut()
-		connections := len(f.greeted())
+		connections := len(f.askedSessions())
 		eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
-		if len(f.greeted()) == connections && f.count(opAuth) < len(f.greeted()) {
-			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.greeted()))
+		if len(f.askedSessions()) == connections && f.count(opAuth) < len(f.askedSessions()) {
+			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.askedSessions()))
 		}
 	}
 	if err := s.Close(soon(t, time.Second)); err != nil {
@@ -268,7 +268,7 @@ func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 		}
 	})
 	f.cut()
-	eventually(t, "the next connection", func() bool { return len(f.greeted()) == 2 })
+	eventually(t, "the next connection", func() bool { return len(f.askedSessions()) == 2 })
 	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew = %v; want ErrSessionLost", err)
 	}
@@ -285,9 +285,9 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
-	told := make(chan error, 2)
+	done := make(chan error, 2)
 	for range 2 { // they share one watch
-		go func() { told <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
+		go func() { done <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
 	}
 	eventually(t, "the watch", func() bool { return f.count(opChildren) == 1 })
 	f.cut()
@@ -302,7 +302,7 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	})
 	f.cut()
 	for range 2 {
-		if err := <-told; err != nil {
+		if err := <-done; err != nil {
 			t.Errorf("Watch = %v", err)
 		}
 	}
@@ -316,7 +316,7 @@ func TestCallsWaitForTheConnection(t *testing.T) {
 	s := openFake(t, f, testTTL)
 	f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
 	f.cut()
-	eventually(t, "an attempt to connect again", func() bool { return len(f.greeted()) > 1 })
+	eventually(t, "an attempt to connect again", func() bool { return len(f.askedSessions()) > 1 })
 	for range 10 {
 		err := s.Renew(soon(t, 10*time.Millisecond))
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {

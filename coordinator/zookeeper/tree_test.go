@@ -84,7 +84,7 @@ func (tr *tree) on(script func(op int32, node string) treeFate) {
 	tr.script = script
 }
 
-// put makes a node, or writes to it; cutDown deletes one. They are what another
+// put makes a node, or writes to it; remove deletes one. They are what another
 // client does.
 func (tr *tree) put(node, data string) {
 	tr.mu.Lock()
@@ -93,16 +93,16 @@ func (tr *tree) put(node, data string) {
 	if n, ok := tr.nodes[node]; ok {
 		n.data, n.version, n.mzxid = []byte(data), n.version+1, tr.zxid
 		tr.nodes[node] = n
-		tr.tell(notice{node, zk.EventNodeDataChanged})
+		tr.notify(notice{node, zk.EventNodeDataChanged})
 		return
 	}
 	if _, code := tr.create(node, []byte(data), 0); code != 0 {
 		panic(fmt.Sprint("put ", node, ": ", code))
 	}
-	tr.tell(notice{node, zk.EventNodeCreated}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+	tr.notify(notice{node, zk.EventNodeCreated}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
 }
 
-func (tr *tree) cutDown(node string) {
+func (tr *tree) remove(node string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if _, ok := tr.nodes[node]; !ok {
@@ -110,11 +110,11 @@ func (tr *tree) cutDown(node string) {
 	}
 	tr.zxid++
 	delete(tr.nodes, node)
-	tr.tell(notice{node, zk.EventNodeDeleted}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+	tr.notify(notice{node, zk.EventNodeDeleted}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
 }
 
 // below returns the names of the children of a node.
-func (tr *tree) below(node string) []string {
+func (tr *tree) list(node string) []string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.children(node)
@@ -130,7 +130,7 @@ func (tr *tree) children(node string) []string {
 	return names
 }
 
-// watched is how many watches there are; told how many notices were sent.
+// watched is how many watches there are, notified how many notices were sent.
 func (tr *tree) watched() (n int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -140,7 +140,7 @@ func (tr *tree) watched() (n int) {
 	return n
 }
 
-func (tr *tree) told() int {
+func (tr *tree) notified() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return len(tr.notices)
@@ -155,7 +155,7 @@ func (tr *tree) leave(p *peer) {
 }
 
 // tell fires watches.
-func (tr *tree) tell(notices ...notice) {
+func (tr *tree) notify(notices ...notice) {
 	for _, n := range notices {
 		for _, s := range []spot{{n.path, false}, {n.path, true}} {
 			if s.children && n.kind != zk.EventNodeChildrenChanged && n.kind != zk.EventNodeDeleted ||
@@ -236,15 +236,15 @@ func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	case opMulti:
 		return 0, tr.multi(r)
 	case opExists, opGet, opChildren:
-		return tr.look(p, op, r)
+		return tr.read(p, op, r)
 	}
 	tr.zxid++
 	body, notices, code := tr.change(op, r)
-	tr.tell(notices...)
+	tr.notify(notices...)
 	return code, body
 }
 
-func (tr *tree) look(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
+func (tr *tree) read(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	node := r.text()
 	n, ok := tr.nodes[node]
 	if wanted := r.flag(); ok || op == opExists {

@@ -23,19 +23,19 @@ func (s *session) Ahead(
 	if err := s.CheckView(queue, own); err != nil {
 		return driver.View{}, err
 	}
-	c, err := s.children(ctx, queue)
+	c, err := s.readQueue(ctx, queue)
 	if err != nil {
 		return driver.View{}, err
 	}
 	view, err := nodes.ViewOf(c.places(), own, c.ambiguous(queue))
 	if i := len(view.Ahead); err == nil && i < len(c.nodes) && c.nodes[i].Session == s.Hex {
-		s.note(queue, c, i)
+		s.noteSuccessor(queue, c, i)
 	}
 	return view, err
 }
 
 // children reads a queue, in order. A queue that is not there is empty.
-func (s *session) children(ctx context.Context, queue driver.Queue) (queueView, error) {
+func (s *session) readQueue(ctx context.Context, queue driver.Queue) (queueView, error) {
 	names, err := s.Listing(ctx, queue)
 	if err != nil {
 		return queueView{}, err
@@ -52,11 +52,11 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 	known := make(map[string]driver.Token)
 	for {
 		c := parseChildren(names)
-		if !slices.ContainsFunc(c.nodes, node.late) {
+		if !slices.ContainsFunc(c.nodes, node.overflowed) {
 			return c, nil
 		}
 		read := func(client *zk.Conn, p driver.Place) (driver.Token, error) {
-			there, stat, err := client.Exists(s.Below(queue, p.Key)) // who may list may ask for it
+			there, stat, err := client.Exists(s.ChildPath(queue, p.Key)) // who may list may ask for it
 			if err == nil && !there {
 				err = zk.ErrNoNode
 			}
@@ -93,7 +93,7 @@ func (s *session) entriesOf(
 	if err := s.Sync(ctx, s.Path(queue)); err != nil {
 		return nil, queueView{}, err
 	}
-	all, err = s.children(ctx, queue)
+	all, err = s.readQueue(ctx, queue)
 	for _, n := range all.nodes {
 		if n.ID == id && n.Session == s.Hex {
 			mine = append(mine, n)
@@ -106,7 +106,7 @@ func (s *session) entriesOf(
 }
 
 // find looks for the node that an earlier join of this contender may have made.
-func (s *session) find(
+func (s *session) findEarlier(
 	ctx context.Context, queue driver.Queue, id string,
 ) (j driver.Joined, found bool, err error) {
 	mine, all, err := s.entriesOf(ctx, queue, id)
@@ -114,7 +114,7 @@ func (s *session) find(
 		return driver.Joined{}, false, err
 	}
 	n := mine[0]
-	stat, err := s.Stat(ctx, s.Below(queue, n.Key))
+	stat, err := s.Stat(ctx, s.ChildPath(queue, n.Key))
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // somebody has removed it meanwhile
 		return driver.Joined{}, false, nil
@@ -122,7 +122,7 @@ func (s *session) find(
 		return driver.Joined{}, false, err
 	}
 	if all.hasSuccessor(n) {
-		s.Keep(s.Below(queue, n.Key), func(o *nodes.Own) { o.Successor = n.successor() })
+		s.SetOwnEntry(s.ChildPath(queue, n.Key), func(o *nodes.OwnEntry) { o.Successor = n.successor() })
 	}
 	first := all.nodes[0].Key == n.Key && len(all.strays) == 0
 	return driver.Joined{Place: n.Place, Token: n.tokenOr(stat.Czxid), First: first}, true, nil

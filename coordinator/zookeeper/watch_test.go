@@ -14,13 +14,13 @@ import (
 func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(t.Context(), "m/a", own.Place) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(t.Context(), "m/a", own.Place) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
 	if err := s.Leave(soon(t, time.Second), "m/a", own.Place); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-told; err != nil || f.count(opChildren) != 1 {
+	if err := <-done; err != nil || f.count(opChildren) != 1 {
 		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))
 	}
 }
@@ -49,11 +49,11 @@ func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	reads := 0
 	_, err := zkconn.Fresh(soon(t, 5*time.Second), s.Conn, "/app/m/a", func() (int, error) {
 		if reads++; reads < 3 {
-			n := len(f.greeted())
+			n := len(f.askedSessions())
 			f.cut()
 			eventually(t, "the next connection", func() bool {
 				_, err := s.Stat(soon(t, time.Second), "/app")
-				return err == nil && len(f.greeted()) > n
+				return err == nil && len(f.askedSessions()) > n
 			})
 		}
 		return reads, nil
@@ -66,26 +66,26 @@ func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a/lease_holder", "")
-	eventually(t, "the watch, again", func() bool { return tr.told() == 1 && tr.watched() == 1 })
+	eventually(t, "the watch, again", func() bool { return tr.notified() == 1 && tr.watched() == 1 })
 	select {
-	case err := <-told:
-		t.Fatalf("told %v of a child that is no place", err)
+	case err := <-done:
+		t.Fatalf("done %v of a child that is no place", err)
 	default:
 	}
 	ok(t, s.Leave(t.Context(), "m/a", first))
-	ok(t, <-told)
+	ok(t, <-done)
 }
 
 // TestWatchOfSeveralGoesOnAfterAReconnect: the queue is listed again.
 func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	f, tr, s := openTree(t)
 	places := []driver.Place{testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place}
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(t.Context(), "m/a", places...) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(t.Context(), "m/a", places...) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
 	grant := f.grant
 	for _, leaves := range []bool{false, true} {
@@ -93,7 +93,7 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 		f.cut()
 		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
 		if leaves {
-			tr.cutDown("/app/m/a/" + places[1].Key)
+			tr.remove("/app/m/a/" + places[1].Key)
 		}
 		f.set(func() { f.grant = grant })
 		f.cut()
@@ -101,7 +101,7 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 		}
 	}
-	if err := <-told; err != nil {
+	if err := <-done; err != nil {
 		t.Errorf("Watch = %v", err)
 	}
 }

@@ -25,8 +25,8 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 		if got := testList(t, s, 1); string(got[0].Value) != value || got[0].Token != own.Token {
 			t.Errorf("after Write of %q: %+v", value, got)
 		}
-		if tr.told() != 0 || tr.watched() != 1 {
-			t.Errorf("%d notices, %d watches; whoever waits is not told of a write", tr.told(), tr.watched())
+		if tr.notified() != 0 || tr.watched() != 1 {
+			t.Errorf("%d notices, %d watches; whoever waits is not done of a write", tr.notified(), tr.watched())
 		}
 	}
 	if n := f.count(opSet); n != 3 {

@@ -119,7 +119,7 @@ func protected(hex string) string {
 // head is what the names of a contender's entries begin with, whatever its
 // mode. The session fills up what the ID leaves of 32 digits, with the last
 // ones of its number, which differ the most.
-func (f *Layout) head(id string, session int64) string {
+func (f *Layout) namePrefix(id string, session int64) string {
 	fill := fmt.Sprintf("%016x", uint64(session))
 	return f.uniqueID(id + fill[len(id)-16:])
 }
@@ -222,7 +222,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 				"so nobody can tell who comes first: %s",
 			f.path(queue), strings.Join(strays, ", ")))
 	case len(entries) > 0 && entries[0].seq < 0:
-		return places, f.spent(queue, entries[0].Key)
+		return places, f.outOfNumbers(queue, entries[0].Key)
 	}
 	return places, nil
 }
@@ -230,7 +230,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 // spent is the error for a queue whose sequence numbers run out. They would
 // become negative, and the other clients compare them as texts: then each
 // newcomer would come first.
-func (f *Layout) spent(queue driver.Queue, key string) error {
+func (f *Layout) outOfNumbers(queue driver.Queue, key string) error {
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 		"zookeeper: %s has run out of sequence numbers, as %q shows; "+
 			"let it become empty, and delete the node", f.path(queue), key))

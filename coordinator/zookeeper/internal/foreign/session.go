@@ -126,12 +126,12 @@ func (s *session) Join(
 	}
 	defer f.End()
 	if c.Again {
-		names, err := s.mine(ctx, queue, c.ID)
+		names, err := s.ownNames(ctx, queue, c.ID)
 		if err != nil {
 			return driver.Joined{}, err
 		}
 		if len(names) > 0 {
-			return s.arrive(ctx, queue, c, names[0])
+			return s.finishJoin(ctx, queue, c, names[0])
 		}
 	}
 	if c.Alone {
@@ -141,21 +141,21 @@ func (s *session) Join(
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	node := s.Below(queue, s.layout.head(c.ID, s.Number())+text)
-	create := s.Creating(node, c.Value, zk.FlagEphemeralSequential)
+	node := s.ChildPath(queue, s.layout.namePrefix(c.ID, s.Number())+text)
+	create := s.CreateRequest(node, c.Value, zk.FlagEphemeralSequential)
 	if s.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
-	o, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
+	o, err := nodes.WithParent(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
 		return s.Multi(ctx, f, []any{create})
 	})
 	switch {
 	case err != nil:
 		return driver.Joined{}, err
 	case !strings.HasPrefix(o.Made[0], create.Path):
-		return driver.Joined{}, nodes.Misdirected(o.Made[0])
+		return driver.Joined{}, nodes.WrongNode(o.Made[0])
 	}
-	return s.arrive(ctx, queue, c, path.Base(o.Made[0]))
+	return s.finishJoin(ctx, queue, c, path.Base(o.Made[0]))
 }
 
 // check returns the mark of a contender that can stand in the queue.
@@ -180,16 +180,16 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 }
 
 // arrive looks where a node stands.
-func (s *session) arrive(
+func (s *session) finishJoin(
 	ctx context.Context, queue driver.Queue, c driver.Contender, name string,
 ) (driver.Joined, error) {
-	full, form := s.Below(queue, name), s.layout.form(queue)
+	full, form := s.ChildPath(queue, name), s.layout.form(queue)
 	n, ok := form.parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
 		if err := s.Delete(ctx, full, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
-		return driver.Joined{}, s.layout.spent(queue, name)
+		return driver.Joined{}, s.layout.outOfNumbers(queue, name)
 	}
 	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *session) arrive(
 	case err != nil:
 		return driver.Joined{}, err
 	}
-	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
+	s.SetOwnEntry(full, func(*nodes.OwnEntry) {}) // names do not tell whose an entry is: see owns
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
 	j := driver.Joined{Place: own, Token: driver.Token(stat.Czxid)}
 	if form.unordered {
@@ -250,7 +250,7 @@ func (s *session) Ahead(
 
 // mine lists the names of a contender's nodes, after all that was sent before:
 // see nodes.Session.Begin.
-func (s *session) mine(
+func (s *session) ownNames(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []string, err error) {
 	if err := s.Sync(ctx, s.Path(queue)); err != nil {
@@ -258,10 +258,10 @@ func (s *session) mine(
 	}
 	names, err := s.Names(ctx, s.Path(queue))
 	for _, name := range names {
-		if !strings.HasPrefix(name, s.layout.head(id, s.Number())) {
+		if !strings.HasPrefix(name, s.layout.namePrefix(id, s.Number())) {
 			continue
 		}
-		stat, err := s.Stat(ctx, s.Below(queue, name))
+		stat, err := s.Stat(ctx, s.ChildPath(queue, name))
 		switch {
 		case err == nil && stat.EphemeralOwner == s.Number():
 			mine = append(mine, name)
@@ -272,7 +272,7 @@ func (s *session) mine(
 	return mine, err
 }
 
-var errNotMine = errors.New("zookeeper: the entry belongs to another session")
+var errNotOwner = errors.New("zookeeper: the entry belongs to another session")
 
 // owns tells whether a place is that of a contender of this session.
 func (s *session) owns(queue driver.Queue, own driver.Place) error {
@@ -282,9 +282,9 @@ func (s *session) owns(queue driver.Queue, own driver.Place) error {
 	if s.layout.form(queue) == nil {
 		return s.layout.noForm(queue)
 	}
-	if _, known := s.Own(s.Below(queue, own.Key)); !known || nodes.CheckID(own.ID) != nil ||
-		!strings.HasPrefix(own.Key, s.layout.head(own.ID, s.Number())) {
-		return driver.Wrap(driver.ErrGone, errNotMine)
+	if _, known := s.OwnEntry(s.ChildPath(queue, own.Key)); !known || nodes.CheckID(own.ID) != nil ||
+		!strings.HasPrefix(own.Key, s.layout.namePrefix(own.ID, s.Number())) {
+		return driver.Wrap(driver.ErrGone, errNotOwner)
 	}
 	return nil
 }
@@ -294,10 +294,10 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	if err := s.owns(queue, own); err != nil {
 		return err
 	}
-	node := s.Below(queue, own.Key)
+	node := s.ChildPath(queue, own.Key)
 	err := s.Delete(ctx, node, -1)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		s.Gone(node)
+		s.DeleteOwnEntry(node)
 	}
 	return err
 }
@@ -313,16 +313,16 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		return err
 	}
 	defer f.End()
-	names, err := s.mine(ctx, queue, id)
+	names, err := s.ownNames(ctx, queue, id)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		node := s.Below(queue, name)
+		node := s.ChildPath(queue, name)
 		if err := s.Delete(ctx, node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		s.Gone(node)
+		s.DeleteOwnEntry(node)
 	}
 	return nil
 }
@@ -344,15 +344,15 @@ func (s *session) Convert(
 			own.Place.Key, queue, mode)
 	}
 	to := own.Place
-	to.Key = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq)
+	to.Key = fmt.Sprintf("%s%s%010d", s.layout.namePrefix(to.ID, s.Number()), text, old.seq)
 	to.Mode = mode
-	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
+	from, there := s.ChildPath(queue, own.Place.Key), s.ChildPath(queue, to.Key)
 	f, err := s.Begin(ctx, to.ID)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	defer f.End()
-	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
+	convert := []any{nodes.DeleteRequest(from), s.CreateRequest(there, value, zk.FlagEphemeral)}
 	_, err = s.Multi(ctx, f, convert)
 	if errors.Is(err, zk.ErrNoNode) {
 		// An earlier attempt has made the new node, or the entry is gone.
@@ -361,8 +361,8 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.Gone(from)
-	s.Keep(there, func(*nodes.Own) {})
+	s.DeleteOwnEntry(from)
+	s.SetOwnEntry(there, func(*nodes.OwnEntry) {})
 	return to, nil
 }
 
@@ -381,7 +381,7 @@ func (s *session) Write(
 	if err := form.check(value); err != nil {
 		return err
 	}
-	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
+	return s.WriteTo(ctx, s.ChildPath(queue, own.Key), value)
 }
 
 // Revoked watches what is written to own. Another client that asks writes over
@@ -394,7 +394,7 @@ func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 		return zkconn.Invalid("queue %q: in layout %s nobody can ask for that", queue, s.layout.name)
 	}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, own.Key)})
+		w, err := s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.ChildPath(queue, own.Key)})
 		if err != nil || string(w.Seen.Value) == revoke {
 			return nil, err
 		}
@@ -426,5 +426,5 @@ func (s *session) Remove(
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
-	return s.Delete(ctx, s.Below(queue, key), -1)
+	return s.Delete(ctx, s.ChildPath(queue, key), -1)
 }

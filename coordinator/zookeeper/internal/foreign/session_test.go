@@ -193,15 +193,15 @@ func TestADowngradeStandsWithItsWriter(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	for _, id := range []string{"0123456789abcdef", "0123456789abcdef01234567", strings.Repeat("0123456789abcdef", 2)} {
 		g := foreignOf(t, "curator", "")
-		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id, testSession)) {
-			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id, testSession))
+		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.namePrefix(id, testSession)) {
+			t.Errorf("ID %s: %q is not as Curator's are", id, g.namePrefix(id, testSession))
 		}
 		k := foreignOf(t, "kazoo", "")
-		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id, testSession)) {
-			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id, testSession))
+		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.namePrefix(id, testSession)) {
+			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.namePrefix(id, testSession))
 		}
-		if len(id) < 32 && k.head(id, 0x7fffffff) == k.head(id, testSession) {
-			t.Errorf("ID %s: two sessions have %s", id, k.head(id, testSession))
+		if len(id) < 32 && k.namePrefix(id, 0x7fffffff) == k.namePrefix(id, testSession) {
+			t.Errorf("ID %s: two sessions have %s", id, k.namePrefix(id, testSession))
 		}
 	}
 	for queue, path := range map[driver.Queue]string{

@@ -13,10 +13,10 @@ import (
 // Flight is one call of Join, Convert or Forget, together with the requests
 // that it sent and did not wait for.
 type Flight struct {
-	of     *Session
-	id     string        // the contender's
-	parts  int           // the call and its requests
-	landed chan struct{} // closed when there are none left
+	of    *Session
+	id    string        // the contender's
+	parts int           // the call and its requests
+	done  chan struct{} // closed when there are none left
 }
 
 // Begin starts a flight, after the one before of the same contender. After a
@@ -38,7 +38,7 @@ type Flight struct {
 //     comes to this server after it.
 //   - Applied, then, and in the next listing.
 func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
-	f := &Flight{of: s, id: id, parts: 1, landed: make(chan struct{})}
+	f := &Flight{of: s, id: id, parts: 1, done: make(chan struct{})}
 	for {
 		s.mu.Lock()
 		before := s.flights[id]
@@ -49,7 +49,7 @@ func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
 		if before == nil {
 			return f, nil
 		}
-		if err := s.Until(ctx, before.landed); err != nil {
+		if err := s.Until(ctx, before.done); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +64,7 @@ func (f *Flight) add(n int) {
 	defer f.of.mu.Unlock()
 	if f.parts += n; f.parts == 0 {
 		delete(f.of.flights, f.id)
-		close(f.landed)
+		close(f.done)
 	}
 }
 
@@ -117,7 +117,7 @@ func outcomeOf(results []zk.MultiResponse) (o Outcome) {
 }
 
 // Misdirected is the error of a join whose reply is about another node.
-func Misdirected(path string) error {
+func WrongNode(path string) error {
 	return driver.Wrap(driver.ErrUnavailable,
 		fmt.Errorf("zookeeper: the reply to a join is about node %q", path))
 }

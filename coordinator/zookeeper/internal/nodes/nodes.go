@@ -81,13 +81,13 @@ type Session struct {
 	Layout Layout
 
 	mu      sync.Mutex
-	own     map[string]Own     // by path
-	flights map[string]*Flight // by contender, that may still be applied
+	own     map[string]OwnEntry // by path
+	flights map[string]*Flight  // by contender, that may still be applied
 }
 
 // Own is what a session knows of an entry of its own besides its place, for as
 // long as that is in its queue. The native layout alone has successor nodes.
-type Own struct {
+type OwnEntry struct {
 	Successor string        // the name of its successor node, empty if there is none
 	Follows   string        // the key of an entry ahead that has a successor node
 	Watch     *zkconn.Watch // on that successor node, if Join has set it
@@ -99,12 +99,12 @@ type Own struct {
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		own: make(map[string]Own), flights: make(map[string]*Flight),
+		own: make(map[string]OwnEntry), flights: make(map[string]*Flight),
 	}
 }
 
 // Own returns what is known of the entry at a path.
-func (s *Session) Own(node string) (own Own, known bool) {
+func (s *Session) OwnEntry(node string) (own OwnEntry, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own, known = s.own[node]
@@ -112,7 +112,7 @@ func (s *Session) Own(node string) (own Own, known bool) {
 }
 
 // Keep changes what is known of the entry at a path.
-func (s *Session) Keep(node string, change func(*Own)) {
+func (s *Session) SetOwnEntry(node string, change func(*OwnEntry)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.own[node]
@@ -121,14 +121,14 @@ func (s *Session) Keep(node string, change func(*Own)) {
 }
 
 // Gone forgets an entry that is gone.
-func (s *Session) Gone(node string) {
+func (s *Session) DeleteOwnEntry(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.own, node)
 }
 
-// Below is where a child of a queue is.
-func (s *Session) Below(queue driver.Queue, name string) string {
+// ChildPath is where a child of a queue is.
+func (s *Session) ChildPath(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
@@ -156,10 +156,10 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 	}
 }
 
-// Below sends a request that needs a node. If that is not there, Below makes it
+// WithParent sends a request that needs a node. If that is not there, Below makes it
 // and sends the request again: more than once if need be, since the service
 // removes containers that are empty.
-func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+func WithParent[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
 	for {
 		value, err := send()
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
@@ -172,13 +172,13 @@ func Below[T any](ctx context.Context, s *Session, node string, send func() (T, 
 }
 
 // Creating is the request to make a node with a copy of the value.
-func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {
+func (s *Session) CreateRequest(node string, value []byte, flags int32) *zk.CreateRequest {
 	value = append([]byte(nil), value...)
 	return &zk.CreateRequest{Path: node, Data: value, Acl: s.Tree.ACL, Flags: flags}
 }
 
 // Deleting is the request to delete a node.
-func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
+func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
 
 // Slack is a quarter of the TTL.
 //

@@ -63,7 +63,7 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 			return err
 		}
 	}
-	target := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, places[0].Key)}
+	target := zkconn.Target{Kind: zkconn.Children, Node: s.ChildPath(queue, places[0].Key)}
 	if len(places) > 1 {
 		target.Node = s.Layout.Path(queue)
 	}
@@ -71,7 +71,7 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		w, err := s.Watching(ctx, target)
+		w, err := s.WatchTarget(ctx, target)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil
@@ -99,7 +99,7 @@ func (s *Session) WatchQueue(
 		return err
 	}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
+		w, err := s.freshWatch(ctx, zkconn.Children, s.Layout.Path(queue))
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +113,11 @@ func (s *Session) WatchQueue(
 
 // expecting returns the watch on a node, or the one that fires when it comes.
 // Both are as new as all that this session was told.
-func (s *Session) expecting(
+func (s *Session) freshWatch(
 	ctx context.Context, kind zkconn.Kind, node string,
 ) (*zkconn.Watch, error) {
 	return zkconn.Fresh(ctx, s.Conn, node, func() (*zkconn.Watch, error) {
-		return s.Expecting(ctx, zkconn.Target{Kind: kind, Node: node})
+		return s.WatchOrCreation(ctx, zkconn.Target{Kind: kind, Node: node})
 	})
 }
 
@@ -147,7 +147,7 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 // it was at the last listing.
 func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]driver.Head, error) {
 	read := func(client *zk.Conn, p driver.Place) (driver.Head, error) {
-		value, stat, err := client.Get(s.Below(queue, p.Key))
+		value, stat, err := client.Get(s.ChildPath(queue, p.Key))
 		if err != nil {
 			return driver.Head{}, err
 		}
@@ -229,7 +229,7 @@ func (s *Session) Check(
 	if err := s.Sync(ctx, s.Layout.Path(queue)); err != nil {
 		return err
 	}
-	stat, err := s.Stat(ctx, s.Below(queue, key))
+	stat, err := s.Stat(ctx, s.ChildPath(queue, key))
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath):
 		// A key is what another process says it is.
@@ -303,21 +303,21 @@ func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {
 	queued := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
-	w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")})
+	w, err := s.ActiveWatch(ctx, zkconn.Target{Kind: zkconn.First, Node: s.ChildPath(queue, "")})
 	for w == nil && err == nil {
 		if first == "" {
 			places, err := s.places(ctx, queue)
 			if err == nil && len(places) == 0 {
-				if w, err = s.Expecting(ctx, queued); err == nil {
+				if w, err = s.WatchOrCreation(ctx, queued); err == nil {
 					places, err = s.Layout.Places(ctx, queue, w.Seen.Names)
 				}
 			}
 			if err != nil || len(places) == 0 {
 				return driver.Head{}, w, err
 			}
-			first = s.Below(queue, places[0].Key)
+			first = s.ChildPath(queue, places[0].Key)
 		}
-		w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
+		w, err = s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
 		if errors.Is(err, zk.ErrNoNode) {
 			w, err, first = nil, nil, ""
 		}

@@ -24,7 +24,7 @@ import (
 func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
 	value = bytes.Clone(value) // the request may outlive the call
 	for {
-		own, _ := s.Own(node)
+		own, _ := s.OwnEntry(node)
 		version := own.version
 		stat, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
 			return client.Set(node, value, version)
@@ -47,7 +47,7 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 // noteVersion notes a version that the service has told. Answers may be noted
 // in another order than that in which they were given.
 func (s *Session) noteVersion(node string, version int32) {
-	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
+	s.SetOwnEntry(node, func(o *OwnEntry) { o.version = max(version, o.version) })
 }
 
 // version is the contract's version of a node's data. The service counts from
@@ -82,7 +82,7 @@ func (s *Session) Record(
 	}
 	var record driver.Record
 	err = s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.expecting(ctx, zkconn.Data, node)
+		w, err := s.freshWatch(ctx, zkconn.Data, node)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (s *Session) SetRecord(
 			return version(stat.Version), nil
 		})
 	}
-	return Below(ctx, s, path.Dir(node), func() (driver.Version, error) {
+	return WithParent(ctx, s, path.Dir(node), func() (driver.Version, error) {
 		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
 			_, err := client.Create(node, value, zk.FlagPersistent, s.Tree.ACL)
 			if errors.Is(err, zk.ErrNodeExists) {

@@ -31,12 +31,12 @@ type Conn struct {
 	conf    *Config
 	client  *zk.Conn
 	events  <-chan zk.Event // closed when the client's last goroutine ends; no event is read
-	retired chan struct{}   // closed when only the client's Close may still run
+	stopped chan struct{}   // closed when only the client's Close may still run
 
-	ctx    context.Context // ends when the session is over, with the cause
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when the service has said so
-	tell   func()        // closes done
+	ctx       context.Context // ends when the session is over, with the cause
+	cancel    context.CancelCauseFunc
+	done      chan struct{} // closed when the service has said so
+	closeDone func()        // closes done
 
 	watches watches
 	synced  atomic.Value  // the up with which Fresh has synced
@@ -46,11 +46,11 @@ type Conn struct {
 	hosts  *rotation // for the client's loop only
 	target target    // likewise
 
-	mu     sync.Mutex
-	up     chan struct{} // another one for each connection, closed while that is there
-	socket *socket       // the latest
-	hello  hello         // what is asked for; from the first answer on, what was granted
-	failed error         // why the last attempt failed
+	mu      sync.Mutex
+	up      chan struct{} // another one for each connection, closed while that is there
+	socket  *socket       // the latest
+	hello   hello         // what is asked for; from the first answer on, what was granted
+	lastErr error         // why the last attempt failed
 }
 
 // maxRunning bounds the requests of a session that wait for an answer: a
@@ -66,7 +66,7 @@ const sendBuffer = 256 << 10
 func newConn(conf *Config, ttl time.Duration) *Conn {
 	c := &Conn{
 		conf:    conf,
-		retired: make(chan struct{}),
+		stopped: make(chan struct{}),
 		done:    make(chan struct{}),
 		watches: watches{m: make(map[Target]*Watch)},
 		slots:   make(chan struct{}, maxRunning),
@@ -75,7 +75,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 		hello:   hello{timeout: ttl},
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.tell = sync.OnceFunc(func() { close(c.done) })
+	c.closeDone = sync.OnceFunc(func() { close(c.done) })
 	c.synced.Store(c.up) // nothing was told to this session before its first connection
 	return c
 }
@@ -100,7 +100,7 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, driver.Wrap(driver.ErrUnavailable, err)
 	}
-	context.AfterFunc(s.ctx, s.retire)
+	context.AfterFunc(s.ctx, s.stop)
 	if err := s.establish(ctx); err != nil {
 		_ = s.Close(ctx) // the service ends it after the TTL in any case
 		return nil, err
@@ -112,16 +112,16 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 // repeats them on every later connection; but if it reconnects just when they
 // were accepted it does not know them yet, hence the comparison.
 func (c *Conn) establish(ctx context.Context) error {
-	if err := c.online(ctx); err != nil || c.conf.Digest == "" {
+	if err := c.awaitConnection(ctx); err != nil || c.conf.Digest == "" {
 		return err
 	}
 	for {
-		connection := c.present()
+		connection := c.connected()
 		_, err := Do(ctx, c, func(client *zk.Conn) (struct{}, error) {
 			return struct{}{}, client.AddAuth("digest", []byte(c.conf.Digest))
 		})
 		switch {
-		case err == nil && connection == c.present():
+		case err == nil && connection == c.connected():
 			return nil
 		case err != nil && !errors.Is(err, zk.ErrConnectionClosed):
 			return err
@@ -174,13 +174,13 @@ func (c *Conn) finish(cause error, service bool) {
 	c.cancel(cause)
 	c.mu.Unlock()
 	if service {
-		c.tell()
+		c.closeDone()
 	}
 }
 
 // judge gives the outcome of a request its kind, and ends the session if the
 // reply says that it is over.
-func (c *Conn) judge(err error) error {
+func (c *Conn) classify(err error) error {
 	err = translate(err)
 	switch {
 	case errors.Is(err, driver.ErrSessionLost):
@@ -188,7 +188,7 @@ func (c *Conn) judge(err error) error {
 		return c.Err()
 	case errors.Is(err, zk.ErrSessionMoved):
 		// This connection is not the session's any more. A new one will be.
-		c.drop()
+		c.closeSocket()
 	}
 	return err
 }
@@ -196,7 +196,7 @@ func (c *Conn) judge(err error) error {
 // lost notes that there is no connection any more, before the client knows:
 // from then on requests wait here for the next one, and not in the client's
 // queue. All watches fire, and the notices make the client forget them.
-func (c *Conn) lost() (notices []byte) {
+func (c *Conn) markDisconnected() (notices []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
@@ -210,7 +210,7 @@ func (c *Conn) lost() (notices []byte) {
 
 // present returns a channel that is closed while there is a connection. Each
 // connection has another one, which tells replies on a later connection.
-func (c *Conn) present() chan struct{} {
+func (c *Conn) connected() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.up
@@ -221,7 +221,7 @@ func (c *Conn) present() chan struct{} {
 // sent later.
 func (c *Conn) event(e zk.Event) {
 	if e.State == zk.StateDisconnected {
-		c.lost() // if the socket did not notice
+		c.markDisconnected() // if the socket did not notice
 		return
 	}
 	c.watches.fire(e)
@@ -229,12 +229,12 @@ func (c *Conn) event(e zk.Event) {
 
 // retire waits for all that runs for the session, which does not depend on the
 // service: all I/O fails, and the client ends when it wants to connect again.
-func (c *Conn) retire() {
-	c.drop()
+func (c *Conn) stop() {
+	c.closeSocket()
 	for range c.events { // until closed
 	}
 	c.running.Wait()
-	close(c.retired)
+	close(c.stopped)
 }
 
 // Close ends first everything in this process, then the session at the service,
@@ -244,7 +244,7 @@ func (c *Conn) retire() {
 func (c *Conn) Close(ctx context.Context) error {
 	c.finish(errClosed, false)
 	select {
-	case <-c.retired:
+	case <-c.stopped:
 	case <-ctx.Done():
 	}
 	select {
@@ -258,9 +258,9 @@ func (c *Conn) Close(ctx context.Context) error {
 	if session.session == 0 {
 		return nil // there never was one
 	}
-	if _, err := c.conf.end(ctx, session); err != nil {
+	if _, err := c.conf.endSession(ctx, session); err != nil {
 		return err
 	}
-	c.tell()
+	c.closeDone()
 	return nil
 }

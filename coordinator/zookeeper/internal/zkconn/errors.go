@@ -80,7 +80,7 @@ func code(err error) int {
 // away is the error of a call whose context ended before anything could be
 // sent: both ErrUnavailable, since the service kept it waiting, and the
 // context's.
-func away(ctx context.Context, why error) error {
+func unavailable(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {
 		cause = fmt.Errorf("%w (last attempt: %w)", cause, why)

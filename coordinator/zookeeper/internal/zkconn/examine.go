@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	serverPatience = 3 * time.Second // for one server's answer
-	longAnswer     = 64 << 10        // more than any server says of itself
+	serverTimeout = 3 * time.Second // for one server's answer
+	maxAnswer     = 64 << 10        // more than any server says of itself
 )
 
 // Examine asks each server what it says of itself ("srvr"), and the service for
@@ -43,11 +43,11 @@ func (c *Config) Examine(ctx context.Context) []driver.Finding {
 	if !up {
 		return found // to ask for the bounds would be to wait in vain
 	}
-	shortest, err := c.end(ctx, hello{timeout: time.Millisecond})
+	shortest, err := c.endSession(ctx, hello{timeout: time.Millisecond})
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
 	}
-	longest, err := c.end(ctx, hello{timeout: math.MaxInt32 * time.Millisecond})
+	longest, err := c.endSession(ctx, hello{timeout: math.MaxInt32 * time.Millisecond})
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
 	}
@@ -65,23 +65,23 @@ func (c *Config) examineServer(ctx context.Context, t target) (_ driver.Finding,
 	}
 	var text string
 	began := time.Now()
-	err := c.visit(ctx, t, serverPatience, func(conn io.ReadWriter) (err error) {
+	err := c.exchange(ctx, t, serverTimeout, func(conn io.ReadWriter) (err error) {
 		if _, err = conn.Write([]byte("srvr")); err != nil {
 			return err
 		}
-		answer, err := io.ReadAll(io.LimitReader(conn, longAnswer))
+		answer, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
 		if text = string(answer); text != "" {
 			err = nil // some servers cut the connection instead of ending it
 		}
 		return err
 	})
 	took := time.Since(began).Round(10 * time.Microsecond)
-	switch mode = said(text, "Mode"); {
+	switch mode = field(text, "Mode"); {
 	case err != nil:
 		return driver.Found(driver.Failure, about, "no answer: %v", err).
 			So("is the server running, is the address right, and does a firewall let it through?"), ""
 	case mode != "":
-		version, _, _ := strings.Cut(said(text, "Zookeeper version"), "-")
+		version, _, _ := strings.Cut(field(text, "Zookeeper version"), "-")
 		return driver.Found(driver.Fine, about, "ZooKeeper %s, %s, answers in %v",
 			version, mode, took), mode
 	case strings.Contains(text, "not currently serving"):
@@ -93,7 +93,7 @@ func (c *Config) examineServer(ctx context.Context, t target) (_ driver.Finding,
 }
 
 // said is what a server says of itself under a name.
-func said(text, name string) string {
+func field(text, name string) string {
 	_, rest, _ := strings.Cut(text, name+": ")
 	value, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(value)

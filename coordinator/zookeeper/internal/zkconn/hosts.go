@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	roundPause     = 100 * time.Millisecond // for a round of all servers, at least, on average
-	lookupPatience = time.Second            // for one name, for the sake of the others
+	roundPause    = 100 * time.Millisecond // for a round of all servers, at least, on average
+	lookupTimeout = time.Second            // for one name, for the sake of the others
 )
 
 // target is one server to dial.
@@ -85,7 +85,7 @@ func (r *rotation) resolve(ctx context.Context) []target {
 			round = append(round, target{server, server}) // dialling it will say what is wrong
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, lookupPatience)
+		bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
 		addrs, err := r.lookup(bounded, host)
 		cancel()
 		if err != nil || len(addrs) == 0 {

@@ -40,7 +40,7 @@ func (p provider) Next() (server string, retryStart bool) {
 	t, err := p.hosts.next(p.ctx)
 	if err != nil {
 		go p.client.Close()
-		return "retired", true
+		return "stopped", true
 	}
 	p.target = t
 	return t.addr, false
@@ -49,13 +49,13 @@ func (p provider) Next() (server string, retryStart bool) {
 // dial is the client's dialer. Next chose the address.
 func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Lock()
-	by := time.Now().Add(c.hello.patience())
+	by := time.Now().Add(c.hello.connectTimeout())
 	c.mu.Unlock()
 	ctx, cancel := context.WithDeadline(c.ctx, by)
 	defer cancel()
 	conn, err := c.target.connect(ctx, c.conf.TLS)
 	if err != nil {
-		c.note(err)
+		c.setLastError(err)
 		return nil, err
 	}
 	_ = conn.SetReadDeadline(by) // for the handshake
@@ -67,7 +67,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 		return nil, c.Err()
 	}
 	c.socket = s
-	c.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
+	c.lastErr = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
 		c.target.addr)
 	return s, nil
 }
@@ -77,7 +77,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 // another time than its user computes. At first that is the end too: the next
 // servers would do the same, and each would keep a session. On a reconnect only
 // this server, which is configured differently, is not used.
-func (c *Conn) greet(h hello) error {
+func (c *Conn) checkHello(h hello) error {
 	c.mu.Lock()
 	known := c.hello
 	if known.session == 0 && h.session != 0 {
@@ -102,12 +102,12 @@ func (c *Conn) greet(h hello) error {
 		}
 		return err
 	}
-	c.note(nil)
+	c.setLastError(nil)
 	return nil
 }
 
 // drop makes the client connect again, elsewhere if there is an elsewhere.
-func (c *Conn) drop() {
+func (c *Conn) closeSocket() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.socket != nil {
@@ -115,31 +115,31 @@ func (c *Conn) drop() {
 	}
 }
 
-func (c *Conn) note(err error) {
+func (c *Conn) setLastError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failed = err
+	c.lastErr = err
 }
 
 // why is the reason of the latest failure, for error messages.
-func (c *Conn) why() error {
+func (c *Conn) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failed
+	return c.lastErr
 }
 
 // end ends a session over a connection of its own, at whatever server answers
 // first, trying until ctx ends. The library's Close waits a second, on a
 // connection that may be silent, and does not tell the outcome. A session of 0
 // is a new one, which is over at once, and shows what timeout is granted.
-func (c *Config) end(ctx context.Context, h hello) (answer hello, err error) {
+func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
 	for hosts := newRotation(c.Servers); ; {
 		t, stopped := hosts.next(ctx)
 		if stopped != nil {
-			return hello{}, away(ctx, err)
+			return hello{}, unavailable(ctx, err)
 		}
-		err = c.visit(ctx, t, h.patience(), func(conn io.ReadWriter) (err error) {
-			answer, err = h.end(conn)
+		err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
+			answer, err = h.endSession(conn)
 			return err
 		})
 		if err == nil {
@@ -149,7 +149,7 @@ func (c *Config) end(ctx context.Context, h hello) (answer hello, err error) {
 }
 
 // visit talks to a server over a connection of its own.
-func (c *Config) visit(
+func (c *Config) exchange(
 	ctx context.Context, t target, patience time.Duration, talk func(io.ReadWriter) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -71,7 +71,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 		provider{session}.Connected()
 		w, _ := session.watches.add(Target{kind, "/b/c"})
 		s := newSocket(client, session)
-		s.greeted = true
+		s.handshakeDone = true
 		go func() {
 			_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
 			_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one

@@ -12,10 +12,10 @@ type Reply[T any] struct {
 	conn  *Conn
 	value T
 	err   error
-	come  chan struct{} // closed when value and err are set
+	done  chan struct{} // closed when value and err are set
 }
 
-var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
+var errNoSlot = errors.New("zookeeper: too many requests are waiting for an answer")
 
 // Do sends a request and waits for its reply.
 func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
@@ -33,22 +33,22 @@ func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) 
 func Start[T any](
 	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
 ) (*Reply[T], error) {
-	if err := c.enter(ctx); err != nil {
+	if err := c.acquire(ctx); err != nil {
 		return nil, err
 	}
-	r := &Reply[T]{conn: c, come: make(chan struct{})}
+	r := &Reply[T]{conn: c, done: make(chan struct{})}
 	go func() {
-		defer c.leave()
+		defer c.release()
 		value, err := request(c.client)
-		r.value, r.err = value, c.judge(err)
-		close(r.come)
+		r.value, r.err = value, c.classify(err)
+		close(r.done)
 	}()
 	return r, nil
 }
 
 // Wait waits for the reply, the end of ctx or the end of the session.
 func (r *Reply[T]) Wait(ctx context.Context) (value T, err error) {
-	if err := r.conn.Until(ctx, r.come); err != nil {
+	if err := r.conn.Until(ctx, r.done); err != nil {
 		return value, err
 	}
 	return r.value, r.err
@@ -69,17 +69,17 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 // enter waits until a request can be sent, and takes a place for it, which
 // leave gives back. Requests are not handed to a client that is not connected:
 // it has room for 16 and then blocks its callers without end.
-func (c *Conn) enter(ctx context.Context) error {
+func (c *Conn) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := c.online(ctx); err != nil {
+	if err := c.awaitConnection(ctx); err != nil {
 		return err
 	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
-		return away(ctx, errBusy)
+		return unavailable(ctx, errNoSlot)
 	case <-c.ctx.Done():
 		return c.Err()
 	}
@@ -91,16 +91,16 @@ func (c *Conn) enter(ctx context.Context) error {
 }
 
 // leave gives back what enter took.
-func (c *Conn) leave() {
+func (c *Conn) release() {
 	<-c.slots
 	c.running.Done()
 }
 
 // online waits for a connection.
-func (c *Conn) online(ctx context.Context) error {
-	err := c.Until(ctx, c.present())
+func (c *Conn) awaitConnection(ctx context.Context) error {
+	err := c.Until(ctx, c.connected())
 	if err != nil && c.Err() == nil {
-		return away(ctx, c.why())
+		return unavailable(ctx, c.lastError())
 	}
 	return err
 }
@@ -110,13 +110,13 @@ func (c *Conn) online(ctx context.Context) error {
 // touches that never reach a leader, until it notices. It takes no place of the
 // other requests: the coordinator sends few at a time.
 func (c *Conn) Renew(ctx context.Context) error {
-	if err := c.online(ctx); err != nil {
+	if err := c.awaitConnection(ctx); err != nil {
 		return err
 	}
 	come := make(chan error, 1)
 	go c.Run(func() {
 		_, err := c.client.Sync("/")
-		come <- c.judge(err)
+		come <- c.classify(err)
 	})
 	select {
 	case err := <-come:
@@ -144,17 +144,17 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
 	var zero T
 	for {
-		if err := c.online(ctx); err != nil {
+		if err := c.awaitConnection(ctx); err != nil {
 			return zero, err
 		}
-		connection := c.present()
+		connection := c.connected()
 		if c.synced.Load() != connection {
 			if err := c.Sync(ctx, path); err != nil {
 				return zero, err
 			}
 			c.synced.Store(connection)
 		}
-		if value, err := read(); err != nil || c.present() == connection {
+		if value, err := read(); err != nil || c.connected() == connection {
 			return value, err
 		}
 	}
@@ -163,7 +163,7 @@ func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, err
 // Names reads the names of the children of a node, none if it is not there. A
 // standing watch shows them without a request, as in Get.
 func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
-	if w, err := c.Standing(ctx, Target{Children, path}); err != nil {
+	if w, err := c.ActiveWatch(ctx, Target{Children, path}); err != nil {
 		return nil, err
 	} else if w != nil {
 		return w.Seen.Names, nil
@@ -189,7 +189,7 @@ func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], er
 
 // Get reads a node's data and Stat, nothing if it is not there.
 func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
-	if w, err := c.Standing(ctx, Target{Data, path}); err != nil {
+	if w, err := c.ActiveWatch(ctx, Target{Data, path}); err != nil {
 		return Seen{}, err
 	} else if w != nil {
 		return w.Seen, nil

@@ -151,7 +151,7 @@ func (w *watches) fireAll() (notices []byte) {
 // Standing returns a watch of the target that has not fired, or else one that
 // waits for its node to come; nil if there is neither. It has seen the latest
 // that this session knows of: see Conn.event.
-func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
+func (c *Conn) ActiveWatch(ctx context.Context, t Target) (*Watch, error) {
 	for _, on := range [...]Target{t, {Exists, t.Node}} {
 		w := c.watches.find(on)
 		if w == nil {
@@ -173,23 +173,23 @@ func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
 }
 
 // Watching returns the watch of a target. If there is none it sets one.
-func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
+func (c *Conn) WatchTarget(ctx context.Context, t Target) (*Watch, error) {
 	for {
-		if w, err := c.Standing(ctx, t); w != nil || err != nil {
+		if w, err := c.ActiveWatch(ctx, t); w != nil || err != nil {
 			return w, err
 		}
-		if err := c.enter(ctx); err != nil {
+		if err := c.acquire(ctx); err != nil {
 			return nil, err
 		}
 		w, mine := c.watches.add(t)
 		if !mine {
-			c.leave()
+			c.release()
 			continue // if it is set and fails, this call tries by itself
 		}
 		// Not bound to ctx: others may be waiting for this one by now.
 		go func() {
-			defer c.leave()
-			if w.err = c.judge(w.request(c.client)); w.err != nil {
+			defer c.release()
+			if w.err = c.classify(w.request(c.client)); w.err != nil {
 				c.watches.failed(w)
 			}
 			close(w.ready)
@@ -204,13 +204,13 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 // Expecting is Watching of a node that need not be there. If it is not, the
 // watch fires when it comes, and has seen nothing. (If it comes between the two
 // requests, a watch on it is left over until it changes.)
-func (c *Conn) Expecting(ctx context.Context, t Target) (*Watch, error) {
+func (c *Conn) WatchOrCreation(ctx context.Context, t Target) (*Watch, error) {
 	for {
-		w, err := c.Watching(ctx, t)
+		w, err := c.WatchTarget(ctx, t)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return w, err
 		}
-		w, err = c.Watching(ctx, Target{Exists, t.Node})
+		w, err = c.WatchTarget(ctx, Target{Exists, t.Node})
 		if err != nil || !w.Seen.Exists {
 			return w, err
 		}

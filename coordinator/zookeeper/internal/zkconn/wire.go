@@ -24,13 +24,13 @@ type socket struct {
 	session *Conn
 	in      *bufio.Reader
 
-	greeted bool   // the handshake is over
-	message []byte // the latest, and the memory for the next
-	rest    []byte // what the client has not read yet of a message
-	lost    error  // why there are no more messages
+	handshakeDone bool   // the handshake is over
+	message       []byte // the latest, and the memory for the next
+	rest          []byte // what the client has not read yet of a message
+	readErr       error  // why there are no more messages
 
-	mu   sync.Mutex
-	owed int // how many requests are unanswered
+	mu         sync.Mutex
+	unanswered int // how many requests are unanswered
 }
 
 // maxMessage bounds what is allocated on the word of the peer. A listing of a
@@ -45,7 +45,7 @@ func newSocket(conn net.Conn, session *Conn) *socket {
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		if err := s.fill(); err != nil {
-			s.session.note(err)
+			s.session.setLastError(err)
 			return 0, err
 		}
 	}
@@ -64,22 +64,22 @@ func (s *socket) Read(p []byte) (int, error) {
 // without waiters would come along for ever.
 func (s *socket) fill() (err error) {
 	switch {
-	case s.lost != nil:
-		return s.lost
-	case !s.greeted:
+	case s.readErr != nil:
+		return s.readErr
+	case !s.handshakeDone:
 		return s.handshake()
 	}
 	if s.message, err = readMessage(s.in, s.message, maxMessage); err == nil {
 		s.rest = s.message
 		if isRequest(s.message) {
-			s.owe(-1)
+			s.addUnanswered(-1)
 		}
 		return nil
 	}
 	_ = s.Close() // a Write may be blocked, and the client waits for it
 	// After whole messages nothing was begun that this could end up inside.
-	if s.lost, s.rest = err, s.session.lost(); len(s.rest) == 0 {
-		return s.lost
+	if s.readErr, s.rest = err, s.session.markDisconnected(); len(s.rest) == 0 {
+		return s.readErr
 	}
 	return nil
 }
@@ -95,10 +95,10 @@ func (s *socket) handshake() error {
 	if err != nil {
 		return err
 	}
-	if err := s.session.greet(h); err != nil {
+	if err := s.session.checkHello(h); err != nil {
 		return err
 	}
-	s.greeted, s.rest = true, message
+	s.handshakeDone, s.rest = true, message
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
@@ -113,11 +113,11 @@ func isRequest(message []byte) bool {
 // time to find another server before the session's user has to take it for
 // lost. The client notices silence after two thirds, and never a server that
 // still answers pings but nothing else, because it lost its leader.
-func (s *socket) owe(n int) {
+func (s *socket) addUnanswered(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owed += n
-	if s.owed > 0 && (n < 0 || s.owed == n) { // after an answer, and from the first request on
+	s.unanswered += n
+	if s.unanswered > 0 && (n < 0 || s.unanswered == n) { // after an answer, and from the first request on
 		patience := max(s.session.TTL()/4, 200*time.Millisecond)
 		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
 	}
@@ -128,7 +128,7 @@ func (s *socket) owe(n int) {
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.greeted || s.owed > 0 {
+	if !s.handshakeDone || s.unanswered > 0 {
 		return nil
 	}
 	return s.Conn.SetReadDeadline(t)
@@ -147,8 +147,8 @@ func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 // the request repeats credentials after a reconnect, or is interrupted by
 // Close: the client then blocks for ever, holding its lock.
 func (s *socket) Write(p []byte) (int, error) {
-	if s.greeted && isRequest(p) { // the client writes whole messages
-		s.owe(1)
+	if s.handshakeDone && isRequest(p) { // the client writes whole messages
+		s.addUnanswered(1)
 	}
 	if _, err := s.Conn.Write(p); err != nil {
 		_ = s.Close()
@@ -238,7 +238,7 @@ func parseHello(m []byte) (hello, error) {
 //
 // A reconnect must be able to waste one attempt and have time for a second. A
 // new session has no such hurry, and the service has to write it down.
-func (h hello) patience() time.Duration {
+func (h hello) connectTimeout() time.Duration {
 	short := min(max(h.timeout/6, 250*time.Millisecond), 2*time.Second)
 	if h.session == 0 {
 		return max(2*short, time.Second)
@@ -263,7 +263,7 @@ func (h hello) appendConnect(b []byte) []byte {
 // Both requests are sent at once: the service reads the second when it has
 // accepted the first. The first one alone continues the session for a whole
 // TTL, which each attempt would do again where replies are late or lost.
-func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
+func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)
 	requests = binary.BigEndian.AppendUint32(requests, closeXid)

@@ -59,7 +59,7 @@ func TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	to := n.converted("r", token)
 	tr.on(func(op int32, node string) treeFate {
 		if op == opExists && node == "/app/m/a/"+first {
-			tr.cutDown(node)
+			tr.remove(node)
 			tr.put("/app/m/a/"+to.Key, "")
 		}
 		return treeFate{}
