@@ -10,32 +10,28 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has what a session's client sees of the network: the list of
-// servers and the dialer. They are how a session makes an end of its client,
-// which else goes on with a new session by itself, and sends on it what was
-// queued before.
+// This file has the list of servers and the dialer of the session's client.
+// With them the session stops its client, which by itself would continue with a
+// new session, and send on it what was queued before.
 
-// provider is the client's HostProvider.
 type provider struct{ *Conn }
 
-// Init has nothing to do: the servers are resolved when they are needed.
+// Init does nothing: next resolves the servers.
 func (p provider) Init([]string) error { return nil }
 
-// Len is the number of servers.
 func (p provider) Len() int { return len(p.conf.Servers) }
 
-// Connected says that the client has its session.
+// Connected notes that the client has its session.
 func (p provider) Connected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.up)
 }
 
-// Next waits out the pause between rounds itself: the client would wait a whole
-// second and fail what is queued. It asks for that only once the session is
-// over: then no request is under way, and the client can be closed. (Its Close
-// queues a request, and if that is too late to be thrown out, waits a second
-// for an answer. Nobody waits for Close.)
+// Next waits between rounds itself: the client would wait a whole second and
+// fail queued requests. It lets the client do so only once the session is over:
+// then no request is running, and the client can be closed. (Its Close queues a
+// request, and may wait a second for the reply. Nothing waits for Close.)
 func (p provider) Next() (server string, retryStart bool) {
 	t, err := p.hosts.next(p.ctx)
 	if err != nil {
@@ -62,7 +58,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	s := newSocket(conn, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx.Err() != nil { // over meanwhile: nobody would close this one
+	if c.ctx.Err() != nil { // over meanwhile: nothing would close the new socket
 		_ = s.Close()
 		return nil, c.Err()
 	}
@@ -72,11 +68,12 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	return s, nil
 }
 
-// greet judges the session that a server offers. Another one than before, or
-// none, is the end. One with another timeout than was asked for would end at
-// another time than its user computes. At first that is the end too: the next
-// servers would do the same, and each would keep a session. On a reconnect only
-// this server, which is configured differently, is not used.
+// checkHello checks the session that a server offers. Another session than
+// before, or none, is the end. With another timeout than requested the session
+// would end at another time than its user computes. On the first connection
+// that is the end too: the next servers would do the same, and each would keep
+// a session. On a reconnect only this server, which is configured differently,
+// is not used.
 func (c *Conn) checkHello(h hello) error {
 	c.mu.Lock()
 	known := c.hello
@@ -106,7 +103,7 @@ func (c *Conn) checkHello(h hello) error {
 	return nil
 }
 
-// drop makes the client connect again, elsewhere if there is an elsewhere.
+// closeSocket makes the client reconnect, to another server if there is one.
 func (c *Conn) closeSocket() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,17 +118,17 @@ func (c *Conn) setLastError(err error) {
 	c.lastErr = err
 }
 
-// why is the reason of the latest failure, for error messages.
+// lastError is the latest failure, for error messages.
 func (c *Conn) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lastErr
 }
 
-// end ends a session over a connection of its own, at whatever server answers
-// first, trying until ctx ends. The library's Close waits a second, on a
-// connection that may be silent, and does not tell the outcome. A session of 0
-// is a new one, which is over at once, and shows what timeout is granted.
+// endSession ends a session over its own connection, at the first server that
+// answers, until ctx ends. The library's Close waits a second, on a connection
+// that may be silent, and does not report the outcome. A session of 0 is a new
+// one, which ends at once and shows the granted timeout.
 func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
 	for hosts := newRotation(c.Servers); ; {
 		t, stopped := hosts.next(ctx)
@@ -148,7 +145,7 @@ func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err err
 	}
 }
 
-// visit talks to a server over a connection of its own.
+// exchange talks to a server over its own connection.
 func (c *Config) exchange(
 	ctx context.Context, t target, patience time.Duration, talk func(io.ReadWriter) error,
 ) error {
@@ -159,8 +156,7 @@ func (c *Config) exchange(
 		return err
 	}
 	defer func() { _ = closeNow(conn) }()
-	// A cancelled ctx has to interrupt a read as well; a deadline alone would
-	// not.
+	// A cancelled ctx has to interrupt a read; a deadline alone would not.
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	return talk(conn)
 }
