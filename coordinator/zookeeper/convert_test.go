@@ -39,13 +39,13 @@ func testList(t *testing.T, s *session, limit int) []driver.Entry {
 	return entries
 }
 
-// TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining
-// again makes no second node (J2).
+// TestJoinWithUnknownOutcome: the reply or the request is lost. Joining again
+// creates no second node (J2).
 func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {
 			_, tr, s := openTree(t)
-			first := testJoin(t, s, 1, "w") // which makes the queue
+			first := testJoin(t, s, 1, "w") // creates the queue
 			once := false
 			tr.on(func(op int32, _ string) treeFate {
 				if op == opMulti && !once {
@@ -70,8 +70,8 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestForgetWaitsForConversions: one that is still queued in the process would
-// make a node after Forget has listed.
+// TestForgetWaitsForConversions: a conversion still queued in the process would
+// create a node after Forget has listed.
 func TestForgetWaitsForConversions(t *testing.T) {
 	_, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "w")
@@ -104,9 +104,9 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	}
 }
 
-// TestListMissesNobodyWhoIsConvertedMeanwhile: between the listing and the read
-// a node may get another name.
-func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
+// TestListShowsEntryConvertedMeanwhile: a node gets another name between the
+// listing and the read.
+func TestListShowsEntryConvertedMeanwhile(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
 	n, _ := parseNode(first.Place.Key)

@@ -53,7 +53,7 @@ func (s *session) Convert(
 func (s *session) replace(
 	ctx context.Context, queue driver.Queue, old, to node, value []byte,
 ) error {
-	f, err := s.Begin(ctx, old.ID)
+	f, err := s.BeginFlight(ctx, old.ID)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// joinFollowing joins as one who follows.
+// joinFollowing joins with Follows.
 func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
@@ -25,7 +25,7 @@ func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	return j
 }
 
-// following is a Follow under way.
+// following is the outcome of Follow.
 type following struct {
 	passed bool
 	err    error
@@ -40,8 +40,8 @@ func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan fol
 	return done
 }
 
-// followed is a session with the first entry of a contended queue, and the
-// Follow of a second session's entry.
+// contendedPair returns a session with the first entry of a contended queue,
+// and the running Follow of a second session's entry.
 func contendedPair(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
 	t.Helper()
 	f, tr, a := openTree(t)
@@ -51,7 +51,7 @@ func contendedPair(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan 
 	return f, tr, a, first, follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
 }
 
-// busy makes a queue busy to all of the sessions, and leaves it empty.
+// contend makes a queue contended for all of the sessions, and leaves it empty.
 func contend(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
 	tr.put("/app/m/a", "")
@@ -73,7 +73,7 @@ func contend(t *testing.T, tr *tree, sessions ...*session) {
 	}
 }
 
-// count sets how many children a node has had.
+// count sets how many children were created in a node.
 func (tr *tree) count(node string, creates int32) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -98,10 +98,10 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// TestBusyHandOverTakesNoLook: per turn the join, one read that finds and
-// watches the one ahead, and the pass. A Follow that begins after the pass
-// takes no more.
-func TestBusyHandOverTakesNoLook(t *testing.T) {
+// TestContendedHandoffListsNoQueue: a handoff takes the join, one read that
+// finds and watches the predecessor, and the pass, also if Follow begins after
+// the pass.
+func TestContendedHandoffListsNoQueue(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL), openFake(t, f, testTTL)}
 	contend(t, tr, sessions...)
@@ -141,8 +141,8 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 	}
 }
 
-// TestTwoContendersHaveNoSuccessors: a listing costs them less.
-func TestTwoContendersHaveNoSuccessors(t *testing.T) {
+// TestTwoContendersHaveNoSuccessorNodes: a listing costs them less.
+func TestTwoContendersHaveNoSuccessorNodes(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL)}
 	contend(t, tr, sessions...)
@@ -157,9 +157,8 @@ func TestTwoContendersHaveNoSuccessors(t *testing.T) {
 	}
 }
 
-// TestQuietQueueHasNoSuccessors: when nobody has come for a while, a pair of
-// requests is as small as it was.
-func TestQuietQueueHasNoSuccessors(t *testing.T) {
+// TestUncontendedQueueHasNoSuccessorNodes, so a join and a release stay cheap.
+func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 	f, tr, s := openTree(t)
 	contend(t, tr, s)
 	for i := range uncontendedAfter {
@@ -170,22 +169,22 @@ func TestQuietQueueHasNoSuccessors(t *testing.T) {
 		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	}
 	if left := tr.list("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
-		t.Fatalf("left behind: %q, busy %v", left, s.contention.m)
+		t.Fatalf("left behind: %q, contended %v", left, s.contention.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	j := joinFollowing(t, s, 99)
 	if names := successors(tr); len(names) != 0 {
-		t.Errorf("successor nodes %q in a quiet queue", names)
+		t.Errorf("successor nodes %q in an uncontended queue", names)
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	if after[0]-before[0] != 1 || after[1]-before[1] != 1 || after[2] != before[2] || after[3] != before[3] {
-		t.Errorf("a pair of requests: %v, then %v", before, after)
+		t.Errorf("requests of a join and a release: %v, then %v", before, after)
 	}
 }
 
-// TestSuccessorsAreNobody: a queue of successor nodes is empty to everybody.
-func TestSuccessorsAreNobody(t *testing.T) {
+// TestSuccessorNodesAreNoEntries: a queue with successor nodes only is empty.
+func TestSuccessorNodesAreNoEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
 	for _, name := range []string{"successor_0000000003", "successor_0000000007"} {
@@ -207,22 +206,21 @@ func TestSuccessorsAreNobody(t *testing.T) {
 		h, _ := s.Head(ctx, "m/a", 0)
 		heads <- h
 	}()
-	eventually(t, "the watch for whoever comes", func() bool { return tr.watched() == 1 })
+	eventually(t, "the watch for a join", func() bool { return tr.watched() == 1 })
 	j, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x", Alone: true})
 	if err != nil || !j.First {
-		t.Fatalf("Join of one who wants to be alone = %+v, %v", j, err)
+		t.Fatalf("Join with Alone = %+v, %v", j, err)
 	}
 	if h := <-heads; h.Key != j.Place.Key {
 		t.Errorf("the head is %+v", h)
 	}
 	if _, err := s.Join(ctx, "m/a", driver.Contender{ID: testID[1:], Mode: "x", Alone: true}); !errors.Is(err, driver.ErrTaken) {
-		t.Errorf("Join of another one = %v", err)
+		t.Errorf("second Join with Alone = %v", err)
 	}
 }
 
-// TestOnlyAPassPasses: whatever else becomes of the successor node or its
-// entry.
-func TestOnlyAPassPasses(t *testing.T) {
+// TestOnlyPassReportsAPass: other removals do not.
+func TestOnlyPassReportsAPass(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
 		"leave": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
 			ok(t, a.Leave(t.Context(), "m/a", own.Place))
@@ -233,7 +231,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
 		"operator": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
 			tr.remove("/app/m/a/" + own.Place.Key)
-			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it hears of that
+			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it notices
 		},
 		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
 			a.DeleteOwnEntry("/app/m/a/" + own.Place.Key)
@@ -248,7 +246,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, tr, a, first, done := contendedPair(t)
-			f.cut() // what makes all watches fire is no pass either
+			f.cut() // fires all watches
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 			end(t, f, tr, a, first)
 			if got := <-done; got.err != nil || got.passed {
@@ -256,14 +254,14 @@ func TestOnlyAPassPasses(t *testing.T) {
 			}
 			n, _ := parseNode(first.Place.Key)
 			if slices.Contains(successors(tr), n.successor()) {
-				t.Error("the successor node stands")
+				t.Error("the successor node is left")
 			}
 		})
 	}
 }
 
-// TestPassDuringAReconnectIsNotMissed: the follower finds the successor node
-// gone, and reads the queue.
+// TestPassDuringAReconnectIsNotMissed: the follower finds no successor node,
+// and reads the queue.
 func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	f, tr, a, first, done := contendedPair(t)
 	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
@@ -280,16 +278,15 @@ func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	}
 }
 
-// removals are the calls by which a contender gets out of its queue.
+// removals are the calls that remove an entry.
 var removals = map[string]func(s *session, own driver.Place) error{
 	"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
 	"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
 	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
 }
 
-// TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry
-// leaves all the same.
-func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
+// TestDeletedSuccessorNodeKeepsNoEntry: the entry leaves all the same.
+func TestDeletedSuccessorNodeKeepsNoEntry(t *testing.T) {
 	ways := maps.Clone(removals)
 	ways["convert"] = func(s *session, own driver.Place) error {
 		n, _ := parseNode(own.Key)
@@ -324,9 +321,9 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
-// TestSuccessorThatCannotBeWrittenToIsDeleted: else the follower would go on
-// waiting for it.
-func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
+// TestSuccessorNodeThatCannotBeWrittenIsDeleted: else its follower would not
+// wake.
+func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	first, second := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
@@ -346,8 +343,9 @@ func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 	}
 }
 
-// TestSuccessorWithOtherDataIsNotFollowed: the follower waits for the entry.
-func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
+// TestSuccessorNodeWithOtherDataIsNotFollowed: the follower waits for the
+// entry.
+func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
 	contend(t, tr, a, b)
@@ -365,9 +363,8 @@ func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry
-// alone.
-func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
+// TestDeletedEntryLeavesNoSuccessorNode: an operator deleted the entry alone.
+func TestDeletedEntryLeavesNoSuccessorNode(t *testing.T) {
 	for name, leave := range removals {
 		_, tr, s := openTree(t)
 		contend(t, tr, s)
@@ -378,14 +375,14 @@ func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 		}
 		n, _ := parseNode(other.Place.Key)
 		if left := successors(tr); !slices.Equal(left, []string{n.successor()}) {
-			t.Errorf("%s: successor nodes %q; want that of the other one", name, left)
+			t.Errorf("%s: successor nodes %q; want the other entry's", name, left)
 		}
 	}
 }
 
-// TestQueueOfManyNumbersHasNoSuccessors: where numbers run out they tell
-// nobody's neighbour.
-func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
+// TestNoSuccessorNodesWhenSequenceNumbersRunOut: such numbers do not identify
+// the predecessor.
+func TestNoSuccessorNodesWhenSequenceNumbersRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	tr.count("/app/m/a", 2147483645)
@@ -404,15 +401,13 @@ func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	}
 }
 
-// TestRefusedSuccessorKeepsNobodyOut: whatever is wrong with it, the join goes
-// on without.
-func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
+func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	tr.mu.Lock()
 	next := tr.nodes["/app/m/a"].creates + 1
 	tr.mu.Unlock()
-	tr.put("/app/m/a/"+successorName(next+1), "") // which counts as one that was made
+	tr.put("/app/m/a/"+successorName(next+1), "") // the service counts it as created
 	own := joinFollowing(t, s, 1)
 	n, _ := parseNode(own.Place.Key)
 	if len(successors(tr)) != 1 {
@@ -421,8 +416,7 @@ func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
 }
 
-// TestStaleReleaseTouchesNoOtherEntry: the ID stands in the queue again, with
-// another entry.
+// TestStaleReleaseTouchesNoOtherEntry of the same contender ID.
 func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	for _, name := range []string{"leave", "pass"} {
 		_, tr, s := openTree(t)
@@ -439,9 +433,9 @@ func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	}
 }
 
-// TestSuccessorThatCouldNotBeDeletedIsDeletedLater: another entry passes
-// meanwhile. Whoever follows waits for it.
-func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
+// TestSuccessorNodeDeletionIsRetried while its follower waits; another entry
+// passes meanwhile.
+func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
@@ -464,9 +458,9 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	}
 }
 
-// TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has
-// deleted the entry alone, and the follower waits on the successor node.
-func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
+// TestFollowerOfDeletedEntryWakesAfterAFailedWrite: an operator deleted the
+// entry alone, and the follower waits for the successor node.
+func TestFollowerOfDeletedEntryWakesAfterAFailedWrite(t *testing.T) {
 	_, tr, a, first, done := contendedPair(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })
 	tr.remove("/app/m/a/" + first.Place.Key)

@@ -93,8 +93,8 @@ func TestHeadShowsEachState(t *testing.T) {
 	}
 }
 
-// TestHeadIsNotToldOfOthers, not even by the service.
-func TestHeadIsNotToldOfOthers(t *testing.T) {
+// TestHeadIsNotNotifiedOfOtherEntries, not even by the service.
+func TestHeadIsNotNotifiedOfOtherEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	testJoin(t, s, 1, "x")
 	seen, _ := startHead(t.Context(), s, 0)
@@ -114,9 +114,9 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	}
 }
 
-// TestHeadMissesNoJoinWhileTheQueueComesAndGoes: the service removes empty
-// queues.
-func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
+// TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated: the service removes
+// empty queues.
+func TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated(t *testing.T) {
 	_, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
 	for range 3 {
@@ -142,8 +142,8 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	eventually(t, "one watch", func() bool { return tr.watched() == 1 })
 }
 
-// TestHeadThatGoesBetweenListingAndReading is looked for again: it may have
-// another name now.
+// TestHeadThatGoesBetweenListingAndReading may have been converted, so the
+// queue is listed again.
 func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 	for _, known := range []driver.Version{driver.Any, 77} {
 		_, tr, s := openTree(t)
@@ -178,7 +178,7 @@ func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
 	}
 }
 
-// TestHeadThatChangesWhileThereIsNoConnection is seen on the next one.
+// TestHeadThatChangesWhileThereIsNoConnection is seen on the next connection.
 func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	f, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
@@ -211,9 +211,8 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	}
 }
 
-// TestHeadsAreSharedAndTheCallersOwn: many wait with one watch, and each may
-// change what it gets.
-func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
+// TestHeadsShareOneWatchAndNoValue: each caller may change the value it gets.
+func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
 	all := make(chan driver.Head, 10)
@@ -240,7 +239,7 @@ func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
 	}
 	for range cap(all) {
 		if h := nextHead(t, all); string(h.Value) != "1" {
-			t.Errorf("Value = %q; want what this caller alone made of it", h.Value)
+			t.Errorf("Value = %q; want only this caller's change", h.Value)
 		}
 	}
 	if n := f.count(opGet) - before; n != 1 {

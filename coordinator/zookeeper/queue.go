@@ -58,7 +58,7 @@ func (s *session) Join(
 	}
 	// In flight as long as this call, or a request that it left behind, may
 	// create the node. Forget and a later Join wait for it.
-	f, err := s.Begin(ctx, c.ID)
+	f, err := s.BeginFlight(ctx, c.ID)
 	if err != nil {
 		return driver.Joined{}, err
 	}
@@ -279,12 +279,12 @@ func (s *session) wakeFollower(ctx context.Context, successor string) {
 }
 
 // Forget deletes all nodes of a contender of this session in a queue, after it
-// has made sure that no more can appear: see Begin.
+// has made sure that no more can appear: see BeginFlight.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
 	}
-	f, err := s.Begin(ctx, id)
+	f, err := s.BeginFlight(ctx, id)
 	if err != nil {
 		return err
 	}

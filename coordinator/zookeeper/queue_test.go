@@ -9,9 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestReplyToAJoinIsAboutIt: whatever else a reply names, it is not known what
-// the join has made, so that it has to be looked for.
-func TestReplyToAJoinIsAboutIt(t *testing.T) {
+func TestJoinRefusesReplyAboutAnotherNode(t *testing.T) {
 	const asked = "/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e6f_"
 	n, err := createdNode(asked, asked+"0000000007")
 	if err != nil || n.ID != testID || n.Mode != "x" || n.Session != "1000a2b3c4d5e6f" || n.seq != 7 || n.Key != "x_"+testID+"_1000a2b3c4d5e6f_0000000007" {

@@ -16,7 +16,7 @@ import (
 
 const testTTL = 4 * time.Second
 
-// grace is how much longer than its context a call may take for what is local.
+// grace is how much longer than its context a local call may take.
 const grace = 250 * time.Millisecond
 
 func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
@@ -46,7 +46,7 @@ func TestOpenRefusesTTLsThatCannotBeAskedFor(t *testing.T) {
 func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and is silent
+	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and sends nothing
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
 		}
-		if took := time.Since(began); took > patience+grace+2*time.Second { // on a busy machine
+		if took := time.Since(began); took > patience+grace+2*time.Second { // on a slow machine
 			t.Errorf("%s: Open with %v took %v", raw, patience, took)
 		}
 	}
 }
 
-// TestExpiredSessionIsNeverReplaced: what the client library does by itself
-// would let requests of the old session run on a new one.
+// TestExpiredSessionIsNeverReplaced: by itself the client library would send
+// requests of the old session on a new one.
 func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -111,7 +111,7 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 		t.Errorf("Close = %v", err)
 	}
 	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
-		t.Errorf("sessions asked for: %x; want a new one and then only that", got)
+		t.Errorf("sessions asked for: %x; want a new one and then only this one", got)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
-	// The server has gone silent on the first connection. Close must not depend
+	// The server does not answer on the first connection. Close must not depend
 	// on it.
 	f.set(func() {
 		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
@@ -177,7 +177,7 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 		f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, nil, false }
 		f.grant = func(hello) (hello, bool) { return hello{}, false }
 	})
-	for range 40 { // more than the Conn's queue has room for
+	for range 40 { // more than the client's queue holds
 		go func() { _, _ = s.Join(context.Background(), "m/a", driver.Contender{ID: testID, Mode: "x"}) }()
 	}
 	eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
@@ -189,8 +189,7 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
-// TestUnansweredRequestMovesTheSession: a server that answers pings and nothing
-// else.
+// TestUnansweredRequestMovesTheSession from a server that answers only pings.
 func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -203,7 +202,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 		t.Errorf("Renew = %v; want ErrUnavailable", err)
 	}
 	if took := time.Since(began); took < 200*time.Millisecond || took > 500*time.Millisecond {
-		t.Errorf("given up after %v; want a quarter of the TTL", took)
+		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
 	}
 	if err := s.Renew(soon(t, time.Second)); err != nil {
 		t.Errorf("Renew on the next connection = %v", err)
@@ -211,8 +210,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 }
 
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
-// while the credentials are under way, which can block the client library for
-// ever.
+// while the credentials are sent, which can block the client library for ever.
 func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -255,9 +253,9 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 	}
 }
 
-// TestReplyAboutAnotherSessionIsTheEnd: a reply that came on a connection with
-// another session says nothing about this one.
-func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
+// TestConnectionWithAnotherSessionEndsTheSession: a reply on it says nothing
+// about this session.
+func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
@@ -279,9 +277,9 @@ func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time
-// before fires. The fake never lets one fire.
-func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
+// TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
+// never sends events.
+func TestWaiterReadsAgainAfterReconnect(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
@@ -308,8 +306,8 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForTheConnection: requests handed to a Conn that is not
-// connected would pile up there and could run at any later time.
+// TestCallsWaitForTheConnection: requests handed to a disconnected client would
+// pile up there and could run at any later time.
 func TestCallsWaitForTheConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -352,8 +350,7 @@ func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
 	})
 }
 
-// TestOldServersGetPlainNodes: before 3.5 there are no containers, which a
-// server says by closing the connection after its answer.
+// TestOldServersGetPlainNodes: servers before 3.5 refuse containers.
 func TestOldServersGetPlainNodes(t *testing.T) {
 	const unimplemented = -6
 	f, l, made := newFake(t), &oneQueue{}, false

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// This file has the operations of a tree as they are on the wire.
+// This file has the operations of a tree, on the wire format.
 
 const (
 	opExists          = 3

@@ -83,9 +83,10 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 }
 
 // entriesOf lists a queue, and the nodes in it of one contender of this
-// session, after everything sent before: see Begin. It ignores strays: clean-up
-// must work in spite of them. If the contender has no node, an operator may
-// have deleted it alone, and a follower still waits for the successor node.
+// session, after everything sent before: see BeginFlight. It ignores strays:
+// clean-up must work in spite of them. If the contender has no node, an
+// operator may have deleted it alone, and a follower still waits for the
+// successor node.
 func (s *session) entriesOf(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {

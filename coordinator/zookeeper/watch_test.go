@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// TestLeavingIsToldWithoutAnotherRequest: the hand-over waits for it.
-func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
+// TestLeaveEndsWatchWithoutAnotherRequest: the handoff waits for it.
+func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
 	done := make(chan error, 1)
@@ -25,8 +25,8 @@ func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
 	}
 }
 
-// TestWatchThatFiredUnseenShowsNothing: what it saw is old, and lacks those who
-// came since.
+// TestWatchThatFiredUnseenShowsNothing: it does not show entries that joined
+// since.
 func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
@@ -38,12 +38,12 @@ func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 		t.Fatal("the watch has not fired")
 	}
 	if err := s.Watch(soon(t, 50*time.Millisecond), "m/a", first, third); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Watch = %v; both stand", err)
+		t.Errorf("Watch = %v; want it to wait, both are queued", err)
 	}
 }
 
-// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between the
-// sync and the read.
+// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between sync
+// and read.
 func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	f, _, s := openTree(t)
 	reads := 0
@@ -73,7 +73,7 @@ func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
 	eventually(t, "the watch, again", func() bool { return tr.notified() == 1 && tr.watched() == 1 })
 	select {
 	case err := <-done:
-		t.Fatalf("done %v of a child that is no place", err)
+		t.Fatalf("a child that is no place ended Watch: %v", err)
 	default:
 	}
 	ok(t, s.Leave(t.Context(), "m/a", first))
@@ -106,9 +106,9 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	}
 }
 
-// TestStandingWatchShowsTheQueueWithoutARequest: until it fires, which it does
-// before this session hears of anything later.
-func TestStandingWatchShowsTheQueueWithoutARequest(t *testing.T) {
+// TestActiveWatchShowsTheQueueWithoutARequest: until it fires, it is up to
+// date.
+func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
 	go func() { _ = s.Watch(t.Context(), "m/a", first, second) }()

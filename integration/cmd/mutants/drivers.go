@@ -122,7 +122,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if !strings.HasPrefix(path, asked) {`,
 	new:    `	if len(path) < len(asked) {`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyToAJoinIsAboutIt"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinRefusesReplyAboutAnotherNode"}},
 }, {
 	name: "zookeeper-releases-anybody", promise: "P7",
 	what:   "A release deletes the node of another session.",
@@ -136,7 +136,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",
 	old:    `	case known.session != 0 && h.session != known.session:`,
 	new:    `	case false:`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestConnectionWithAnotherSessionEndsTheSession"}},
 }, {
 	name: "queue-watch-counts-only", promise: "P5",
 	what:   "The shared watch of a queue does not wake its waiters when one has left and another has come.",

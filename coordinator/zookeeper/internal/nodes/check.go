@@ -54,6 +54,7 @@ func CheckContender(c driver.Contender) error {
 	return cmp.Or(CheckID(c.ID), CheckMode(c.Mode), CheckValue(c.Value))
 }
 
+// CheckID refuses an invalid contender ID.
 func CheckID(id string) error {
 	if !Within(id, 16, 32, IsHex) {
 		return zkconn.Invalid("contender ID %q: want 16 to 32 lower-case hex digits", id)
@@ -61,6 +62,7 @@ func CheckID(id string) error {
 	return nil
 }
 
+// CheckMode refuses an invalid mode.
 func CheckMode(mode string) error {
 	if !Within(mode, 1, maxMode, isMode) {
 		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
@@ -69,6 +71,7 @@ func CheckMode(mode string) error {
 	return nil
 }
 
+// CheckValue refuses a value that is too large.
 func CheckValue(value []byte) error {
 	if len(value) > maxValue {
 		return zkconn.Invalid("value of %d bytes: at most %d", len(value), maxValue)

@@ -11,7 +11,7 @@ import (
 )
 
 // Flight is one call of Join, Convert or Forget, together with its requests,
-// also those that it no longer waits for.
+// even if no caller waits for them.
 type Flight struct {
 	of    *Session
 	id    string        // of the contender
@@ -19,14 +19,15 @@ type Flight struct {
 	done  chan struct{} // closed when no parts are left
 }
 
-// Begin starts a flight, after the contender's previous flight has ended. A
-// sync then shows this session's server everything that flight did. Its request
-// to join or to convert is in one of four places:
+// BeginFlight starts a flight, after the contender's previous flight has ended.
+// A sync then shows this session's server everything that flight did. Its
+// request to join or to convert is in one of four places:
 //
 //   - In this process: waiting for the connection, queued in the client, or
 //     sent and unanswered. The client sends queued requests even after a
-//     reconnect, so Begin waits until each request's goroutine has returned: for
-//     a quarter of the TTL at most, when a connection without replies is closed.
+//     reconnect, so BeginFlight waits until each request's goroutine has
+//     returned: for a quarter of the TTL at most, when a connection without
+//     replies is closed.
 //   - On a lost connection, or at its server. This session is connected now, or
 //     it could not sync. Its server first closes an older connection of the
 //     session to itself. If the older one is to another server, the leader has
@@ -35,7 +36,7 @@ type Flight struct {
 //     session's server. The sync queues behind it at the leader, and the reply
 //     comes to this server after it.
 //   - Applied, and in the next listing.
-func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
+func (s *Session) BeginFlight(ctx context.Context, id string) (*Flight, error) {
 	f := &Flight{of: s, id: id, parts: 1, done: make(chan struct{})}
 	for {
 		s.mu.Lock()
@@ -66,6 +67,7 @@ func (f *Flight) add(n int) {
 	}
 }
 
+// End ends the call.
 func (f *Flight) End() { f.add(-1) }
 
 // Outcome is the content of the reply to a transaction.

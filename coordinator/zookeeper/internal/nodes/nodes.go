@@ -72,6 +72,7 @@ type Layout interface {
 	Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token)
 }
 
+// Session is one session, in any layout.
 type Session struct {
 	*zkconn.Conn
 	Tree   *Tree
@@ -118,12 +119,14 @@ func (s *Session) SetOwnEntry(node string, change func(*OwnEntry)) {
 	s.own[node] = o
 }
 
+// DeleteOwnEntry forgets the entry at a path.
 func (s *Session) DeleteOwnEntry(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.own, node)
 }
 
+// ChildPath is the path of a child of a queue.
 func (s *Session) ChildPath(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
@@ -180,10 +183,10 @@ func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Pat
 //
 // A follower reports its clients' touches to the leader, which ends sessions,
 // every half tick. If it crashes in between, the leader knows only the touch
-// before. That one is at most a quarter of the TTL older, since the coordinator
-// renews that often, and was reported, since a TTL is at least two ticks. A
-// leader that has lost its quorum may acknowledge for a tick; the new one
-// restarts every session's TTL.
+// before. This touch is at most a quarter of the TTL older, since the
+// coordinator renews that often, and was reported, since a TTL is at least two
+// ticks. A leader that has lost its quorum may acknowledge for a tick; the new
+// one restarts every session's TTL.
 //
 // Not covered are a follower that crashes after a renewal was lost or late, and
 // a TTL of just two ticks: see the model of the loss clock in docs/model.

@@ -134,6 +134,7 @@ func (c *Conn) ID() string { return strconv.FormatUint(uint64(c.Number()), 16) }
 // Number is ZooKeeper's session ID.
 func (c *Conn) Number() int64 { return c.hello.session }
 
+// TTL is the granted session timeout.
 func (c *Conn) TTL() time.Duration { return c.hello.timeout }
 
 // Done is closed when the service has confirmed that the session is over: to a

@@ -9,10 +9,11 @@
 // not show their content.
 //
 //   - A request has no context, and blocks while the service is away. Each runs
-//     in its own goroutine, and only while the client is connected (request.go).
-//   - After an expiry the client continues with a new session, on which it sends
-//     what was queued for the old one. The dialer refuses once the session is
-//     over, and so does a connection with another session (link.go).
+//     in its own goroutine, and only while the client is connected
+//     (request.go).
+//   - After an expiry the client continues with a new session, on which it
+//     sends what was queued for the old one. The dialer refuses once the
+//     session is over, and so does a connection with another session (link.go).
 //   - The client hides the timeout that the service granted. The connection
 //     reads it from the handshake, and refuses a timeout other than the
 //     requested one (link.go).

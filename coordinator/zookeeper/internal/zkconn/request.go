@@ -17,6 +17,7 @@ type Reply[T any] struct {
 
 var errNoSlot = errors.New("zookeeper: too many requests are waiting for an answer")
 
+// Do sends a request and waits for its reply.
 func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
 	r, err := Start(ctx, c, request)
 	if err != nil {
@@ -45,6 +46,7 @@ func Start[T any](
 	return r, nil
 }
 
+// Wait waits for the reply. It fails if ctx or the session ends.
 func (r *Reply[T]) Wait(ctx context.Context) (value T, err error) {
 	if err := r.conn.Until(ctx, r.done); err != nil {
 		return value, err

@@ -54,9 +54,9 @@ func (s *socket) Read(p []byte) (int, error) {
 }
 
 // When the connection is lost, fill first sends the client notices, as if from
-// the service, that everything it watches has changed. So it has hardly any
-// watches to set again on the next connection. It does that badly: it reads the
-// number of the last transaction while another goroutine writes it; it does not
+// the service, that everything it watches has changed. So the client has hardly
+// any watches to set again on the next connection. It does that badly: it reads
+// the last transaction's number while another goroutine writes it; it does not
 // report failure, which would be a lost wake-up; and watches without waiters
 // would stay for ever.
 func (s *socket) fill() (err error) {
