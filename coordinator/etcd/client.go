@@ -31,7 +31,7 @@ type source struct {
 
 	// trouble is gRPC's last word on why there is no connection, nil while
 	// there is one.
-	trouble atomic.Pointer[string]
+	dialErr atomic.Pointer[string]
 }
 
 func newSource(cfg *clientv3.Config) *source {
@@ -50,27 +50,27 @@ func (d *source) intercept(
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
-	d.note(err)
+	d.noteDialError(err)
 	return err
 }
 
 // note keeps the reason for a missing connection. Requests wait for one, and
 // when their context ends the client returns the context's bare error. A user
 // who has mistyped a port or trusts the wrong authority would never learn it.
-func (d *source) note(err error) {
+func (d *source) noteDialError(err error) {
 	if err == nil {
-		d.trouble.Store(nil)
+		d.dialErr.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
 		// The reason exists as gRPC's text only. Should that change, it is
 		// missing again.
 		why = strings.TrimPrefix(why, "connection error: desc = ")
-		d.trouble.Store(&why)
+		d.dialErr.Store(&why)
 	}
 }
 
 // explain adds to the error of a context why it took so long, if that is known.
 func (d *source) explain(err error) error {
-	why := d.trouble.Load()
+	why := d.dialErr.Load()
 	var known *driver.Error
 	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
 		return err

@@ -56,7 +56,7 @@ func delay(f *fake, do func()) (deliver func(t *testing.T)) {
 }
 
 // C1: late conversions find the sentinel gone, whichever key is deleted first.
-func TestWithdrawRemovesConvertedEntries(t *testing.T) {
+func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 	f, c := newFake(t)
 	external := openExternal(t, c)
 	stays, leaves := join(t, external, contender()), join(t, external, contender())
@@ -128,9 +128,9 @@ func TestRefusedConversionForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestConversionOfARemovedEntryLeavesNothingToRemember once Leave has said that
+// TestConversionOfARemovedEntryLeavesNothingInMemory once Leave has said that
 // the entry is gone.
-func TestConversionOfARemovedEntryLeavesNothingToRemember(t *testing.T) {
+func TestConversionOfARemovedEntryLeavesNothingInMemory(t *testing.T) {
 	f, c := newFake(t)
 	a, operator := open(t, f, c), open(t, f, c)
 	j := join(t, a, contender())

@@ -106,7 +106,7 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 			"use FromClient", Concurrency)
 	}
 	service := newService(o.namespace, &source{given: s.Client()})
-	return &borrower{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
+	return &externalDriver{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
 func newDriver(o options, c *source) driver.Driver {

@@ -17,9 +17,9 @@ import (
 
 // Limits of what is fine.
 const (
-	memberPatience = 3 * time.Second // for one member's answer
-	fullness       = 0.8             // of its quota, of which a database is said to be getting full
-	clockGap       = 2 * time.Second // members tell their time in whole seconds
+	memberTimeout = 3 * time.Second // for one member's answer
+	fullShare     = 0.8             // of its quota, of which a database is said to be getting full
+	clockGap      = 2 * time.Second // members tell their time in whole seconds
 )
 
 // Examine asks each member that the driver knows for its status, the service
@@ -71,7 +71,7 @@ func (m *member) add(found ...driver.Finding) { m.found = append(m.found, found.
 
 func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
 	about := "member " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	began := time.Now()
 	s, err := c.Status(ctx, endpoint)
@@ -87,7 +87,7 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 		m.up = true
 		return m
 	default:
-		m.add(driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer.Of(err)).
+		m.add(driver.Found(driver.Failure, about, "no answer within %v: %v", memberTimeout, answer.Of(err)).
 			So("is the member running, is the address right, and does a firewall let it through?"))
 		return m
 	}
@@ -116,7 +116,7 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 				So("see `etcdctl alarm list`; after NOSPACE compact, defragment, and disarm"))
 		}
 	}
-	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullness {
+	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullShare {
 		m.add(driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
 			So("compact and defragment: once it is full, nobody gets a lock"))
 	}
@@ -125,7 +125,7 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 
 // examineLeases asks for the shortest lease that there is.
 func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	lease, err := c.Grant(d.source.lead(ctx), 1)
 	if err != nil {
@@ -140,7 +140,7 @@ func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.
 // are those of many machines.
 func (d *source) examineClock(ctx context.Context, endpoint string) driver.Finding {
 	about := "clock of " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: d.cfg.TLS.Clone()}
 	defer transport.CloseIdleConnections()

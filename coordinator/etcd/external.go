@@ -14,10 +14,10 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
-// borrower is the driver of FromSession: its one session is on the lease of a
+// externalDriver is the driver of FromSession: its one session is on the lease of a
 // concurrency.Session. A second Baton session would have the ID of the first
 // (O3).
-type borrower struct {
+type externalDriver struct {
 	*service
 	owner *concurrency.Session
 	// nonce is drawn once and not for each Open, so that an Open that is
@@ -29,7 +29,7 @@ type borrower struct {
 }
 
 // Open adopts the lease.
-func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	conn, err := d.conn(ctx, ttl)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func (x *externalSession) Forget(ctx context.Context, queue driver.Queue, id str
 	return x.forget(ctx, queue, id, x.dropTail(x.keys.Tail(queue)))
 }
 
-// mostAtOnce bounds the contenders that one transaction removes, with three
+// maxPerTxn bounds the contenders that one transaction removes, with three
 // operations each, of which a member takes 128 by default.
-const mostAtOnce = 40
+const maxPerTxn = 40
 
 // Close leaves the lease. First the sentinel goes and with it the epoch, so
 // that nothing which compares it and is under way can be applied any more. Then
@@ -111,7 +111,7 @@ func (x *externalSession) Close(ctx context.Context) error {
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
 		return answer.Wrap(ctx, err)
 	}
-	for some := range slices.Chunk(x.memory.all(), mostAtOnce) {
+	for some := range slices.Chunk(x.memory.all(), maxPerTxn) {
 		var ops []clientv3.Op
 		for _, contender := range some {
 			ops = append(ops, x.dropTail(keys.TailOf(contender)),

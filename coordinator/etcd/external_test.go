@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
+func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 	t.Helper()
 	owner, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
 	if err != nil {
@@ -26,7 +26,7 @@ func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 // openExternal starts a session on a lease of somebody else.
 func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
 	t.Helper()
-	d, err := FromSession(lend(t, c, 7), Namespace("ns"))
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
 }
 
 // O2, O3
-func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
+func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 	f, c := newFake(t)
-	owner := lend(t, c, 7)
+	owner := newOwner(t, c, 7)
 	d, err := FromSession(owner, Namespace("ns"))
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 		t.Errorf("adopted twice: %v", err)
 	}
 
-	owner = lend(t, c, 7)
+	owner = newOwner(t, c, 7)
 	_, _ = c.Revoke(t.Context(), owner.Lease())
 	d, _ = FromSession(owner)
 	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
@@ -74,9 +74,9 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 	}
 }
 
-func TestOwnersEndIsTheEnd(t *testing.T) {
+func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	_, c := newFake(t)
-	owner := lend(t, c, 7)
+	owner := newOwner(t, c, 7)
 	d, _ := FromSession(owner)
 	s, err := d.Open(t.Context(), 7*time.Second)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestOwnersEndIsTheEnd(t *testing.T) {
 
 // An adopted session has no lease to revoke; closing it must find all its
 // entries.
-func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
+func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 	f, c := newFake(t)
 	external, other := openExternal(t, c), open(t, f, c)
 	s := external.session
@@ -139,7 +139,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 
 // The tails of queues in which an external session once stood are not
 // remembered; those that name its contenders go with it, and others stay.
-func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
+func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {
 	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
 		f, c := newFake(t)
 		external, other := openExternal(t, c), open(t, f, c)

@@ -98,7 +98,7 @@ func (f *fake) lag() (catchUp func()) {
 		held := f.past.held
 		f.past = nil
 		for _, h := range held {
-			f.tell(h.events, h.rev)
+			f.notify(h.events, h.rev)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision:
 
 // note remembers whether a request wanted a leader. The caller holds f.mu.
 func (f *fake) note(ctx context.Context, method string) {
-	f.led[method] = append(f.led[method], wantsLeader(ctx))
+	f.led[method] = append(f.led[method], requiresLeader(ctx))
 }
 
 func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
@@ -202,7 +202,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	}
 	if len(events) > 0 {
 		f.rev = at
-		f.tell(events, at)
+		f.notify(events, at)
 	}
 	resp.Header = member.header()
 	return resp, nil
@@ -320,7 +320,7 @@ func (f *fake) remove(kvs []*mvccpb.KeyValue, at int64) (events []*clientv3.Even
 }
 
 // tell sends events to the watches they are for.
-func (f *fake) tell(events []*clientv3.Event, rev int64) {
+func (f *fake) notify(events []*clientv3.Event, rev int64) {
 	if f.past != nil {
 		f.past.held = append(f.past.held, held{events, rev})
 		return

@@ -40,7 +40,7 @@ func (l fakeLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3.L
 		}
 	}
 	l.f.rev++
-	l.f.tell(l.f.remove(kvs, l.f.rev), l.f.rev)
+	l.f.notify(l.f.remove(kvs, l.f.rev), l.f.rev)
 	return &clientv3.LeaseRevokeResponse{}, nil
 }
 

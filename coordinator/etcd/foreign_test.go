@@ -40,7 +40,7 @@ func bareHex(lease clientv3.LeaseID) string { return strconv.FormatInt(int64(lea
 // bareID is the lease of a session.
 func bareID(s driver.Session) string { return strings.TrimLeft(s.ID(), "0") }
 
-func enter(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
+func joinShared(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := g.Join(t.Context(), queue, c)
 	if err != nil {
@@ -70,10 +70,10 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	g, other := openForeign(t, f, c), openForeign(t, f, c)
 	var first, second driver.Joined
 	a, b := contender(), contender()
-	if n := f.sent(func() { first = enter(t, g, a) }); n != 1 {
+	if n := f.sent(func() { first = joinShared(t, g, a) }); n != 1 {
 		t.Errorf("joining: %d requests", n)
 	}
-	second = enter(t, other, b)
+	second = joinShared(t, other, b)
 	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
 		t.Errorf("first %+v, second %+v", first, second)
 	}
@@ -101,7 +101,7 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := enter(t, g, contender()), enter(t, g, contender())
+	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
 	keys := f.keys()
 	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
 		t.Fatalf("keys %q, second %+v", keys, b)
@@ -132,7 +132,7 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	again := enter(t, g, contender())
+	again := joinShared(t, g, contender())
 	if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
 		t.Errorf("keys %q, %+v", got, again)
 	}
@@ -159,8 +159,8 @@ func (f *fake) granted() (n int) {
 func TestALostLeaseEndsTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	enter(t, g, contender())
-	enter(t, g, contender())
+	joinShared(t, g, contender())
+	joinShared(t, g, contender())
 	second, err := strconv.ParseInt(f.keys()[1], 16, 64)
 	check(t, err)
 	if _, err := c.Revoke(t.Context(), clientv3.LeaseID(second)); err != nil {
@@ -186,7 +186,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 		t.Fatalf("a lost reply: %v", err)
 	}
 	x.Again = true
-	if j := enter(t, g, x); j.Place.ID != x.ID || !j.First {
+	if j := joinShared(t, g, x); j.Place.ID != x.ID || !j.First {
 		t.Errorf("again: %+v", j)
 	}
 	if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
@@ -209,7 +209,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
 		t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
 	}
-	if j := enter(t, g, contender()); !j.First { // with the lease that has become free
+	if j := joinShared(t, g, contender()); !j.First { // with the lease that has become free
 		t.Errorf("%+v", j)
 	}
 	if n := f.granted(); n != 1 {
@@ -227,12 +227,12 @@ func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := enter(t, g, contender())
+	first := joinShared(t, g, contender())
 	put("ns/x/behind", 0)
 	if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
 		t.Errorf("what is behind: %+v, %v", view, err)
 	}
-	second := enter(t, g, contender())
+	second := joinShared(t, g, contender())
 	_, err := g.Ahead(t.Context(), queue, second.Place)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
 		t.Errorf("what is ahead: %v", err)
@@ -289,15 +289,15 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 	f, c := newFake(t)
 	g, x := openForeign(t, f, c), contender()
-	old := enter(t, g, x)
+	old := joinShared(t, g, x)
 	check(t, g.Leave(t.Context(), queue, old.Place))
-	now := enter(t, g, x)
+	now := joinShared(t, g, x)
 	for range 2 {
 		if err := g.Leave(t.Context(), queue, old.Place); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Leave of the earlier entry: %v", err)
 		}
 	}
-	if other := enter(t, g, contender()); other.First {
+	if other := joinShared(t, g, contender()); other.First {
 		t.Errorf("%+v is first beside %+v", other, now)
 	}
 	if err := g.Leave(t.Context(), queue, now.Place); err != nil {
@@ -310,7 +310,7 @@ func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := enter(t, g, contender()), enter(t, g, contender())
+	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
 	check(t, g.Leave(t.Context(), queue, a.Place))
 	check(t, g.Leave(t.Context(), queue, b.Place))
 	extra := clientv3.LeaseID(0)

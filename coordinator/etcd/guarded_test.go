@@ -73,7 +73,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 	}
 }
 
-func TestGuardRefusesWhatIsNotOfAnEtcd(t *testing.T) {
+func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())

@@ -44,7 +44,7 @@ func TestHeadSavesRequests(t *testing.T) {
 	if n := f.sent(func() {
 		result = waitHead(t.Context(), s, known)
 		f.watching(t, 1, "/mutex/")
-		asleep(t, result)
+		stillWaits(t, result)
 	}); n != 1 {
 		t.Errorf("%d requests to wait", n)
 	}
@@ -56,7 +56,7 @@ func TestHeadSavesRequests(t *testing.T) {
 	}
 	result = waitHead(t.Context(), s, known)
 	f.watching(t, 1, "/mutex/")
-	asleep(t, result)
+	stillWaits(t, result)
 	if n := f.sent(func() {
 		_ = s.Leave(t.Context(), queue, own.Place)
 		ended(t, result)
@@ -67,7 +67,7 @@ func TestHeadSavesRequests(t *testing.T) {
 
 // H1: a key that is made again is not the first entry, although the watch is on
 // it.
-func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
+func TestHeadIsNotARecreatedKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	key := s.keys.Queue(queue) + "foreign"
@@ -110,10 +110,10 @@ func TestHeadDoesNotGoBack(t *testing.T) {
 	result := waitHead(t.Context(), s, now.Version)
 	f.watching(t, 1, "/mutex/")
 	catchUp() // which tells of what is known
-	asleep(t, result)
+	stillWaits(t, result)
 	catchUp = f.lag()
 	write(t, s, own.Place, "two")
-	asleep(t, result)
+	stillWaits(t, result)
 	catchUp()
 	if o := ended(t, result); o.err != nil || !is(o.got, own, "two") {
 		t.Errorf("%+v", o)
@@ -122,7 +122,7 @@ func TestHeadDoesNotGoBack(t *testing.T) {
 
 // H1: one member tells of a change, and another that has not heard of it yet is
 // asked for the head.
-func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
+func TestHeadReadIsAsNewAsTheEventThatWokeIt(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())

@@ -55,7 +55,7 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 
 // A tail may outlive the contender that it names. It is nobody in the queue
 // (J6).
-func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
+func TestAloneJoinsAQueueWithAStaleTailKey(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
 	a, b, alone := contender(), contender(), contender()
@@ -86,7 +86,7 @@ func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 }
 
 // So may marks, in any number.
-func TestAloneJoinsAQueueOfMarks(t *testing.T) {
+func TestAloneJoinsAQueueOfMarkers(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
@@ -256,9 +256,9 @@ func hold(f *fake, id string) (arrived, release chan struct{}) {
 	return arrived, release
 }
 
-// markOf leaves the mark of a contender that has left s, and maybe somebody who
+// leaveMarker leaves the mark of a contender that has left s, and maybe somebody who
 // stands behind it, of another session.
-func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
+func leaveMarker(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
 	t.Helper()
 	follower := func() driver.Contender {
 		y := contender()
@@ -281,11 +281,11 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	}
 }
 
-// TestMarkIsNoEntryOfItsMaker: a mark bears the name of a contender that has
+// TestMarkerIsNoEntry: a mark bears the name of a contender that has
 // left, which the session uses again. A join of that name that is repeated, and
 // whose first request got lost, finds the mark and must not take it for its
 // entry.
-func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
+func TestMarkerIsNoEntry(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		alone, behind bool
@@ -293,7 +293,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f, client := newFake(t)
 			s, x := open(t, f, client), contender()
-			markOf(t, f, client, s, x, c.behind)
+			leaveMarker(t, f, client, s, x, c.behind)
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
@@ -305,12 +305,12 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 	}
 }
 
-// TestMarkIsNotWhatWasRefused: of a join that was refused for want of space,
+// TestMarkerDoesNotShowARefusedJoin: of a join that was refused for want of space,
 // only its entry tells that it was applied.
-func TestMarkIsNotWhatWasRefused(t *testing.T) {
+func TestMarkerDoesNotShowARefusedJoin(t *testing.T) {
 	f, client := newFake(t)
 	s, x := open(t, f, client), contender()
-	markOf(t, f, client, s, x, true)
+	leaveMarker(t, f, client, s, x, true)
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
 		if len(r.Compare) > 0 {
 			return rpctypes.ErrGRPCNoSpace

@@ -9,11 +9,11 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// pageOfQueues is how many keys a request for queues reads. The member walks
+// queuesPage is how many keys a request for queues reads. The member walks
 // its index of the rest of the namespace for each request, so many queues want
 // large pages; and a queue that is longer than a page is left with the first
 // one.
-const pageOfQueues = 512
+const queuesPage = 512
 
 // Queues reads the names of keys, page by page, by quorum. When a page ends
 // inside a queue in which somebody stands, the next one begins behind that
@@ -26,7 +26,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 			return nil, err
 		}
 		page := clientv3.OpGet(from, clientv3.WithRange(end),
-			clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly())
+			clientv3.WithLimit(queuesPage), clientv3.WithKeysOnly())
 		r, err := s.Get(ctx, page)
 		if err != nil {
 			return nil, s.Failed(ctx, err)

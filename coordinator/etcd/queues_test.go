@@ -11,9 +11,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesPassOverLongOnes: what is read goes by pages, and a queue that is
+// TestQueuesReadsOnePageOfALongQueue: what is read goes by pages, and a queue that is
 // longer than one is left with the first.
-func TestQueuesPassOverLongOnes(t *testing.T) {
+func TestQueuesReadsOnePageOfALongQueue(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	put := func(key string) {
@@ -22,10 +22,10 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 10 * pageOfQueues {
+	for i := range 10 * queuesPage {
 		put(fmt.Sprintf("mutex/b/%016x-%016x-x", 7, i))
 	}
-	for i := range pageOfQueues { // below a session's and a record's key nobody stands
+	for i := range queuesPage { // below a session's and a record's key nobody stands
 		put(fmt.Sprintf("sessions/%016x-%016x", i, i))
 		put(fmt.Sprintf("mutex/r%d+record", i))
 	}
@@ -51,9 +51,9 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 	}
 }
 
-// TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would
+// TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry: and no other, or those between would
 // be passed over.
-func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
+func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	var all []driver.Joined

@@ -42,7 +42,7 @@ func waitRecord(ctx context.Context, s *session, known driver.Version) <-chan ou
 	return result
 }
 
-// ended waits for the end of a call, asleep makes sure that there is none.
+// ended waits for the end of a call, stillWaits makes sure that there is none.
 func ended[T any](t *testing.T, result <-chan outcome[T]) outcome[T] {
 	t.Helper()
 	select {
@@ -54,7 +54,7 @@ func ended[T any](t *testing.T, result <-chan outcome[T]) outcome[T] {
 	}
 }
 
-func asleep[T any](t *testing.T, result <-chan outcome[T]) {
+func stillWaits[T any](t *testing.T, result <-chan outcome[T]) {
 	t.Helper()
 	select {
 	case o := <-result:
@@ -79,7 +79,7 @@ func TestSetRecordFindsItsSessionLost(t *testing.T) {
 }
 
 // D1: the member at hand neither brings back the past nor hides the present.
-func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
+func TestRecordIsNoOlderThanEarlierResults(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	v := setRecord(t, s, "one", 0)
@@ -95,9 +95,9 @@ func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
 	}
 	result := waitRecord(t.Context(), s, w)
 	f.watching(t, 1, "+record")
-	asleep(t, result)
+	stillWaits(t, result)
 	catchUp() // which tells of the past and of w
-	asleep(t, result)
+	stillWaits(t, result)
 	v = setRecord(t, s, "four", w)
 	if o := ended(t, result); o.err != nil || o.got.Version != v {
 		t.Errorf("%+v, want version %d", o, v)

@@ -88,7 +88,7 @@ func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestDialerIsWaitedForWithContext(t *testing.T) {
+func TestOpenWaitsForTheDialerWithItsContext(t *testing.T) {
 	d, err := Open(parse(t, "etcd://127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)

@@ -231,9 +231,9 @@ func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 	}
 }
 
-// TestCloseGivesTheClientBackWithADeadContext: a Close that waited for a silent
+// TestCloseClosesTheClientWithADeadContext: a Close that waited for a silent
 // service in vain has no context left.
-func TestCloseGivesTheClientBackWithADeadContext(t *testing.T) {
+func TestCloseClosesTheClientWithADeadContext(t *testing.T) {
 	for range 30 {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
 		if err != nil {

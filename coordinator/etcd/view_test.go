@@ -59,7 +59,7 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 }
 
 // V3
-func TestLastIsWhoHasNobodyBehind(t *testing.T) {
+func TestLastHasNoEntryBehind(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	a := join(t, s, contender())

@@ -29,7 +29,7 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 			places = places[:1]
 		}
 		result := awaitGone(t.Context(), s, places...)
-		asleep(t, result)
+		stillWaits(t, result)
 		_ = s.Leave(t.Context(), queue, a.Place)
 		catchUp()
 		if err := ended(t, result).err; err != nil {
@@ -52,7 +52,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.Key), ModRevision: e.Rev - 1}},
 	}})
-	asleep(t, result)
+	stillWaits(t, result)
 	_ = s.Leave(t.Context(), queue, p)
 	if err := ended(t, result).err; err != nil {
 		t.Error(err)

@@ -13,16 +13,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wantsLeader tells whether a member that knows no leader must refuse a
+// requiresLeader tells whether a member that knows no leader must refuse a
 // request. etcd goes by the first value.
-func wantsLeader(ctx context.Context) bool {
+func requiresLeader(ctx context.Context) bool {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return len(md["hasleader"]) > 0 && md["hasleader"][0] == "true"
 }
 
-// TestRequestsWantALeader: those through a client that was given, whatever
+// TestRequestsRequireALeader: those through a client that was given, whatever
 // metadata the caller has; but not renewals.
-func TestRequestsWantALeader(t *testing.T) {
+func TestRequestsRequireALeader(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	for _, ctx := range []context.Context{
@@ -59,8 +59,8 @@ func TestRequestsWantALeader(t *testing.T) {
 	}
 }
 
-// TestOwnClientWantsALeader: but not for the question how a member is.
-func TestOwnClientWantsALeader(t *testing.T) {
+// TestOwnClientRequiresALeader: but not for the question how a member is.
+func TestOwnClientRequiresALeader(t *testing.T) {
 	d := newSource(&clientv3.Config{})
 	for method, want := range map[string]bool{
 		pb.KV_Txn_FullMethodName: true, pb.Lease_LeaseGrant_FullMethodName: true,
@@ -68,7 +68,7 @@ func TestOwnClientWantsALeader(t *testing.T) {
 	} {
 		led := !want
 		invoke := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-			led = wantsLeader(ctx)
+			led = requiresLeader(ctx)
 			return nil
 		}
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")

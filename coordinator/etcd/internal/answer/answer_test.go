@@ -68,7 +68,7 @@ func TestErrorsKeepTheCause(t *testing.T) {
 	}
 }
 
-func TestContextCauseComesBack(t *testing.T) {
+func TestContextCauseIsReturned(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)

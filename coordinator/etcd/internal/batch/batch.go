@@ -33,11 +33,11 @@ import (
 )
 
 const (
-	mostInFlight = 2
+	maxInFlight = 2
 
-	// mostInBatch bounds a batch. A member refuses transactions of more than
+	// maxInBatch bounds a batch. A member refuses transactions of more than
 	// 128 operations, unless it was configured otherwise.
-	mostInBatch = 32
+	maxInBatch = 32
 
 	// longestWait bounds how long a request waits: one member may be silent
 	// where others are not.
@@ -113,7 +113,7 @@ func (b *Batcher) Send(
 func (b *Batcher) admit(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	goes := b.inFlight < mostInFlight // then no request waits
+	goes := b.inFlight < maxInFlight // then no request waits
 	if !goes {
 		_, goes = metadata.FromOutgoingContext(ctx)
 	}
@@ -181,10 +181,10 @@ func (b *Batcher) answered() {
 	b.sendMore()
 }
 
-// sendMore sends batches while fewer than mostInFlight are in flight. The
+// sendMore sends batches while fewer than maxInFlight are in flight. The
 // caller holds b.mu.
 func (b *Batcher) sendMore() {
-	for b.inFlight < mostInFlight && b.waiting() > 0 {
+	for b.inFlight < maxInFlight && b.waiting() > 0 {
 		b.sendOldest()
 	}
 }
@@ -196,7 +196,7 @@ func (b *Batcher) sendOldest() {
 	if len(b.joins) == 0 || b.deletesNext && len(b.deletes) > 0 {
 		from = &b.deletes
 	}
-	n := min(len(*from), mostInBatch)
+	n := min(len(*from), maxInBatch)
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &batch{requests: (*from)[:n:n], left: n, cancel: cancel}
 	*from = (*from)[n:]

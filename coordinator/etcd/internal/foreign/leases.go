@@ -27,13 +27,13 @@ type leases struct {
 }
 
 type oneLease struct {
-	id   clientv3.LeaseID
-	busy map[driver.Queue]taker
-	idle bool // it was so at the last renewal
+	id         clientv3.LeaseID
+	contenders map[driver.Queue]contender
+	idle       bool // it was so at the last renewal
 }
 
-// taker is the contender that a lease has in a queue.
-type taker struct {
+// contender is the contender that a lease has in a queue.
+type contender struct {
 	id  string
 	rev int64 // the create revision of its key, zero until that is known
 }
@@ -45,7 +45,7 @@ func newLeases(own clientv3.LeaseID) *leases {
 }
 
 func newLease(id clientv3.LeaseID) *oneLease {
-	return &oneLease{id: id, busy: make(map[driver.Queue]taker)}
+	return &oneLease{id: id, contenders: make(map[driver.Queue]contender)}
 }
 
 // find returns the lease that a contender has, nil if it has none, and the
@@ -54,14 +54,14 @@ func (ls *leases) find(queue driver.Queue, id string) (l *oneLease, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l = ls.of(queue, id); l != nil {
-		rev = l.busy[queue].rev
+		rev = l.contenders[queue].rev
 	}
 	return l, rev
 }
 
 func (ls *leases) of(queue driver.Queue, id string) *oneLease {
 	for _, l := range ls.all {
-		if l.busy[queue].id == id {
+		if l.contenders[queue].id == id {
 			return l
 		}
 	}
@@ -77,7 +77,7 @@ func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 		l = ls.of(queue, "")
 	}
 	if l != nil {
-		l.busy[queue], l.idle = taker{id: id}, false
+		l.contenders[queue], l.idle = contender{id: id}, false
 	}
 	return l, ls.round
 }
@@ -87,7 +87,7 @@ func (ls *leases) joined(queue driver.Queue, id string, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.of(queue, id); l != nil {
-		l.busy[queue] = taker{id, rev}
+		l.contenders[queue] = contender{id, rev}
 	}
 }
 
@@ -108,7 +108,7 @@ func (ls *leases) free(queue driver.Queue, id string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.of(queue, id); l != nil {
-		delete(l.busy, queue)
+		delete(l.contenders, queue)
 	}
 }
 
@@ -126,7 +126,7 @@ func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
 			revoke = append(revoke, l.id)
 			return true
 		}
-		l.idle = len(l.busy) == 0
+		l.idle = len(l.contenders) == 0
 		renew = append(renew, l.id)
 		return false
 	})
@@ -172,13 +172,13 @@ func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (
 	}
 }
 
-// mostAtOnce bounds how many leases are renewed, or revoked, at once.
-const mostAtOnce = 16
+// maxAtOnce bounds how many leases are renewed, or revoked, at once.
+const maxAtOnce = 16
 
 // forAll calls f for all leases, some at once, and returns the first error.
 func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, mostAtOnce)
+	slots := make(chan struct{}, maxAtOnce)
 	errs := make([]error, len(ids))
 	for i, id := range ids {
 		slots <- struct{}{}

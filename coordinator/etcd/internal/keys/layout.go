@@ -62,7 +62,7 @@ const (
 	markSuffix = "~"
 	// moved begins the names of converted entries. It sorts before all hex
 	// digits.
-	moved = "+"
+	convertedPrefix = "+"
 )
 
 // Queue is the prefix of all keys of a queue.
@@ -103,13 +103,13 @@ func (l Layout) Contender(queue driver.Queue, session, id string) string {
 // converted, given the prefix before that.
 func Converted(contender string) string {
 	i := strings.LastIndexByte(contender, '/') + 1
-	return contender[:i] + moved + contender[i:]
+	return contender[:i] + convertedPrefix + contender[i:]
 }
 
 // AllConverted is the range of all converted entries of a queue. Other programs
 // may have put keys there, too.
 func (l Layout) AllConverted(queue driver.Queue) (key, end string) {
-	key = l.Queue(queue) + moved
+	key = l.Queue(queue) + convertedPrefix
 	return key, clientv3.GetPrefixRangeEnd(key)
 }
 
@@ -134,7 +134,7 @@ type Name struct {
 func (n Name) String() string {
 	s := n.Lease + "-" + n.ID + "-" + n.Mode
 	if n.Rank > 0 {
-		return fmt.Sprintf("%s%s-%016x", moved, s, n.Rank)
+		return fmt.Sprintf("%s%s-%016x", convertedPrefix, s, n.Rank)
 	}
 	return s
 }
@@ -142,15 +142,15 @@ func (n Name) String() string {
 // parseName reads the last part of an entry's key. Names that other programs
 // wrote are not ok.
 func parseName(s string) (Name, bool) {
-	s, isMoved := strings.CutPrefix(s, moved)
+	s, isConverted := strings.CutPrefix(s, convertedPrefix)
 	lease, s, _ := strings.Cut(s, "-")
 	id, s, _ := strings.Cut(s, "-")
 	mode, hex, hasRank := strings.Cut(s, "-")
-	if hasRank != isMoved || !isLong(lease) || !IsID(id) || !IsMode(mode) {
+	if hasRank != isConverted || !isLong(lease) || !IsID(id) || !IsMode(mode) {
 		return Name{}, false
 	}
 	n := Name{Lease: lease, ID: id, Mode: mode}
-	if isMoved {
+	if isConverted {
 		rank, err := strconv.ParseInt(hex, 16, 64)
 		if err != nil || rank <= 0 || !isLong(hex) {
 			return Name{}, false

@@ -36,9 +36,9 @@ type Joins struct {
 	mu    sync.Mutex
 	epoch int64
 	calls map[string]*Call // by the contender's key or the prefix of it
-	// unheard has, by the same, those with an attempt of this epoch that had no
+	// unanswered has, by the same, those with an attempt of this epoch that had no
 	// answer, and may be applied late. An attempt of an earlier epoch may not.
-	unheard map[string]bool
+	unanswered map[string]bool
 }
 
 // Call is the calls of Join under way for one contender, mostly one.
@@ -48,7 +48,7 @@ type Call struct {
 }
 
 func newJoins(epoch int64) Joins {
-	return Joins{epoch: epoch, calls: make(map[string]*Call), unheard: make(map[string]bool)}
+	return Joins{epoch: epoch, calls: make(map[string]*Call), unanswered: make(map[string]bool)}
 }
 
 // Enter registers a call of Join. Exit ends it.
@@ -89,7 +89,7 @@ func (j *Joins) Lost(contender string, c *Call, epoch int64) {
 	defer j.mu.Unlock()
 	// A forgotten call is counted already, and may have been settled since.
 	if epoch == j.epoch && !c.forgotten {
-		j.unheard[contender] = true
+		j.unanswered[contender] = true
 	}
 }
 
@@ -100,7 +100,7 @@ func (j *Joins) Raise(epoch int64) {
 	defer j.mu.Unlock()
 	if epoch > j.epoch {
 		j.epoch = epoch
-		clear(j.unheard)
+		clear(j.unanswered)
 	}
 }
 
@@ -112,7 +112,7 @@ func (j *Joins) forget(contender string) {
 	if c := j.calls[contender]; c != nil {
 		c.forgotten = true
 		delete(j.calls, contender)
-		j.unheard[contender] = true
+		j.unanswered[contender] = true
 	}
 }
 
@@ -120,7 +120,7 @@ func (j *Joins) forget(contender string) {
 func (j *Joins) late(contender string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.unheard[contender] || j.calls[contender] != nil
+	return j.unanswered[contender] || j.calls[contender] != nil
 }
 
 // Forget applies drop, which deletes the contender's entries, and raises the
