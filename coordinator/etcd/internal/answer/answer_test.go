@@ -27,7 +27,7 @@ func TestErrorsBecomeSentinels(t *testing.T) {
 		{rpctypes.ErrUserEmpty, driver.ErrRefused},
 		{rpctypes.ErrRequestTooLarge, driver.ErrRefused},
 		{status.Error(codes.Unimplemented, "not etcd"), driver.ErrRefused},
-		{errors.New(rpctypes.ErrGRPCPermissionDenied.Error()), driver.ErrRefused}, // as a watch says it
+		{errors.New(rpctypes.ErrGRPCPermissionDenied.Error()), driver.ErrRefused}, // as a watch reports it
 
 		{rpctypes.ErrInvalidAuthToken, driver.ErrUnavailable},
 		{errors.New(rpctypes.ErrGRPCInvalidAuthToken.Error()), driver.ErrUnavailable},
