@@ -21,8 +21,8 @@ func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) d
 	return p
 }
 
-// L2: a contender that was converted there and back stands under a key that it
-// had before. That was another entry.
+// L2: a contender converted there and back has a key that it had before. That
+// was another entry.
 func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -39,7 +39,8 @@ func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	}
 }
 
-// delay makes the transaction of do fail, and returns what delivers it late.
+// delay makes the transaction of do fail, and returns a function that delivers
+// it late.
 func delay(f *fake, do func()) (deliver func(t *testing.T)) {
 	var late *pb.TxnRequest
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
@@ -55,7 +56,7 @@ func delay(f *fake, do func()) (deliver func(t *testing.T)) {
 	}
 }
 
-// C1: late conversions find the sentinel gone, whichever key is deleted first.
+// C1: late conversions find no sentinel, whichever key is deleted first.
 func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 	f, c := newFake(t)
 	external := openExternal(t, c)
@@ -65,7 +66,7 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(external.memory.contenders); n != 1 {
-		t.Errorf("%d contenders are remembered", n)
+		t.Errorf("%d contenders are in memory", n)
 	}
 	if err := external.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -99,14 +100,14 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 	}
 }
 
-// TestRefusedConversionForgetsNothing: the marker with which the one ahead
-// handed over is deleted with the entry all the same.
+// TestRefusedConversionForgetsNothing: the entry's deletion still deletes the
+// predecessor's marker.
 func TestRefusedConversionForgetsNothing(t *testing.T) {
 	f, c := newFake(t)
 	a, b := open(t, f, c), open(t, f, c)
 	ahead, behind := contender(), contender()
 	ahead.Follows, behind.Follows = true, true
-	first := join(t, a, contender()).Place // so that the next one follows, and can pass
+	first := join(t, a, contender()).Place // so that the next entry follows, and can pass
 	ja, jb := join(t, a, ahead), join(t, b, behind)
 	check(t, a.Leave(t.Context(), queue, first))
 	followed := make(chan error, 1)
@@ -128,8 +129,8 @@ func TestRefusedConversionForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestConversionOfARemovedEntryLeavesNothingInMemory once Leave has said that
-// the entry is gone.
+// TestConversionOfARemovedEntryLeavesNothingInMemory once Leave has returned
+// ErrGone.
 func TestConversionOfARemovedEntryLeavesNothingInMemory(t *testing.T) {
 	f, c := newFake(t)
 	a, operator := open(t, f, c), open(t, f, c)
@@ -142,6 +143,6 @@ func TestConversionOfARemovedEntryLeavesNothingInMemory(t *testing.T) {
 		t.Fatalf("Leave = %v", err)
 	}
 	if all := a.memory.all(); len(all) != 0 {
-		t.Errorf("still remembered: %v", all)
+		t.Errorf("still in memory: %v", all)
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ring is two contenders of two sessions that take turns. It is the second that
-// follows the first.
+// pair is two contenders of two sessions. The second follows the first.
 type pair struct {
 	*fake
 	a, b          *session
@@ -24,7 +23,7 @@ func newPair(t *testing.T) *pair {
 	f, c := newFake(t)
 	r := &pair{fake: f, a: open(t, f, c), b: open(t, f, c), as: [2]driver.Contender{contender(), contender()}}
 	r.as[0].Follows, r.as[1].Follows = true, true
-	zero := join(t, r.a, contender()).Place // so that the first has somebody ahead when it joins, and a tail
+	zero := join(t, r.a, contender()).Place // so that the first joins a non-empty queue, and there is a tail key
 	r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
 	check(t, r.a.Leave(t.Context(), queue, zero))
 	return r
@@ -62,7 +61,7 @@ func (r *pair) wantEnd(t *testing.T, end <-chan outcome[bool], want outcome[bool
 	}
 }
 
-// waits fails the test if the wait has ended.
+// wantWait fails the test if the wait has ended.
 func (r *pair) wantWait(t *testing.T, end <-chan outcome[bool]) {
 	t.Helper()
 	synctest.Wait()
@@ -71,7 +70,7 @@ func (r *pair) wantWait(t *testing.T, end <-chan outcome[bool]) {
 	}
 }
 
-// compact ends the watches in the queue, and not those of sentinels.
+// compact ends the watches in the queue, not those of sentinels.
 func (r *pair) compact() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +84,7 @@ func (r *pair) compact() {
 	}
 }
 
-// stand fails the test unless there are n watches in the queue now.
+// wantWatches fails the test unless the queue has n watches.
 func (r *pair) wantWatches(t *testing.T, n int) {
 	t.Helper()
 	synctest.Wait()
@@ -97,7 +96,7 @@ func (r *pair) wantWatches(t *testing.T, n int) {
 func TestFollowReportsHowThePredecessorLeft(t *testing.T) {
 	passed, left := outcome[bool]{got: true}, outcome[bool]{}
 	for name, test := range map[string]func(t *testing.T, r *pair){
-		"left before the wait, and another life after it": func(t *testing.T, r *pair) {
+		"left before the wait, and the key was recreated": func(t *testing.T, r *pair) {
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			join(t, r.a, r.as[0])
 			r.wantEnd(t, r.follow(t.Context()), left)
@@ -119,8 +118,8 @@ func TestFollowReportsHowThePredecessorLeft(t *testing.T) {
 	}
 }
 
-// TestFollowReadsEventsOfSeveralEntriesInOneMessage: etcd may put events of several
-// revisions into one message.
+// TestFollowReadsEventsOfSeveralEntriesInOneMessage: etcd may put events of
+// several revisions, with two entries of one key, into one message.
 func TestFollowReadsEventsOfSeveralEntriesInOneMessage(t *testing.T) {
 	withPair(t, func(t *testing.T, r *pair) {
 		end := r.follow(t.Context())
@@ -141,17 +140,17 @@ func TestFollowReadsEventsOfSeveralEntriesInOneMessage(t *testing.T) {
 	})
 }
 
-// TestFollowUntilTheWatchIsCreated: the watch takes as long as the test says.
+// TestFollowUntilTheWatchIsCreated: the test decides when that is.
 func TestFollowUntilTheWatchIsCreated(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, r *pair, created chan struct{}){
-		"the first leaves while the watch is made": func(t *testing.T, r *pair, created chan struct{}) {
+		"the first leaves while the watch is created": func(t *testing.T, r *pair, created chan struct{}) {
 			end := r.follow(t.Context())
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			r.wantWait(t, end)
 			close(created)
 			r.wantEnd(t, end, outcome[bool]{})
 		},
-		"the caller gives up while the watch is made": func(t *testing.T, r *pair, created chan struct{}) {
+		"the caller gives up while the watch is created": func(t *testing.T, r *pair, created chan struct{}) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			end := r.follow(ctx)
 			cause := errors.New("enough")
@@ -160,7 +159,7 @@ func TestFollowUntilTheWatchIsCreated(t *testing.T) {
 			close(created)
 			r.wantWatches(t, 0)
 		},
-		"the member at hand is behind the first's leaving": func(t *testing.T, r *pair, created chan struct{}) {
+		"the member at hand is behind the leave": func(t *testing.T, r *pair, created chan struct{}) {
 			leavesUnseen(t, r, created, r.lag())
 		},
 		"the member at hand is behind both joins": func(t *testing.T, r *pair, created chan struct{}) {
@@ -170,7 +169,7 @@ func TestFollowUntilTheWatchIsCreated(t *testing.T) {
 			r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
 			leavesUnseen(t, r, created, catchUp)
 		},
-		"the first leaves while the watch is made anew": func(t *testing.T, r *pair, created chan struct{}) {
+		"the first leaves while the watch is recreated": func(t *testing.T, r *pair, created chan struct{}) {
 			end := r.follow(t.Context())
 			close(created)
 			r.wantWait(t, end)
@@ -193,8 +192,8 @@ func TestFollowUntilTheWatchIsCreated(t *testing.T) {
 	}
 }
 
-// leavesUnseen has the first leave while the member at hand is behind, which
-// tells of it when it catches up.
+// leavesUnseen has the first leave while the member at hand is behind. Its
+// watch shows that when it catches up.
 func leavesUnseen(t *testing.T, r *pair, created chan struct{}, catchUp func()) {
 	t.Helper()
 	end := r.follow(t.Context())
@@ -206,7 +205,7 @@ func leavesUnseen(t *testing.T, r *pair, created chan struct{}, catchUp func()) 
 	r.wantEnd(t, end, outcome[bool]{})
 }
 
-// TestFollowOfASessionThatIsLostWhileTheWatchIsCreated: etcd keeps that watch
+// TestFollowOfASessionThatIsLostWhileTheWatchIsCreated: etcd keeps the watch
 // until the stream ends.
 func TestFollowOfASessionThatIsLostWhileTheWatchIsCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

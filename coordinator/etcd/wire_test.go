@@ -13,15 +13,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// requiresLeader tells whether a member that knows no leader must refuse a
-// request. etcd goes by the first value.
+// requiresLeader reports whether a member without a leader must refuse a
+// request. etcd reads the first value.
 func requiresLeader(ctx context.Context) bool {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return len(md["hasleader"]) > 0 && md["hasleader"][0] == "true"
 }
 
-// TestRequestsRequireALeader: those through a client that was given, whatever
-// metadata the caller has; but not renewals.
+// TestRequestsRequireALeader: all requests through an external client, with any
+// metadata of the caller, except renewals.
 func TestRequestsRequireALeader(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -54,12 +54,12 @@ func TestRequestsRequireALeader(t *testing.T) {
 		"KeepAlive": false,
 	} {
 		if led := f.led[method]; len(led) == 0 || slices.Contains(led, !want) {
-			t.Errorf("%s: a leader was wanted by %v", method, led)
+			t.Errorf("%s: a leader was required: %v", method, led)
 		}
 	}
 }
 
-// TestOwnClientRequiresALeader: but not for the question how a member is.
+// TestOwnClientRequiresALeader, except for the status of a member.
 func TestOwnClientRequiresALeader(t *testing.T) {
 	d := newSource(&clientv3.Config{})
 	for method, want := range map[string]bool{
@@ -73,7 +73,7 @@ func TestOwnClientRequiresALeader(t *testing.T) {
 		}
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
 		if err := d.intercept(ctx, method, nil, nil, nil, invoke); err != nil || led != want {
-			t.Errorf("%s: a leader was wanted: %t; %v", method, led, err)
+			t.Errorf("%s: a leader was required: %t; %v", method, led, err)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// road is an etcd whose answers wait until the road is open. It counts the
-// requests that arrive, and does with them what react says.
+// gate is an etcd that delays its replies until the gate is open. It counts the
+// requests, and passes their keys to react.
 type gate struct {
 	clientv3.KV
 	b *Batcher
@@ -36,7 +36,7 @@ func newGate() *gate {
 	return r
 }
 
-// keyOf is the key of a delete, or that which a join makes.
+// keyOf is the key that a delete or a join names.
 func keyOf(op clientv3.Op) string {
 	if op.IsTxn() {
 		_, then, _ := op.Txn()
@@ -45,7 +45,7 @@ func keyOf(op clientv3.Op) string {
 	return string(op.KeyBytes())
 }
 
-// pass records a request, and returns its answers, which name the keys.
+// pass records a request, and returns its replies, which name the keys.
 func (r *gate) pass(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, error) {
 	r.mu.Lock()
 	r.sizes = append(r.sizes, len(ops))
@@ -114,22 +114,21 @@ func (t *txn) Commit() (*clientv3.TxnResponse, error) {
 // open lets all requests pass.
 func (r *gate) open() { close(r.opened) }
 
-// close stops the requests that come from now on.
+// close stops the requests from now on.
 func (r *gate) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened, r.sizes = make(chan struct{}), nil
 }
 
-// outcome is what a caller got.
 type outcome struct {
 	key  string
 	resp clientv3.OpResponse
 	err  error
 }
 
-// join sends joins, each of the queue with the name of its key, until all of
-// them are answered or wait.
+// join sends joins, each of the queue named like its key, until all of them are
+// answered or wait.
 func (r *gate) join(ctx context.Context, keys ...string) <-chan outcome {
 	return r.send(ctx, keys, func(key string) (driver.Queue, clientv3.Op) {
 		return driver.Queue(key), clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(key, "")}, nil)
@@ -157,7 +156,7 @@ func (r *gate) send(
 	return out
 }
 
-// fill has as many requests in flight that others wait.
+// fill sends so many requests that others wait.
 func (r *gate) fill() <-chan outcome {
 	return r.join(context.Background(), some("ahead", maxInFlight)...)
 }
@@ -188,7 +187,7 @@ func take(t *testing.T, n int, from <-chan outcome) {
 	}
 }
 
-// still fails if a request is counted that is not in flight.
+// wantIdle fails if the Batcher counts a request in flight or waiting.
 func (r *gate) wantIdle(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
@@ -217,7 +216,8 @@ func withGate(t *testing.T, test func(t *testing.T, r *gate)) {
 	})
 }
 
-// Each has its own outcome, and joins and deletes go apart.
+// TestWaitingRequestsShareATransaction with others of their kind. Each has its
+// own outcome.
 func TestWaitingRequestsShareATransaction(t *testing.T) {
 	withGate(t, func(t *testing.T, r *gate) {
 		const n = maxInBatch + 8
@@ -236,8 +236,8 @@ func TestWaitingRequestsShareATransaction(t *testing.T) {
 	})
 }
 
-// Two joins of one queue in one transaction would both find it empty. The
-// others do not wait for that one.
+// TestOneJoinOfAQueueWaits: two joins of one queue in one transaction would
+// both find it empty. The others do not wait for it.
 func TestOneJoinOfAQueueWaits(t *testing.T) {
 	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
@@ -270,7 +270,8 @@ func TestCancelledWaitingRequestIsNotSent(t *testing.T) {
 	})
 }
 
-// A batch is given up with the last of its callers.
+// TestCancelledRequestLeavesItsBatchToTheOthers. The last cancellation cancels
+// the batch.
 func TestCancelledRequestLeavesItsBatchToTheOthers(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		withGate(t, func(t *testing.T, r *gate) {
@@ -301,7 +302,7 @@ func TestCancelledRequestLeavesItsBatchToTheOthers(t *testing.T) {
 	}
 }
 
-// A request that etcd refuses to one caller is not refused to the others.
+// TestRefusedBatchIsSentOneByOne: etcd may refuse only one of the requests.
 func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	withGate(t, func(t *testing.T, r *gate) {
 		r.react = func(_ context.Context, keys []string) error {
@@ -321,8 +322,8 @@ func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	})
 }
 
-// A batch may have been applied if its reply is lost, or if etcd found itself
-// out of space: it is not sent again.
+// TestUncertainBatchIsUncertainForEachRequest: a batch is not sent again if its
+// reply is lost, or if etcd runs out of space.
 func TestUncertainBatchIsUncertainForEachRequest(t *testing.T) {
 	for _, outcome := range []error{rpctypes.ErrTimeout, rpctypes.ErrNoSpace} {
 		withGate(t, func(t *testing.T, r *gate) {
@@ -345,14 +346,13 @@ func TestUncertainBatchIsUncertainForEachRequest(t *testing.T) {
 	}
 }
 
-// Requests that have waited for long go, whatever becomes of the ones ahead.
 func TestRequestsDoNotWaitForASilentMember(t *testing.T) {
 	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
 		silent := r.opened
 		r.close()
 		r.open()
-		for range 2 { // the timer is set again
+		for range 2 { // the timer is set twice
 			began := time.Now()
 			take(t, 3, r.join(t.Context(), some("queue", 3)...))
 			if waited := time.Since(began); waited != longestWait {
@@ -364,7 +364,7 @@ func TestRequestsDoNotWaitForASilentMember(t *testing.T) {
 	})
 }
 
-// The metadata are the caller's, and no other's.
+// TestRequestWithMetadataIsSentAlone: the metadata belong to its caller only.
 func TestRequestWithMetadataIsSentAlone(t *testing.T) {
 	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
