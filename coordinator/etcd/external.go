@@ -53,9 +53,9 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
 	if err != nil {
-		// The put may have been applied, and this lease may live for years. So
-		// one attempt is made to delete the sentinel; a later Open would reuse
-		// the key.
+		// The put may have been applied, and this lease may live for years. One
+		// attempt is made to delete the sentinel; a later Open would reuse the
+		// key.
 		if ctx.Err() == nil {
 			_, _ = conn.Client.Delete(conn.Lead(ctx), sentinel)
 		}
@@ -74,7 +74,7 @@ type externalSession struct {
 	unhook func() bool // stops waiting for the owner of the lease
 }
 
-// Capabilities are the session's, with another Pass.
+// Capabilities are the session's, with this Pass.
 func (x *externalSession) Capabilities() driver.Capabilities {
 	c := x.session.Capabilities()
 	c.Handoff = x

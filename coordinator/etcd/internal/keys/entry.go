@@ -53,8 +53,7 @@ func (e Entry) Goes(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }
 
-// Stands is true if the entry exists: the same key with the same create
-// revision.
+// Stands is true if the entry exists, with this create revision.
 func (e Entry) Stands() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.Key), "=", e.Rev)
 }

@@ -25,9 +25,8 @@ var errForgotten = errors.New("etcd: the contender was forgotten while it joined
 //	Forget:  mark the calls of this ID; send the transaction that raises the epoch
 //	Join:    take the epoch unless the call is marked, in one critical section; send
 //
-// A call that is not marked yet took an epoch from before the Forget. The
-// Forget's transaction makes it worthless: it writes a newer epoch than any
-// known.
+// A call not marked yet took an epoch from before the Forget. The Forget's
+// transaction makes it worthless: it writes a newer epoch than any known.
 //
 // Never retrying would need no bookkeeping, but then one contender that gives
 // up makes all other joins of its session fail.
@@ -64,6 +63,7 @@ func (j *Joins) Enter(contender string) *Call {
 	return c
 }
 
+// Exit ends a call of Join.
 func (j *Joins) Exit(contender string, c *Call) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -127,8 +127,7 @@ func (j *Joins) late(contender string) bool {
 // old epoch (F1). Late joins of other contenders fail too, and Join sends them
 // again (F2). A late conversion finds the entry gone (M4).
 //
-// A lost reply does no harm: the next join reads the new epoch in its own
-// reply.
+// A lost reply does no harm: the next join reads the new epoch.
 //
 // Without the sentinel no join can be applied either, and drop finds an entry
 // only if the sentinel was deleted by hand.

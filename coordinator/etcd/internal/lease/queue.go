@@ -94,9 +94,9 @@ func (s *Session) first(
 // no entry gets ahead of the first, so the head changes only with that key. It
 // watches an empty queue as a whole, for puts: the next contender is the head.
 //
-// The version is the mod revision of the first entry's key. No two entries are
-// created or written in the same revision, so different heads never share a
-// version.
+// The version is the mod revision of the first entry's key. No two entries of a
+// queue are created or written in one revision, so different heads never share
+// a version.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {

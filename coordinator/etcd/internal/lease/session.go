@@ -140,8 +140,8 @@ func (s *Session) Renew(ctx context.Context) error {
 	return s.Alive()
 }
 
-// KeepAlive renews a lease of the session. It requires no leader: the client
-// would repeat a request refused for that at once.
+// KeepAlive renews a lease of the session. It requires no leader: after such a
+// refusal the client would retry at once.
 func (s *Session) KeepAlive(ctx context.Context, lease clientv3.LeaseID) error {
 	_, err := s.Conn.Client.KeepAliveOnce(ctx, lease)
 	return s.Failed(ctx, err)
@@ -222,9 +222,8 @@ func (s *Session) ReadSentinel() clientv3.Op {
 }
 
 // JudgeSentinel returns the epoch, or ErrSessionLost if the sentinel is
-// missing. Then the lease is gone, and the entries with it. If only the
-// sentinel was deleted, the session is unusable all the same, and Close revokes
-// the lease.
+// missing. Then the lease is gone with its entries, or the sentinel was deleted
+// alone, which makes the session unusable, and Close revokes the lease.
 func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error) {
 	if !s.Sentinel.In(read) {
 		s.End()
