@@ -91,10 +91,11 @@ func parseConversion(token, number string) (driver.Token, uint32, bool) {
 // overflowed reports whether the service gave the sequence number after it ran
 // out of them.
 //
-// It counts a queue's joins and conversions in 32 bits. After 2147483647,
-// some releases wrap. Others, 3.8 among them, give that number to every join,
-// except that of joins arriving together the later ones get negative numbers.
-// So such numbers give no order, and two contenders may have the same.
+// The service counts a queue's joins and conversions in 32 bits. After
+// 2147483647, some releases wrap. Others, 3.8 among them, give that number to
+// every join, except that the later ones of joins arriving together get
+// negative numbers. So such numbers give no order, and two contenders may have
+// the same.
 func (n node) overflowed() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
 // sortBySequence sorts the nodes of a queue of which none is overflowed.

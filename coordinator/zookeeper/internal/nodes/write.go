@@ -14,8 +14,8 @@ import (
 )
 
 // WriteTo writes to the node of this session's entry, in one request with the
-// expected version of its data. It does not wake those who wait for the node to
-// go: see Watch.
+// expected version of its data. It wakes no waiter for the node's deletion: see
+// Watch.
 //
 // An earlier write whose caller has gone may still be queued in the client, or
 // be on its way. It has that version or an older one. Once this write is

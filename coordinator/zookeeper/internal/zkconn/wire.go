@@ -99,8 +99,8 @@ func (s *socket) handshake() error {
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
-// isRequest tells requests and their replies from pings and notices, which have
-// negative numbers.
+// isRequest distinguishes requests and their replies from pings and notices,
+// which have negative numbers.
 func isRequest(message []byte) bool {
 	return len(message) >= 8 && int32(binary.BigEndian.Uint32(message[4:])) >= 0
 }
