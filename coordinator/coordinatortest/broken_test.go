@@ -72,7 +72,7 @@ func TestBrokenDriversFailNamedCases(t *testing.T) {
 func flaws() []flaw {
 	return slices.Concat(
 		joinFlaws(), staleFlaws(), viewFlaws(), listFlaws(), lastFlaws(), waitFlaws(), wakeFlaws(),
-		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
+		entryCallFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
 		queuesFlaws(), followFlaws(), queueFlaws(), sessionFlaws(), openFlaws(), callFlaws(),
 	)
 }
@@ -87,7 +87,7 @@ func (w *world) find(queue driver.Queue, is func(driver.Entry) bool) (driver.Ent
 }
 
 // standing returns the live entry of an ID.
-func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
+func (w *world) queued(queue driver.Queue, id string) (driver.Entry, bool) {
 	return w.find(queue, func(x driver.Entry) bool { return x.ID == id })
 }
 
@@ -119,8 +119,8 @@ func (w *world) places(queue driver.Queue) []driver.Place {
 // print is all there is in a queue.
 func (w *world) print(queue driver.Queue) string { return fmt.Sprint(w.svc.Snapshot(queue)) }
 
-// seer is a session of nobody under test, on a link that is never hurt.
-func (w *world) seer() driver.Session {
+// observer is a session of nobody under test, on a link that is never hurt.
+func (w *world) observer() driver.Session {
 	w.once.Do(func() {
 		w.spare, _ = w.svc.Driver().Open(context.Background(), time.Hour) // the longest that the harness grants
 	})

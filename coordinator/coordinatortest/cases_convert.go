@@ -13,21 +13,21 @@ import (
 
 var convertCases = []testCase{
 	{"M1/a conversion keeps id, session, token and order", nil, conversionKeeps},
-	{"M1/a converted place has a key of its own and a view at once", nil, conversionKeys},
+	{"M1/a converted entry has a new key and a view at once", nil, conversionKeys},
 	{"M1/a view shows the old entry or the new one", nil, viewsOfConversions},
 	{"M2/the old place has left", nil, conversionIsLeaving},
 	{"M2/the old place has left while disconnected", []Lever{Network}, conversionWhileDisconnected},
 	{"M3/a conversion may be repeated after a lost reply", []Lever{Network}, convertLostReply},
-	{"M3/a conversion that was given up may be repeated", nil, conversionGivenUp},
+	{"M3/a cancelled conversion may be repeated", nil, conversionGivenUp},
 	{"M3,M4/a leave or forget at the time of a conversion", nil, leaveRaces},
-	{"J6/a converted entry is a contender to those who join", nil, joinBehindConverted},
-	{"F1/forget removes what a lost conversion has made", []Lever{Network}, forgetLostConversion},
+	{"J6/a converted entry counts for joins", nil, joinBehindConverted},
+	{"F1/forget removes the entry of a lost conversion", []Lever{Network}, forgetLostConversion},
 }
 
 var writeCases = []testCase{
 	{"P1/a write is shown by list and head", []Lever{Converter, HeadWatcher}, writeShows},
 	{"P1/a write may be repeated after a lost reply", []Lever{Network}, writeLostReply},
-	{"P1/a write that was given up does not overwrite a later one", nil, writeGivenUp},
+	{"P1/a cancelled write does not overwrite a later one", nil, writeGivenUp},
 }
 
 // conversionKeeps converts twice in the middle of a queue, then at its head and
@@ -41,7 +41,7 @@ func conversionKeeps(e *env) {
 		e.showsNow(q.s, q.queue, 1, q.own, x[1])
 		for _, s := range []session{q.ahead, q.behind} {
 			e.shows(s, q.queue, 1, q.own, x[1])
-			e.same(e.standing(s, q.queue), q.ids(), "the order is kept:")
+			e.same(e.queued(s, q.queue), q.ids(), "the order is kept:")
 		}
 	}
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "")
@@ -76,10 +76,10 @@ func conversionKeys(e *env) {
 func viewsOfConversions(e *env) {
 	q := e.trio()
 	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // beside the one who converts
-	order := e.standing(q.s, q.queue)
+	order := e.queued(q.s, q.queue)
 	var over atomic.Bool
 	var running []*outcome
-	look := func(want []string, read func() []string) {
+	expect := func(want []string, read func() []string) {
 		running = append(running, e.start(func() error {
 			for !over.Load() {
 				e.jitter(e.Settle / 50)
@@ -89,13 +89,13 @@ func viewsOfConversions(e *env) {
 		}))
 	}
 	ahead := func(s session, own driver.Place, n int) {
-		look(order[:n], func() []string { return e.ahead(s, q.queue, own) })
+		expect(order[:n], func() []string { return e.ahead(s, q.queue, own) })
 	}
 	ahead(q.behind, q.last.Place, 2)
 	ahead(q.ahead, fourth.Place, 3)
 	ahead(q.s, fifth.Place, 4)
-	ahead(q.s, nowhere, 5)
-	look(order[:3], func() []string {
+	ahead(q.s, noPlace, 5)
+	expect(order[:3], func() []string {
 		entries, err := q.ahead.List(e.soon(), q.queue, 3)
 		e.ok(err, "List")
 		return entryIDs(entries)
@@ -113,10 +113,10 @@ func viewsOfConversions(e *env) {
 // conversionIsLeaving: who waited for a writer must look again when it has
 // become a reader.
 func conversionIsLeaving(e *env) {
-	d := e.duel()
+	d := e.pair()
 	old := d.first.Place
 	w := e.watch(d.behind, d.queue, old)
-	e.quiet(w, "nothing")
+	e.stillWaits(w, "nothing")
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.fires(w, "a conversion")
 	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead,
@@ -125,14 +125,14 @@ func conversionIsLeaving(e *env) {
 			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
 	}
 	e.fires(e.watch(d.behind, d.queue, old), "an earlier conversion")
-	e.quiet(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
+	e.stillWaits(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
 }
 
 // conversionWhileDisconnected: when the client comes back the contender is in
 // the mode that it had before, by an entry that may look like the one that is
 // waited for.
 func conversionWhileDisconnected(e *env) {
-	d := e.duel()
+	d := e.pair()
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	w := e.watch(d.behind, d.queue, d.first.Place)
 	cut(d.client.Link)
@@ -143,14 +143,14 @@ func conversionWhileDisconnected(e *env) {
 		e.compact()
 	}
 	e.settle()
-	mend(d.client.Link)
+	resetAndHeal(d.client.Link)
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// lostConversion is a duel whose second was converted by a call that lost its
+// lostConversion is a pair whose second was converted by a call that lost its
 // reply.
-func (e *env) lostConversion() *duel {
-	d := e.duel()
+func (e *env) lostConversion() *pair {
+	d := e.pair()
 	e.lostReply(d.client,
 		converts.request(d.behind, d.queue, d.second),
 		func() bool { return e.list(d.ahead, d.queue)[1].Mode == "p7" })
@@ -163,13 +163,13 @@ func convertLostReply(e *env) {
 	entry := e.list(d.ahead, d.queue)[1]
 	own := d.second
 	for range 2 {
-		if own = e.convert(d.behind, d.queue, d.second, "p7", "deed"); own.Place != entry.Place {
+		if own = e.convert(d.behind, d.queue, d.second, "p7", "changed"); own.Place != entry.Place {
 			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place),
 				"Convert again returned %+v", own.Place)
 		}
 	}
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
-	e.showsNow(d.behind, d.queue, 1, own, "deed")
+	e.showsNow(d.behind, d.queue, 1, own, "changed")
 	own = e.convert(d.behind, d.queue, own, "x", "again") // it goes on from there
 	e.leave(d.behind, d.queue, own.Place)
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
@@ -205,7 +205,7 @@ func joinBehindConverted(e *env) {
 // one of them. After a forget it is gone: the engine forgets a contender
 // that it converts when the caller gives up.
 func leaveRaces(e *env) {
-	d := e.duel()
+	d := e.pair()
 	for i := range 40 {
 		own := e.join(d.behind, d.queue)
 		o := e.start(func() error {
@@ -231,7 +231,7 @@ func leaveRaces(e *env) {
 					left, converted)
 			}
 		}
-		e.same(e.standing(d.behind, d.queue), want,
+		e.same(e.queued(d.behind, d.queue), want,
 			"after a leave or forget at the time of a conversion the queue has")
 		e.forget(d.behind, d.queue, own.Place.ID)
 	}
@@ -271,11 +271,11 @@ func writeShows(e *env) {
 // writeLostReply: the second call finds its own work, and the third goes on
 // from there.
 func writeLostReply(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.lostReply(d.client,
 		writes.request(d.behind, d.queue, d.second),
-		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "deed" })
-	for _, value := range []string{"deed", "next"} {
+		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "changed" })
+	for _, value := range []string{"changed", "next"} {
 		e.write(d.behind, d.queue, d.second.Place, value)
 		e.showsNow(d.behind, d.queue, 1, d.second, value)
 	}
@@ -297,28 +297,28 @@ func writeGivenUp(e *env) {
 // answered.
 func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
 
-// then is what happens to the second of a duel while a late request of it is
+// then is what happens to the second of a pair while a late request of it is
 // under way. It returns the value that the entry has then, "" if it has gone.
-type then struct {
+type interference struct {
 	what  string
 	needs []Lever
-	do    func(e *env, d *duel) (value string)
+	do    func(e *env, d *pair) (value string)
 }
 
-var thens = []then{
-	{"a forget", nil, func(e *env, d *duel) string {
+var interferences = []interference{
+	{"a forget", nil, func(e *env, d *pair) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
 		return ""
 	}},
-	{"a leave", nil, func(e *env, d *duel) string {
+	{"a leave", nil, func(e *env, d *pair) string {
 		leaves.repeat(e, d.behind, d.queue, d.second)
 		return ""
 	}},
-	{"a deletion", []Lever{Remove}, func(e *env, d *duel) string {
+	{"a deletion", []Lever{Remove}, func(e *env, d *pair) string {
 		e.delete(d.queue, d.second.Place)
 		return ""
 	}},
-	{"a join of the same id", nil, func(e *env, d *duel) string {
+	{"a join of the same id", nil, func(e *env, d *pair) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
 		c := driver.Contender{ID: d.second.Place.ID, Mode: "x", Value: []byte("another time")}
 		d.second = e.joinAs(d.behind, d.queue, c)
@@ -326,14 +326,14 @@ var thens = []then{
 	}},
 	// To the late request all looks as it did when it was sent, but for the
 	// key.
-	{"conversions", []Lever{Converter}, func(e *env, d *duel) string {
-		d.second = e.convert(d.behind, d.queue, d.second, "p7", "deed")
+	{"conversions", []Lever{Converter}, func(e *env, d *pair) string {
+		d.second = e.convert(d.behind, d.queue, d.second, "p7", "changed")
 		d.second = e.convert(d.behind, d.queue, d.second, "x", "later")
 		return "later"
 	}},
 }
 
-var thenWrite = then{"a write", []Lever{Writer}, func(e *env, d *duel) string {
+var laterWrite = interference{"a write", []Lever{Writer}, func(e *env, d *pair) string {
 	e.write(d.behind, d.queue, d.second.Place, "later")
 	return "later"
 }}
@@ -342,8 +342,8 @@ var thenWrite = then{"a write", []Lever{Writer}, func(e *env, d *duel) string {
 // bytes come to the service after something else has happened to the contender.
 // An entry of one who has left belongs to nobody who would remove it.
 func lateCases() (all []testCase) {
-	add := func(clause string, x deed, thens []then) {
-		for _, t := range thens {
+	add := func(clause string, x entryCall, interferences []interference) {
+		for _, t := range interferences {
 			all = append(all, testCase{
 				name:  clause + "/a late " + x.name + " makes nothing after " + t.what,
 				needs: slices.Concat(x.needs, t.needs, []Lever{Network}),
@@ -351,15 +351,15 @@ func lateCases() (all []testCase) {
 			})
 		}
 	}
-	add("M4", converts, thens)
-	add("P1", writes, append(thens, thenWrite))
+	add("M4", converts, interferences)
+	add("P1", writes, append(interferences, laterWrite))
 	return all
 }
 
-func (x deed) late(e *env, t then) {
+func (x entryCall) late(e *env, t interference) {
 	for _, stranded := range []bool{true, false} {
-		d := e.duel()
-		e.stands(d.ahead, d.queue, ids(d.places())...)
+		d := e.pair()
+		e.awaitQueue(d.ahead, d.queue, ids(d.places())...)
 		request := x.request(d.behind, d.queue, d.second)
 		if stranded {
 			e.strand(d.client, request)
@@ -372,14 +372,14 @@ func (x deed) late(e *env, t then) {
 		}
 		e.settle()
 		if value == "" {
-			e.same(e.standing(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
+			e.same(e.queued(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
 			next := e.join(d.behind, d.queue) // the session can still join
-			e.stands(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
+			e.awaitQueue(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
 			continue
 		}
 		e.showsNow(d.behind, d.queue, 1, d.second, value)
 		e.shows(d.ahead, d.queue, 1, d.second, value)
-		e.same(e.standing(d.ahead, d.queue), ids(d.places()), "the queue has")
+		e.same(e.queued(d.ahead, d.queue), ids(d.places()), "the queue has")
 	}
 }
 
@@ -392,23 +392,23 @@ func (e *env) cutOff(c Client, call request) {
 	if e.ends(o, e.Settle+e.Patience, "a call while cut off") == nil {
 		e.fail("an error", "a call succeeded while nothing passed")
 	}
-	mend(c.Link)
+	resetAndHeal(c.Link)
 }
 
-// closeBeatsJoin: an entry that appears after Close may belong to nobody any
+// closePreventsJoin: an entry that appears after Close may belong to nobody any
 // more.
-func closeBeatsJoin(e *env) {
+func closePreventsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
 	e.closes(j.s)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 }
 
-// closeBeatsAll: the record outlives the session, but the session's requests
+// closePreventsAll: the record outlives the session, but the session's requests
 // must not.
-func closeBeatsAll(e *env) {
-	d := e.duel()
+func closePreventsAll(e *env) {
+	d := e.pair()
 	writer := e.join(d.behind, d.queue)
 	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
 	requests := []request{func(ctx context.Context) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// deed is a call that removes, changes or checks one entry.
-type deed struct {
+// entryCall is a call that removes, changes or checks one entry.
+type entryCall struct {
 	name    string
 	removed string // the clause for an entry that it removes; "" if it removes none
 	gone    string // the clause for an entry that is not there
@@ -23,57 +23,57 @@ type deed struct {
 }
 
 var (
-	leaves = deed{
+	leaves = entryCall{
 		name: "Leave", removed: "L1", gone: "L2", again: "L3",
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Leave(ctx, queue, own.Place)
 		},
 	}
-	passes = deed{
+	passes = entryCall{
 		name: "Pass", removed: "L1", gone: "L2", again: "L3",
 		needs: []Lever{Handoff}, follows: true,
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Pass(ctx, queue, own.Place)
 		},
 	}
-	removes = deed{
+	removes = entryCall{
 		name: "Remove", removed: "X1", gone: "X2", again: "X3",
 		needs: []Lever{Operator}, anyone: true,
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Remove(ctx, queue, own.Place.Key, own.Token)
 		},
 	}
-	checks = deed{
+	checks = entryCall{
 		name: "Check", gone: "K2", needs: []Lever{Operator}, anyone: true,
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Check(ctx, queue, own.Place.Key, own.Token)
 		},
 	}
-	converts = deed{
+	converts = entryCall{
 		name: "Convert", gone: "M3", needs: []Lever{Converter},
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
-			_, err := s.Convert(ctx, queue, own, "p7", []byte("deed"))
+			_, err := s.Convert(ctx, queue, own, "p7", []byte("changed"))
 			return err
 		},
 	}
-	writes = deed{
+	writes = entryCall{
 		name: "Write", gone: "P2", needs: []Lever{Writer},
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
-			return s.Write(ctx, queue, own.Place, []byte("deed"))
+			return s.Write(ctx, queue, own.Place, []byte("changed"))
 		},
 	}
-	deeds = []deed{checks, converts, writes, leaves, passes, removes}
+	entryCalls = []entryCall{checks, converts, writes, leaves, passes, removes}
 )
 
-func deedCases() (all []testCase) {
-	for _, x := range deeds {
+func entryCallCases() (all []testCase) {
+	for _, x := range entryCalls {
 		add := func(clause, claim string, body func(*env), needs ...Lever) {
 			all = append(all, testCase{
 				clause + "/" + x.name + " " + claim, slices.Concat(needs, x.needs), body,
 			})
 		}
 		add(x.gone, "of a place that is gone changes nothing", x.ofGone)
-		add(x.gone, "spares the same id joined later", x.ofEarlier)
+		add(x.gone, "keeps a later entry of the same id", x.ofEarlier)
 		add(x.gone, "of a foreign place changes nothing", x.ofForeign)
 		if x.removed != "" {
 			add(x.removed, "removes the entry", x.removesEntry)
@@ -83,26 +83,26 @@ func deedCases() (all []testCase) {
 	return all
 }
 
-func (x deed) request(s session, queue driver.Queue, own driver.Joined) request {
+func (x entryCall) request(s session, queue driver.Queue, own driver.Joined) request {
 	return func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
 }
 
-func (x deed) must(e *env, s session, queue driver.Queue, own driver.Joined) {
+func (x entryCall) must(e *env, s session, queue driver.Queue, own driver.Joined) {
 	e.ok(x.call(e.soon(), s, queue, own), x.name)
 }
 
 // repeat calls as the engine does: again while the outcome is unknown.
-func (x deed) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
+func (x entryCall) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
 	if err := e.again(x.request(s, queue, own)); err != nil {
 		e.is(err, x.name+", repeated while the service is unavailable", driver.ErrGone)
 	}
 }
 
-func (x deed) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
+func (x entryCall) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
 	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
 }
 
-// intact checks that a queue still has these entries of joinDuel and no other.
+// intact checks that a queue still has these entries of joinPair and no other.
 func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 	entries := e.list(s, queue)
 	same := func(x driver.Entry, j driver.Joined) bool { return sameEntry(x, j, j.Place.ID) }
@@ -115,10 +115,10 @@ func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 // ofGone: an entry that is made for a contender that has left would block the
 // queue, and the next one must not be removed in place of the one that has
 // left.
-func (x deed) ofGone(e *env) {
+func (x entryCall) ofGone(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
-	left, forgotten := e.joinDuel(s, queue, x.follows), e.joinDuel(s, queue, x.follows)
-	keep := []driver.Joined{e.joinDuel(other, queue, x.follows)}
+	left, forgotten := e.joinPair(s, queue, x.follows), e.joinPair(s, queue, x.follows)
+	keep := []driver.Joined{e.joinPair(other, queue, x.follows)}
 	out := leaves
 	if x.removed != "" {
 		out = x
@@ -127,19 +127,19 @@ func (x deed) ofGone(e *env) {
 	e.forget(s, queue, forgotten.Place.ID)
 	gone := []driver.Joined{left, forgotten}
 	if e.has(Remove) {
-		deleted := e.joinDuel(s, queue, x.follows)
+		deleted := e.joinPair(s, queue, x.follows)
 		e.delete(queue, deleted.Place)
 		gone = append(gone, deleted)
 	}
 	if e.has(Converter) { // back in a mode it has another entry than before
-		own := e.joinDuel(s, queue, x.follows)
+		own := e.joinPair(s, queue, x.follows)
 		for _, mode := range []string{"r", "x", "r"} {
 			gone = append(gone, own)
 			own = e.convert(s, queue, own, mode, own.Place.ID)
 		}
 		keep = append(keep, own)
 	}
-	keep = append(keep, e.joinDuel(other, queue, x.follows))
+	keep = append(keep, e.joinPair(other, queue, x.follows))
 	for range 2 {
 		for i, own := range gone {
 			x.findsNone(e, s, queue, own,
@@ -155,9 +155,9 @@ func (x deed) ofGone(e *env) {
 
 // ofEarlier: the entry of another time has the same ID, session and queue, and
 // even the mode that a conversion asks for.
-func (x deed) ofEarlier(e *env) {
+func (x entryCall) ofEarlier(e *env) {
 	// others keep the queue from being cleaned away, and counting anew
-	s, d := e.open(), e.duelOf(x.follows)
+	s, d := e.open(), e.pairOf(x.follows)
 	c := contender()
 	c.Follows, c.Value = x.follows, []byte(c.ID)
 	old := e.joinAs(s, d.queue, c)
@@ -186,10 +186,10 @@ func (x deed) ofEarlier(e *env) {
 
 // ofForeign: a place belongs to its queue and to the session in it. A key from
 // elsewhere must reach nothing.
-func (x deed) ofForeign(e *env) {
-	d := e.duelOf(x.follows)
+func (x entryCall) ofForeign(e *env) {
+	d := e.pairOf(x.follows)
 	longer := driver.Queue(string(d.queue) + "-")
-	elsewhere := e.joinDuel(d.ahead, longer, x.follows)
+	elsewhere := e.joinPair(d.ahead, longer, x.follows)
 	x.findsNone(e, d.ahead, e.queue(), d.first, "a place of another queue")
 	x.findsNone(e, d.ahead, longer, d.first, "a place of a queue with a shorter name")
 	x.findsNone(e, d.ahead, d.queue, elsewhere, "a place of a queue with a longer name")
@@ -207,7 +207,7 @@ func (x deed) ofForeign(e *env) {
 }
 
 // ofForged: the token must be the entry's, and the key may hold anything.
-func (x deed) ofForged(e *env, d *duel) {
+func (x entryCall) ofForged(e *env, d *pair) {
 	for _, token := range []driver.Token{0, -1, 1, d.first.Token - 1, d.first.Token + 1,
 		d.second.Token} {
 		if forged := d.first; token != forged.Token {
@@ -231,21 +231,21 @@ func (x deed) ofForged(e *env, d *duel) {
 
 // removesEntry looks from both sides: the contender that left, and the next
 // one.
-func (x deed) removesEntry(e *env) {
-	d := e.duelOf(x.follows)
+func (x entryCall) removesEntry(e *env) {
+	d := e.pairOf(x.follows)
 	x.must(e, d.ahead, d.queue, d.first)
-	e.same(e.standing(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
+	e.same(e.queued(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
 	e.fires(e.watch(d.behind, d.queue, d.first.Place), x.name+" returned nil")
 	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead of the next one:")
-	e.stands(d.behind, d.queue, d.second.Place.ID)
+	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 }
 
 // lostReply: before the call is repeated somebody else has joined the queue.
-func (x deed) lostReply(e *env) {
-	c, seer := e.connect(), e.open()
+func (x entryCall) lostReply(e *env) {
+	c, observer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()
-	own := e.joinDuel(s, queue, x.follows)
-	e.stands(seer, queue, own.Place.ID)
+	own := e.joinPair(s, queue, x.follows)
+	e.awaitQueue(observer, queue, own.Place.ID)
 	e.lostReply(c,
 		x.request(s, queue, own),
 		func() bool {
@@ -253,15 +253,15 @@ func (x deed) lostReply(e *env) {
 				e.settle()
 				return true
 			}
-			return len(e.list(seer, queue)) == 0
+			return len(e.list(observer, queue)) == 0
 		})
-	next := e.joinDuel(seer, queue, x.follows)
+	next := e.joinPair(observer, queue, x.follows)
 	x.repeat(e, s, queue, own)
-	e.keeps(seer, queue, next.Place.ID)
+	e.keeps(observer, queue, next.Place.ID)
 }
 
 var forgetCases = []testCase{
-	{"F1/forget removes the entry, and it is no error if there is none", nil, forgetRemoves},
+	{"F1/forget removes the entry, if any", nil, forgetRemoves},
 	{"F1/forget after a lost reply leaves nothing", []Lever{Network}, forgetLostReply},
 	{"F2/others keep their places", nil, forgetSparesOthers},
 }
@@ -269,26 +269,26 @@ var forgetCases = []testCase{
 // forgetRemoves: the engine forgets whenever it does not know, so most
 // often there is nothing.
 func forgetRemoves(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.forget(d.ahead, e.queue(), newID()) // in a queue that nobody joined
 	e.forget(d.ahead, d.queue, newID())
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
 	for range 2 {
 		e.forget(d.ahead, d.queue, d.first.Place.ID)
-		e.same(e.standing(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
+		e.same(e.queued(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
 	}
-	e.stands(d.behind, d.queue, d.second.Place.ID)
+	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 }
 
 func forgetLostReply(e *env) {
 	j := e.lostJoin()
 	e.forget(j.s, j.queue, j.x.ID)
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 }
 
 // forgetSparesOthers: contenders of one session are strangers to each other.
 func forgetSparesOthers(e *env) {
-	d := e.duel()
+	d := e.pair()
 	third, fourth := e.join(d.ahead, d.queue), e.join(d.ahead, d.queue)
 	elsewhere := e.queue()
 	other := e.join(d.ahead, elsewhere)
@@ -301,15 +301,15 @@ func forgetSparesOthers(e *env) {
 
 var closeCases = []testCase{
 	{"C1/after close all entries are gone at once", nil, closeRemoves},
-	{"C1/a join under way is not applied after close", []Lever{Network}, closeBeatsJoin},
-	{"C1/requests under way are not applied after close", []Lever{Network}, closeBeatsAll},
+	{"C1/a join under way is not applied after close", []Lever{Network}, closePreventsJoin},
+	{"C1/requests under way are not applied after close", []Lever{Network}, closePreventsAll},
 	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
 }
 
 // closeRemoves: waiting out the ttl would do for the outcome, and make every
 // shutdown slow.
 func closeRemoves(e *env) {
-	d, elsewhere := e.duel(), e.queue()
+	d, elsewhere := e.pair(), e.queue()
 	e.join(d.ahead, d.queue)
 	other := e.join(d.ahead, elsewhere)
 	if e.has(Converter) {
@@ -317,8 +317,8 @@ func closeRemoves(e *env) {
 	}
 	e.ok(d.ahead.Close(e.soon()), "Close")
 	closed := time.Now()
-	e.stands(d.behind, d.queue, d.second.Place.ID)
-	e.stands(d.behind, elsewhere)
+	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
+	e.awaitQueue(d.behind, elsewhere)
 	if took := time.Since(closed); took > e.TTL/2 {
 		e.fail("entries are gone at once", "they were gone after %v, the ttl is %v", took, e.TTL)
 	}
@@ -327,13 +327,13 @@ func closeRemoves(e *env) {
 // closeCutOff: a client that goes on pinging a session that nobody holds any
 // more would keep its entries for ever.
 func closeCutOff(e *env) {
-	c, seer, queue := e.connect(), e.open(), e.queue()
-	s := e.openUntended(c)
-	e.stands(seer, queue, e.join(s, queue).Place.ID)
+	c, observer, queue := e.connect(), e.open(), e.queue()
+	s := e.openUnrenewed(c)
+	e.awaitQueue(observer, queue, e.join(s, queue).Place.ID)
 	cut(c.Link)
 	o := e.start(func() error { return s.Close(e.in(e.Settle)) })
 	err := e.ends(o, e.Settle+e.Patience, "Close without the service")
 	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
 	c.Link.Heal()
-	e.empties(seer, queue, time.Now().Add(e.TTL))
+	e.empties(observer, queue, time.Now().Add(e.TTL))
 }

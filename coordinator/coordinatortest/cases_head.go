@@ -9,7 +9,7 @@ import (
 
 var headCases = []testCase{
 	{"Version,Head/each state has its own", []Lever{HeadWatcher, Writer, Converter}, headVersions},
-	{"H1/a queue that hands on is followed to its end", []Lever{HeadWatcher, Converter}, headRelay},
+	{"H1/head follows a queue whose first entry often changes", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
 func (e *env) head(s session, queue driver.Queue) driver.Head {
@@ -25,7 +25,7 @@ func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	}
 }
 
-func (e *env) isNobody(head driver.Head, when string) {
+func (e *env) isNoHead(head driver.Head, when string) {
 	none := head.Place == (driver.Place{}) && head.Token == 0 && head.Version == 0
 	if !none || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
@@ -70,7 +70,7 @@ func headVersions(e *env) {
 	for known, what := range seen {
 		head, err := s.Head(e.soon(), queue, known)
 		e.ok(err, "Head that knows a state that has passed")
-		e.isNobody(head, "for one who knows "+what)
+		e.isNoHead(head, "for one who knows "+what)
 	}
 }
 
@@ -78,7 +78,7 @@ func headVersions(e *env) {
 // before the one before it is converted and leaves. Meanwhile it looks, over
 // and over. It returns the one that is left, and its session.
 func (e *env) relay(
-	queue driver.Queue, a, b session, own driver.Joined, look func(),
+	queue driver.Queue, a, b session, own driver.Joined, check func(),
 ) (session, driver.Joined) {
 	o := e.start(func() error {
 		for range 30 {
@@ -91,7 +91,7 @@ func (e *env) relay(
 		return nil
 	})
 	for !o.ended() {
-		look()
+		check()
 		e.jitter(e.Settle / 100)
 	}
 	e.ok(o.err, "contenders that relieve each other")
@@ -102,17 +102,17 @@ func (e *env) relay(
 // first and then its value finds it gone, time and again. There is never
 // nobody, and the tokens of the heads that are shown rise.
 func headRelay(e *env) {
-	a, b, seer, queue := e.open(), e.open(), e.open(), e.queue()
+	a, b, observer, queue := e.open(), e.open(), e.open(), e.queue()
 	own := e.join(a, queue)
-	e.stands(seer, queue, own.Place.ID)
+	e.awaitQueue(observer, queue, own.Place.ID)
 	var readers []*outcome
-	for _, s := range []session{seer, seer, b} {
+	for _, s := range []session{observer, observer, b} {
 		readers = append(readers,
 			e.start(func() error { return headWaits.reach(e.ctx, s, queue, driver.Any, "last") }))
 	}
 	var latest driver.Token
 	s, own := e.relay(queue, a, b, own, func() {
-		head := e.head(seer, queue)
+		head := e.head(observer, queue)
 		if head.Token < latest || head.Token == 0 {
 			e.fail(fmt.Sprintf("a head with a token of %d at least", latest),
 				"Head is %+v with token %d", head.Place, head.Token)
@@ -126,7 +126,7 @@ func headRelay(e *env) {
 	for _, o := range readers {
 		e.fires(o, "contenders that relieved each other")
 	}
-	e.isHead(e.head(seer, queue), final, "last", "after contenders that relieved each other")
+	e.isHead(e.head(observer, queue), final, "last", "after contenders that relieved each other")
 }
 
 // stateCases are those of Head and Record, in which a state follows another.
@@ -139,7 +139,7 @@ func stateCases() (all []testCase) {
 		add := func(clause, claim string, body func(*env), needs []Lever) {
 			all = append(all, testCase{clause + "/" + x.name + ": " + claim, needs, body})
 		}
-		add(x.told, "the last of many changes is never missed, and none goes back", x.many, needs)
+		add(x.ends, "the last of many changes is not missed, and no older state follows", x.many, needs)
 		add(x.others+","+x.over, "a wait for the first state leaves at most one watch", x.forFirst, x.needs)
 	}
 	return all
@@ -149,7 +149,7 @@ func stateCases() (all []testCase) {
 // changes come faster than they look. Replicas that answer in turn must not
 // lead a reader back and forth.
 func (x wait) many(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	const last = 30
 	var readers []*outcome
 	for _, s := range []session{d.behind, e.openOn(d.client), d.ahead, e.open()} {
@@ -159,7 +159,7 @@ func (x wait) many(e *env) {
 			})
 		}))
 	}
-	seer, latest := e.open(), ""
+	observer, latest := e.open(), ""
 	for i := range last + 1 {
 		value := fmt.Sprintf("%04d", i)
 		if x.change == nil {
@@ -170,7 +170,7 @@ func (x wait) many(e *env) {
 		if e.has(Network) && i%10 == 5 {
 			d.client.Link.Reset()
 		}
-		now, err := x.read(e.soon(), seer, d.queue, driver.Any)
+		now, err := x.read(e.soon(), observer, d.queue, driver.Any)
 		e.ok(err, x.name)
 		if shown := string(now.Value); len(shown) == 4 {
 			if shown < latest {
@@ -188,18 +188,18 @@ func (x wait) many(e *env) {
 // forFirst: there is nothing yet that could be watched. The watch of what is
 // not there goes when it comes.
 func (x wait) forFirst(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	d.queue, d.known = e.queue(), 0
 	now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
 	e.ok(err, x.name+" of any version")
 	if now.Version != 0 {
 		e.fail("version 0", "%s of what nobody joined has version %d", x.name, now.Version)
 	}
-	before := x.giveUp(e, d)
+	before := x.cancelWaits(e, d)
 	f := x.begin(e, d.behind, d)
-	e.acquaint(d.ahead, d.queue) // the queue itself comes and goes
-	e.acquaint(d.ahead, e.queue())
-	e.quiet(f.outcome, "a contender that has left, and one elsewhere")
+	e.seeNonEmpty(d.ahead, d.queue) // the queue itself comes and goes
+	e.seeNonEmpty(d.ahead, e.queue())
+	e.stillWaits(f.outcome, "a contender that has left, and one elsewhere")
 	c := contender()
 	c.ID, c.Value = d.value(), []byte(d.value())
 	own := e.joinAs(d.ahead, d.queue, c)

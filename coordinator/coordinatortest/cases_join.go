@@ -11,23 +11,23 @@ import (
 
 var joinCases = []testCase{
 	{"J1,V1/order, tokens and views over sessions and clients", nil, orderOverSessions},
-	{"J1/order of joins at the same time", nil, orderAtOnce},
+	{"J1/order of concurrent joins", nil, orderAtOnce},
 	{"J1/tokens rise over a restart", []Lever{Restart}, risesOverRestart},
-	{"Token/rises over times when the queue is empty", nil, risesOverEmpty},
+	{"Token/rises after the queue was empty", nil, risesOverEmpty},
 	{"J2/joining again finds the entry", nil, joinAgain},
 	{"J2/joining again after a lost reply finds the entry", []Lever{Network}, joinAfterLostReply},
-	{"J3/only the first may see first", nil, onlyFirst},
+	{"J3/only the first gets First", nil, onlyFirst},
 	{"J5/an ended session cannot join", []Lever{Expire}, endedCannotJoin},
 	{"J6/alone joins an empty queue", nil, aloneJoins},
 	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
 	{"J7/a join with the record's version joins", nil, versionJoins},
 	{"J2,J7/another version is refused, unless the entry is there", nil, versionRefused},
-	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
-	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
+	{"J7/a refused join wakes no contender and leaves no watch", nil, staleWakesNone},
+	{"Queue/queues and records of similar names are unrelated", nil, similarNames},
 	{"Key/is never used for another entry", nil, keyUnique},
 	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
-	{"J7/a late join meets the record as it is then", []Lever{Network}, joinMeetsNewer},
-	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
+	{"J7/a late join compares the current record", []Lever{Network}, joinMeetsNewer},
+	{"F1/forget prevents a join under way", []Lever{Network}, forgetPreventsJoin},
 }
 
 // orderOverSessions: nobody leaves, so there is only one right view for each
@@ -45,7 +45,7 @@ func orderOverSessions(e *env) {
 		order = append(order, j.Place.ID)
 	}
 	for _, s := range sessions {
-		e.stands(s, queue, order...)
+		e.awaitQueue(s, queue, order...)
 	}
 }
 
@@ -53,7 +53,7 @@ func orderOverSessions(e *env) {
 func orderAtOnce(e *env) {
 	sessions, queue := e.three(), e.queue()
 	got := make([]driver.Joined, 18)
-	e.crowd(len(got), "Join", func(i int) { got[i] = e.join(sessions[i%3], queue) })
+	e.concurrently(len(got), "Join", func(i int) { got[i] = e.join(sessions[i%3], queue) })
 	for _, s := range sessions {
 		e.rising(s, queue, got...)
 	}
@@ -62,7 +62,7 @@ func orderAtOnce(e *env) {
 // rising checks that a queue has these entries, in the order of their tokens.
 func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Token - b.Token) })
-	e.stands(s, queue, ids(placesOf(joined))...)
+	e.awaitQueue(s, queue, ids(placesOf(joined))...)
 	var last driver.Token
 	for i, x := range e.list(s, queue) {
 		if x.Token <= last || x.Token != joined[i].Token {
@@ -86,7 +86,7 @@ func risesOverEmpty(e *env) {
 			e.leave(s, queue, j.Place)
 		}
 		e.closes(s)
-		e.stands(e.openOn(c), queue)
+		e.awaitQueue(e.openOn(c), queue)
 	}
 }
 
@@ -100,7 +100,7 @@ func risesOverRestart(e *env) {
 	e.restart()
 	next := e.joinAs(q.behind, q.queue, contender())
 	e.rises(next, q.last.Token, "after a restart")
-	e.same(e.standing(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
+	e.same(e.queued(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
 	if e.has(Converter) {
 		e.showsNow(q.behind, q.queue, 1, q.own, "value")
 	}
@@ -122,18 +122,18 @@ func joinAgain(e *env) {
 }
 
 type joiner struct {
-	client  Client
-	s, seer session
-	queue   driver.Queue
-	x       driver.Contender
-	stays   string // the ID of the other, which is of the session seer
+	client      Client
+	s, observer session
+	queue       driver.Queue
+	x           driver.Contender
+	other       string // the ID of the other, which is of the session observer
 }
 
 func (e *env) joiner() *joiner {
-	j := &joiner{client: e.connect(), seer: e.open(), queue: e.queue(), x: contender()}
+	j := &joiner{client: e.connect(), observer: e.open(), queue: e.queue(), x: contender()}
 	j.s = e.openOn(j.client)
-	j.stays = e.join(j.seer, j.queue).Place.ID
-	e.acquaint(j.s, j.queue)
+	j.other = e.join(j.observer, j.queue).Place.ID
+	e.seeNonEmpty(j.s, j.queue)
 	return j
 }
 
@@ -144,7 +144,7 @@ func (j *joiner) join(ctx context.Context) error {
 
 func (e *env) lostJoin() *joiner {
 	j := e.joiner()
-	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.seer, j.queue)) == 2 })
+	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.observer, j.queue)) == 2 })
 	return j
 }
 
@@ -152,9 +152,9 @@ func (e *env) lostJoin() *joiner {
 // same contender, which waits for itself for as long as the session lives.
 func joinAfterLostReply(e *env) {
 	j := e.lostJoin()
-	entry := e.list(j.seer, j.queue)[1]
+	entry := e.list(j.observer, j.queue)[1]
 	e.rejoin(j.s, j.queue, j.x, driver.Joined{Place: entry.Place, Token: entry.Token})
-	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
+	e.keeps(j.observer, j.queue, j.other, j.x.ID)
 }
 
 // onlyFirst: First is a licence to enter without a look, so a wrong one is two
@@ -176,13 +176,13 @@ func onlyFirst(e *env) {
 // may have a new one under the same connection. An entry of that one would
 // belong to nobody.
 func endedCannotJoin(e *env) {
-	s, seer, queue := e.open(), e.open(), e.queue()
+	s, observer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)
 	err := e.again(func(ctx context.Context) error {
 		return errOf(s.Join(ctx, queue, contender()))
 	})
 	e.is(err, "Join of an ended session", driver.ErrSessionLost)
-	e.keeps(seer, queue)
+	e.keeps(observer, queue)
 }
 
 // aloneJoins: the queue is empty for the first time, and again after somebody
@@ -191,9 +191,9 @@ func aloneJoins(e *env) {
 	s, other, queue, c := e.open(), e.open(), e.queue(), alone()
 	own := e.joinAs(s, queue, alone())
 	e.leave(s, queue, own.Place)
-	e.stands(other, queue)
+	e.awaitQueue(other, queue)
 	e.rejoin(other, queue, c, e.joinAs(other, queue, c))
-	e.stands(s, queue, c.ID)
+	e.awaitQueue(s, queue, c.ID)
 }
 
 func (e *env) refuse(s session, queue driver.Queue) {
@@ -229,8 +229,8 @@ func versionJoins(e *env) {
 		e.leave(b, queue, first.Place)
 		e.leave(a, queue, second.Place)
 		e.leave(b, queue, third.Place)
-		e.stands(b, queue)
-		e.stands(a, queue)
+		e.awaitQueue(b, queue)
+		e.awaitQueue(a, queue)
 	}
 }
 
@@ -269,8 +269,8 @@ func versionRefused(e *env) {
 	e.keeps(b, queue)
 }
 
-// staleWakesNobody: to join, look and leave would do for the outcome.
-func staleWakesNobody(e *env) {
+// staleWakesNone: to join, look and leave would do for the outcome.
+func staleWakesNone(e *env) {
 	a, b, other, queue := e.open(), e.open(), e.open(), e.queue()
 	older := e.setRecord(a, queue, "one", 0)
 	version := e.setRecord(a, queue, "two", older)
@@ -285,7 +285,7 @@ func staleWakesNobody(e *env) {
 		e.refuseStale(a, queue, contender(), older)
 		e.refuseStale(other, queue, contender(), older)
 	}
-	e.quiet(w, "refused Joins")
+	e.stillWaits(w, "refused Joins")
 	e.waiting(r, "Record", "refused Joins")
 	e.fewWatches(before, "after refused Joins")
 	e.leave(a, queue, first.Place)
@@ -319,7 +319,7 @@ func similarNames(e *env) {
 	}
 	for i, queue := range queues {
 		e.isRecord(s, queue, string(queue), versions[i], "with records in queues of similar names")
-		e.same(e.standing(s, queue), []string{all[i].Place.ID}, "List of "+string(queue)+" has")
+		e.same(e.queued(s, queue), []string{all[i].Place.ID}, "List of "+string(queue)+" has")
 		e.same(e.ahead(s, queue, all[i].Place), []string{}, "Ahead in "+string(queue)+" has")
 	}
 	last := len(queues) - 1
@@ -327,7 +327,7 @@ func similarNames(e *env) {
 	for i, queue := range queues[:last] {
 		e.leave(s, queue, all[i].Place)
 	}
-	e.quiet(w, "leavings in queues of similar names")
+	e.stillWaits(w, "leavings in queues of similar names")
 	e.keeps(s, queues[last], all[last].Place.ID)
 }
 
@@ -367,28 +367,28 @@ func joinOvertaken(e *env) {
 	j.x.Again = true
 	own := e.joinAs(j.s, j.queue, j.x)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
+	e.keeps(j.observer, j.queue, j.other, j.x.ID)
 	e.rejoin(j.s, j.queue, j.x, own)
 }
 
 func joinMeetsNewer(e *env) {
 	j := e.joiner()
-	j.x.Record = e.setRecord(j.seer, j.queue, "one", 0)
+	j.x.Record = e.setRecord(j.observer, j.queue, "one", 0)
 	e.strand(j.client, j.join)
-	e.setRecord(j.seer, j.queue, "two", j.x.Record)
+	e.setRecord(j.observer, j.queue, "two", j.x.Record)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 	j.x.Again = true
 	e.is(e.again(j.join), "Join with a version that is not the record's any more", driver.ErrStale)
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 }
 
-func forgetBeatsJoin(e *env) {
+func forgetPreventsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
 	e.forget(j.s, j.queue, j.x.ID)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 	next := e.join(j.s, j.queue) // the session can still join
-	e.stands(j.seer, j.queue, j.stays, next.Place.ID)
+	e.awaitQueue(j.observer, j.queue, j.other, next.Place.ID)
 }

@@ -9,22 +9,22 @@ import (
 
 var operatorCases = []testCase{
 	{"K2/a check finds an entry that was converted", []Lever{Converter}, checkConverted},
-	{"X1/the contender of a removed entry is told", nil, removeTold},
-	{"X1/a queue goes on behind a removed entry", []Lever{Handoff}, removeGoesOn},
-	{"E1/queues has those of all sessions", nil, queuesOfAll},
-	{"E1/queues has those behind a long one", nil, queuesBehindLong},
-	{"E2/queues has none that everybody has left", []Lever{Handoff}, queuesLeft},
-	{"E2/queues has none that only has a record", nil, queuesRecords},
+	{"X1/a removed contender gets ErrGone", nil, removedGetsGone},
+	{"X1/a queue works after a removal", []Lever{Handoff}, removeGoesOn},
+	{"E1/queues shows queues of all sessions", nil, queuesOfAll},
+	{"E1/queues shows queues after a long one", nil, queuesBehindLong},
+	{"E2/queues shows no queue that all have left", []Lever{Handoff}, queuesLeft},
+	{"E2/queues shows no queue with only a record", nil, queuesRecords},
 }
 
 func checkCases() (all []testCase) {
 	ways := append(slices.Clone(waysOut), way{what: "a conversion", needs: []Lever{Converter},
-		happen: func(e *env, d *duel, _ func()) { e.convert(d.ahead, d.queue, d.first, "r", "") }})
+		happen: func(e *env, d *pair, _ func()) { e.convert(d.ahead, d.queue, d.first, "r", "") }})
 	for _, w := range ways {
 		all = append(all, testCase{
-			name: "K1/a check knows at once of " + w.what, needs: w.needs,
+			name: "K1/a check fails right after " + w.what, needs: w.needs,
 			body: func(e *env) {
-				d, third := e.duel(), e.open()
+				d, third := e.pair(), e.open()
 				for _, s := range []session{d.behind, third} {
 					checks.must(e, s, d.queue, d.first)
 				}
@@ -39,7 +39,7 @@ func checkCases() (all []testCase) {
 }
 
 func checkConverted(e *env) {
-	d := e.duel()
+	d := e.pair()
 	for _, mode := range []string{"r", "s"} {
 		d.first = e.convert(d.ahead, d.queue, d.first, mode, "")
 		for _, s := range []session{d.ahead, d.behind} {
@@ -50,8 +50,8 @@ func checkConverted(e *env) {
 	checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry with another token")
 }
 
-func removeTold(e *env) {
-	d, third := e.duelOf(e.has(Handoff)), e.open()
+func removedGetsGone(e *env) {
+	d, third := e.pairOf(e.has(Handoff)), e.open()
 	w := e.watch(d.behind, d.queue, d.second.Place)
 	removes.must(e, third, d.queue, d.second)
 	e.fires(w, "its own entry was removed")
@@ -59,7 +59,7 @@ func removeTold(e *env) {
 		"Ahead of one that was removed", driver.ErrGone)
 	removes.must(e, third, d.queue, d.first)
 	e.noView(d.ahead, d.queue, d.first.Place) // a member may be behind
-	for _, x := range []deed{writes, passes, leaves} {
+	for _, x := range []entryCall{writes, passes, leaves} {
 		if e.has(x.needs...) {
 			x.findsNone(e, d.ahead, d.queue, d.first, "one that was removed")
 		}
@@ -72,14 +72,14 @@ func removeTold(e *env) {
 // removeGoesOn: whoever joins after that is told of nobody who is not there,
 // and the queue hands on from each to the next.
 func removeGoesOn(e *env) {
-	d, third := e.duelOf(true), e.open()
+	d, third := e.pairOf(true), e.open()
 	removes.must(e, third, d.queue, d.second)
-	next := e.joinDuel(third, d.queue, true)
+	next := e.joinPair(third, d.queue, true)
 	e.notFirst(next, "one that is there")
 	e.near(next, "behind a removed entry:", d.first.Place, d.second.Place)
 	f := e.followed(third, d.queue, next.Place, d.first.Place)
 	passes.must(e, d.ahead, d.queue, d.first)
-	e.told(f, "the one ahead passed", true)
+	e.followEnds(f, "the one ahead passed", true)
 	removes.must(e, d.ahead, d.queue, next)
 	c := alone()
 	e.joinAs(d.behind, d.queue, c)
@@ -104,13 +104,13 @@ func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...sessi
 // queuesOfAll: an operator asks at another place than those who have just
 // joined, and must not be shown less.
 func queuesOfAll(e *env) {
-	a, b, seer := e.open(), e.open(), e.open()
+	a, b, observer := e.open(), e.open(), e.open()
 	all := similarQueues()
-	e.hasQueues(all, []driver.Queue{}, "before anybody joined", seer)
+	e.hasQueues(all, []driver.Queue{}, "before anybody joined", observer)
 	for i, queue := range all {
 		e.join([]session{a, b}[i%2], queue)
 		e.join(b, queue)
-		e.hasQueues(all, all[:i+1], "after each join", seer)
+		e.hasQueues(all, all[:i+1], "after each join", observer)
 	}
 	e.hasQueues(all, all, "at last", a, b)
 }
@@ -118,21 +118,21 @@ func queuesOfAll(e *env) {
 // queuesBehindLong: whoever passes over a long queue must go on behind it, and
 // not before or after.
 func queuesBehindLong(e *env) {
-	s, seer, id := e.open(), e.open(), newID()
+	s, observer, id := e.open(), e.open(), newID()
 	var all []driver.Queue
 	for i := range 7 {
 		all = append(all, driver.Queue(fmt.Sprintf("m/%s%d", id, i)))
 		e.join(s, all[i])
 	}
-	e.crowd(600, "Join in a crowd", func(int) { e.join(s, all[3]) })
-	e.hasQueues(all, all, "with a crowd in one", seer, s)
+	e.concurrently(600, "Join in a crowd", func(int) { e.join(s, all[3]) })
+	e.hasQueues(all, all, "with a crowd in one", observer, s)
 }
 
 func queuesLeft(e *env) {
-	a, b, seer := e.open(), e.open(), e.open()
+	a, b, observer := e.open(), e.open(), e.open()
 	all := similarQueues()
 	for i, queue := range all {
-		own, behind := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
+		own, behind := e.joinPair(a, queue, true), e.joinPair(b, queue, true)
 		f := e.start(func() error { return errOf(b.Follow(e.ctx, queue, behind.Place, own.Place)) })
 		switch i % 3 {
 		case 0:
@@ -143,23 +143,23 @@ func queuesLeft(e *env) {
 			e.forget(a, queue, own.Place.ID)
 		}
 		e.fires(f, "the one ahead has gone")
-		e.hasQueues(all[i:i+1], all[i:i+1], "while one is left", seer, a, b)
-		[]deed{passes, leaves}[i%2].must(e, b, queue, behind)
-		e.hasQueues(all[:i+1], []driver.Queue{}, "after all have left", seer, a, b)
+		e.hasQueues(all[i:i+1], all[i:i+1], "while one is left", observer, a, b)
+		[]entryCall{passes, leaves}[i%2].must(e, b, queue, behind)
+		e.hasQueues(all[:i+1], []driver.Queue{}, "after all have left", observer, a, b)
 	}
 }
 
 func queuesRecords(e *env) {
-	s, seer, queue := e.open(), e.open(), e.queue()
+	s, observer, queue := e.open(), e.open(), e.queue()
 	only := []driver.Queue{queue}
 	e.setRecord(s, queue, "value", 0)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody", seer)
+	e.hasQueues(only, []driver.Queue{}, "with a record and nobody", observer)
 	own := e.join(s, queue)
-	e.hasQueues(only, only, "with a record and somebody", seer)
+	e.hasQueues(only, only, "with a record and somebody", observer)
 	if e.has(Converter) {
 		own = e.convert(s, queue, own, "r", "")
-		e.hasQueues(only, only, "with an entry that was converted", seer, s)
+		e.hasQueues(only, only, "with an entry that was converted", observer, s)
 	}
 	e.leave(s, queue, own.Place)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody any more", seer)
+	e.hasQueues(only, []driver.Queue{}, "with a record and nobody any more", observer)
 }

@@ -11,11 +11,11 @@ import (
 
 var recordCases = []testCase{
 	{"Version,Record/each state has its own", nil, recordVersions},
-	{"D4/a queue with a record and nobody in it is empty", nil, recordIsNobody},
-	{"D4/a record stays when all are gone", nil, recordStays},
+	{"D4/a queue with only a record is empty", nil, recordIsNoContender},
+	{"D4/a record outlives contenders and sessions", nil, recordStays},
 	{"SetRecord/writes any bytes of the right size", nil, recordValues},
 	{"D3/another version writes nothing", nil, setStale},
-	{"D3/of several at once exactly one writes", nil, setAtOnce},
+	{"D3/exactly one of several concurrent writes succeeds", nil, setAtOnce},
 	{"D3/a write may be repeated after a lost reply", []Lever{Network}, setLostReply},
 	{"D3/a late write does not overwrite a later one", []Lever{Network}, setOvertaken},
 }
@@ -96,26 +96,26 @@ func recordVersions(e *env) {
 	}
 }
 
-// recordIsNobody: on some services a record lives where contenders do.
-func recordIsNobody(e *env) {
+// recordIsNoContender: on some services a record lives where contenders do.
+func recordIsNoContender(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	version := e.setRecord(a, queue, "record", 0)
 	for range 2 {
-		e.same(e.standing(a, queue), []string{}, "a queue with a record and nobody in it has")
+		e.same(e.queued(a, queue), []string{}, "a queue with a record and nobody in it has")
 		own := e.joinAs(b, queue, alone())
 		e.same(e.ahead(b, queue, own.Place), []string{}, "ahead of the only contender:")
 		e.last(b, queue, own, true, "alone in a queue with a record")
 		version = e.setRecord(b, queue, "another", version)
-		e.same(e.standing(b, queue), []string{own.Place.ID},
+		e.same(e.queued(b, queue), []string{own.Place.ID},
 			"a queue with a record and one contender has")
 		if e.has(HeadWatcher) {
 			e.isHead(e.head(b, queue), own, "", "with a record and one contender")
 		}
 		e.leave(b, queue, own.Place)
 		if e.has(HeadWatcher) {
-			e.isNobody(e.head(b, queue), "in a queue with a record and nobody in it")
+			e.isNoHead(e.head(b, queue), "in a queue with a record and nobody in it")
 		}
-		e.stands(a, queue)
+		e.awaitQueue(a, queue)
 	}
 }
 
@@ -123,28 +123,28 @@ func recordIsNobody(e *env) {
 // record, and what is cleaned away when a queue is empty must not take it
 // along.
 func recordStays(e *env) {
-	a, seer, queue := e.open(), e.open(), e.queue()
-	e.acquaint(seer, queue)
+	a, observer, queue := e.open(), e.open(), e.queue()
+	e.seeNonEmpty(observer, queue)
 	value, version := "record", e.setRecord(a, queue, "record", 0)
 	e.leave(a, queue, e.join(a, queue).Place)
 	e.isRecord(a, queue, value, version, "in an empty queue")
 	e.join(a, queue)
 	e.closes(a)
-	e.stands(seer, queue)
+	e.awaitQueue(observer, queue)
 	e.settle()
-	e.records(seer, queue, value, version)
+	e.records(observer, queue, value, version)
 	if e.has(Expire) {
 		b := e.open()
 		value, version = "another", e.setRecord(b, queue, "another", version)
 		e.join(b, queue)
 		e.expire(b)
-		e.stands(seer, queue)
+		e.awaitQueue(observer, queue)
 	}
 	if e.has(Restart) {
 		e.restart()
-		e.ok(e.again(seer.Renew), "Renew after a restart")
+		e.ok(e.again(observer.Renew), "Renew after a restart")
 	}
-	e.closes(seer)
+	e.closes(observer)
 	e.settle()
 	late := e.open()
 	e.records(late, queue, value, version)
@@ -201,7 +201,7 @@ func setAtOnce(e *env) {
 	var known driver.Version
 	for range 6 {
 		versions := make([]driver.Version, len(sessions))
-		e.crowd(len(sessions), "SetRecord", func(i int) {
+		e.concurrently(len(sessions), "SetRecord", func(i int) {
 			version, err := sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()), known)
 			if !errors.Is(err, driver.ErrStale) {
 				e.ok(err, "SetRecord")
@@ -226,13 +226,13 @@ func setAtOnce(e *env) {
 // setLostReply: whatever the second call says, the record has the value, and
 // the version leads on.
 func setLostReply(e *env) {
-	c, seer := e.connect(), e.open()
+	c, observer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()
 	known := e.setRecord(s, queue, "before", 0)
 	set := func(ctx context.Context) error {
 		return errOf(s.SetRecord(ctx, queue, []byte("value"), known))
 	}
-	e.lostReply(c, set, func() bool { return string(e.record(seer, queue).Value) == "value" })
+	e.lostReply(c, set, func() bool { return string(e.record(observer, queue).Value) == "value" })
 	if err := e.again(set); err != nil {
 		e.is(err, "SetRecord, repeated after a lost reply", driver.ErrStale)
 	}
@@ -244,22 +244,22 @@ func setLostReply(e *env) {
 // setOvertaken: once for the first record of a queue and once over another,
 // whose value even comes back in between.
 func setOvertaken(e *env) {
-	c, seer := e.connect(), e.open()
+	c, observer := e.connect(), e.open()
 	s := e.openOn(c)
 	for _, first := range []bool{true, false} {
 		queue, known := e.queue(), driver.Version(0)
 		if !first {
-			known = e.setRecord(seer, queue, "one", 0)
+			known = e.setRecord(observer, queue, "one", 0)
 		}
 		e.strand(c, func(ctx context.Context) error {
 			return errOf(s.SetRecord(ctx, queue, []byte("late"), known))
 		})
 		e.ok(e.again(s.Renew), "Renew on a new connection")
 		two := e.setRecord(s, queue, "two", known)
-		three := e.setRecord(seer, queue, "one", two)
+		three := e.setRecord(observer, queue, "one", two)
 		c.Link.Deliver()
 		e.settle()
-		e.isRecord(seer, queue, "one", three, "after a late write")
+		e.isRecord(observer, queue, "one", three, "after a late write")
 		e.records(s, queue, "one", three)
 	}
 }

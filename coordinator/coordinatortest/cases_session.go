@@ -11,18 +11,18 @@ import (
 )
 
 var sessionCases = []testCase{
-	{"G2/calls end with their context while nothing passes", []Lever{Network}, callsEnd},
+	{"G2/calls end with their context while the link is held", []Lever{Network}, callsEnd},
 	{"G3/every error is classified", []Lever{Network}, errorsClassified},
 	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
 	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, true) }},
-	{"O1/a session that is renewed lives on", nil, renewedLives},
+	{"O1/a renewed session stays alive", nil, renewedLives},
 	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
-	{"O3,TTL/sessions have ids of their own, and the ttl that was asked for", nil, idsDiffer},
+	{"O3,TTL/sessions have new ids and the requested ttl", nil, idsDiffer},
 	{"O4/an open whose reply was lost leaves nothing", []Lever{Network, Sessions}, lostOpen},
 	{"R1/a renewal without the service fails", []Lever{Network}, renewNeedsService},
 	{"R2/an ended session stays ended", []Lever{Expire}, endedStaysEnded},
 	{"R2/a closed session stays closed", nil, closedStaysClosed},
-	{"Done/is closed once the service has said so", []Lever{Expire}, doneCloses},
+	{"Done/is closed after the session ends", []Lever{Expire}, doneCloses},
 }
 
 // callsEnd: with both directions held no call can be answered. Clients that
@@ -30,7 +30,7 @@ var sessionCases = []testCase{
 // end of their context.
 func callsEnd(e *env) {
 	c, queue := e.connect(), e.queue()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	first, own := e.join(e.open(), queue), e.join(s, queue)
 	cut(c.Link)
 	calls := append(e.calls(s, queue, own, first), call{"Open", nil, func(ctx context.Context) error {
@@ -73,7 +73,7 @@ func errorsClassified(e *env) {
 		running = append(running, e.start(func() error { return x.do(e.in(3 * e.Settle)) }))
 	}
 	e.settle()
-	mend(c.Link)
+	resetAndHeal(c.Link)
 	for i, o := range running {
 		err := e.ends(o, 3*e.Settle+e.Patience, calls[i].name+" over a broken connection")
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -96,12 +96,12 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 // list that came back without the entry proves that the session was over by
 // then. The entries of a dead client must not block others for longer.
 func lifetime(e *env, renew bool) {
-	seer, c, queue := e.open(), e.connect(), e.queue()
+	observer, c, queue := e.open(), e.connect(), e.queue()
 	began := time.Now()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	own := e.join(s, queue)
 	ended := time.Now()
-	e.stands(seer, queue, own.Place.ID) // only from now on does its absence say anything
+	e.awaitQueue(observer, queue, own.Place.ID) // only from now on does its absence say anything
 	if renew {
 		time.Sleep(e.TTL / 2)
 		began = time.Now()
@@ -111,7 +111,7 @@ func lifetime(e *env, renew bool) {
 	if e.has(Network) {
 		cut(c.Link)
 	}
-	gone := e.empties(seer, queue, ended.Add(e.TTL))
+	gone := e.empties(observer, queue, ended.Add(e.TTL))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
@@ -120,19 +120,19 @@ func lifetime(e *env, renew bool) {
 
 // empties returns when a list of the queue first came back empty, which has to
 // be soon after the moment at which the ttl of its entries ends.
-func (e *env) empties(seer session, queue driver.Queue, end time.Time) time.Time {
+func (e *env) empties(observer session, queue driver.Queue, end time.Time) time.Time {
 	e.within(time.Until(end)+e.Patience, "the session ends soon after its ttl",
-		func() bool { return len(e.list(seer, queue)) == 0 })
+		func() bool { return len(e.list(observer, queue)) == 0 })
 	return time.Now()
 }
 
 // renewedLives asks another client, and not the session itself.
 func renewedLives(e *env) {
-	seer, s, queue := e.open(), e.open(), e.queue()
+	observer, s, queue := e.open(), e.open(), e.queue()
 	own := e.join(s, queue)
-	e.stands(seer, queue, own.Place.ID)
+	e.awaitQueue(observer, queue, own.Place.ID)
 	for end := time.Now().Add(2*e.TTL + e.TTL/2); time.Now().Before(end); time.Sleep(e.TTL / 8) {
-		e.same(e.standing(seer, queue), []string{own.Place.ID},
+		e.same(e.queued(observer, queue), []string{own.Place.ID},
 			"the renewed session's entry stands:")
 	}
 }
@@ -198,7 +198,7 @@ func lostOpen(e *env) {
 // long ago.
 func renewNeedsService(e *env) {
 	c := e.connect()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	e.ok(s.Renew(e.soon()), "Renew")
 	for what, hold := range map[string]func(){"request": c.Link.HoldRequests,
 		"reply": c.Link.HoldReplies} {
@@ -222,15 +222,15 @@ func endedStaysEnded(e *env) {
 	e.dead(s, queue, own, stands)
 	e.openOn(c) // the client goes on with a new one
 	e.dead(s, queue, own, stands)
-	e.stands(other, queue, stands.Place.ID)
+	e.awaitQueue(other, queue, stands.Place.ID)
 }
 
 // closedStaysClosed: the connection may live on for other sessions.
 func closedStaysClosed(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.ok(d.behind.Close(e.soon()), "Close")
 	e.dead(d.behind, d.queue, d.second, d.first)
-	e.stands(d.ahead, d.queue, d.first.Place.ID)
+	e.awaitQueue(d.ahead, d.queue, d.first.Place.ID)
 }
 
 func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {

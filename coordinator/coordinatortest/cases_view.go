@@ -10,22 +10,22 @@ import (
 )
 
 var viewCases = []testCase{
-	{"V1/a view is as new as what watch has told", nil, viewAsNewAsTold},
-	{"V1/a view never lacks one ahead while others come and go", nil, viewNeverLacks},
+	{"V1/a view is as new as what Watch has returned", nil, viewAsNewAsWatch},
+	{"V1/a view never lacks a contender ahead while others join and leave", nil, viewNeverLacks},
 	{"V2/a place that was left has no view", nil, viewOfLeft},
 	{"V2/a place of an ended session has no view", []Lever{Expire}, viewOfEnded},
-	{"Last/the end of a queue shows nobody behind", nil, lastAtEnd},
-	{"Last/shows that those behind have left", nil, lastAgain},
-	{"V3/last is false in front of others", nil, notLast},
-	{"V3/last is never true while somebody is always behind", []Lever{Converter}, lastNeverEarly},
+	{"Last/is true at the end of a queue", nil, lastAtEnd},
+	{"Last/is true after the contenders behind have left", nil, lastAgain},
+	{"V3/last is false ahead of others", nil, notLast},
+	{"V3/last is never true while a contender is always behind", []Lever{Converter}, lastNeverEarly},
 	{"List,Mode,V4/a list and a view show entries in order, with mode and value", nil, listEntries},
 	{"Q1/each change is shown", []Lever{QueueWatcher}, queueChanges},
-	{"S1,V4/a list, a view and the head show what the session has finished", nil, listFresh},
+	{"S1,V4/a list, a view and the head show the session's own changes", nil, listFresh},
 }
 
-// viewAsNewAsTold: a view that still shows the one whose leaving ended the wait
+// viewAsNewAsWatch: a view that still shows the one whose leaving ended the wait
 // would be waited for again, in a circle.
-func viewAsNewAsTold(e *env) {
+func viewAsNewAsWatch(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	var places []driver.Place
 	for range 6 {
@@ -96,7 +96,7 @@ func viewOfLeft(e *env) {
 
 // viewOfEnded: the client need not know yet that its session is over.
 func viewOfEnded(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.expire(d.behind)
 	e.noView(d.behind, d.queue, d.second.Place)
 }
@@ -150,18 +150,18 @@ func lastAgain(e *env) {
 // notLast: a converted entry is the newest of the service, wherever it stands.
 func notLast(e *env) {
 	q := e.trio()
-	look := func(when string) {
+	expect := func(when string) {
 		e.catchUp(q.ahead, q.behind, q.queue)
 		e.last(q.ahead, q.queue, q.first, false, "at the head of three "+when)
 		e.catchUp(q.s, q.behind, q.queue)
 		e.last(q.s, q.queue, q.own, false, "in the middle of three "+when)
 	}
-	look("that are as they joined")
+	expect("that are as they joined")
 	if e.has(Converter) {
 		q.last = e.convert(q.behind, q.queue, q.last, "r", "")
-		look("whose last was converted")
+		expect("whose last was converted")
 		q.own = e.convert(q.s, q.queue, q.own, "r", "")
-		look("of which the one in the middle was converted last")
+		expect("of which the one in the middle was converted last")
 		e.catchUp(q.behind, q.ahead, q.queue)
 		e.last(q.behind, q.queue, q.last, true, "at the end, behind one that was converted later")
 	}
@@ -186,11 +186,11 @@ func lastNeverEarly(e *env) {
 	})
 }
 
-// nowhere is the place of one who does not stand in the queue.
-var nowhere driver.Place
+// noPlace is the place of one who does not stand in the queue.
+var noPlace driver.Place
 
 func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.Place) {
-	if view := e.view(s, queue, nowhere); !slices.Equal(view.Ahead, want) || !view.Last {
+	if view := e.view(s, queue, noPlace); !slices.Equal(view.Ahead, want) || !view.Last {
 		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole queue is %+v, Last %t",
 			when, view.Ahead, view.Last)
 	}
@@ -202,7 +202,7 @@ func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.P
 func listEntries(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	e.whole(a, queue, "before anybody has joined") // on some services there is no queue to read
-	e.same(e.standing(a, queue), []string{}, "a queue that nobody joined has")
+	e.same(e.queued(a, queue), []string{}, "a queue that nobody joined has")
 	values := []string{"host-1", "", big(), "\x00\xff ü/%"}
 	var want []driver.Place
 	var joined []driver.Joined
@@ -221,7 +221,7 @@ func listEntries(e *env) {
 	}
 	for _, s := range []session{b, a} {
 		e.eventually(fmt.Sprintf("the whole queue is %+v", want), func() bool {
-			return slices.Equal(e.view(s, queue, nowhere).Ahead, want)
+			return slices.Equal(e.view(s, queue, noPlace).Ahead, want)
 		})
 		e.whole(s, queue, "for one who has seen it all", want...)
 		for limit, n := range []int{4, 1, 2, 3, 4, 4} {
@@ -241,9 +241,9 @@ func listEntries(e *env) {
 // With no place of its own there is none that says how new a view has to be.
 func listFresh(e *env) {
 	s, queue := e.open(), e.queue()
-	look := func(after, value string, want ...driver.Joined) {
+	expect := func(after, value string, want ...driver.Joined) {
 		places := placesOf(want)
-		e.same(e.standing(s, queue), ids(places), "after "+after+" the queue has")
+		e.same(e.queued(s, queue), ids(places), "after "+after+" the queue has")
 		e.whole(s, queue, "after "+after, places...)
 		if e.has(QueueWatcher) {
 			var view []driver.Place
@@ -255,27 +255,27 @@ func listFresh(e *env) {
 		switch {
 		case !e.has(HeadWatcher):
 		case len(want) == 0:
-			e.isNobody(e.head(s, queue), "after "+after)
+			e.isNoHead(e.head(s, queue), "after "+after)
 		default:
 			e.isHead(e.head(s, queue), want[0], value, "after "+after)
 		}
 	}
 	for i := range 10 {
 		first, second := e.join(s, queue), e.join(s, queue)
-		look("two joins", "", first, second)
+		expect("two joins", "", first, second)
 		value := fmt.Sprint(i)
 		if e.has(Writer) {
 			e.write(s, queue, first.Place, value)
-			look("a write", value, first, second)
+			expect("a write", value, first, second)
 		}
 		if e.has(Converter) {
 			first = e.convert(s, queue, first, "r", "converted")
-			look("a conversion", "converted", first, second)
+			expect("a conversion", "converted", first, second)
 		}
 		e.leave(s, queue, first.Place)
-		look("a leave", "", second)
+		expect("a leave", "", second)
 		e.ok(s.Forget(e.soon(), queue, second.Place.ID), "Forget")
-		look("a forget", "")
+		expect("a forget", "")
 	}
 }
 
@@ -291,7 +291,7 @@ func queueChanges(e *env) {
 			return !last.Load()
 		})
 	})
-	look := func(after string, want ...driver.Joined) {
+	expect := func(after string, want ...driver.Joined) {
 		places := placesOf(want)
 		e.eventually(fmt.Sprintf("WatchQueue shows %+v after %s", places, after), func() bool {
 			shown := latest.Load()
@@ -299,20 +299,20 @@ func queueChanges(e *env) {
 		})
 	}
 	first := e.join(a, queue)
-	look("a join", first)
+	expect("a join", first)
 	second := e.join(b, queue)
-	look("a join of its own session", first, second)
+	expect("a join of its own session", first, second)
 	if e.has(Converter) {
 		first = e.convert(a, queue, first, "r", "")
-		look("a conversion", first, second)
+		expect("a conversion", first, second)
 	}
 	third := e.join(a, queue)
 	e.leave(a, queue, first.Place)
-	look("a join and a leaving", second, third)
+	expect("a join and a leaving", second, third)
 	e.closes(a)
-	look("the end of a session", second)
+	expect("the end of a session", second)
 	e.leave(b, queue, second.Place)
-	look("all have left")
+	expect("all have left")
 	last.Store(true)
 	e.join(b, queue)
 	e.fires(o, "show returned false")

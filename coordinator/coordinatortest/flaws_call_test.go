@@ -26,7 +26,7 @@ func (d *endless) Close(ctx context.Context) error {
 }
 
 func callFlaws() []flaw {
-	const ends = "G2/calls end with their context while nothing passes"
+	const ends = "G2/calls end with their context while the link is held"
 	never := context.Background()
 	flaws := []flaw{
 		{

@@ -13,7 +13,7 @@ import (
 
 // convertFlaws are wrong about what a conversion does.
 func convertFlaws() []flaw {
-	const key = "M1/a converted place has a key of its own and a view at once"
+	const key = "M1/a converted entry has a new key and a view at once"
 	return []flaw{
 		{
 			name: "conversion takes two steps, and joins again",
@@ -26,8 +26,8 @@ func convertFlaws() []flaw {
 		},
 		{
 			name:    "a converted entry belongs to another session",
-			finds:   []string{"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told"},
-			session: func(w *world, s *patched) { madeAnew(w, s, w.seer()) },
+			finds:   []string{"W1/an ended session of a converted and written entry ends the wait", "W1/a close of a converted and written entry ends the wait"},
+			session: func(w *world, s *patched) { madeAnew(w, s, w.observer()) },
 		},
 		{name: "views are put together of two", finds: []string{"M1/a view shows the old entry or the new one"}, session: aheadTwice},
 		{name: "a converted place is not seen at once", finds: []string{key}, session: unseen},
@@ -38,20 +38,20 @@ func convertFlaws() []flaw {
 		},
 		{
 			name:    "a repeated conversion finds nothing",
-			finds:   []string{"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated"},
+			finds:   []string{"M3/a conversion may be repeated after a lost reply", "M3/a cancelled conversion may be repeated"},
 			session: convertOnce,
 		},
 		{
-			name: "joining again looks for the mode, too", finds: []string{"J6/a converted entry is a contender to those who join"},
+			name: "joining again looks for the mode, too", finds: []string{"J6/a converted entry counts for joins"},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
-				if x, there := w.standing(queue, c.ID); there && x.Mode != c.Mode {
+				if x, there := w.queued(queue, c.ID); there && x.Mode != c.Mode {
 					c.ID = newID()
 				}
 				return nil
 			}),
 		},
 		{
-			name: "converted entries do not count", finds: []string{"J6/a converted entry is a contender to those who join"},
+			name: "converted entries do not count", finds: []string{"J6/a converted entry counts for joins"},
 			session: func(w *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					empty := !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return x.Mode == "x" })
@@ -122,7 +122,7 @@ func watchByID(w *world, s *patched) {
 				return err
 			}
 			for i, p := range places {
-				x, there := w.standing(queue, p.ID)
+				x, there := w.queued(queue, p.ID)
 				if !there {
 					return nil
 				}
@@ -150,7 +150,7 @@ func modeKeys(_ *world, s *patched) {
 // convertOnce does not know its own work again. Its replies are slow.
 func convertOnce(w *world, s *patched) {
 	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if x, there := w.standing(queue, own.Place.ID); there && x.Key != own.Place.Key {
+		if x, there := w.queued(queue, own.Place.ID); there && x.Key != own.Place.Key {
 			return driver.Place{}, driver.ErrGone
 		}
 		place, err := s.session.Convert(ctx, queue, own, mode, value)
@@ -180,7 +180,7 @@ func writeFlaws() []flaw {
 			},
 		},
 		{
-			name: "a write goes on when its caller has gone", finds: []string{"P1/a write that was given up does not overwrite a later one"},
+			name: "a write goes on when its caller has gone", finds: []string{"P1/a cancelled write does not overwrite a later one"},
 			session: func(w *world, s *patched) {
 				var calls atomic.Int32 // every second one overtakes the one before it
 				writes.broken(func(_ *world, s *patched, a act) error {
@@ -188,7 +188,7 @@ func writeFlaws() []flaw {
 					if calls.Add(1)%2 == 0 {
 						delay = time.Microsecond
 					}
-					return stays(a.ctx, func(ctx context.Context) error {
+					return keepsWaiting(a.ctx, func(ctx context.Context) error {
 						time.Sleep(delay)
 						a.ctx = ctx
 						return a.intact(s)
@@ -199,10 +199,10 @@ func writeFlaws() []flaw {
 		{
 			name: "a written entry belongs to another session",
 			finds: []string{
-				"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told",
+				"W1/an ended session of a converted and written entry ends the wait", "W1/a close of a converted and written entry ends the wait",
 			},
 			session: func(w *world, s *patched) {
-				madeAnew(w, s, w.seer())
+				madeAnew(w, s, w.observer())
 				anew := s.convert
 				s.convert = s.session.Convert
 				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
@@ -211,10 +211,10 @@ func writeFlaws() []flaw {
 			},
 		},
 		{
-			name: "write makes a new entry", finds: []string{"W2/changes of others wake nobody", "P1/a write is shown by list and head"},
+			name: "write makes a new entry", finds: []string{"W2/changes of other entries end no wait", "P1/a write is shown by list and head"},
 			session: func(w *world, s *patched) {
 				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
-					x, _ := w.standing(queue, own.ID)
+					x, _ := w.queued(queue, own.ID)
 					return errOf(s.session.Convert(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value))
 				}
 			},

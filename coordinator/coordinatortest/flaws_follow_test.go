@@ -27,7 +27,7 @@ func nearer(which func(all []driver.Place) driver.Place) func(*world, *patched) 
 }
 
 func followFlaws() []flaw {
-	nearest := []string{"J8/nearest is who joined before", "J8/nearest of one who asks for more is who joined before"}
+	nearest := []string{"J8/nearest is the contender that joined before", "J8/nearest with Alone and Record is the contender that joined before"}
 	return []flaw{
 		{
 			name: "nearest is the first in the queue", finds: nearest,
@@ -38,20 +38,20 @@ func followFlaws() []flaw {
 			session: nearer(func(all []driver.Place) driver.Place { return all[len(all)-1] }),
 		},
 		{
-			name: "follow does not look first", finds: []string{"N1/a queue is passed on past one that leaves"},
+			name: "follow does not look first", finds: []string{"N1/a queue is passed on after a waiter has left"},
 			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-				if _, there := w.standing(queue, ahead.ID); !there {
+				if _, there := w.queued(queue, ahead.ID); !there {
 					return false, until(ctx)
 				}
 				return s.Follow(ctx, queue, own, ahead)
 			}),
 		},
 		{
-			name: "a follower watches all who are ahead", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
+			name: "a follower watches all who are ahead", finds: []string{"W2,N3/a pass wakes only the follower"},
 			session: followed(watchAhead),
 		},
 		{
-			name: "a follower watches all of the queue", finds: []string{"W2/Follow: others who come and go wake nobody"},
+			name: "a follower watches all of the queue", finds: []string{"W2/Follow: other contenders end no wait"},
 			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, _, ahead driver.Place) (bool, error) {
 				return false, watchAll(ctx, w, queue, []driver.Place{ahead}, s.Watch)
 			}),
@@ -59,8 +59,8 @@ func followFlaws() []flaw {
 		{
 			name: "every leaving is a pass",
 			finds: []string{
-				"N1/a queue is passed on past one that leaves", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
-				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
+				"N1/a queue is passed on after a waiter has left", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
+				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass and cancel", "W1/Follow: a leave ends the wait",
 			},
 			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 				_, err := s.Follow(ctx, queue, own, ahead)
@@ -76,7 +76,7 @@ func followFlaws() []flaw {
 			session: speaks(func(own driver.Place) string { return own.Key }),
 		},
 		{
-			name: "a pass stays in the queue as an entry", finds: []string{"N3/what a pass leaves is no contender"},
+			name: "a pass stays in the queue as an entry", finds: []string{"N3/the marker of a pass is no contender"},
 			session: passes.broken(func(w *world, s *patched, a act) error {
 				err := a.intact(s)
 				w.svc.AddForeign(a.queue)
@@ -84,7 +84,7 @@ func followFlaws() []flaw {
 			}),
 		},
 		{
-			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
+			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes only the follower"},
 			session: passes.broken(func(_ *world, s *patched, a act) error {
 				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, a.queue, []byte("passed"), 0) })
 				return a.intact(s)
@@ -113,7 +113,7 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 func watchAhead(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	for {
 		view, err := s.Ahead(ctx, queue, own)
-		if _, there := w.standing(queue, ahead.ID); err != nil || !there {
+		if _, there := w.queued(queue, ahead.ID); err != nil || !there {
 			return false, err
 		}
 		if err := s.Watch(ctx, queue, view.Ahead...); err != nil {

@@ -16,14 +16,14 @@ func forgotten(broken func(ctx context.Context, w *world, s *patched, queue driv
 }
 
 func forgetFlaws() []flaw {
-	const removes = "F1/forget removes the entry, and it is no error if there is none"
+	const removes = "F1/forget removes the entry, if any"
 	return []flaw{
 		{
 			name: "forget does nothing", finds: []string{removes, "F1/forget after a lost reply leaves nothing"},
 			session: forgotten(func(context.Context, *world, *patched, driver.Queue, string) error { return nil }),
 		},
 		{
-			name: "forget only deletes", finds: []string{"F1/forget beats a join under way"},
+			name: "forget only deletes", finds: []string{"F1/forget prevents a join under way"},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				_ = remove(w, queue, id)
 				return nil
@@ -32,10 +32,10 @@ func forgetFlaws() []flaw {
 		{
 			name: "forget knows the first mode only",
 			finds: []string{
-				"W1/a forget of a converted and written entry is told", "F1/forget removes what a lost conversion has made",
+				"W1/a forget of a converted and written entry ends the wait", "F1/forget removes the entry of a lost conversion",
 			},
 			session: forgotten(func(ctx context.Context, w *world, s *patched, queue driver.Queue, id string) error {
-				if x, there := w.standing(queue, id); there && x.Mode != "x" {
+				if x, there := w.queued(queue, id); there && x.Mode != "x" {
 					return nil
 				}
 				return s.session.Forget(ctx, queue, id)

@@ -35,18 +35,18 @@ func asked(change func(w *world, queue driver.Queue, c *driver.Contender) error)
 }
 
 func joinFlaws() []flaw {
-	const similar = "Queue/queues and records of similar names do not see each other"
+	const similar = "Queue/queues and records of similar names are unrelated"
 	return []flaw{
 		{
 			name: "token goes back",
 			finds: []string{
 				"J1,V1/order, tokens and views over sessions and clients", "J1/tokens rise over a restart",
-				"J1/order of joins at the same time",
+				"J1/order of concurrent joins",
 			},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.Token = 1000 - j.Token }),
 		},
 		{
-			name: "token is a number that starts again with the queue", finds: []string{"Token/rises over times when the queue is empty"},
+			name: "token is a number that starts again with the queue", finds: []string{"Token/rises after the queue was empty"},
 			session: joined(func(w *world, queue driver.Queue, _ driver.Contender, j *driver.Joined) {
 				j.Token = driver.Token(len(w.svc.Snapshot(queue)))
 			}),
@@ -65,7 +65,7 @@ func joinFlaws() []flaw {
 			}),
 		},
 		{
-			name: "everyone is first", finds: []string{"J3/only the first may see first"},
+			name: "everyone is first", finds: []string{"J3/only the first gets First"},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.First = true }),
 		},
 		{
@@ -74,7 +74,7 @@ func joinFlaws() []flaw {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					j, err := s.session.Join(ctx, queue, c)
 					if errors.Is(err, driver.ErrSessionLost) {
-						return w.seer().Join(ctx, queue, c)
+						return w.observer().Join(ctx, queue, c)
 					}
 					return j, err
 				}
@@ -98,12 +98,12 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:    "a join looks and leaves, and watches hear of the whole queue",
-			finds:   []string{"W2/Watch: others who come and go wake nobody", "J7/a refused join wakes nobody and leaves no watch"},
+			finds:   []string{"W2/Watch: other contenders end no wait", "J7/a refused join wakes no contender and leaves no watch"},
 			session: joinAndLook,
 		},
 		{
 			name:    "a refused join leaves a watch",
-			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes nobody and leaves no watch"},
+			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes no contender and leaves no watch"},
 			session: joinAndWatch,
 		},
 		{name: "names are folded", finds: []string{similar}, session: renamed(strings.ToLower)},
@@ -189,7 +189,7 @@ func renamed(to func(string) string) func(*world, *patched) {
 
 func staleFlaws() []flaw {
 	const (
-		late    = "J7/a late join meets the record as it is then"
+		late    = "J7/a late join compares the current record"
 		refused = "J2,J7/another version is refused, unless the entry is there"
 		joins   = "J7/a join with the record's version joins"
 	)

@@ -104,19 +104,19 @@ func without(w *world, queues []driver.Queue, f func(driver.Entry) bool) []drive
 func queuesFlaws() []flaw {
 	return []flaw{
 		{
-			name: "queues has its own session's only", finds: []string{"E1/queues has those of all sessions"},
+			name: "queues has its own session's only", finds: []string{"E1/queues shows queues of all sessions"},
 			session: listing(func(w *world, s *patched, queues []driver.Queue) []driver.Queue {
 				return without(w, queues, func(x driver.Entry) bool { return x.Session == s.ID() })
 			}),
 		},
 		{
-			name: "queues knows the first mode only", finds: []string{"E2/queues has none that only has a record"},
+			name: "queues knows the first mode only", finds: []string{"E2/queues shows no queue with only a record"},
 			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
 				return without(w, queues, func(x driver.Entry) bool { return x.Mode == "x" })
 			}),
 		},
 		{
-			name: "queues stops at a long one", finds: []string{"E1/queues has those behind a long one"},
+			name: "queues stops at a long one", finds: []string{"E1/queues shows queues after a long one"},
 			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
 				long := func(queue driver.Queue) bool { return len(w.svc.Snapshot(queue)) > 500 }
 				if i := slices.IndexFunc(queues, long); i >= 0 {
@@ -126,7 +126,7 @@ func queuesFlaws() []flaw {
 			}),
 		},
 		{
-			name: "queues remembers", finds: []string{"E2/queues has none that everybody has left"},
+			name: "queues remembers", finds: []string{"E2/queues shows no queue that all have left"},
 			session: func(w *world, s *patched) {
 				seen := make(map[driver.Queue]bool)
 				listing(func(_ *world, _ *patched, queues []driver.Queue) []driver.Queue {
@@ -138,7 +138,7 @@ func queuesFlaws() []flaw {
 			},
 		},
 		{
-			name: "queues has those with a record", finds: []string{"E2/queues has none that only has a record"},
+			name: "queues has those with a record", finds: []string{"E2/queues shows no queue with only a record"},
 			session: func(w *world, s *patched) {
 				recorded := make(map[driver.Queue]bool)
 				w.svc.OnStep(func(step memory.Step) {

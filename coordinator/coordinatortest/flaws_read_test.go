@@ -33,7 +33,7 @@ func (r reader[T]) broken(
 
 // now is the state at the service, whatever the link is like.
 func (r reader[T]) now(w *world, queue driver.Queue) (T, driver.Version) {
-	got, _ := r.read(WithCapabilities(w.seer()))(context.Background(), queue, driver.Any)
+	got, _ := r.read(WithCapabilities(w.observer()))(context.Background(), queue, driver.Any)
 	return got, r.version(got)
 }
 
@@ -53,7 +53,7 @@ func (r reader[T]) flaws(subject string) []flaw {
 			name: subject + ": waits that were given up stay", finds: r.nothing,
 			session: r.broken(func(ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 				var got T
-				err := stays(ctx, func(ctx context.Context) error { return errOf(intact(ctx, queue, known)) })
+				err := keepsWaiting(ctx, func(ctx context.Context) error { return errOf(intact(ctx, queue, known)) })
 				if err == nil {
 					return intact(ctx, queue, known)
 				}

@@ -22,17 +22,17 @@ func recordFlaws() []flaw {
 		any:     []string{first},
 		passed:  []string{states},
 		fresh:   []string{states},
-		quiet:   []string{"Record/Record: others who come and go wake nobody"},
-		many:    []string{"D1/Record: the last of many changes is never missed, and none goes back"},
+		quiet:   []string{"Record/Record: other contenders end no wait"},
+		many:    []string{"D1/Record: the last of many changes is not missed, and no older state follows"},
 		nothing: []string{first},
 	}
 	return append(r.flaws("record"),
 		flaw{
-			name: "a record goes with the session that wrote it", finds: []string{"D4/a record stays when all are gone"},
+			name: "a record goes with the session that wrote it", finds: []string{"D4/a record outlives contenders and sessions"},
 			session: tied,
 		},
 		flaw{
-			name: "a record stands in the queue", finds: []string{"D4/a queue with a record and nobody in it is empty"},
+			name: "a record stands in the queue", finds: []string{"D4/a queue with only a record is empty"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				if err == nil && c.known == 0 {
@@ -99,7 +99,7 @@ func set(broken func(w *world, c setting) (driver.Version, error)) func(*world, 
 }
 
 func setRecordFlaws() []flaw {
-	const values, atOnce = "SetRecord/writes any bytes of the right size", "D3/of several at once exactly one writes"
+	const values, atOnce = "SetRecord/writes any bytes of the right size", "D3/exactly one of several concurrent writes succeeds"
 	return []flaw{
 		{
 			name: "records are text", finds: []string{values},
@@ -133,7 +133,7 @@ func setRecordFlaws() []flaw {
 				before := w.svc.Record(c.queue)
 				version, err := c.intact(c.value, c.known)
 				if errors.Is(err, driver.ErrUnavailable) {
-					_, _ = w.seer().SetRecord(c.ctx, c.queue, before.Value, w.svc.Record(c.queue).Version)
+					_, _ = w.observer().SetRecord(c.ctx, c.queue, before.Value, w.svc.Record(c.queue).Version)
 				}
 				return version, err
 			}),
@@ -143,7 +143,7 @@ func setRecordFlaws() []flaw {
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				later(err, func(ctx context.Context) {
-					_, _ = w.seer().SetRecord(ctx, c.queue, c.value, w.svc.Record(c.queue).Version)
+					_, _ = w.observer().SetRecord(ctx, c.queue, c.value, w.svc.Record(c.queue).Version)
 				})
 				return version, err
 			}),

@@ -12,7 +12,7 @@ import (
 
 const (
 	listsEntries = "List,Mode,V4/a list and a view show entries in order, with mode and value"
-	showsLatest  = "S1,V4/a list, a view and the head show what the session has finished"
+	showsLatest  = "S1,V4/a list, a view and the head show the session's own changes"
 )
 
 // viewed changes what Ahead shows.
@@ -54,7 +54,7 @@ func viewFlaws() []flaw {
 			name: "view lacks the one next ahead",
 			finds: []string{
 				"J1,V1/order, tokens and views over sessions and clients",
-				"V1/a view never lacks one ahead while others come and go", "G1/many goroutines share sessions and a queue",
+				"V1/a view never lacks a contender ahead while others join and leave", "G1/many goroutines share sessions and a queue",
 			},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) {
 				view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
@@ -65,7 +65,7 @@ func viewFlaws() []flaw {
 			session: viewed(func(w *world, queue driver.Queue, _ driver.Place, view *driver.View) { view.Ahead = w.places(queue) }),
 		},
 		{
-			name: "view is cached", finds: []string{"V1/a view is as new as what watch has told"},
+			name: "view is cached", finds: []string{"V1/a view is as new as what Watch has returned"},
 			session: func(w *world, s *patched) {
 				cache := map[string]driver.View{}
 				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
@@ -102,7 +102,7 @@ func viewFlaws() []flaw {
 func listFlaws() []flaw {
 	return []flaw{
 		{
-			name: "list starts with the newest", finds: []string{"J1/order of joins at the same time", listsEntries},
+			name: "list starts with the newest", finds: []string{"J1/order of concurrent joins", listsEntries},
 			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
 				slices.Reverse(entries)
 				return entries, nil
@@ -153,29 +153,29 @@ func listFlaws() []flaw {
 func lastFlaws() []flaw {
 	return []flaw{
 		{
-			name: "last is never told", finds: []string{"Last/the end of a queue shows nobody behind", "Last/shows that those behind have left"},
+			name: "last is never told", finds: []string{"Last/is true at the end of a queue", "Last/is true after the contenders behind have left"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = false }),
 		},
 		{
-			name: "everyone is last", finds: []string{"V3/last is false in front of others"},
+			name: "everyone is last", finds: []string{"V3/last is false ahead of others"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = true }),
 		},
 		{
-			name: "last goes by the age of entries", finds: []string{"V3/last is false in front of others"},
+			name: "last goes by the age of entries", finds: []string{"V3/last is false ahead of others"},
 			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
 				younger := func(p driver.Place) bool { return made(p.Key) > made(own.Key) }
-				view.Last = own == nowhere || !slices.ContainsFunc(w.places(queue), younger)
+				view.Last = own == noPlace || !slices.ContainsFunc(w.places(queue), younger)
 			}),
 		},
 		{
-			name: "last is put together of two looks", finds: []string{"V3/last is never true while somebody is always behind"},
+			name: "last is put together of two looks", finds: []string{"V3/last is never true while a contender is always behind"},
 			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
 				before := w.places(queue)
 				time.Sleep(2 * time.Millisecond)
 				i := slices.IndexFunc(before, func(p driver.Place) bool { return p.ID == own.ID })
 				// it takes those for gone who are not there in both
 				view.Last = i < 0 || !slices.ContainsFunc(before[i+1:], func(p driver.Place) bool {
-					_, there := w.standing(queue, p.ID)
+					_, there := w.queued(queue, p.ID)
 					return there
 				})
 			}),
@@ -183,7 +183,7 @@ func lastFlaws() []flaw {
 		{
 			name: "the whole queue ends before its last", finds: []string{listsEntries},
 			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-				if own == nowhere {
+				if own == noPlace {
 					view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
 				}
 			}),
@@ -191,7 +191,7 @@ func lastFlaws() []flaw {
 		{
 			name: "nobody comes last", finds: []string{listsEntries},
 			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-				view.Last = view.Last && (own != nowhere || len(view.Ahead) == 0)
+				view.Last = view.Last && (own != noPlace || len(view.Ahead) == 0)
 			}),
 		},
 		{
@@ -199,7 +199,7 @@ func lastFlaws() []flaw {
 			session: func(w *world, s *patched) {
 				before := driver.View{Last: true}
 				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-					if own == nowhere {
+					if own == noPlace {
 						before, *view = *view, before
 					}
 				})(w, s)

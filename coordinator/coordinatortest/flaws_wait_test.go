@@ -40,34 +40,34 @@ func waitFlaws() (all []flaw) {
 		}
 		change := func(context.Context) error { return nil }
 
-		told := []string{"a change at the time of the call is told"}
+		told := []string{"a change during the call ends the wait"}
 		for _, w := range changes {
-			told = append(told, w.what+" is told")
+			told = append(told, w.what+" ends the wait")
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				told = append(told, w.what+" is told")
+				told = append(told, w.what+" ends the wait")
 			}
 		}
-		add("is not woken", instead(until, nil), claims(x.told, told...)...)
+		add("is not woken", instead(until, nil), claims(x.ends, told...)...)
 		add("does not come back after the connection broke", instead(until, driver.ErrUnavailable),
-			claims(x.told, "a change while disconnected is told", "a change after a reconnect is told",
-				"a change after a restart is told", "a change that was compacted away is told")...)
+			claims(x.ends, "a change while disconnected ends the wait", "a change after a reconnect ends the wait",
+				"a change after a restart ends the wait", "a change that was compacted away ends the wait")...)
 		add("takes a broken connection for a change", instead(change, driver.ErrUnavailable),
 			claims(x.lost, "a broken connection or a restart is no change")...)
 		add("takes the end of its context for a change", instead(change, context.Canceled, context.DeadlineExceeded),
 			claims(x.over, "it ends with its context's error")...)
 		add("goes on when its session is over", instead(until, driver.ErrSessionLost, driver.ErrGone),
 			claims(x.lost, "it ends when its own session is lost", "it ends when its own session is closed")...)
-		add("stays at the service when it is given up", stays,
-			claims(x.over, "one that was given up leaves at most one watch")...)
-		add("shares the context of the first", sharing(), claims(x.told, "all are told, though one gives up")...)
+		add("stays at the service when it is given up", keepsWaiting,
+			claims(x.over, "a cancelled wait leaves at most one watch")...)
+		add("shares the context of the first", sharing(), claims(x.ends, "all waits end, though one was cancelled")...)
 	}
 	return all
 }
 
 // stays goes on waiting at the service when its caller has gone.
-func stays(ctx context.Context, intact func(context.Context) error) error {
+func keepsWaiting(ctx context.Context, intact func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- intact(context.WithoutCancel(ctx)) }() // ends with the driver
 	select {

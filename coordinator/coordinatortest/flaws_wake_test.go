@@ -21,7 +21,7 @@ func watched(
 }
 
 func wakeFlaws() []flaw {
-	const othersWakeNobody = "W2/Watch: others who come and go wake nobody"
+	const othersEndNoWait = "W2/Watch: other contenders end no wait"
 	return []flaw{
 		{
 			name: "watch does not know a converted entry again", finds: each(changedCases(), func(c testCase) string { return c.name }),
@@ -34,7 +34,7 @@ func wakeFlaws() []flaw {
 		},
 		{
 			name:  "only leaves are told",
-			finds: []string{"W1/Watch: a close is told", "W1/Watch: an ended session is told", "W1/a session that runs out is told"},
+			finds: []string{"W1/Watch: a close ends the wait", "W1/Watch: an ended session ends the wait", "W1/a session that expires ends the wait"},
 			session: watched(func(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				err := intact(ctx, queue, places...)
 				if err == nil && !slices.Contains(w.svc.Sessions(), places[0].Session) {
@@ -44,13 +44,13 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch does not look first", finds: []string{"W1/a place that is gone already is told", "L1/Leave removes the entry"},
+			name: "watch does not look first", finds: []string{"W1/a place that has left before ends the wait", "L1/Leave removes the entry"},
 			session: watched(fromNow),
 		},
 		{
-			name: "watch looks and then registers", finds: []string{"W1/Watch: a change at the time of the call is told"},
+			name: "watch looks and then registers", finds: []string{"W1/Watch: a change during the call ends the wait"},
 			session: watched(func(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
-				if _, there := w.standing(queue, places[0].ID); !there {
+				if _, there := w.queued(queue, places[0].ID); !there {
 					return nil
 				}
 				sleep(ctx, 2*time.Millisecond) // what registering takes
@@ -58,13 +58,13 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "only the last place is watched", finds: []string{"W1/one of several places is told and no other"},
+			name: "only the last place is watched", finds: []string{"W1/only a leaving of one of several places ends the wait"},
 			session: watched(func(ctx context.Context, _ *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				return intact(ctx, queue, places[len(places)-1])
 			}),
 		},
 		{
-			name: "a place has one watcher only", finds: []string{"W1/Watch: all are told, though one gives up"},
+			name: "a place has one watcher only", finds: []string{"W1/Watch: all waits end, though one was cancelled"},
 			session: func(_ *world, s *patched) {
 				var taken sync.Map
 				s.watch = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
@@ -76,7 +76,7 @@ func wakeFlaws() []flaw {
 			},
 		},
 		{
-			name: "watch wakes for nothing", finds: []string{othersWakeNobody},
+			name: "watch wakes for nothing", finds: []string{othersEndNoWait},
 			session: watched(func(ctx context.Context, _ *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				short, cancel := context.WithTimeout(ctx, time.Minute/200)
 				defer cancel()
@@ -87,11 +87,11 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch wakes for anything in the queue", finds: []string{othersWakeNobody, "W2/changes of others wake nobody"},
+			name: "watch wakes for anything in the queue", finds: []string{othersEndNoWait, "W2/changes of other entries end no wait"},
 			session: func(w *world, s *patched) { s.watch = watchQueue(w) },
 		},
 		{
-			name: "watch is notified of the whole queue and keeps quiet", finds: []string{othersWakeNobody},
+			name: "watch is notified of the whole queue and keeps quiet", finds: []string{othersEndNoWait},
 			session: watched(watchAll),
 		},
 	}
@@ -109,7 +109,7 @@ func fromNow(ctx context.Context, w *world, queue driver.Queue, places []driver.
 
 // watchAll watches the whole queue, and filters on the client's side.
 func watchAll(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
-	left := func(p driver.Place) bool { _, there := w.standing(queue, p.ID); return !there }
+	left := func(p driver.Place) bool { _, there := w.queued(queue, p.ID); return !there }
 	return whole(ctx, w, intact, queue, func() bool { return slices.ContainsFunc(places, left) })
 }
 

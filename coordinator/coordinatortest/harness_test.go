@@ -22,7 +22,7 @@ type world struct {
 
 	open  sync.Map // sessions under test by ID, not broken, where a flaw keeps them
 	once  sync.Once
-	spare driver.Session // see seer
+	spare driver.Session // see observer
 }
 
 // memoryHarness is the harness of the memory driver, which wrap may break. Each
@@ -111,11 +111,11 @@ func TestHarnessMustSayWhatItLacks(t *testing.T) {
 		want  string
 	}{
 		{"complete", nil, func(*Service) {}, ""},
-		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "Expire is there: false; Lacks names it: false"},
+		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "has Expire: false; Lacks names it: false"},
 		{"named without a reason", map[Lever]string{Expire: ""}, func(s *Service) { s.Expire = nil }, `the reason ""`},
-		{"named and there", map[Lever]string{Expire: "x"}, func(*Service) {}, "Expire is there: true; Lacks names it: true"},
-		{"capability named and there", map[Lever]string{Writer: "x"}, func(*Service) {}, "Writer is there: true"},
-		{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service) {}, "no lever"},
+		{"named and there", map[Lever]string{Expire: "x"}, func(*Service) {}, "has Expire: true; Lacks names it: true"},
+		{"capability named and there", map[Lever]string{Writer: "x"}, func(*Service) {}, "has Writer: true"},
+		{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service) {}, "unknown lever"},
 		{"no way to connect", nil, func(s *Service) { s.Connect = nil }, "required"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestMissingLeversAreReportedByClause(t *testing.T) {
 	got := coverage(h)
 	for _, want := range []string{
 		"clause O2: 0 of 1 cases ran", "harness lacks OddTTL: every ttl is granted",
-		"clause F1: 1 of 4 cases ran", "F1/forget beats a join under way",
+		"clause F1: 1 of 4 cases ran", "F1/forget prevents a join under way",
 		"clause C3: no case: ",
 	} {
 		if !strings.Contains(got, want) {

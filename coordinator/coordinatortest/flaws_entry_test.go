@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// act is a call of a deed under way. Of the entry of a Remove or Check the key
+// act is a call of a entryCall under way. Of the entry of a Remove or Check the key
 // and token are known alone, and of that of a Leave, Pass or Write all but the
 // token.
 type act struct {
@@ -40,8 +40,8 @@ func (a act) toAny(w *world, f func(driver.Entry) bool) error {
 	return driver.ErrGone
 }
 
-// broken replaces a deed.
-func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world, *patched) {
+// broken replaces a entryCall.
+func (x entryCall) broken(wrong func(w *world, s *patched, a act) error) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		w.open.Store(s.ID(), s.session)
 		exit := func(ctx context.Context, queue driver.Queue, own driver.Place) error {
@@ -81,18 +81,18 @@ func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world,
 	}
 }
 
-// doing are the cases that see whether a deed is done.
+// doing are the cases that see whether a entryCall is done.
 var doing = map[string][]string{
-	"Leave":  {"L1/Leave removes the entry", "W1/a leave of a converted and written entry is told"},
+	"Leave":  {"L1/Leave removes the entry", "W1/a leave of a converted and written entry ends the wait"},
 	"Pass":   {"L1/Pass removes the entry"},
-	"Remove": {"X1/Remove removes the entry", "X1/the contender of a removed entry is told", "W1/Watch: a removal is told"},
+	"Remove": {"X1/Remove removes the entry", "X1/a removed contender gets ErrGone", "W1/Watch: a removal ends the wait"},
 	"Write":  {"P1/a write is shown by list and head"},
 }
 
-// deedFlaws are wrong about a deed in the ways that are the same for all of
+// entryCallFlaws are wrong about a entryCall in the ways that are the same for all of
 // them.
-func deedFlaws() (all []flaw) {
-	for _, x := range deeds {
+func entryCallFlaws() (all []flaw) {
+	for _, x := range entryCalls {
 		add := func(name, finds string, wrong func(w *world, s *patched, a act) error) {
 			all = append(all, flaw{name: x.name + " " + name, finds: []string{finds}, session: x.broken(wrong)})
 		}
@@ -120,7 +120,7 @@ func deedFlaws() (all []flaw) {
 		add("goes by the key alone", foreign, func(w *world, _ *patched, a act) error {
 			return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
 		})
-		add("goes by the ID or token", x.gone+"/"+x.name+" spares the same id joined later",
+		add("goes by the ID or token", x.gone+"/"+x.name+" keeps a later entry of the same id",
 			func(w *world, _ *patched, a act) error {
 				return a.toAny(w, func(x driver.Entry) bool {
 					return x.ID == a.own.Place.ID || x.Token == a.own.Token
@@ -147,7 +147,7 @@ func deedFlaws() (all []flaw) {
 			add("asked again takes the next", x.again+"/"+x.name+" may be repeated after a lost reply", missing(first))
 		}
 	}
-	return append(all, singleDeedFlaws()...)
+	return append(all, singleCallFlaws()...)
 }
 
 // firstModeOnly knows no entry that was converted.
@@ -158,12 +158,12 @@ func firstModeOnly(w *world, s *patched, a act) error {
 	return a.intact(s)
 }
 
-// singleDeedFlaws are wrong about one deed.
-func singleDeedFlaws() []flaw {
+// singleCallFlaws are wrong about one entryCall.
+func singleCallFlaws() []flaw {
 	var seen sync.Map // keys that a check has found once
 	return []flaw{
 		{
-			name: "remove knows the first mode only", finds: []string{"W1/a removal of a converted and written entry is told"},
+			name: "remove knows the first mode only", finds: []string{"W1/a removal of a converted and written entry ends the wait"},
 			session: removes.broken(firstModeOnly),
 		},
 		{
@@ -177,15 +177,15 @@ func singleDeedFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove ends the session", finds: []string{"X1/the contender of a removed entry is told"},
+			name: "remove ends the session", finds: []string{"X1/a removed contender gets ErrGone"},
 			session: removed(func(w *world, _ act, x driver.Entry) { w.svc.Expire(x.Session) }),
 		},
 		{
-			name: "remove leaves something in the queue", finds: []string{"X1/a queue goes on behind a removed entry"},
+			name: "remove leaves something in the queue", finds: []string{"X1/a queue works after a removal"},
 			session: removed(func(w *world, a act, _ driver.Entry) { w.svc.AddForeign(a.queue) }),
 		},
 		{
-			name: "remove passes", finds: []string{"W1/Follow: a removal is told"},
+			name: "remove passes", finds: []string{"W1/Follow: a removal ends the wait"},
 			session: removes.broken(func(w *world, s *patched, a act) error {
 				a.do = passes.call
 				return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
@@ -196,7 +196,7 @@ func singleDeedFlaws() []flaw {
 			session: checks.broken(firstModeOnly),
 		},
 		{
-			name: "check knows its own session only", finds: []string{"K1/a check knows at once of a leave"},
+			name: "check knows its own session only", finds: []string{"K1/a check fails right after a leave"},
 			session: checks.broken(func(w *world, s *patched, a act) error {
 				if x, there := w.entry(a.queue, a.own.Place.Key); there && x.Session != s.ID() {
 					return driver.ErrGone
@@ -207,9 +207,9 @@ func singleDeedFlaws() []flaw {
 		{
 			name: "check remembers what it has found",
 			finds: []string{
-				"K1/a check knows at once of a leave", "K1/a check knows at once of a forget", "K1/a check knows at once of a close",
-				"K1/a check knows at once of an ended session", "K1/a check knows at once of a deletion",
-				"K1/a check knows at once of a removal", "K1/a check knows at once of a conversion",
+				"K1/a check fails right after a leave", "K1/a check fails right after a forget", "K1/a check fails right after a close",
+				"K1/a check fails right after an ended session", "K1/a check fails right after a deletion",
+				"K1/a check fails right after a removal", "K1/a check fails right after a conversion",
 			},
 			session: checks.broken(func(w *world, s *patched, a act) error {
 				id := [4]any{w, a.queue, a.own.Place.Key, a.own.Token}
@@ -232,8 +232,8 @@ func singleDeedFlaws() []flaw {
 				return driver.ErrInvalid
 			}),
 		},
-		madeLater("M4", converts, thens),
-		madeLater("P1", writes, append(slices.Clone(thens), thenWrite)),
+		madeLater("M4", converts, interferences),
+		madeLater("P1", writes, append(slices.Clone(interferences), laterWrite)),
 	}
 }
 
@@ -249,17 +249,17 @@ func removed(then func(w *world, a act, x driver.Entry)) func(*world, *patched) 
 	})
 }
 
-// madeLater repeats a deed that failed, by the ID.
-func madeLater(clause string, x deed, thens []then) flaw {
+// madeLater repeats a entryCall that failed, by the ID.
+func madeLater(clause string, x entryCall, interferences []interference) flaw {
 	f := flaw{name: x.name + " that failed is made later"}
-	for _, t := range thens {
+	for _, t := range interferences {
 		f.finds = append(f.finds, clause+"/a late "+x.name+" makes nothing after "+t.what)
 	}
 	f.session = x.broken(func(w *world, s *patched, a act) error {
 		err := a.intact(s)
 		later(err, func(ctx context.Context) {
 			a.ctx = ctx
-			if x, there := w.standing(a.queue, a.own.Place.ID); there {
+			if x, there := w.queued(a.queue, a.own.Place.ID); there {
 				_ = a.to(w, x)
 			} else {
 				_, _ = s.session.Join(ctx, a.queue, driver.Contender{ID: a.own.Place.ID, Mode: "x"})
