@@ -30,9 +30,8 @@ var writeCases = []testCase{
 	{"P1/a cancelled write does not overwrite a later one", nil, writeGivenUp},
 }
 
-// conversionKeeps converts twice in the middle of a queue, then at its head and
-// at its end: services that make a new entry put it where the newest stand, and
-// count its token anew.
+// conversionKeeps converts in the middle of a queue, at its head and at its
+// end: services put a new entry at the end, with a new token.
 func conversionKeeps(e *env) {
 	q := e.trio()
 	for _, x := range [][2]string{{"r", "value"},
@@ -49,20 +48,19 @@ func conversionKeeps(e *env) {
 	next := e.join(q.ahead, q.queue)
 	e.rises(next, q.last.Token, "after conversions")
 	if view := e.view(q.ahead, q.queue, next.Place); !slices.Equal(view.Ahead, q.places()) {
-		e.fail(fmt.Sprintf("%+v, as Convert returned them", q.places()), "Ahead: %+v", view.Ahead)
+		e.fail(fmt.Sprintf("the places of Convert: %+v", q.places()), "Ahead: %+v", view.Ahead)
 	}
 	e.rising(q.s, q.queue, q.first, q.own, q.last, next)
 }
 
-// conversionKeys: back in its first mode a contender has a third entry, not its
-// first one. A replica that does not know of the conversion yet must not be
-// asked, or its answer not be taken for "gone".
+// conversionKeys: back in its first mode a contender has a new entry. A replica
+// that lags behind the conversion must not make Ahead return ErrGone.
 func conversionKeys(e *env) {
 	q := e.trio()
 	seen := map[string]bool{q.own.Place.Key: true}
 	for i := range 20 {
 		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x"}[i%2], "")
-		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted one:")
+		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted entry:")
 		if seen[q.own.Place.Key] {
 			e.fail("a new key for each entry", "key %q is used again by a conversion",
 				q.own.Place.Key)
@@ -71,11 +69,11 @@ func conversionKeys(e *env) {
 	}
 }
 
-// viewsOfConversions: one that is there twice is waited for in vain, and one
-// that is not there is overtaken.
+// viewsOfConversions: a contender that a view shows twice is waited for in
+// vain, and one that it lacks is overtaken.
 func viewsOfConversions(e *env) {
 	q := e.trio()
-	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // beside the one who converts
+	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // of the converting session
 	order := e.queued(q.s, q.queue)
 	var over atomic.Bool
 	var running []*outcome
@@ -106,12 +104,12 @@ func viewsOfConversions(e *env) {
 	}
 	over.Store(true)
 	for _, o := range running {
-		e.ok(e.ends(o, e.Patience, "one who looks"), "one who looks")
+		e.ok(e.ends(o, e.Patience, "a reader"), "a reader")
 	}
 }
 
-// conversionIsLeaving: who waited for a writer must look again when it has
-// become a reader.
+// conversionIsLeaving: a reader that waits for a writer must read the queue
+// when the writer is downgraded.
 func conversionIsLeaving(e *env) {
 	d := e.pair()
 	old := d.first.Place
@@ -122,15 +120,14 @@ func conversionIsLeaving(e *env) {
 	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead,
 		d.places()[:1]) {
 		e.fail(fmt.Sprintf("the place that Convert returned: %+v", d.first.Place),
-			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
+			"after Watch has returned the conversion Ahead shows %+v", view.Ahead)
 	}
 	e.fires(e.watch(d.behind, d.queue, old), "an earlier conversion")
 	e.stillWaits(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
 }
 
-// conversionWhileDisconnected: when the client comes back the contender is in
-// the mode that it had before, by an entry that may look like the one that is
-// waited for.
+// conversionWhileDisconnected: after the reconnect the contender has its old
+// mode again, in an entry that must not be mistaken for the old one.
 func conversionWhileDisconnected(e *env) {
 	d := e.pair()
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
@@ -147,8 +144,8 @@ func conversionWhileDisconnected(e *env) {
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// lostConversion is a pair whose second was converted by a call that lost its
-// reply.
+// lostConversion returns a pair whose second was converted by a call with a
+// lost reply.
 func (e *env) lostConversion() *pair {
 	d := e.pair()
 	e.lostReply(d.client,
@@ -157,20 +154,20 @@ func (e *env) lostConversion() *pair {
 	return d
 }
 
-// convertLostReply: the second call finds the place gone by its own doing.
+// convertLostReply: the first call has removed the place that the second names.
 func convertLostReply(e *env) {
 	d := e.lostConversion()
 	entry := e.list(d.ahead, d.queue)[1]
 	own := d.second
 	for range 2 {
 		if own = e.convert(d.behind, d.queue, d.second, "p7", "changed"); own.Place != entry.Place {
-			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place),
+			e.fail(fmt.Sprintf("the place of the first call, %+v", entry.Place),
 				"Convert again returned %+v", own.Place)
 		}
 	}
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
 	e.showsNow(d.behind, d.queue, 1, own, "changed")
-	own = e.convert(d.behind, d.queue, own, "x", "again") // it goes on from there
+	own = e.convert(d.behind, d.queue, own, "x", "again")
 	e.leave(d.behind, d.queue, own.Place)
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
@@ -182,8 +179,8 @@ func forgetLostConversion(e *env) {
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// joinBehindConverted: the joiner counts or looks for those who are there, of
-// whatever mode. A second entry of the same contender would wait for the first.
+// joinBehindConverted: a Join sees contenders of any mode, and finds its own
+// converted entry.
 func joinBehindConverted(e *env) {
 	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	own := e.convert(a, queue, e.joinAs(a, queue, c), "r", "")
@@ -192,7 +189,7 @@ func joinBehindConverted(e *env) {
 		second := e.join(s, queue)
 		e.notFirst(second, "a converted entry")
 		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID},
-			"ahead is the converted one:")
+			"ahead is the converted entry:")
 		e.leave(s, queue, second.Place)
 	}
 	e.rejoin(a, queue, c, own)
@@ -201,9 +198,9 @@ func joinBehindConverted(e *env) {
 	e.joinAs(b, queue, alone())
 }
 
-// leaveRaces: a leave and a conversion name the same entry, which is there for
-// one of them. After a forget it is gone: the engine forgets a contender
-// that it converts when the caller gives up.
+// leaveRaces: of a Leave and a Convert of the same place exactly one succeeds.
+// Forget wins over Convert: the engine forgets a contender when the caller of a
+// conversion gives up.
 func leaveRaces(e *env) {
 	d := e.pair()
 	for i := range 40 {
@@ -217,7 +214,7 @@ func leaveRaces(e *env) {
 		if i%2 == 0 {
 			e.ok(d.behind.Forget(e.soon(), d.queue, own.Place.ID), "Forget")
 			if err := e.ends(o, e.Patience, "Convert"); err != nil {
-				e.is(err, "Convert of one who was forgotten", driver.ErrGone, driver.ErrUnavailable)
+				e.is(err, "Convert during a Forget", driver.ErrGone, driver.ErrUnavailable)
 			}
 		} else {
 			left := leaves.call(e.soon(), d.behind, d.queue, own)
@@ -237,8 +234,6 @@ func leaveRaces(e *env) {
 	}
 }
 
-// conversionGivenUp: it may have been applied or not, or still be under way
-// when it is called again.
 func conversionGivenUp(e *env) {
 	q := e.trio()
 	for i := range 20 {
@@ -250,7 +245,7 @@ func conversionGivenUp(e *env) {
 	}
 }
 
-// writeShows: also of the first and of a converted one. All else stays.
+// writeShows writes to a converted entry at the head, and to another.
 func writeShows(e *env) {
 	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	first := e.convert(a, queue, e.join(a, queue), "r", "")
@@ -263,13 +258,11 @@ func writeShows(e *env) {
 		e.shows(a, queue, 1, own, value)
 		e.isHead(e.head(a, queue), first, value, "after a Write")
 	}
-	e.rejoin(b, queue, c, own) // it does not bring its first value back
+	e.rejoin(b, queue, c, own) // does not restore its first value
 	e.showsNow(b, queue, 1, own, "\x00\xff ü/%")
-	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the one who wrote:")
+	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the written entry:")
 }
 
-// writeLostReply: the second call finds its own work, and the third goes on
-// from there.
 func writeLostReply(e *env) {
 	d := e.pair()
 	e.lostReply(d.client,
@@ -293,12 +286,11 @@ func writeGivenUp(e *env) {
 	}
 }
 
-// brief returns a context that ends at about the time when a call with it is
-// answered.
+// brief returns a context that ends at about the time of a call's answer.
 func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
 
-// then is what happens to the second of a pair while a late request of it is
-// under way. It returns the value that the entry has then, "" if it has gone.
+// interference happens to the second of a pair while a request of it is late.
+// It returns the resulting value of the entry, or "" if it is gone.
 type interference struct {
 	what  string
 	needs []Lever
@@ -324,8 +316,7 @@ var interferences = []interference{
 		d.second = e.joinAs(d.behind, d.queue, c)
 		return "another time"
 	}},
-	// To the late request all looks as it did when it was sent, but for the
-	// key.
+	// To the late request only the key has changed.
 	{"conversions", []Lever{Converter}, func(e *env, d *pair) string {
 		d.second = e.convert(d.behind, d.queue, d.second, "p7", "changed")
 		d.second = e.convert(d.behind, d.queue, d.second, "x", "later")
@@ -338,9 +329,9 @@ var laterWrite = interference{"a write", []Lever{Writer}, func(e *env, d *pair) 
 	return "later"
 }}
 
-// lateCases: the connection breaks while a Convert or Write is on it, and its
-// bytes come to the service after something else has happened to the contender.
-// An entry of one who has left belongs to nobody who would remove it.
+// lateCases: a Convert or Write arrives at the service after its connection
+// broke and something else happened to the contender. No one would remove an
+// entry that it makes.
 func lateCases() (all []testCase) {
 	add := func(clause string, x entryCall, interferences []interference) {
 		for _, t := range interferences {
@@ -383,20 +374,18 @@ func (x entryCall) late(e *env, t interference) {
 	}
 }
 
-// cutOff makes a call that its caller gives up while nothing passes, and breaks
-// the connection. The client may have the request still, to send it on the next
-// one.
+// cutOff makes a call that times out while the link is held, and breaks the
+// connection. The client may send the request again on the next one.
 func (e *env) cutOff(c Client, call request) {
 	cut(c.Link)
 	o := e.start(func() error { return call(e.in(e.Settle)) })
 	if e.ends(o, e.Settle+e.Patience, "a call while cut off") == nil {
-		e.fail("an error", "a call succeeded while nothing passed")
+		e.fail("an error", "a call succeeded while the link was held")
 	}
 	resetAndHeal(c.Link)
 }
 
-// closePreventsJoin: an entry that appears after Close may belong to nobody any
-// more.
+// closePreventsJoin: no one would remove an entry that appears after Close.
 func closePreventsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
@@ -405,12 +394,11 @@ func closePreventsJoin(e *env) {
 	e.keeps(j.observer, j.queue, j.other)
 }
 
-// closePreventsAll: the record outlives the session, but the session's requests
-// must not.
+// closePreventsAll: no request of the session outlives it.
 func closePreventsAll(e *env) {
 	d := e.pair()
 	writer := e.join(d.behind, d.queue)
-	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
+	known := e.setRecord(d.ahead, d.queue, "before", 0) // the first may take more requests
 	requests := []request{func(ctx context.Context) error {
 		return errOf(d.behind.SetRecord(ctx, d.queue, []byte("late"), known))
 	}}

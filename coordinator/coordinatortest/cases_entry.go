@@ -18,7 +18,7 @@ type entryCall struct {
 	again   string // the clause for repeating it, if it removes one
 	needs   []Lever
 	follows bool // its contenders follow each other
-	anyone  bool // any session may call it: it goes by key and token
+	anyone  bool // any session may call it, with key and token
 	call    func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error
 }
 
@@ -91,7 +91,7 @@ func (x entryCall) must(e *env, s session, queue driver.Queue, own driver.Joined
 	e.ok(x.call(e.soon(), s, queue, own), x.name)
 }
 
-// repeat calls as the engine does: again while the outcome is unknown.
+// repeat calls as the engine does: it repeats after an unknown outcome.
 func (x entryCall) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
 	if err := e.again(x.request(s, queue, own)); err != nil {
 		e.is(err, x.name+", repeated while the service is unavailable", driver.ErrGone)
@@ -102,19 +102,18 @@ func (x entryCall) findsNone(e *env, s session, queue driver.Queue, own driver.J
 	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
 }
 
-// intact checks that a queue still has these entries of joinPair and no other.
+// intact checks that a queue has exactly these entries of joinPair.
 func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 	entries := e.list(s, queue)
 	same := func(x driver.Entry, j driver.Joined) bool { return sameEntry(x, j, j.Place.ID) }
 	if !slices.EqualFunc(entries, want, same) {
-		e.fail(fmt.Sprintf("the queue keeps %+v, with their values", want), "it has %s",
+		e.fail(fmt.Sprintf("the queue has %+v, with their values", want), "it has %s",
 			sprintEntries(entries))
 	}
 }
 
-// ofGone: an entry that is made for a contender that has left would block the
-// queue, and the next one must not be removed in place of the one that has
-// left.
+// ofGone: an entry made for a contender that has left would block the queue. No
+// other entry may be removed in its place.
 func (x entryCall) ofGone(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
 	left, forgotten := e.joinPair(s, queue, x.follows), e.joinPair(s, queue, x.follows)
@@ -131,7 +130,7 @@ func (x entryCall) ofGone(e *env) {
 		e.delete(queue, deleted.Place)
 		gone = append(gone, deleted)
 	}
-	if e.has(Converter) { // back in a mode it has another entry than before
+	if e.has(Converter) { // each conversion makes another entry
 		own := e.joinPair(s, queue, x.follows)
 		for _, mode := range []string{"r", "x", "r"} {
 			gone = append(gone, own)
@@ -143,7 +142,7 @@ func (x entryCall) ofGone(e *env) {
 	for range 2 {
 		for i, own := range gone {
 			x.findsNone(e, s, queue, own,
-				fmt.Sprintf("place number %d of those that are gone", i+1))
+				fmt.Sprintf("place %d that is gone", i+1))
 			if x.anyone {
 				x.findsNone(e, other, queue, own, "a gone place of another session")
 			}
@@ -153,10 +152,10 @@ func (x entryCall) ofGone(e *env) {
 	e.intact(s, queue, keep...)
 }
 
-// ofEarlier: the entry of another time has the same ID, session and queue, and
-// even the mode that a conversion asks for.
+// ofEarlier: the later entry has the same ID, session and queue, and even the
+// mode that a conversion asks for.
 func (x entryCall) ofEarlier(e *env) {
-	// others keep the queue from being cleaned away, and counting anew
+	// The pair keeps the service from deleting the queue and its counters.
 	s, d := e.open(), e.pairOf(x.follows)
 	c := contender()
 	c.Follows, c.Value = x.follows, []byte(c.ID)
@@ -184,8 +183,8 @@ func (x entryCall) ofEarlier(e *env) {
 	}
 }
 
-// ofForeign: a place belongs to its queue and to the session in it. A key from
-// elsewhere must reach nothing.
+// ofForeign: a place is valid only in its queue and, but for anyone's calls, on
+// its session.
 func (x entryCall) ofForeign(e *env) {
 	d := e.pairOf(x.follows)
 	longer := driver.Queue(string(d.queue) + "-")
@@ -206,7 +205,7 @@ func (x entryCall) ofForeign(e *env) {
 	e.intact(d.ahead, longer, elsewhere)
 }
 
-// ofForged: the token must be the entry's, and the key may hold anything.
+// ofForged tries other tokens and malformed keys.
 func (x entryCall) ofForged(e *env, d *pair) {
 	for _, token := range []driver.Token{0, -1, 1, d.first.Token - 1, d.first.Token + 1,
 		d.second.Token} {
@@ -229,18 +228,16 @@ func (x entryCall) ofForged(e *env, d *pair) {
 	}
 }
 
-// removesEntry looks from both sides: the contender that left, and the next
-// one.
 func (x entryCall) removesEntry(e *env) {
 	d := e.pairOf(x.follows)
 	x.must(e, d.ahead, d.queue, d.first)
 	e.same(e.queued(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
 	e.fires(e.watch(d.behind, d.queue, d.first.Place), x.name+" returned nil")
-	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead of the next one:")
+	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead of the next contender:")
 	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 }
 
-// lostReply: before the call is repeated somebody else has joined the queue.
+// lostReply: another contender joins before the call is repeated.
 func (x entryCall) lostReply(e *env) {
 	c, observer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()
@@ -249,7 +246,7 @@ func (x entryCall) lostReply(e *env) {
 	e.lostReply(c,
 		x.request(s, queue, own),
 		func() bool {
-			if x.anyone { // it may look before it removes, and never come so far
+			if x.anyone { // may read first, and never send the removal
 				e.settle()
 				return true
 			}
@@ -266,11 +263,11 @@ var forgetCases = []testCase{
 	{"F2/others keep their places", nil, forgetSparesOthers},
 }
 
-// forgetRemoves: the engine forgets whenever it does not know, so most
-// often there is nothing.
+// forgetRemoves: mostly there is no entry, since the engine calls Forget after
+// each unknown outcome.
 func forgetRemoves(e *env) {
 	d := e.pair()
-	e.forget(d.ahead, e.queue(), newID()) // in a queue that nobody joined
+	e.forget(d.ahead, e.queue(), newID()) // in a new queue
 	e.forget(d.ahead, d.queue, newID())
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
 	for range 2 {
@@ -286,14 +283,13 @@ func forgetLostReply(e *env) {
 	e.keeps(j.observer, j.queue, j.other)
 }
 
-// forgetSparesOthers: contenders of one session are strangers to each other.
 func forgetSparesOthers(e *env) {
 	d := e.pair()
 	third, fourth := e.join(d.ahead, d.queue), e.join(d.ahead, d.queue)
 	elsewhere := e.queue()
 	other := e.join(d.ahead, elsewhere)
 	e.forget(d.ahead, d.queue, third.Place.ID)
-	// Another session's contender is not this session's to forget.
+	// A contender of another session stays.
 	_ = d.ahead.Forget(e.soon(), d.queue, d.second.Place.ID)
 	e.keeps(d.ahead, d.queue, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
 	e.keeps(d.ahead, elsewhere, other.Place.ID)
@@ -306,8 +302,8 @@ var closeCases = []testCase{
 	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
 }
 
-// closeRemoves: waiting out the ttl would do for the outcome, and make every
-// shutdown slow.
+// closeRemoves checks the time, too: entries that stay for the ttl would make
+// every shutdown slow.
 func closeRemoves(e *env) {
 	d, elsewhere := e.pair(), e.queue()
 	e.join(d.ahead, d.queue)
@@ -324,8 +320,8 @@ func closeRemoves(e *env) {
 	}
 }
 
-// closeCutOff: a client that goes on pinging a session that nobody holds any
-// more would keep its entries for ever.
+// closeCutOff: a client that still pings a closed session would keep its
+// entries for ever.
 func closeCutOff(e *env) {
 	c, observer, queue := e.connect(), e.open(), e.queue()
 	s := e.openUnrenewed(c)

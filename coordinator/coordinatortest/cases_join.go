@@ -30,8 +30,8 @@ var joinCases = []testCase{
 	{"F1/forget prevents a join under way", []Lever{Network}, forgetPreventsJoin},
 }
 
-// orderOverSessions: nobody leaves, so there is only one right view for each
-// place, also at once, and for one who joins through another client.
+// orderOverSessions: no contender leaves, so only one view of each place is
+// right, at once and on each client.
 func orderOverSessions(e *env) {
 	sessions, queue := e.three(), e.queue()
 	var order []string
@@ -41,7 +41,7 @@ func orderOverSessions(e *env) {
 		j := e.join(s, queue)
 		last = e.rises(j, last, "behind others")
 		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...),
-			"ahead are those that joined before:")
+			"ahead are the earlier contenders:")
 		order = append(order, j.Place.ID)
 	}
 	for _, s := range sessions {
@@ -49,7 +49,7 @@ func orderOverSessions(e *env) {
 	}
 }
 
-// orderAtOnce: the order is the service's, and everybody must see the same.
+// orderAtOnce: all sessions see the service's order.
 func orderAtOnce(e *env) {
 	sessions, queue := e.three(), e.queue()
 	got := make([]driver.Joined, 18)
@@ -66,15 +66,15 @@ func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	var last driver.Token
 	for i, x := range e.list(s, queue) {
 		if x.Token <= last || x.Token != joined[i].Token {
-			e.fail(fmt.Sprintf("token %d, as Join returned it, above %d", joined[i].Token, last),
+			e.fail(fmt.Sprintf("the token of Join, %d, above %d", joined[i].Token, last),
 				"List shows token %d", x.Token)
 		}
 		last = x.Token
 	}
 }
 
-// risesOverEmpty: a service that numbers the entries of a queue starts again
-// when it was empty; a resource would then refuse the new holder's token.
+// risesOverEmpty: a service that numbers the entries of a queue may start again
+// when it was empty. A resource would then refuse the new holder's token.
 func risesOverEmpty(e *env) {
 	queue, c := e.queue(), e.connect()
 	var last driver.Token
@@ -90,8 +90,7 @@ func risesOverEmpty(e *env) {
 	}
 }
 
-// risesOverRestart: a token that is counted in the service's memory starts
-// again with it, and so does an order that is not written down.
+// risesOverRestart: tokens and order must not be kept in memory only.
 func risesOverRestart(e *env) {
 	q := e.trio()
 	if e.has(Converter) {
@@ -106,8 +105,7 @@ func risesOverRestart(e *env) {
 	}
 }
 
-// joinAgain: without a fault, and with others around. Again may also be set
-// when the first request never arrived.
+// joinAgain sets Again without a fault, and for a request that never arrived.
 func joinAgain(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
 	first, c := e.join(other, queue), contender()
@@ -126,7 +124,7 @@ type joiner struct {
 	s, observer session
 	queue       driver.Queue
 	x           driver.Contender
-	other       string // the ID of the other, which is of the session observer
+	other       string // the ID of a contender of the session observer
 }
 
 func (e *env) joiner() *joiner {
@@ -148,8 +146,8 @@ func (e *env) lostJoin() *joiner {
 	return j
 }
 
-// joinAfterLostReply: a second entry would be queued behind the first of the
-// same contender, which waits for itself for as long as the session lives.
+// joinAfterLostReply: with a second entry the contender would wait for its own
+// first one for ever.
 func joinAfterLostReply(e *env) {
 	j := e.lostJoin()
 	entry := e.list(j.observer, j.queue)[1]
@@ -157,7 +155,7 @@ func joinAfterLostReply(e *env) {
 	e.keeps(j.observer, j.queue, j.other, j.x.ID)
 }
 
-// onlyFirst: First is a licence to enter without a look, so a wrong one is two
+// onlyFirst: the engine grants the lock on First, so a wrong one makes two
 // holders.
 func onlyFirst(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
@@ -169,12 +167,12 @@ func onlyFirst(e *env) {
 		e.notFirst(e.joinAs(s, queue, c), "another, again")
 	}
 	e.leave(a, queue, first.Place)
-	e.notFirst(e.join(b, queue), "two, after the first had left")
+	e.notFirst(e.join(b, queue), "two, after the first left")
 }
 
-// endedCannotJoin: the client may not know yet that its session is over, and
-// may have a new one under the same connection. An entry of that one would
-// belong to nobody.
+// endedCannotJoin: the client may not know yet that its session is over, or
+// have a new one on the same connection. No one would remove an entry of that
+// one.
 func endedCannotJoin(e *env) {
 	s, observer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)
@@ -185,8 +183,8 @@ func endedCannotJoin(e *env) {
 	e.keeps(observer, queue)
 }
 
-// aloneJoins: the queue is empty for the first time, and again after somebody
-// has left. Its own entry does not keep a contender from finding it.
+// aloneJoins: the queue is new, and then empty again. A repeated Join with
+// Alone finds its own entry.
 func aloneJoins(e *env) {
 	s, other, queue, c := e.open(), e.open(), e.queue(), alone()
 	own := e.joinAs(s, queue, alone())
@@ -201,8 +199,8 @@ func (e *env) refuse(s session, queue driver.Queue) {
 	e.is(err, "Join alone in a queue that is not empty", driver.ErrTaken)
 }
 
-// aloneRefused: TryLock is this and nothing else, so what it leaves behind
-// blocks everybody. A watch that nobody waits for would wake this client later.
+// aloneRefused: TryLock is this call alone, so an entry that it leaves blocks
+// the queue, and a watch wakes the client later.
 func aloneRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	own, before := e.join(a, queue), e.watches()
@@ -223,8 +221,8 @@ func versionJoins(e *env) {
 		version = e.setRecord(a, queue, value, version)
 		first := e.joinAs(b, queue, knowing(alone(), version))
 		second := e.joinAs(a, queue, knowing(contender(), version))
-		e.isRecord(b, queue, value, version, "for one who was let in by its version")
-		third := e.join(b, queue) // who knows no version joins in any
+		e.isRecord(b, queue, value, version, "after joins by version")
+		third := e.join(b, queue) // without a version
 		e.same(e.ahead(b, queue, third.Place), []string{first.Place.ID, second.Place.ID}, "ahead:")
 		e.leave(b, queue, first.Place)
 		e.leave(a, queue, second.Place)
@@ -242,12 +240,12 @@ func (e *env) refuseStale(
 		driver.ErrStale)
 }
 
-// versionRefused: an entry that was let in under an old limit would hold what
-// is not there any more.
+// versionRefused: an entry that joined under an old limit could hold permits
+// that do not exist any more.
 func versionRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	elsewhere := e.setRecord(a, e.queue(), "other", 0)
-	e.refuseStale(a, queue, contender(), elsewhere) // no record, and a queue that nobody has joined
+	e.refuseStale(a, queue, contender(), elsewhere) // a new queue without a record
 	e.refuseStale(a, queue, alone(), elsewhere)
 	older := e.setRecord(a, queue, "one", 0)
 	version := e.setRecord(a, queue, "two", older)
@@ -259,7 +257,7 @@ func versionRefused(e *env) {
 	again := contender() // an earlier Join that was never applied
 	again.Again = true
 	third := e.setRecord(b, queue, "three", version)
-	e.rejoin(a, queue, c, own) // it was let in when its version was the record's
+	e.rejoin(a, queue, c, own) // joined when its version was the record's
 	e.isRecord(b, queue, "three", third, "once written")
 	e.refuseStale(a, queue, contender(), older)
 	e.refuseStale(b, queue, contender(), older)
@@ -269,14 +267,14 @@ func versionRefused(e *env) {
 	e.keeps(b, queue)
 }
 
-// staleWakesNone: to join, look and leave would do for the outcome.
+// staleWakesNone fails drivers that join, compare and leave.
 func staleWakesNone(e *env) {
 	a, b, other, queue := e.open(), e.open(), e.open(), e.queue()
 	older := e.setRecord(a, queue, "one", 0)
 	version := e.setRecord(a, queue, "two", older)
 	first := e.join(a, queue)
 	e.join(b, queue)
-	e.isRecord(a, queue, "two", version, "for the one who has written")
+	e.isRecord(a, queue, "two", version, "for the writer")
 	w := e.watch(b, queue, first.Place)
 	r := e.start(func() error { return errOf(b.Record(e.ctx, queue, version)) })
 	e.settle()
@@ -292,7 +290,8 @@ func staleWakesNone(e *env) {
 	e.fires(w, "the leaving")
 }
 
-// similarQueues have names that contain, extend, escape or spell each other.
+// similarQueues returns queues whose names contain, extend or escape each
+// other.
 func similarQueues() (queues []driver.Queue) {
 	id := newID()
 	for _, name := range []string{
@@ -304,7 +303,7 @@ func similarQueues() (queues []driver.Queue) {
 	return queues
 }
 
-// similarNames joins alone: any that saw another's entry would be refused.
+// similarNames joins with Alone, which fails if a queue shows another's entry.
 func similarNames(e *env) {
 	s, queues := e.open(), similarQueues()
 	var all []driver.Joined
@@ -314,7 +313,7 @@ func similarNames(e *env) {
 			fmt.Sprintf("with records in %v, that of %s:", queues[:len(all)], queue))
 		versions = append(versions, e.setRecord(s, queue, string(queue), 0))
 		j, err := s.Join(e.soon(), queue, alone())
-		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", queue, queues[:len(all)]))
+		e.ok(err, fmt.Sprintf("Join alone in %s, with contenders in %v", queue, queues[:len(all)]))
 		all = append(all, j)
 	}
 	for i, queue := range queues {
@@ -331,8 +330,8 @@ func similarNames(e *env) {
 	e.keeps(s, queues[last], all[last].Place.ID)
 }
 
-// keyUnique: a key that comes back makes a stale Leave delete the entry of
-// somebody else.
+// keyUnique: with a reused key, a stale Leave would delete another contender's
+// entry.
 func keyUnique(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	seen := map[string]bool{}
@@ -343,16 +342,16 @@ func keyUnique(e *env) {
 		seen[p.Key] = true
 	}
 	for range 3 {
-		// The queue is empty in between: keys made of counters would repeat.
+		// The queue is empty in between: keys made of its counters would
+		// repeat.
 		one, other := e.join(a, queue), e.join(b, queue)
 		fresh(one.Place)
 		fresh(other.Place)
 		e.leave(a, queue, one.Place)
 		e.leave(b, queue, other.Place)
-		time.Sleep(e.Settle / 20) // services that clean up empty queues get a chance
+		time.Sleep(e.Settle / 20) // for services that delete empty queues
 	}
-	// One ID comes back to a queue that somebody keeps: keys made of IDs would
-	// repeat.
+	// One ID joins again and again: keys made of IDs would repeat.
 	e.join(b, queue)
 	for c := contender(); len(seen) < 9; {
 		again := e.joinAs(a, queue, c)

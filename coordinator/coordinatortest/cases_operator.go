@@ -47,7 +47,7 @@ func checkConverted(e *env) {
 		}
 	}
 	d.first.Token++
-	checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry with another token")
+	checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry and another token")
 }
 
 func removedGetsGone(e *env) {
@@ -56,12 +56,12 @@ func removedGetsGone(e *env) {
 	removes.must(e, third, d.queue, d.second)
 	e.fires(w, "its own entry was removed")
 	e.is(errOf(d.behind.Ahead(e.soon(), d.queue, d.second.Place)),
-		"Ahead of one that was removed", driver.ErrGone)
+		"Ahead of a removed entry", driver.ErrGone)
 	removes.must(e, third, d.queue, d.first)
-	e.noView(d.ahead, d.queue, d.first.Place) // a member may be behind
+	e.noView(d.ahead, d.queue, d.first.Place) // a replica may lag
 	for _, x := range []entryCall{writes, passes, leaves} {
 		if e.has(x.needs...) {
-			x.findsNone(e, d.ahead, d.queue, d.first, "one that was removed")
+			x.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
 		}
 	}
 	for _, s := range []session{d.ahead, d.behind} {
@@ -69,25 +69,25 @@ func removedGetsGone(e *env) {
 	}
 }
 
-// removeGoesOn: whoever joins after that is told of nobody who is not there,
-// and the queue hands on from each to the next.
+// removeGoesOn: joins, handoffs and removals work after the removal of a
+// waiter.
 func removeGoesOn(e *env) {
 	d, third := e.pairOf(true), e.open()
 	removes.must(e, third, d.queue, d.second)
 	next := e.joinPair(third, d.queue, true)
-	e.notFirst(next, "one that is there")
+	e.notFirst(next, "another")
 	e.near(next, "behind a removed entry:", d.first.Place, d.second.Place)
 	f := e.followed(third, d.queue, next.Place, d.first.Place)
 	passes.must(e, d.ahead, d.queue, d.first)
-	e.followEnds(f, "the one ahead passed", true)
+	e.followEnds(f, "its predecessor passed", true)
 	removes.must(e, d.ahead, d.queue, next)
 	c := alone()
 	e.joinAs(d.behind, d.queue, c)
 	e.keeps(third, d.queue, c.ID)
 }
 
-// hasQueues checks which of some queues are shown to each of the sessions.
-// Those of other cases may be there too.
+// hasQueues checks which of some queues Queues returns. It may also return
+// those of other cases.
 func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...session) {
 	for _, s := range sessions {
 		got, err := s.Queues(e.soon())
@@ -101,12 +101,11 @@ func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...sessi
 	}
 }
 
-// queuesOfAll: an operator asks at another place than those who have just
-// joined, and must not be shown less.
+// queuesOfAll: the operator's replica must not lag behind the joins.
 func queuesOfAll(e *env) {
 	a, b, observer := e.open(), e.open(), e.open()
 	all := similarQueues()
-	e.hasQueues(all, []driver.Queue{}, "before anybody joined", observer)
+	e.hasQueues(all, []driver.Queue{}, "before the first join", observer)
 	for i, queue := range all {
 		e.join([]session{a, b}[i%2], queue)
 		e.join(b, queue)
@@ -115,8 +114,8 @@ func queuesOfAll(e *env) {
 	e.hasQueues(all, all, "at last", a, b)
 }
 
-// queuesBehindLong: whoever passes over a long queue must go on behind it, and
-// not before or after.
+// queuesBehindLong: a driver that skips the entries of a long queue must
+// continue right after it.
 func queuesBehindLong(e *env) {
 	s, observer, id := e.open(), e.open(), newID()
 	var all []driver.Queue
@@ -124,8 +123,8 @@ func queuesBehindLong(e *env) {
 		all = append(all, driver.Queue(fmt.Sprintf("m/%s%d", id, i)))
 		e.join(s, all[i])
 	}
-	e.concurrently(600, "Join in a crowd", func(int) { e.join(s, all[3]) })
-	e.hasQueues(all, all, "with a crowd in one", observer, s)
+	e.concurrently(600, "one of many Joins", func(int) { e.join(s, all[3]) })
+	e.hasQueues(all, all, "with a long one", observer, s)
 }
 
 func queuesLeft(e *env) {
@@ -142,8 +141,8 @@ func queuesLeft(e *env) {
 		case 2:
 			e.forget(a, queue, own.Place.ID)
 		}
-		e.fires(f, "the one ahead has gone")
-		e.hasQueues(all[i:i+1], all[i:i+1], "while one is left", observer, a, b)
+		e.fires(f, "its predecessor left")
+		e.hasQueues(all[i:i+1], all[i:i+1], "with one contender left", observer, a, b)
 		[]entryCall{passes, leaves}[i%2].must(e, b, queue, behind)
 		e.hasQueues(all[:i+1], []driver.Queue{}, "after all have left", observer, a, b)
 	}
@@ -153,13 +152,13 @@ func queuesRecords(e *env) {
 	s, observer, queue := e.open(), e.open(), e.queue()
 	only := []driver.Queue{queue}
 	e.setRecord(s, queue, "value", 0)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody", observer)
+	e.hasQueues(only, []driver.Queue{}, "with only a record", observer)
 	own := e.join(s, queue)
-	e.hasQueues(only, only, "with a record and somebody", observer)
+	e.hasQueues(only, only, "with a record and a contender", observer)
 	if e.has(Converter) {
 		own = e.convert(s, queue, own, "r", "")
-		e.hasQueues(only, only, "with an entry that was converted", observer, s)
+		e.hasQueues(only, only, "with a converted entry", observer, s)
 	}
 	e.leave(s, queue, own.Place)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody any more", observer)
+	e.hasQueues(only, []driver.Queue{}, "with only a record again", observer)
 }

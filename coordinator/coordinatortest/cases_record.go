@@ -32,14 +32,14 @@ func (e *env) setRecord(
 	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
-		e.fail("the version of a record that is there",
+		e.fail("the version of an existing record",
 			"SetRecord over version %d returned version %d", known, version)
 	}
 	return version
 }
 
-// overwrite gives the record a value, whatever it was before, also while the
-// outcome is unknown: its own lost write is found by the next read.
+// overwrite sets the value of a record, of any version. After an unknown
+// outcome the next read finds its own write.
 func (e *env) overwrite(s session, queue driver.Queue, value string) {
 	e.ok(e.again(func(ctx context.Context) error {
 		for {
@@ -55,7 +55,7 @@ func (e *env) overwrite(s session, queue driver.Queue, value string) {
 	}), "Record and SetRecord")
 }
 
-// isRecord checks the record that a session which is bound to know it shows.
+// isRecord checks the record at once, on a session that must know it.
 func (e *env) isRecord(
 	s session, queue driver.Queue, value string, version driver.Version, when string,
 ) {
@@ -73,20 +73,20 @@ func (e *env) records(s session, queue driver.Queue, value string, version drive
 		})
 }
 
-// recordVersions: the same value again is another state, else a late write
-// could not be told from a timely one. A session sees what it has written.
+// recordVersions: the same value again has another version, so that a late
+// write fails. A session sees its own writes.
 func recordVersions(e *env) {
 	s, queue := e.open(), e.queue()
 	seen := []driver.Version{0}
 	for i, value := range []string{"a", "b", "a", "a", "b", "c", "d", "e"} {
 		version := e.setRecord(s, queue, value, seen[i])
-		e.isRecord(s, queue, value, version, "after the session has written it")
+		e.isRecord(s, queue, value, version, "after the session's own write")
 		for _, known := range seen {
 			if known == version {
-				e.fail("a version of its own", "version %d comes back", version)
+				e.fail("a new version", "version %d is used again", version)
 			}
 			r, err := s.Record(e.soon(), queue, known)
-			e.ok(err, "Record that knows a version that has passed")
+			e.ok(err, "Record that knows an earlier version")
 			if r.Version != version {
 				e.fail(fmt.Sprintf("version %d", version),
 					"Record that knows version %d returned %d", known, r.Version)
@@ -96,12 +96,12 @@ func recordVersions(e *env) {
 	}
 }
 
-// recordIsNoContender: on some services a record lives where contenders do.
+// recordIsNoContender: some services keep records beside contenders.
 func recordIsNoContender(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	version := e.setRecord(a, queue, "record", 0)
 	for range 2 {
-		e.same(e.queued(a, queue), []string{}, "a queue with a record and nobody in it has")
+		e.same(e.queued(a, queue), []string{}, "a queue with only a record has")
 		own := e.joinAs(b, queue, alone())
 		e.same(e.ahead(b, queue, own.Place), []string{}, "ahead of the only contender:")
 		e.last(b, queue, own, true, "alone in a queue with a record")
@@ -113,15 +113,14 @@ func recordIsNoContender(e *env) {
 		}
 		e.leave(b, queue, own.Place)
 		if e.has(HeadWatcher) {
-			e.isNoHead(e.head(b, queue), "in a queue with a record and nobody in it")
+			e.isNoHead(e.head(b, queue), "in a queue with only a record")
 		}
 		e.awaitQueue(a, queue)
 	}
 }
 
-// recordStays: whatever ties contenders to their sessions must not hold the
-// record, and what is cleaned away when a queue is empty must not take it
-// along.
+// recordStays: a record must end neither with a session, nor with the clean-up
+// of an empty queue.
 func recordStays(e *env) {
 	a, observer, queue := e.open(), e.open(), e.queue()
 	e.seeNonEmpty(observer, queue)
@@ -166,7 +165,7 @@ func recordValues(e *env) {
 	}
 }
 
-// big is the largest value allowed, with every byte there is.
+// big is a value of maximum size, with every byte.
 func big() string {
 	all := make([]byte, 64<<10)
 	for i := range all {
@@ -188,8 +187,8 @@ func setStale(e *env) {
 	stale(b, 0, "as the first, over a record of another session")
 	two := e.setRecord(b, queue, "other", one)
 	three := e.setRecord(b, queue, "value", two)
-	stale(a, one, "with a version that has passed, though the value is the same")
-	stale(b, two, "with a version that has passed")
+	stale(a, one, "with an earlier version, though the value is the same")
+	stale(b, two, "with an earlier version")
 	stale(b, driver.Any, "with any version")
 	e.isRecord(b, queue, "value", three, "after refused writes")
 	e.records(a, queue, "value", three)
@@ -215,16 +214,16 @@ func setAtOnce(e *env) {
 			}
 		}
 		if len(winners) != 1 {
-			e.fail("exactly one writes", "%d have written over version %d", len(winners), known)
+			e.fail("exactly one write", "%d writes over version %d", len(winners), known)
 		}
 		s := sessions[winners[0]]
 		known = versions[winners[0]]
-		e.isRecord(s, queue, s.ID(), known, "for the one who has written")
+		e.isRecord(s, queue, s.ID(), known, "for the writer")
 	}
 }
 
-// setLostReply: whatever the second call says, the record has the value, and
-// the version leads on.
+// setLostReply: the second call may return nil or ErrStale. The record has the
+// value, and can be written again.
 func setLostReply(e *env) {
 	c, observer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()
@@ -241,8 +240,8 @@ func setLostReply(e *env) {
 	e.setRecord(s, queue, "next", now.Version)
 }
 
-// setOvertaken: once for the first record of a queue and once over another,
-// whose value even comes back in between.
+// setOvertaken makes the first record late, and then a write over a record
+// whose value is even restored meanwhile.
 func setOvertaken(e *env) {
 	c, observer := e.connect(), e.open()
 	s := e.openOn(c)

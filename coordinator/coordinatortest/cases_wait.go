@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wait is a call that waits for a change in a queue. The second of a pair waits
-// for the first to leave, or for a value of its own in the head or record.
+// wait is a call that waits for a change of a queue. The second of a pair waits
+// for the first to leave, or for its value in the head or record.
 type wait struct {
 	name   string
 	ends   string // the clause for what ends it
@@ -19,11 +19,11 @@ type wait struct {
 	lost   string // the clause for its session
 	needs  []Lever
 	by     entryCall // by which the first leaves
-	// once waits once. passed is that of Follow.
+	// once waits once. passed is the result of Follow.
 	once func(ctx context.Context, s session, d *pair) (passed bool, err error)
-	// read returns the value and version there are; nil where there are none.
+	// read reads or waits for a value and version; nil for waits without them.
 	read func(context.Context, session, driver.Queue, driver.Version) (driver.Record, error)
-	// change changes what is waited for; nil has the first leave.
+	// change makes the change; if nil, the first leaves.
 	change func(e *env, d *pair)
 }
 
@@ -100,8 +100,7 @@ func waitCases() (all []testCase) {
 	return all
 }
 
-// pair makes a pair in which the second knows a state that it can wait to
-// change.
+// pair returns a pair whose second knows the current state.
 func (x wait) pair(e *env) *pair {
 	d := e.pairOf(x.by.follows)
 	if x.change != nil {
@@ -111,7 +110,7 @@ func (x wait) pair(e *env) *pair {
 	return d
 }
 
-// look notes the present state of what the second of a pair waits for.
+// note sets known to the current version.
 func (x wait) note(e *env, d *pair) {
 	if x.read == nil {
 		return
@@ -124,8 +123,8 @@ func (x wait) note(e *env, d *pair) {
 	})
 }
 
-// alter changes what is waited for, and goes on while the service is
-// unavailable.
+// alter makes the change that the wait is for, and repeats it while the service
+// is unavailable.
 func (x wait) alter(e *env, d *pair) {
 	if x.change != nil {
 		x.change(e, d)
@@ -134,8 +133,8 @@ func (x wait) alter(e *env, d *pair) {
 	x.by.repeat(e, d.ahead, d.queue, d.first)
 }
 
-// waitOnce waits once. A false alarm, or a state that was skipped later, ends
-// it too.
+// waitOnce waits once. A spurious wake-up or an intermediate state ends it,
+// too.
 func (x wait) waitOnce(ctx context.Context, s session, d *pair) (err error) {
 	if x.read == nil {
 		_, err = x.once(ctx, s, d)
@@ -161,7 +160,7 @@ func (x wait) reach(
 			return err
 		}
 		if got.Version == known {
-			return fmt.Errorf("%s returned the state that was known, version %d", x.name, known)
+			return fmt.Errorf("%s returned the known state, version %d", x.name, known)
 		}
 		if string(got.Value) == value {
 			return nil
@@ -175,7 +174,7 @@ type follower struct {
 	passed bool
 }
 
-// begin starts to wait for what the second of a pair wants to see.
+// begin starts the wait of the second of a pair.
 func (x wait) begin(e *env, s session, d *pair) *follower {
 	f, now := &follower{}, *d
 	f.outcome = e.waits(func(ctx context.Context) (err error) {
@@ -185,14 +184,14 @@ func (x wait) begin(e *env, s session, d *pair) *follower {
 	return f
 }
 
-// way is something that changes what is waited for.
+// way is a way in which the change happens.
 type way struct {
 	what   string
 	needs  []Lever
 	happen func(e *env, d *pair, alter func())
 }
 
-// changes are those of which the news can get lost.
+// changes are ways in which the notification of a change can be lost.
 var changes = []way{
 	{what: "a change", happen: func(_ *env, _ *pair, alter func()) { alter() }},
 	{what: "a change while cut off and healed", needs: []Lever{Network},
@@ -205,7 +204,7 @@ var changes = []way{
 	{what: "a change while disconnected", needs: []Lever{Network},
 		happen: func(e *env, d *pair, alter func()) {
 			cut(d.client.Link)
-			d.client.Link.Reset() // what the service sends is lost for good
+			d.client.Link.Reset() // loses the notification
 			alter()
 			e.settle()
 			resetAndHeal(d.client.Link)
@@ -229,12 +228,11 @@ var changes = []way{
 				e.leave(d.ahead, d.queue, e.joinPair(d.ahead, d.queue, d.follow).Place)
 			}
 			e.compact()
-			resetAndHeal(d.client.Link) // to resume, the wait must ask for what is forgotten
+			resetAndHeal(d.client.Link) // the wait resumes at a compacted revision
 		}},
 }
 
-// waysOut are those by which the first of a pair leaves. The queue then has the
-// second alone.
+// waysOut are ways in which the first of a pair leaves.
 var waysOut = []way{
 	{what: "a leave",
 		happen: func(e *env, d *pair, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
@@ -251,8 +249,8 @@ var waysOut = []way{
 	}},
 }
 
-// changedCases: by an entry that was converted and written a service may hold
-// on to what the first one was tied to.
+// changedCases: a converted and written entry may not be bound to its session
+// any more.
 func changedCases() (all []testCase) {
 	for _, w := range waysOut {
 		all = append(all, testCase{
@@ -277,20 +275,20 @@ func (x wait) waitEnds(e *env, d *pair, w way) *follower {
 	return f
 }
 
-// isLeft waits while the first leaves by a way that is no pass.
+// isLeft waits while the first leaves in a way that is no pass.
 func (x wait) isLeft(e *env, d *pair, w way) {
 	if x.waitEnds(e, d, w).passed {
 		e.fail("passed is false", "Follow after %s: passed", w.what)
 	}
-	if x.ends == watches.ends { // the view is as new as what Watch has told
+	if x.ends == watches.ends { // the view is as new as what Watch has returned
 		e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead after "+w.what)
 	}
 	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 }
 
-// changeDuringCall meets the moment between looking and watching, over and over, and
-// then the moment before the request arrives: for the client the state was the
-// one that it knows when it called; the service never saw it.
+// changeDuringCall changes the state between a driver's read and its watch, and
+// then before the request arrives: the service never had the known state
+// during the wait.
 func (x wait) changeDuringCall(e *env) {
 	d := x.pair(e)
 	for range 30 {
@@ -298,7 +296,7 @@ func (x wait) changeDuringCall(e *env) {
 		e.jitter(e.Settle / 50)
 		x.alter(e, d)
 		e.fires(o, "a change at the same time")
-		// The one behind is the one ahead from now on.
+		// The second becomes the first.
 		x.by.repeat(e, d.ahead, d.queue, d.first)
 		d.ahead, d.behind, d.first = d.behind, d.ahead, d.second
 		d.second = e.joinPair(d.behind, d.queue, x.by.follows)
@@ -314,19 +312,19 @@ func (x wait) changeDuringCall(e *env) {
 		f := x.begin(e, d.behind, d)
 		x.alter(e, d)
 		d.client.Link.Heal()
-		e.fires(f.outcome, "a change before the service was told of the wait")
+		e.fires(f.outcome, "a change before the request arrived")
 	}
 }
 
-// allEnd: readers behind one writer all wait for the same, also over one
-// connection. What they have at the service may be shared.
+// allEnd: several readers wait for one writer. Those of one client may share a
+// watch.
 func (x wait) allEnd(e *env) {
 	d := x.pair(e)
 	ctx, cancel := context.WithCancel(e.ctx)
 	given := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
 	e.settle()
 	var all []*follower
-	now := *d // each has its own place, and the value that is waited for stays the second's
+	now := *d // waits with another place, for the value of the second of d
 	for _, s := range []session{d.behind, d.behind, e.openOn(d.client), e.open()} {
 		if x.by.follows {
 			now.second = e.joinPair(s, d.queue, true)
@@ -334,10 +332,9 @@ func (x wait) allEnd(e *env) {
 		all = append(all, x.begin(e, s, &now))
 	}
 	cancel()
-	e.is(e.ends(given, e.Patience, "a wait that is given up"), "a wait that is given up",
-		context.Canceled)
+	e.is(e.ends(given, e.Patience, "a cancelled wait"), "a cancelled wait", context.Canceled)
 	for _, f := range all {
-		e.stillWaits(f.outcome, "another gave up")
+		e.stillWaits(f.outcome, "another was cancelled")
 	}
 	x.alter(e, d)
 	for _, f := range all {
@@ -345,7 +342,6 @@ func (x wait) allEnd(e *env) {
 	}
 }
 
-// cancelled: recipes tell a change from their own timeout by this error.
 func (x wait) cancelled(e *env) {
 	d := x.pair(e)
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -362,20 +358,18 @@ func (x wait) cancelled(e *env) {
 	err = x.waitOnce(ctx, d.behind, d)
 	e.is(err, "a wait whose context has ended", context.Canceled)
 
-	// All is as it was, and can be waited for again.
 	f := x.begin(e, d.behind, d)
-	e.stillWaits(f.outcome, "earlier waits were given up")
+	e.stillWaits(f.outcome, "earlier waits were cancelled")
 	x.alter(e, d)
 	e.fires(f.outcome, "a change")
 }
 
-// cancelWaits waits and gives up, time and again: waiters that time out and come
-// back must not add up at the service.
+// cancelWaits waits and times out several times: watches must not add up at the
+// service.
 func (x wait) cancelWaits(e *env, d *pair) (before int) {
 	before = e.watches()
 	for i := range 10 {
-		// Every second one is given up before the client can know that the
-		// service has it.
+		// Every second one times out before its reply.
 		slow := i%2 == 1 && e.has(Network)
 		if slow {
 			d.client.Link.HoldReplies()
@@ -384,10 +378,10 @@ func (x wait) cancelWaits(e *env, d *pair) (before int) {
 		e.is(err, "a wait that timed out", context.DeadlineExceeded)
 		if slow {
 			d.client.Link.Heal()
-			sleep(e.ctx, e.Settle/10) // for what was held
+			sleep(e.ctx, e.Settle/10) // for the held replies
 		}
 	}
-	e.fewWatches(before+1, "after waits that were given up")
+	e.fewWatches(before+1, "after cancelled waits")
 	return before
 }
 
@@ -397,38 +391,37 @@ func (x wait) watchesGo(e *env) {
 	x.alter(e, d)
 	left := before
 	if x.by.follows {
-		left++ // what a pass leaves may be watched, by the one behind
+		left++ // the second may watch a marker
 	}
 	e.fewWatches(left, "after the change")
-	// Some services can watch what is not there, for ever.
+	// Some services accept watches of entries that do not exist.
 	e.fires(x.begin(e, d.behind, d).outcome, "a change before")
 	x.by.must(e, d.behind, d.queue, d.second)
 	x.changeLast(e, d)
 	e.fewWatches(before, "after all have left")
 }
 
-// changeLast changes a record once more, which ends the watches on it. A queue
-// ends those on its entries when it is left.
+// changeLast changes a record once more, which ends the watches on it.
 func (x wait) changeLast(e *env, d *pair) {
 	if x.change != nil {
 		e.overwrite(d.ahead, d.queue, "last")
 	}
 }
 
-// sessionLost: the service says so at the latest in answer to the next renewal.
+// sessionLost: the client knows at the latest after the next renewal.
 func (x wait) sessionLost(e *env) {
 	d := x.pair(e)
 	f := x.begin(e, d.behind, d)
 	e.expire(d.behind)
 	err := e.ends(f.outcome, e.TTL/3+e.Patience, "a wait on a session that ended")
 	wanted := []error{driver.ErrSessionLost}
-	if x.by.follows { // its own place has left, too
+	if x.by.follows { // its own place has left
 		wanted = append(wanted, driver.ErrGone)
 	}
 	e.is(err, "a wait on a session that ended", wanted...)
 }
 
-// sessionClosed: the end of the own session must not read as a change.
+// sessionClosed: the end of the wait's own session is no change.
 func (x wait) sessionClosed(e *env) {
 	d := x.pair(e)
 	o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
@@ -440,8 +433,7 @@ func (x wait) sessionClosed(e *env) {
 	}
 }
 
-// brokenIsNoChange waits without repeating: the wait may go on or say ErrUnavailable,
-// but it must not say that something has changed.
+// brokenIsNoChange: the wait may go on or return ErrUnavailable, but not nil.
 func (x wait) brokenIsNoChange(e *env) {
 	d := x.pair(e)
 	breaks := []func(){d.client.Link.Reset}
@@ -458,35 +450,35 @@ func (x wait) brokenIsNoChange(e *env) {
 			e.is(o.err, "a wait when the connection broke", driver.ErrUnavailable)
 		}
 	}
-	x.by.repeat(e, d.ahead, d.queue, d.first) // the session has lived on
+	x.by.repeat(e, d.ahead, d.queue, d.first) // the session is alive
 }
 
-// othersEndNoWait counts what recipes rely on. A driver may hide needless
-// wake-ups from its caller, but the service has sent them.
+// othersEndNoWait also counts notifications, which a driver can hide from its
+// caller.
 func (x wait) othersEndNoWait(e *env) {
 	d := x.pair(e)
 	f := x.begin(e, d.behind, d)
 	also := e.open()
 	if e.has(Events) {
 		before := d.client.Events()
-		e.othersJoinAndLeave(d, also) // the client itself keeps still: it may watch its own entries
+		e.othersJoinAndLeave(d, also) // other clients only: a client may watch its own entries
 		e.settle()
 		if n := d.client.Events() - before; n != 0 {
-			e.fail("no notification", "%d notifications while others came and went", n)
+			e.fail("no notification", "%d notifications while others joined and left", n)
 		}
 	}
 	e.othersJoinAndLeave(d, d.behind)
-	e.stillWaits(f.outcome, "others came and went")
+	e.stillWaits(f.outcome, "others joined and left")
 	x.alter(e, d)
 	e.fires(f.outcome, "a change")
 }
 
-// othersJoinAndLeave does in a queue all that is no leaving of the first two.
+// othersJoinAndLeave does all that is no leaving of the pair.
 func (e *env) othersJoinAndLeave(d *pair, also session) {
 	for range 3 {
 		third := e.joinPair(d.ahead, d.queue, d.follow)
 		fourth := e.joinPair(also, d.queue, d.follow)
-		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue to take them in
+		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue
 		e.leave(d.ahead, d.queue, third.Place)
 		e.forget(also, d.queue, fourth.Place.ID)
 		passing := e.open()
@@ -505,26 +497,23 @@ var watchCases = []testCase{
 	{"W2/changes of other entries end no wait", []Lever{Converter, Writer, HeadWatcher}, othersChange},
 }
 
-// runsOut: nobody deletes the entry; the service ends the session by its own
-// clock.
 func runsOut(e *env) {
 	queue, c, behind := e.queue(), e.connect(), e.open()
 	first := e.join(e.openUnrenewed(c), queue)
 	e.join(behind, queue)
 	w := e.watch(behind, queue, first.Place)
-	cut(c.Link) // also silences clients that ping on their own
-	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"),
-		"Watch of a session that ran out")
+	cut(c.Link) // also stops clients that ping on their own
+	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that expires"),
+		"Watch of a session that has expired")
 }
 
-// goneAlready: a watch that is only told of what comes after it would wait for
-// ever.
+// goneAlready: a watch of later changes alone would wait for ever.
 func goneAlready(e *env) {
 	d, c := e.pair(), contender()
 	third := e.joinAs(d.ahead, d.queue, c)
 	e.leave(d.ahead, d.queue, d.first.Place)
 	e.fires(e.watch(d.behind, d.queue, d.first.Place), "the place had left")
-	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "one of the places had left")
+	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "a place had left")
 	e.leave(d.ahead, d.queue, third.Place)
 	e.joinAs(d.ahead, d.queue, c)
 	e.fires(e.watch(d.behind, d.queue, third.Place), "the earlier entry of the same ID had left")
@@ -533,7 +522,7 @@ func goneAlready(e *env) {
 	e.fires(e.watch(d.behind, d.queue, last.Place), "the session of the place had ended")
 }
 
-// oneOfSeveral: a semaphore's first waiter watches all holders, who leave in
+// oneOfSeveral: a semaphore's first waiter watches all holders, which leave in
 // any order.
 func oneOfSeveral(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
@@ -544,7 +533,7 @@ func oneOfSeveral(e *env) {
 	}
 	e.join(b, queue)
 	w := e.watch(b, queue, places...)
-	e.leave(a, queue, other.Place)     // ahead of the watcher, yet not among the places
+	e.leave(a, queue, other.Place)     // ahead, but not watched
 	for _, i := range []int{3, 0, 1} { // the last, the first, one in between
 		e.stillWaits(w, "nothing to its places")
 		e.leave(a, queue, places[i])
@@ -554,9 +543,8 @@ func oneOfSeveral(e *env) {
 	}
 }
 
-// othersChange: Watch waits for leavings among its places. A value is none,
-// whoever writes it, and a conversion is one of the converted place only. Head
-// waits for changes of the first alone.
+// othersChange: a write is no leaving, and a conversion is the leaving of the
+// converted place only. Head waits for changes of the first entry only.
 func othersChange(e *env) {
 	q := e.trio()
 	head := func(known driver.Version, value string) *outcome {
@@ -584,5 +572,5 @@ func othersChange(e *env) {
 	e.leave(q.ahead, q.queue, q.first.Place)
 	e.stillWaits(w, "the first left")
 	e.leave(q.s, q.queue, q.own.Place)
-	e.fires(w, "the one it waits for left")
+	e.fires(w, "its place left")
 }
