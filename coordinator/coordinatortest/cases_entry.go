@@ -98,7 +98,7 @@ func (x entryCall) repeat(e *env, s session, queue driver.Queue, own driver.Join
 	}
 }
 
-func (x entryCall) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
+func (x entryCall) isGone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
 	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
 }
 
@@ -141,10 +141,10 @@ func (x entryCall) ofGone(e *env) {
 	keep = append(keep, e.joinPair(other, queue, x.follows))
 	for range 2 {
 		for i, own := range gone {
-			x.findsNone(e, s, queue, own,
+			x.isGone(e, s, queue, own,
 				fmt.Sprintf("place %d that is gone", i+1))
 			if x.anyone {
-				x.findsNone(e, other, queue, own, "a gone place of another session")
+				x.isGone(e, other, queue, own, "a gone place of another session")
 			}
 		}
 	}
@@ -168,13 +168,13 @@ func (x entryCall) ofEarlier(e *env) {
 	for _, mode := range modes {
 		c.Mode = mode
 		later := e.joinAs(s, d.queue, c)
-		x.findsNone(e, s, d.queue, old, "an earlier entry of the same ID")
+		x.isGone(e, s, d.queue, old, "an earlier entry of the same ID")
 		if x.anyone {
 			mixed := driver.Joined{Place: old.Place, Token: later.Token}
-			x.findsNone(e, d.behind, d.queue, mixed,
+			x.isGone(e, d.behind, d.queue, mixed,
 				"the key of an earlier entry with the token of a later one")
 			mixed = driver.Joined{Place: later.Place, Token: old.Token}
-			x.findsNone(e, d.behind, d.queue, mixed,
+			x.isGone(e, d.behind, d.queue, mixed,
 				"the key of a later entry with the token of an earlier one")
 		}
 		e.settle()
@@ -189,16 +189,16 @@ func (x entryCall) ofForeign(e *env) {
 	d := e.pairOf(x.follows)
 	longer := driver.Queue(string(d.queue) + "-")
 	elsewhere := e.joinPair(d.ahead, longer, x.follows)
-	x.findsNone(e, d.ahead, e.queue(), d.first, "a place of another queue")
-	x.findsNone(e, d.ahead, longer, d.first, "a place of a queue with a shorter name")
-	x.findsNone(e, d.ahead, d.queue, elsewhere, "a place of a queue with a longer name")
+	x.isGone(e, d.ahead, e.queue(), d.first, "a place of another queue")
+	x.isGone(e, d.ahead, longer, d.first, "a place of a queue with a shorter name")
+	x.isGone(e, d.ahead, d.queue, elsewhere, "a place of a queue with a longer name")
 	if x.anyone {
 		x.ofForged(e, d)
 	} else {
-		x.findsNone(e, d.behind, d.queue, d.first, "a place of another session")
+		x.isGone(e, d.behind, d.queue, d.first, "a place of another session")
 		mixed := d.first
 		mixed.Place.ID, mixed.Place.Session = d.second.Place.ID, d.second.Place.Session
-		x.findsNone(e, d.behind, d.queue, mixed, "another's key with the own ID and session")
+		x.isGone(e, d.behind, d.queue, mixed, "another's key with the own ID and session")
 	}
 	e.settle()
 	e.intact(d.behind, d.queue, d.first, d.second)
@@ -211,7 +211,7 @@ func (x entryCall) ofForged(e *env, d *pair) {
 		d.second.Token} {
 		if forged := d.first; token != forged.Token {
 			forged.Token = token
-			x.findsNone(e, d.behind, d.queue, forged,
+			x.isGone(e, d.behind, d.queue, forged,
 				fmt.Sprintf("token %d instead of %d", token, d.first.Token))
 		}
 	}
@@ -223,7 +223,7 @@ func (x entryCall) ofForged(e *env, d *pair) {
 	} {
 		forged := d.first
 		forged.Place.Key = odd
-		x.findsNone(e, d.behind, d.queue, forged,
+		x.isGone(e, d.behind, d.queue, forged,
 			fmt.Sprintf("the key %.40q instead of %q", odd, key))
 	}
 }

@@ -72,7 +72,7 @@ func nearestJoined(e *env) {
 	next := e.joinPair(b, queue, true)
 	e.near(next, "after the last left:", third.Place, second.Place)
 	if e.has(Handoff) && next.Nearest.ID == third.Place.ID {
-		e.followEnds(e.followed(b, queue, next.Place, next.Nearest), "its predecessor had left", false)
+		e.followEnds(e.followed(b, queue, next.Place, next.Nearest), "an earlier leave", false)
 	}
 }
 
@@ -113,7 +113,7 @@ func passedOn(e *env) {
 	f = e.followed(b, queue, fourth.Place, second.Place)
 	passes.must(e, a, queue, first)
 	e.stillWaits(f.outcome, "another contender ahead passed")
-	e.followEnds(e.followed(b, queue, second.Place, first.Place), "its predecessor had passed", true)
+	e.followEnds(e.followed(b, queue, second.Place, first.Place), "an earlier pass", true)
 	e.same(e.ahead(b, queue, second.Place), []string{}, "ahead:")
 	passes.must(e, b, queue, second)
 	e.followEnds(f, "its predecessor passed", true)
@@ -165,10 +165,10 @@ func earlierPass(e *env) {
 func passOfNothing(e *env) {
 	d := e.pairOf(true)
 	e.delete(d.queue, d.first.Place)
-	passes.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
+	passes.isGone(e, d.ahead, d.queue, d.first, "a removed entry")
 	e.followEnds(e.followed(d.behind, d.queue, d.second.Place, d.first.Place),
 		"its predecessor was removed", false)
-	passes.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
+	passes.isGone(e, d.ahead, d.queue, d.first, "a removed entry")
 	e.leave(d.behind, d.queue, d.second.Place)
 	e.empty(d.queue)
 }

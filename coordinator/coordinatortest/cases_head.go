@@ -9,7 +9,7 @@ import (
 
 var headCases = []testCase{
 	{"Version,Head/each state has its own", []Lever{HeadWatcher, Writer, Converter}, headVersions},
-	{"H1/head follows a queue whose first entry often changes", []Lever{HeadWatcher, Converter}, headRelay},
+	{"H1/head follows a queue with many heads", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
 func (e *env) head(s session, queue driver.Queue) driver.Head {
@@ -138,7 +138,7 @@ func stateCases() (all []testCase) {
 		add := func(clause, claim string, body func(*env), needs []Lever) {
 			all = append(all, testCase{clause + "/" + x.name + ": " + claim, needs, body})
 		}
-		add(x.ends, "the last of many changes is not missed, and no older state follows", x.many, needs)
+		add(x.ends, "it shows the last of many changes, in order", x.many, needs)
 		add(x.others+","+x.over, "a wait for the first state leaves at most one watch", x.forFirst, x.needs)
 	}
 	return all

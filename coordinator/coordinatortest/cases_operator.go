@@ -30,7 +30,7 @@ func checkCases() (all []testCase) {
 				}
 				w.happen(e, d, nil)
 				for _, s := range []session{d.behind, third} {
-					checks.findsNone(e, s, d.queue, d.first, "an entry after "+w.what)
+					checks.isGone(e, s, d.queue, d.first, "an entry after "+w.what)
 				}
 			},
 		})
@@ -47,7 +47,7 @@ func checkConverted(e *env) {
 		}
 	}
 	d.first.Token++
-	checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry and another token")
+	checks.isGone(e, d.behind, d.queue, d.first, "a converted entry and another token")
 }
 
 func removedGetsGone(e *env) {
@@ -61,7 +61,7 @@ func removedGetsGone(e *env) {
 	e.noView(d.ahead, d.queue, d.first.Place) // a replica may lag
 	for _, x := range []entryCall{writes, passes, leaves} {
 		if e.has(x.needs...) {
-			x.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
+			x.isGone(e, d.ahead, d.queue, d.first, "a removed entry")
 		}
 	}
 	for _, s := range []session{d.ahead, d.behind} {

@@ -17,7 +17,7 @@ var viewCases = []testCase{
 	{"Last/is true at the end of a queue", nil, lastAtEnd},
 	{"Last/is true after the contenders behind have left", nil, lastAgain},
 	{"V3/last is false ahead of others", nil, notLast},
-	{"V3/last is never true while a contender is always behind", []Lever{Converter}, lastNeverEarly},
+	{"V3/last is false while a contender is always behind", []Lever{Converter}, lastNeverEarly},
 	{"List,Mode,V4/a list and a view show entries in order, with mode and value", nil, listEntries},
 	{"Q1/each change is shown", []Lever{QueueWatcher}, queueChanges},
 	{"S1,V4/a list, a view and the head show the session's own changes", nil, listFresh},

@@ -79,11 +79,13 @@ func waitCases() (all []testCase) {
 			})
 		}
 		for _, w := range changes {
-			add(x.ends, w.what+" ends the wait", func(e *env) { x.waitEnds(e, x.pair(e), w) }, w.needs...)
+			add(x.ends, w.what+" ends the wait",
+				func(e *env) { x.waitEnds(e, x.pair(e), w) }, w.needs...)
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				add(x.ends, w.what+" ends the wait", func(e *env) { x.isLeft(e, x.pair(e), w) }, w.needs...)
+				add(x.ends, w.what+" ends the wait",
+					func(e *env) { x.isLeft(e, x.pair(e), w) }, w.needs...)
 			}
 		}
 		add(x.ends, "a change during the call ends the wait", x.changeDuringCall)
@@ -494,7 +496,7 @@ var watchCases = []testCase{
 	{"W1/a session that expires ends the wait", []Lever{Network}, runsOut},
 	{"W1/a place that has left before ends the wait", nil, goneAlready},
 	{"W1/only a leaving of one of several places ends the wait", nil, oneOfSeveral},
-	{"W2/changes of other entries end no wait", []Lever{Converter, Writer, HeadWatcher}, othersChange},
+	{"W2/changes of others end no wait", []Lever{Converter, Writer, HeadWatcher}, othersChange},
 }
 
 func runsOut(e *env) {

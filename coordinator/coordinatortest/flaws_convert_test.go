@@ -211,7 +211,7 @@ func writeFlaws() []flaw {
 			},
 		},
 		{
-			name: "write makes a new entry", finds: []string{"W2/changes of other entries end no wait", "P1/a write is shown by list and head"},
+			name: "write makes a new entry", finds: []string{"W2/changes of others end no wait", "P1/a write is shown by list and head"},
 			session: func(w *world, s *patched) {
 				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 					x, _ := w.queued(queue, own.ID)

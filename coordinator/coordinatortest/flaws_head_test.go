@@ -13,17 +13,17 @@ func headFlaws() []flaw {
 		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
-		changes: []string{"H1/head follows a queue whose first entry often changes", first},
+		changes: []string{"H1/head follows a queue with many heads", first},
 		any:     []string{states},
 		passed:  []string{states},
 		fresh:   []string{showsLatest},
-		quiet:   []string{"H2/Head: other contenders end no wait", "W2/changes of other entries end no wait"},
-		many:    []string{"H1/Head: the last of many changes is not missed, and no older state follows"},
+		quiet:   []string{"H2/Head: other contenders end no wait", "W2/changes of others end no wait"},
+		many:    []string{"H1/Head: it shows the last of many changes, in order"},
 		nothing: []string{first},
 	}
 	return append(r.flaws("head"),
 		flaw{
-			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/head follows a queue whose first entry often changes"},
+			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/head follows a queue with many heads"},
 			session: r.broken(func(
 				ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[driver.Head],
 			) (driver.Head, error) {

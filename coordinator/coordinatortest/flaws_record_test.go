@@ -23,7 +23,7 @@ func recordFlaws() []flaw {
 		passed:  []string{states},
 		fresh:   []string{states},
 		quiet:   []string{"Record/Record: other contenders end no wait"},
-		many:    []string{"D1/Record: the last of many changes is not missed, and no older state follows"},
+		many:    []string{"D1/Record: it shows the last of many changes, in order"},
 		nothing: []string{first},
 	}
 	return append(r.flaws("record"),

@@ -168,7 +168,7 @@ func lastFlaws() []flaw {
 			}),
 		},
 		{
-			name: "last is put together of two looks", finds: []string{"V3/last is never true while a contender is always behind"},
+			name: "last is put together of two looks", finds: []string{"V3/last is false while a contender is always behind"},
 			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
 				before := w.places(queue)
 				time.Sleep(2 * time.Millisecond)

@@ -87,7 +87,7 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch wakes for anything in the queue", finds: []string{othersEndNoWait, "W2/changes of other entries end no wait"},
+			name: "watch wakes for anything in the queue", finds: []string{othersEndNoWait, "W2/changes of others end no wait"},
 			session: func(w *world, s *patched) { s.watch = watchQueue(w) },
 		},
 		{

@@ -37,7 +37,7 @@ func init() {
 func Open(u *url.URL) (driver.Driver, error) {
 	place := u.Host + strings.TrimPrefix(u.Path, "/") + u.Opaque + u.Fragment
 	if u.Scheme != "memory" || place != "" || u.User != nil {
-		return nil, invalid("URL has more than a scheme; the service is in this process: want memory://")
+		return nil, invalid("the service is in this process; want memory:// and nothing more")
 	}
 	if err := driver.NewParams(u).Err(); err != nil {
 		return nil, err

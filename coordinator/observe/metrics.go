@@ -138,7 +138,7 @@ var metrics = [...]Metric{
 	CleanUpsPending: {Name: "baton_cleanups_pending", Type: Gauge, Labels: []string{"op"},
 		Help: "Background clean-ups that are running."},
 	CleanUpFailures: {Name: "baton_cleanup_failures_total", Type: Counter, Labels: []string{"op"},
-		Help: "Attempts of background clean-ups that failed. Baton repeats them while the session lives."},
+		Help: "Failed attempts of background clean-ups. Baton repeats them while the session lives."},
 }
 
 // Metrics returns all metrics, each at the index of its ID.
