@@ -45,8 +45,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	return names, nil
 }
 
-// Break removes the holder or waiter with a token from a queue, whatever client
-// it belongs to; the recipe's Contenders lists tokens. The next contender is
+// Break removes the holder or waiter with a token from a queue, of any client;
+// the recipe's Contenders lists tokens. The next contender is
 // admitted at once. The removed one learns of it afterwards, by ErrRemoved, and
 // its requests under way still arrive: let the resource check tokens (package
 // fence). Clients of another library mostly never learn of it; see Shared. If

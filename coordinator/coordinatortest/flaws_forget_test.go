@@ -23,14 +23,14 @@ func forgetFlaws() []flaw {
 			session: forgotten(func(context.Context, *world, *patched, driver.Queue, string) error { return nil }),
 		},
 		{
-			name: "forget only deletes", finds: []string{"F1/forget prevents a join under way"},
+			name: "forget only deletes the entry", finds: []string{"F1/forget prevents a join under way"},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				_ = remove(w, queue, id)
 				return nil
 			}),
 		},
 		{
-			name: "forget knows the first mode only",
+			name: "forget finds no converted entry",
 			finds: []string{
 				"W1/a forget of a converted and written entry ends the wait", "F1/forget removes the entry of a lost conversion",
 			},
@@ -42,13 +42,13 @@ func forgetFlaws() []flaw {
 			}),
 		},
 		{
-			name: "forgetting nothing is an error", finds: []string{removes},
+			name: "forget without an entry is an error", finds: []string{removes},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				return remove(w, queue, id)
 			}),
 		},
 		{
-			name: "forget takes all of the session", finds: []string{"F2/others keep their places"},
+			name: "forget removes all of the session", finds: []string{"F2/others keep their places"},
 			session: forgotten(func(_ context.Context, w *world, s *patched, queue driver.Queue, _ string) error {
 				w.removeAll(queue, s.ID())
 				return nil

@@ -23,7 +23,7 @@ func headFlaws() []flaw {
 	}
 	return append(r.flaws("head"),
 		flaw{
-			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/head follows a queue with many heads"},
+			name: "head: an entry that leaves during the read is an empty queue", finds: []string{"H1/head follows a queue with many heads"},
 			session: r.broken(func(
 				ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[driver.Head],
 			) (driver.Head, error) {
@@ -46,7 +46,7 @@ func headFlaws() []flaw {
 			}),
 		},
 		flaw{
-			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/Head: other contenders end no wait"},
+			name: "head: watches the whole queue and filters", finds: []string{"H2/Head: other contenders end no wait"},
 			session: func(w *world, s *patched) {
 				s.head = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 					err := whole(ctx, w, s.session.Watch, queue, func() bool { _, now := r.now(w, queue); return now != known })

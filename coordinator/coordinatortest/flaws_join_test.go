@@ -38,7 +38,7 @@ func joinFlaws() []flaw {
 	const similar = "Queue/queues and records of similar names are unrelated"
 	return []flaw{
 		{
-			name: "token goes back",
+			name: "tokens fall",
 			finds: []string{
 				"J1,V1/order, tokens and views over sessions and clients", "J1/tokens rise over a restart",
 				"J1/order of concurrent joins",
@@ -46,13 +46,13 @@ func joinFlaws() []flaw {
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.Token = 1000 - j.Token }),
 		},
 		{
-			name: "token is a number that starts again with the queue", finds: []string{"Token/rises after the queue was empty"},
+			name: "tokens start again with the queue", finds: []string{"Token/rises after the queue was empty"},
 			session: joined(func(w *world, queue driver.Queue, _ driver.Contender, j *driver.Joined) {
 				j.Token = driver.Token(len(w.svc.Snapshot(queue)))
 			}),
 		},
 		{
-			name: "create is repeated after a lost reply",
+			name: "a repeated join makes another entry",
 			finds: []string{
 				"J2/joining again finds the entry", "J2/joining again after a lost reply finds the entry",
 				"J2/a join that arrives after it was repeated adds nothing",
@@ -65,7 +65,7 @@ func joinFlaws() []flaw {
 			}),
 		},
 		{
-			name: "everyone is first", finds: []string{"J3/only the first gets First"},
+			name: "every join returns First", finds: []string{"J3/only the first gets First"},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.First = true }),
 		},
 		{
@@ -97,7 +97,7 @@ func joinFlaws() []flaw {
 			}),
 		},
 		{
-			name:    "a join looks and leaves, and watches hear of the whole queue",
+			name:    "a refused join joins and leaves, and watches wake for the whole queue",
 			finds:   []string{"W2/Watch: other contenders end no wait", "J7/a refused join wakes no contender and leaves no watch"},
 			session: joinAndLook,
 		},
@@ -127,14 +127,13 @@ func joinFlaws() []flaw {
 			},
 		},
 		{
-			name: "joined does not show the mode", finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
+			name: "join returns no mode", finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.Place.Mode = "" }),
 		},
 	}
 }
 
-// joinAndLook is Alone, and a Join by version, without the service's help. To
-// look and to leave takes a round trip.
+// joinAndLook joins, compares and leaves.
 func joinAndLook(w *world, s *patched) {
 	s.watch = watchQueue(w)
 	s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
@@ -148,7 +147,7 @@ func joinAndLook(w *world, s *patched) {
 			err = driver.ErrStale
 		}
 		if errors.Is(err, driver.ErrTaken) || errors.Is(err, driver.ErrStale) {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // a round trip
 			_ = s.session.Leave(ctx, queue, j.Place)
 		}
 		return j, err
@@ -195,14 +194,14 @@ func staleFlaws() []flaw {
 	)
 	return []flaw{
 		{
-			name: "versions are not looked at", finds: []string{refused, late},
+			name: "joins ignore versions", finds: []string{refused, late},
 			session: asked(func(_ *world, _ driver.Queue, c *driver.Contender) error {
 				c.Record = 0
 				return nil
 			}),
 		},
 		{
-			name: "versions are looked at before the join, and before the own entry", finds: []string{refused, late},
+			name: "versions are compared before the join, and before the search for its entry", finds: []string{refused, late},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
 				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return driver.ErrStale
@@ -212,7 +211,7 @@ func staleFlaws() []flaw {
 			}),
 		},
 		{
-			name: "no version is right", finds: []string{joins},
+			name: "every version is refused", finds: []string{joins},
 			session: asked(func(_ *world, _ driver.Queue, c *driver.Contender) error {
 				if c.Record != 0 {
 					return driver.ErrStale
@@ -221,7 +220,7 @@ func staleFlaws() []flaw {
 			}),
 		},
 		{
-			name: "no version means no record", finds: []string{joins},
+			name: "version zero means no record", finds: []string{joins},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
 				if c.Record == 0 && w.svc.Record(queue).Version != 0 {
 					return driver.ErrStale

@@ -28,11 +28,11 @@ func recordFlaws() []flaw {
 	}
 	return append(r.flaws("record"),
 		flaw{
-			name: "a record goes with the session that wrote it", finds: []string{"D4/a record outlives contenders and sessions"},
+			name: "a record ends with its writer's session", finds: []string{"D4/a record outlives contenders and sessions"},
 			session: tied,
 		},
 		flaw{
-			name: "a record stands in the queue", finds: []string{"D4/a queue with only a record is empty"},
+			name: "a record is an entry", finds: []string{"D4/a queue with only a record is empty"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				if err == nil && c.known == 0 {
@@ -44,7 +44,7 @@ func recordFlaws() []flaw {
 		flaw{name: "versions are made of values", finds: []string{states}, session: sums})
 }
 
-// tied shows a record for as long as its writer's session lives.
+// tied shows a record while its writer's session lives.
 func tied(w *world, s *patched) {
 	s.record = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 		r, err := s.session.Record(ctx, queue, known)
@@ -62,7 +62,7 @@ func tied(w *world, s *patched) {
 	}
 }
 
-// sums gives a record the version that it had when it had that value before.
+// sums makes versions of values.
 func sums(_ *world, s *patched) {
 	var mu sync.Mutex
 	actual := map[driver.Version]driver.Version{}
@@ -76,8 +76,7 @@ func sums(_ *world, s *patched) {
 	}
 }
 
-// setting is a SetRecord under way. now is the version of the record at the
-// service.
+// setting is one SetRecord. now is the current version at the service.
 type setting struct {
 	ctx        context.Context
 	queue      driver.Queue
@@ -123,12 +122,12 @@ func setRecordFlaws() []flaw {
 				if c.now != c.known {
 					return 0, driver.ErrStale
 				}
-				time.Sleep(time.Millisecond) // the round trip of the look
+				time.Sleep(time.Millisecond) // the round trip of the read
 				return c.intact(c.value, w.svc.Record(c.queue).Version)
 			}),
 		},
 		{
-			name: "a record that was not answered is taken back", finds: []string{"D3/a write may be repeated after a lost reply"},
+			name: "a write without an answer is undone", finds: []string{"D3/a write may be repeated after a lost reply"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				before := w.svc.Record(c.queue)
 				version, err := c.intact(c.value, c.known)
@@ -139,7 +138,7 @@ func setRecordFlaws() []flaw {
 			}),
 		},
 		{
-			name: "a record that was not answered is written later", finds: []string{"D3/a late write does not overwrite a later one"},
+			name: "a write without an answer is repeated later", finds: []string{"D3/a late write does not overwrite a later one"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				later(err, func(ctx context.Context) {

@@ -163,7 +163,7 @@ func TestSlackEndsSessionsSooner(t *testing.T) {
 		time.Sleep(ttl - 3*time.Second)
 		synctest.Wait()
 		if !isDone(s) {
-			t.Error("the session lives on after its ttl less the slack")
+			t.Error("the session outlives its ttl less the slack")
 		}
 	})
 }
