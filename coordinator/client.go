@@ -50,13 +50,14 @@ func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
 // Close ends the session, which releases everything the client holds, and waits
 // for the client's goroutines. Holds and queued calls end with ErrClosed. If
-// the service does not answer in time, Close returns an error, and the names
-// are free after the TTL. A ctx that has ended counts as two seconds.
+// the service does not answer within ctx and the TTL, Close returns an error,
+// and the names are free after the TTL. A ctx that has ended counts as two
+// seconds. A second call waits for the first one and returns its error.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
-// Session returns the live session. It opens one if there is none, and retries
-// until ctx ends. Recipes open the session themselves; call Session to find out
-// early whether the service can be reached.
+// Session returns the live session, or opens one. While the service does not
+// answer, it retries until ctx ends. Recipes open the session themselves; call
+// Session to find out early whether the service can be reached.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	s, err := c.engine.Session(ctx)
 	if err != nil {

@@ -9,10 +9,13 @@
 //	m, err := mutex.New(client, "nightly-report")
 //
 // A [Client] keeps one [Session] at the service alive. When the session is
-// lost, so are all locks, permits and terms of the process; the next call opens
-// a new session. Before [Session.Deadline] an outage of the service ends no
-// hold. After it, the contexts of holds end before the service can grant the
-// names to anyone else.
+// lost, so are all locks, permits and terms of the process. The next call opens
+// a new session.
+//
+// # What is guaranteed
+//
+// During an outage of the service, holds last until [Session.Deadline]. Then
+// their contexts end, before the service can grant the names to anyone else.
 //
 // # What is not guaranteed
 //

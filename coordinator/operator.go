@@ -34,7 +34,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	var names []QueueName
 	for _, queue := range queues {
 		kind, name, _ := queue.Split()
-		named, err := engine.QueueOf(kind, name) // fails for Baton's internal queues
+		named, err := engine.QueueOf(kind, name) // fails for internal queues
 		if err == nil && named == queue && strings.HasPrefix(name, prefix) {
 			names = append(names, QueueName{kind, name})
 		}
