@@ -76,7 +76,7 @@ simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others unde
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each was told
-	cd integration && BATON_PARTITIONS=$(RUNS) go test -count=1 -timeout 60m -run '^TestPartitionedHolderIsToldBeforeTheNextIsGranted$$'
+	cd integration && BATON_PARTITIONS=$(RUNS) go test -count=1 -timeout 60m -run '^TestPartitionedHolderIsNotifiedBeforeTheNextGrant$$'
 
 .PHONY: pauses
 pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) each with Baton and others, and print the updates lost

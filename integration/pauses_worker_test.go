@@ -21,19 +21,18 @@ import (
 
 func init() { proc.Register("update", updateWorker) }
 
-// pausesTTL is that of all sessions of the pause benchmark.
+// pausesTTL is the TTL of all sessions of the pause benchmark.
 const pausesTTL = 2 * time.Second
 
-// turn is a lock that is held, of whatever library.
+// turn is a held lock of any library.
 type turn struct {
-	token int64 // zero if the library has none
-	// alive is what a careful user looks at before he writes.
+	token int64 // zero if the library has no tokens
+	// alive is the check that a careful user makes before a write.
 	alive  func() bool
 	unlock func()
 }
 
-// lockers open a client and return its lock. Each takes what it needs: a URL,
-// or endpoints.
+// lockers open a client and return its lock, given a URL or endpoints.
 var lockers = map[string]func(where, name string) (func(context.Context) (turn, error), error){
 	"baton": batonLocker, "etcd": etcdLocker, "go-zookeeper": zkLocker,
 }
@@ -58,14 +57,14 @@ func batonLocker(url, name string) (func(context.Context) (turn, error), error) 
 			unlock: func() {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_ = l.Unlock(ctx) // goes on in the background if it must
+				_ = l.Unlock(ctx) // continues in the background after a timeout
 			},
 		}, nil
 	}, nil
 }
 
-// etcdLocker is etcd's own concurrency.Mutex, with a new session when the last
-// one has ended.
+// etcdLocker is etcd's own concurrency.Mutex, with a new session after the end
+// of the last.
 func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
 	c, err := etcdserver.NewClient(strings.Split(endpoints, ",")...)
 	if err != nil {
@@ -80,7 +79,7 @@ func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), er
 			}
 		}
 		session := s
-		ctx, cancel := context.WithCancel(ctx) // a waiter without a lease would not be told
+		ctx, cancel := context.WithCancel(ctx) // a waiter whose lease has ended would wait for ever
 		defer cancel()
 		go func() {
 			select {
@@ -113,23 +112,23 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// zkLocker is go-zookeeper's own Lock. The connection takes a new session by
-// itself when the last one has ended.
+// zkLocker is go-zookeeper's own Lock. The connection gets a new session by
+// itself when the last has ended.
 func zkLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
 	c, _, err := zk.Connect(strings.Split(endpoints, ","), pausesTTL, zk.WithLogger(quiet{}))
 	if err != nil {
 		return nil, err
 	}
 	return func(context.Context) (turn, error) {
-		l := zk.NewLock(c, "/pauses/"+name, zk.WorldACL(zk.PermAll)) // one that failed to unlock cannot be used again
+		l := zk.NewLock(c, "/pauses/"+name, zk.WorldACL(zk.PermAll)) // a lock whose Unlock failed cannot be used again
 		if err := l.Lock(); err != nil {
 			return turn{}, err
 		}
 		return turn{
 			alive: func() bool { return c.State() == zk.StateHasSession },
 			unlock: func() {
-				// It does not try again by itself, and would hold for ever if
-				// the session goes on.
+				// Unlock does not retry, and the entry would remain as long as
+				// the session.
 				for range 30 {
 					if err := l.Unlock(); err == nil || errors.Is(err, zk.ErrNoNode) {
 						return
@@ -141,9 +140,9 @@ func zkLocker(endpoints, name string) (func(context.Context) (turn, error), erro
 	}, nil
 }
 
-// updateWorker adds one to the register under a lock, again and again: library,
-// where its service is, name, register, its number, and whether it looks before
-// it writes. It ends with the register.
+// updateWorker repeatedly adds one to the register under a lock: library,
+// address of the service, name, register, its number, and whether it checks
+// before it writes. It ends with the register.
 func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	client, err := strconv.Atoi(args[4])
 	if err != nil {
@@ -161,7 +160,7 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	for ctx.Err() == nil {
 		t, err := lock(ctx)
 		if err != nil {
-			pause(ctx, 20*time.Millisecond) // its session was lost, say
+			pause(ctx, 20*time.Millisecond) // for example, its session was lost
 			continue
 		}
 		err = update(register, t, args[5] == "looks")
@@ -177,9 +176,9 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	return nil
 }
 
-// update reads, thinks, looks if it does, prepares the write, and writes. A
-// write is no instant in real programs either: a request is put together, a
-// connection is taken from a pool, a page is flushed.
+// update reads, thinks, checks the hold if looks is set, prepares the write,
+// and writes. In real programs a write is not instantaneous either: a request
+// is assembled, a connection is taken from a pool, a page is flushed.
 func update(r *registerClient, t turn, looks bool) error {
 	value, err := r.ask("read", 0, t.token)
 	if err != nil {
