@@ -1,17 +1,17 @@
 package main
 
-// ofDrivers are mutations of the two drivers. Servers that are part of the
-// tests catch them.
+// ofDrivers are mutations of the two drivers. Tests with servers of their own
+// catch them.
 var ofDrivers = []mutation{{
 	name: "etcd-old-view", promise: "P1",
-	what:   "A view from a member that does not know of the contender's own join yet is taken for an answer.",
+	what:   "A view from a member that has not applied the contender's own join yet is accepted.",
 	file:   "coordinator/etcd/view.go",
 	old:    `s.Read(ctx, max(me.Rev, s.Seen()), ops...)`,
 	new:    `s.Read(ctx, 0, ops...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestAheadNeedsAViewAsNewAsItsOwnJoin"}},
 }, {
 	name: "etcd-watch-without-a-look", promise: "P5",
-	what: "A watch from now is not followed by a look: who left just before it is never told.",
+	what: "A watch from now is not followed by a read: a removal just before it is never noticed.",
 	file: "coordinator/etcd/internal/lease/read.go",
 	old:  `	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
 	new: `	return false, nil
@@ -19,7 +19,7 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
-	what: "A watch that nobody waits for any more when it stands is kept.",
+	what: "A watch whose waiter has left before it was set is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
 	old: `		case <-ctx.Done(): // the caller has gone, or is about to
 			cancel()`,
@@ -27,7 +27,7 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
 	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
-	what: "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
+	what: "A waiter cancels a watch before it is set, and the server keeps the watch.",
 	file: "coordinator/etcd/internal/watch/watch.go",
 	old:  `	events := open(ctx, ask, cancel)`,
 	new: `	defer cancel()
@@ -35,42 +35,42 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
-	what:   "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
+	what:   "A repeated join mistakes the handoff marker of an earlier contender of its name for its entry, and holds without an entry.",
 	file:   "coordinator/etcd/queue.go",
 	old:    `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
 	new:    `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
 }, {
 	name: "etcd-batch-of-one-queue", promise: "P1",
-	what:   "Two joins of a queue are sent in one transaction: both find it empty.",
+	what:   "Two joins of a queue are sent in one transaction: both find the queue empty.",
 	file:   "coordinator/etcd/internal/batch/batch.go",
 	old:    `	case slices.ContainsFunc(b.joins, sameQueue):`,
 	new:    `	case slices.ContainsFunc(b.joins, sameQueue) && false:`,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestOneJoinOfAQueueWaits"}},
 }, {
 	name: "etcd-batch-refused-for-all", promise: "P5",
-	what:   "What one request may not do is refused to all that are sent with it.",
+	what:   "A request without permission makes all requests of its batch fail.",
 	file:   "coordinator/etcd/internal/batch/batch.go",
 	old:    `r.err, r.alone = err, refused; err == nil`,
 	new:    `r.err, r.alone = err, refused && false; err == nil`,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestRefusedBatchIsSentOneByOne"}},
 }, {
 	name: "etcd-batch-waits-for-ever", promise: "P5",
-	what:   "Requests wait for those before them, which a silent member does not answer.",
+	what:   "Requests wait for earlier requests that a silent member does not answer.",
 	file:   "coordinator/etcd/internal/batch/batch.go",
 	old:    `		time.AfterFunc(longestWait, b.waitedLong)`,
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestNobodyWaitsForASilentMember"}},
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
-	what:   "A watch whose revision was compacted away is not made again.",
+	what:   "A watch whose revision was compacted is not set again.",
 	file:   "coordinator/etcd/internal/watch/watch.go",
 	old:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) {`,
 	new:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) || ctx != nil {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
 }, {
 	name: "etcd-release-by-name", promise: "P7",
-	what: "A release, or the removal by an operator, deletes the key, whichever entry is under it by now.",
+	what: "A release, or a removal by an operator, deletes the key even if it now belongs to another entry.",
 	file: "coordinator/etcd/internal/lease/read.go",
 	old:  `	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()`,
 	new:  `	resp, err := s.Txn(ctx).Then(then...).Commit()`,
@@ -80,14 +80,14 @@ var ofDrivers = []mutation{{
 	},
 }, {
 	name: "etcd-key-from-session", promise: "P1",
-	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
+	what:   "A contender's key contains only the lease, as in etcd's own Mutex.",
 	file:   "coordinator/etcd/internal/keys/layout.go",
 	old:    `	return l.Queue(queue) + session + "-" + id + "-"`,
 	new:    `	return l.Queue(queue) + session + "-" + session + "-"`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",
-	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
+	what:   "A join does not compare the session's epoch: a late join is applied after it was undone.",
 	file:   "coordinator/etcd/queue.go",
 	old:    `conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))`,
 	new:    `conds := make([]clientv3.Cmp, 0, 4)`,
@@ -104,21 +104,21 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOrderSurvivesTheWrap"}},
 }, {
 	name: "zookeeper-token-is-sequence", promise: "P3",
-	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
+	what:   "The token is the node's sequence number, which overflows, and restarts with its parent.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `driver.Token(o.Stat.Mzxid)`,
 	new:    `driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
 	name: "zookeeper-joins-again", promise: "P4",
-	what:   "A join that is repeated does not look for the node that the first one may have made.",
+	what:   "A repeated join does not search for the node that the first attempt may have created.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if c.Again {`,
 	new:    `	if false && c.Again {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinWithUnknownOutcome"}},
 }, {
 	name: "zookeeper-believes-any-reply", promise: "P1",
-	what:   "A join believes a reply about another node than it asked for.",
+	what:   "A join accepts a reply about a different node.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if !strings.HasPrefix(path, asked) {`,
 	new:    `	if len(path) < len(asked) {`,
@@ -132,14 +132,14 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestEntriesOfAnotherSessionAreNotTouched"}},
 }, {
 	name: "zookeeper-moved-session", promise: "P1",
-	what:   "A connection that has another session than before goes on, and replies about that one are believed.",
+	what:   "A connection that was given a different session continues, and replies for that session are accepted.",
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",
 	old:    `	case known.session != 0 && h.session != known.session:`,
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {
 	name: "queue-watch-counts-only", promise: "P5",
-	what:   "The shared watch of a queue does not wake its waiters when one has left and another has come.",
+	what:   "The shared watch of a queue does not wake its waiters when one entry was removed and another added.",
 	file:   "internal/engine/queuewatch.go",
 	old:    `left = left || w.view.At(p) < 0`,
 	new:    `left = left || p.Key == "" || len(places) < len(before.Places)`,
