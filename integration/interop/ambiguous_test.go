@@ -232,20 +232,20 @@ func TestNamesMapToTheOtherClientsPaths(t *testing.T) {
 	for _, c := range []struct{ chroot, name, path string }{
 		{"", "/interop/n 1", "/interop/n 1"}, {"", "interop/n%2F2", "/interop/n%2F2"}, {"/interop/chroot", "/n/3", "/interop/chroot/n/3"},
 	} {
-		give := hold(batonClient(t, "zk://"+zoo.addresses()+c.chroot+"?layout=curator"), c.name)
+		release := hold(batonClient(t, "zk://"+zoo.addresses()+c.chroot+"?layout=curator"), c.name)
 		if names, _, err := conn.Children(c.path); err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "_c_") {
 			t.Errorf("%s has %v, %v", c.path, names, err)
 		}
-		give()
+		release()
 	}
 	ec := etcd.client(t)
 	for _, c := range []struct{ namespace, name, prefix string }{
 		{"", "/interop/n 1", "/interop/n 1/"}, {"", "interop%2Fn//", "interop%2Fn///"}, {"/ns/x", "n", "ns/x/n/"}, {"/ns/x", "/n", "ns/x//n/"},
 	} {
-		give := hold(batonClient(t, "etcd://"+etcd.addresses()+c.namespace+"?layout=concurrency"), c.name)
+		release := hold(batonClient(t, "etcd://"+etcd.addresses()+c.namespace+"?layout=concurrency"), c.name)
 		if resp, err := ec.Get(ctx, c.prefix, clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].Lease == 0 {
 			t.Errorf("%s has %v, %v", c.prefix, resp, err)
 		}
-		give()
+		release()
 	}
 }

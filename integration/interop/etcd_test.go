@@ -133,8 +133,8 @@ func TestLockIsSharedWithEtcdctl(t *testing.T) {
 			a.got()
 			holder := startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", "--ttl=2", name)
 			holder.silent(t)
-			a.tell("give")
-			a.hear("gone")
+			a.tell("release")
+			a.hear("released")
 			if key := holder.line(t); !strings.HasPrefix(key, name+"/") {
 				t.Errorf("etcdctl prints %q", key)
 			}
@@ -144,8 +144,8 @@ func TestLockIsSharedWithEtcdctl(t *testing.T) {
 			a.got()
 			waiter := startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", "--ttl=2", name)
 			waiter.silent(t)
-			a.tell("give")
-			a.hear("gone")
+			a.tell("release")
+			a.hear("released")
 			waiter.line(t)
 			waiter.process.Kill()
 			dying := s.baton(t, brief)
@@ -185,8 +185,8 @@ func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 			b.waits()
 			candidate.process.Interrupt() // its TTL is a minute: it resigns
 			b.got()
-			b.tell("give")
-			b.hear("gone")
+			b.tell("release")
+			b.hear("released")
 		})
 	}
 }

@@ -45,7 +45,7 @@ const settle = 300 * time.Millisecond
 //	loop RECIPE PATH CONTENDERS TURNS DIR   ready
 //	go                                      done
 //	take RECIPE PATH                        got ORDER
-//	give                                    gone
+//	release                                 released
 //
 // ORDER is the service's number for the entry: etcd's create revision,
 // ZooKeeper's czxid.
@@ -237,8 +237,8 @@ func killed(t *testing.T, path string, holder party, recipe string, waiter party
 	if second := waiter.got(); second <= first {
 		t.Errorf("number %d after %d", second, first)
 	}
-	waiter.tell("give")
-	waiter.hear("gone")
+	waiter.tell("release")
+	waiter.hear("released")
 }
 
 // handed makes one party hold a name and another wait for it, and the first
@@ -250,13 +250,13 @@ func handed(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 		first := a.got()
 		b.tell("take %s %s", bRecipe, path)
 		b.waits()
-		a.tell("give")
-		a.hear("gone")
+		a.tell("release")
+		a.hear("released")
 		if second := b.got(); second <= first {
 			t.Errorf("number %d after %d", second, first)
 		}
-		b.tell("give")
-		b.hear("gone")
+		b.tell("release")
+		b.hear("released")
 		a, aRecipe, b, bRecipe = b, bRecipe, a, aRecipe
 	}
 }

@@ -52,8 +52,8 @@ func TestCuratorCanRequestRevocation(t *testing.T) {
 	check(t, l.Unlock(ctx))
 	check(t, l.Revoked(ctx), coordinator.ErrReleased)
 	curator.got()
-	curator.tell("give")
-	curator.hear("gone")
+	curator.tell("release")
+	curator.hear("released")
 
 	// The hold ends during the wait.
 	l, err = m.Lock(ctx)
@@ -135,8 +135,8 @@ func TestClientsSeeEachOthersIdentities(t *testing.T) {
 	if err != nil || len(list) != 1 || string(list[0].Payload) != "kazoo" || int64(list[0].Token) != token || !list[0].Holding {
 		t.Errorf("Baton sees %+v, %v", list, err)
 	}
-	kazoo.tell("give")
-	kazoo.hear("gone")
+	kazoo.tell("release")
+	kazoo.hear("released")
 	l, err := m.Lock(ctx)
 	check(t, err)
 	kazoo.tell("ids /interop/ids-kazoo")

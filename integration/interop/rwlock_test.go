@@ -47,12 +47,12 @@ func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 	writer.waits()
 	for _, p := range []party{a, b} {
 		writer.waits()
-		p.tell("give")
-		p.hear("gone")
+		p.tell("release")
+		p.hear("released")
 	}
 	writer.got()
-	writer.tell("give")
-	writer.hear("gone")
+	writer.tell("release")
+	writer.hear("released")
 }
 
 // inOrderOfNumbers checks that writers held in the order of the service's numbers,

@@ -51,8 +51,8 @@ func shared(t *testing.T, path string, parties ...party) {
 	take(parties[3])
 	parties[3].waits()
 	for i, p := range parties {
-		p.tell("give")
-		p.hear("gone")
+		p.tell("release")
+		p.hear("released")
 		if i < 2 {
 			parties[i+2].got() // in the order of the requests
 		}

@@ -72,7 +72,7 @@ func TestUnusedLeasesAreReleased(t *testing.T) {
 		}
 		return n
 	}
-	m, err := mutex.New(batonClient(t, fmt.Sprintf("etcd://%s?layout=concurrency&ttl=%v", s.addresses(), brief)), "/interop/given-back")
+	m, err := mutex.New(batonClient(t, fmt.Sprintf("etcd://%s?layout=concurrency&ttl=%v", s.addresses(), brief)), "/interop/unused-leases")
 	check(t, err)
 	l, err := m.Lock(ctx)
 	check(t, err)

@@ -43,7 +43,7 @@ func goParty(t *testing.T, name string, args ...string) party {
 }
 
 // contender acquires a name, and returns its number and its release.
-type contender func(ctx context.Context) (order int64, give func(context.Context) error, err error)
+type contender func(ctx context.Context) (order int64, release func(context.Context) error, err error)
 
 // opener makes contenders for a process. Other clients' contenders need a
 // session each.
@@ -52,7 +52,7 @@ type opener func(ctx context.Context, args []string, recipe, path string) (conte
 // worker is a process of one client: see party.
 func worker(open opener) proc.Worker {
 	return func(ctx context.Context, io *proc.IO, args []string) error {
-		var give func(context.Context) error
+		var release func(context.Context) error
 		for {
 			var line string
 			if err := io.Recv(ctx, &line); err != nil {
@@ -71,11 +71,11 @@ func worker(open opener) proc.Worker {
 				var c contender
 				var order int64
 				if c, err = open(ctx, args, w[1], w[2]); err == nil {
-					order, give, err = c(ctx)
+					order, release, err = c(ctx)
 				}
 				answer = fmt.Sprintf("got %d", order)
-			case "give":
-				answer, err = "gone", give(ctx)
+			case "release":
+				answer, err = "released", release(ctx)
 			default:
 				err = fmt.Errorf("unknown command %q", line)
 			}
@@ -123,7 +123,7 @@ func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error
 }
 
 func turn(ctx context.Context, c contender, recipe, dir string) error {
-	order, give, err := c(ctx)
+	order, release, err := c(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func turn(ctx context.Context, c contender, recipe, dir string) error {
 	default:
 		err = count(dir, who, order)
 	}
-	return errors.Join(err, give(ctx))
+	return errors.Join(err, release(ctx))
 }
 
 func counter(dir string) (int, error) {

@@ -124,13 +124,13 @@ func TestKazooMayWaitForCurator(t *testing.T) {
 	a.got()
 	k.tell("take with-curator %s", path)
 	k.waits()
-	a.tell("give")
-	a.hear("gone")
+	a.tell("release")
+	a.hear("released")
 	k.got()
 	a.tell("take mutex %s", path)
 	if rest, err := a.listen("error", callBound); err != nil || !strings.Contains(rest, "__lock__") {
 		t.Errorf("Baton answers %q, %v", rest, err)
 	}
-	k.tell("give")
-	k.hear("gone")
+	k.tell("release")
+	k.hear("released")
 }
