@@ -19,7 +19,7 @@ import (
 
 // witnessScript is a command that records, as does its child, the times at
 // which it is alive. Both ignore SIGTERM if the third argument is "stubborn".
-// The clock is the machine's uptime, which nobody sets.
+// The clock is the machine's uptime, which is never set.
 const witnessScript = `
 [ "$3" = stubborn ] && trap '' TERM
 alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }

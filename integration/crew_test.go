@@ -67,8 +67,8 @@ type handle interface {
 	Deadline() time.Time
 }
 
-// run contends until healed is closed and one more hold was granted, or until ctx
-// ends. It reports whether that grant came.
+// run contends until healed is closed and one more hold was granted, or until
+// ctx ends. It reports whether that grant came.
 func (c contender) run(ctx context.Context, healed <-chan struct{}) bool {
 	for ctx.Err() == nil {
 		patience, last := time.Duration(1+c.r.IntN(3000))*time.Millisecond, false
@@ -85,7 +85,8 @@ func (c contender) run(ctx context.Context, healed <-chan struct{}) bool {
 	return false
 }
 
-// attempt acquires the hold once, if it can within its patience, and releases it.
+// attempt acquires the hold once, if it can within its patience, and releases
+// it.
 func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -199,7 +199,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 			t.Errorf("token %d after %d", next.token, old.Token)
 		}
 		reg.write(event{Token: int64(next.token)})
-		elected, turn, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
+		elected, waited, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
 		if int64(elected.token) <= term.Token {
 			t.Errorf("term %d after %d", elected.token, term.Token)
 		}
@@ -224,7 +224,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 			// register received them before the next holder's.
 			t.Errorf("%d writes of the old holder accepted after the next one's", after-before)
 		}
-		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": turn, "reader": wrote} {
+		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": waited, "reader": wrote} {
 			if h.err() != nil {
 				t.Errorf("%s: the next hold ended: %v", what, h.err())
 			}

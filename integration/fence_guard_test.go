@@ -306,7 +306,7 @@ func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50
 		name := servers.Name(t)
-		holder, crowd, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
+		holder, others, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
 		l := lock(t, newMutex(t, holder, name))
 		seq, err := l.Sequencer(t.Context())
 		if err != nil {
@@ -316,7 +316,7 @@ func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		m := newMutex(t, crowd, name)
+		m := newMutex(t, others, name)
 		for range waiting {
 			wg.Go(func() { _, _ = m.Lock(ctx) })
 		}

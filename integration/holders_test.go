@@ -78,7 +78,7 @@ func incrementWorker(ctx context.Context, io *proc.IO, args []string) error {
 // The contenders are goroutines of one client, clients of one process,
 // processes, and all of them together.
 func TestExclusionInAllPairings(t *testing.T) {
-	const turns = 25
+	const additions = 25
 	each(t, func(t *testing.T, s site) {
 		name, path := servers.Name(t), filepath.Join(t.TempDir(), "number")
 		if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
@@ -95,7 +95,7 @@ func TestExclusionInAllPairings(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, m := range mutexes {
 				wg.Go(func() {
-					if err := increment(context.Background(), m, path, turns); err != nil {
+					if err := increment(context.Background(), m, path, additions); err != nil {
 						t.Error(err)
 					}
 				})
@@ -103,7 +103,7 @@ func TestExclusionInAllPairings(t *testing.T) {
 			wg.Wait()
 		}
 		start := func(t *testing.T) *proc.Child {
-			return proc.Start(t, "increment", s.url(10*time.Second), name, path, strconv.Itoa(turns))
+			return proc.Start(t, "increment", s.url(10*time.Second), name, path, strconv.Itoa(additions))
 		}
 		finish := func(c *proc.Child) { var done string; c.Recv(&done) }
 		a, b := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
@@ -111,24 +111,24 @@ func TestExclusionInAllPairings(t *testing.T) {
 		t.Run("goroutines", func(t *testing.T) {
 			m := newMutex(t, a, name)
 			inProcess(t, m, m, m)
-			expect(t, 3*turns)
+			expect(t, 3*additions)
 		})
 		t.Run("sessions", func(t *testing.T) {
 			inProcess(t, newMutex(t, a, name), newMutex(t, b, name))
-			expect(t, 2*turns)
+			expect(t, 2*additions)
 		})
 		t.Run("processes", func(t *testing.T) {
 			p, q := start(t), start(t)
 			finish(p)
 			finish(q)
-			expect(t, 2*turns)
+			expect(t, 2*additions)
 		})
 		t.Run("all", func(t *testing.T) {
 			p, q := start(t), start(t)
 			inProcess(t, newMutex(t, a, name), newMutex(t, a, name), newMutex(t, b, name))
 			finish(p)
 			finish(q)
-			expect(t, 5*turns)
+			expect(t, 5*additions)
 		})
 	})
 }

@@ -176,8 +176,8 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 // fork adds a process to the crew.
 func (c *crew) fork() { c.flocks = append(c.flocks, newFlock(c.t, c, len(c.flocks))) }
 
-// injectFaults breaks the network of each member, and stops and kills the processes,
-// repeatedly until ctx ends.
+// injectFaults breaks the network of each member, and stops and kills the
+// processes, repeatedly until ctx ends.
 func (c *crew) injectFaults(ctx context.Context, ttl time.Duration) {
 	for _, f := range c.flocks {
 		c.children.Go(func() { f.run(ctx) })

@@ -151,7 +151,7 @@ func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.
 	began := time.Now()
 	for time.Since(began) < d || !enough(pauses) && time.Since(began) < d+time.Minute {
 		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
-		client, turn := awaitHolder(r, 10*time.Second)
+		client, cycle := awaitHolder(r, 10*time.Second)
 		if client < 0 {
 			continue
 		}
@@ -160,11 +160,11 @@ func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Millisecond) // its sent requests arrive
-		if now, last, _ := r.holder(); now == client && last == turn {
+		if now, last, _ := r.holder(); now == client && last == cycle {
 			pauses++
 			time.Sleep(pauseLength)
 			if thorough {
-				awaitTurn(r, turn, 20*time.Second)
+				awaitRead(r, cycle, 20*time.Second)
 			}
 		}
 		if err := workers[client].Resume(); err != nil {
@@ -176,12 +176,12 @@ func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.
 }
 
 // awaitHolder waits until a process is between read and write.
-func awaitHolder(r *sharedRegister, bound time.Duration) (client, turn int) {
+func awaitHolder(r *sharedRegister, bound time.Duration) (client, cycle int) {
 	timeout := time.After(bound)
 	for {
-		client, turn, changed := r.holder()
+		client, cycle, changed := r.holder()
 		if client >= 0 {
-			return client, turn
+			return client, cycle
 		}
 		select {
 		case <-changed:
@@ -191,12 +191,12 @@ func awaitHolder(r *sharedRegister, bound time.Duration) (client, turn int) {
 	}
 }
 
-// awaitTurn waits until a process has read after the given turn.
-func awaitTurn(r *sharedRegister, after int, bound time.Duration) {
+// awaitRead waits until a process has read after the given cycle.
+func awaitRead(r *sharedRegister, after int, bound time.Duration) {
 	timeout := time.After(bound)
 	for {
-		_, turn, changed := r.holder()
-		if turn > after {
+		_, cycle, changed := r.holder()
+		if cycle > after {
 			return
 		}
 		select {

@@ -24,8 +24,8 @@ func init() { proc.Register("update", updateWorker) }
 // pausesTTL is the TTL of all sessions of the pause benchmark.
 const pausesTTL = 2 * time.Second
 
-// turn is a held lock of any library.
-type turn struct {
+// heldLock is a held lock of any library.
+type heldLock struct {
 	token int64 // zero if the library has no tokens
 	// alive is the check that a careful user makes before a write.
 	alive  func() bool
@@ -33,11 +33,11 @@ type turn struct {
 }
 
 // lockers open a client and return its lock, given a URL or endpoints.
-var lockers = map[string]func(where, name string) (func(context.Context) (turn, error), error){
+var lockers = map[string]func(where, name string) (func(context.Context) (heldLock, error), error){
 	"baton": batonLocker, "etcd": etcdLocker, "go-zookeeper": zkLocker,
 }
 
-func batonLocker(url, name string) (func(context.Context) (turn, error), error) {
+func batonLocker(url, name string) (func(context.Context) (heldLock, error), error) {
 	c, err := coordinator.Open(url, silent)
 	if err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func batonLocker(url, name string) (func(context.Context) (turn, error), error) 
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (turn, error) {
+	return func(ctx context.Context) (heldLock, error) {
 		l, err := m.Lock(ctx)
 		if err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			token: int64(l.Token()),
 			alive: func() bool { return l.Context().Err() == nil },
 			unlock: func() {
@@ -65,17 +65,17 @@ func batonLocker(url, name string) (func(context.Context) (turn, error), error) 
 
 // etcdLocker is etcd's own concurrency.Mutex, with a new session after the end
 // of the last.
-func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
+func etcdLocker(endpoints, name string) (func(context.Context) (heldLock, error), error) {
 	c, err := etcdserver.NewClient(strings.Split(endpoints, ",")...)
 	if err != nil {
 		return nil, err
 	}
 	var s *concurrency.Session
-	return func(ctx context.Context) (turn, error) {
+	return func(ctx context.Context) (heldLock, error) {
 		if s == nil || isClosed(s.Done()) {
 			if s, err = concurrency.NewSession(c, concurrency.WithTTL(int(pausesTTL/time.Second))); err != nil {
 				s = nil
-				return turn{}, err
+				return heldLock{}, err
 			}
 		}
 		session := s
@@ -90,9 +90,9 @@ func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), er
 		}()
 		m := concurrency.NewMutex(session, "/pauses/"+name)
 		if err := m.Lock(ctx); err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			alive: func() bool { return !isClosed(session.Done()) },
 			unlock: func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -114,17 +114,17 @@ func isClosed(c <-chan struct{}) bool {
 
 // zkLocker is go-zookeeper's own Lock. The connection gets a new session by
 // itself when the last has ended.
-func zkLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
+func zkLocker(endpoints, name string) (func(context.Context) (heldLock, error), error) {
 	c, _, err := zk.Connect(strings.Split(endpoints, ","), pausesTTL, zk.WithLogger(quiet{}))
 	if err != nil {
 		return nil, err
 	}
-	return func(context.Context) (turn, error) {
+	return func(context.Context) (heldLock, error) {
 		l := zk.NewLock(c, "/pauses/"+name, zk.WorldACL(zk.PermAll)) // a lock whose Unlock failed cannot be used again
 		if err := l.Lock(); err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			alive: func() bool { return c.State() == zk.StateHasSession },
 			unlock: func() {
 				// Unlock does not retry, and the entry would remain as long as
@@ -179,7 +179,7 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 // update reads, thinks, checks the hold if looks is set, prepares the write,
 // and writes. In real programs a write is not instantaneous either: a request
 // is assembled, a connection is taken from a pool, a page is flushed.
-func update(r *registerClient, t turn, looks bool) error {
+func update(r *registerClient, t heldLock, looks bool) error {
 	value, err := r.ask("read", 0, t.token)
 	if err != nil {
 		return err

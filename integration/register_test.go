@@ -28,8 +28,8 @@ type sharedRegister struct {
 	count    counts
 	changed  chan struct{} // closed and replaced at each request
 	// reader is the client in its critical section: it has read and not yet
-	// written or given up. turn counts reads.
-	reader, turn int
+	// written or given up. cycle counts reads.
+	reader, cycle int
 }
 
 // counts are what a register has seen.
@@ -136,7 +136,7 @@ func (r *sharedRegister) handle(q registerRequest) registerReply {
 	}
 	if q.Op == "read" {
 		r.reader = q.Client
-		r.turn++
+		r.cycle++
 		return registerReply{Value: r.value}
 	}
 	if q.Value != r.value+1 {
@@ -147,12 +147,12 @@ func (r *sharedRegister) handle(q registerRequest) registerReply {
 	return registerReply{}
 }
 
-// holder returns the client in its critical section, or -1, and its turn.
+// holder returns the client in its critical section, or -1, and its cycle.
 // changed is closed at the next request.
-func (r *sharedRegister) holder() (client, turn int, changed <-chan struct{}) {
+func (r *sharedRegister) holder() (client, cycle int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reader, r.turn, r.changed
+	return r.reader, r.cycle, r.changed
 }
 
 // counts are a register's counters.

@@ -55,9 +55,9 @@ func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 	writer.hear("released")
 }
 
-// inOrderOfNumbers checks that writers held in the order of the service's numbers,
-// readers between the writers next to them in the queue, and that all took
-// part.
+// inOrderOfNumbers checks that writers held in the order of the service's
+// numbers, readers between the writers next to them in the queue, and that all
+// took part.
 func inOrderOfNumbers(t *testing.T, journal []note) {
 	t.Helper()
 	order := number(t)

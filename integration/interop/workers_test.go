@@ -110,7 +110,7 @@ func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error
 	for _, c := range all {
 		wg.Go(func() {
 			for range turns {
-				if err := turn(ctx, c, w[0], w[4]); err != nil {
+				if err := section(ctx, c, w[0], w[4]); err != nil {
 					errs <- err
 					return
 				}
@@ -122,7 +122,7 @@ func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error
 	return <-errs
 }
 
-func turn(ctx context.Context, c contender, recipe, dir string) error {
+func section(ctx context.Context, c contender, recipe, dir string) error {
 	order, release, err := c(ctx)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ var ofDrivers = []mutation{{
 	new:    `s.Read(ctx, 0, ops...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestAheadNeedsAViewAsNewAsItsOwnJoin"}},
 }, {
-	name: "etcd-watch-without-a-look", promise: "P5",
+	name: "etcd-watch-without-a-read", promise: "P5",
 	what: "A watch from now is not followed by a read: a removal just before it is never noticed.",
 	file: "coordinator/etcd/internal/lease/read.go",
 	old:  `	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
@@ -18,7 +18,7 @@ var ofDrivers = []mutation{{
 	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
-	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
+	name: "etcd-abandoned-watch-kept", promise: "P6",
 	what: "A watch whose waiter has left before it was set is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
 	old: `		case <-ctx.Done(): // the caller has gone, or is about to
@@ -26,7 +26,7 @@ var ofDrivers = []mutation{{
 	new:    `		case <-ctx.Done():`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
-	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
+	name: "etcd-watch-cancelled-too-early", promise: "P6",
 	what: "A waiter cancels a watch before it is set, and the server keeps the watch.",
 	file: "coordinator/etcd/internal/watch/watch.go",
 	old:  `	events := open(ctx, ask, cancel)`,
@@ -34,14 +34,14 @@ var ofDrivers = []mutation{{
 	events := open(ctx, ask, cancel)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
-	name: "etcd-mark-taken-for-entry", promise: "P1",
+	name: "etcd-marker-taken-for-entry", promise: "P1",
 	what:   "A repeated join mistakes the handoff marker of an earlier contender of its name for its entry, and holds without an entry.",
 	file:   "coordinator/etcd/queue.go",
 	old:    `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
 	new:    `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
 }, {
-	name: "etcd-batch-of-one-queue", promise: "P1",
+	name: "etcd-batch-joins-queue-twice", promise: "P1",
 	what:   "Two joins of a queue are sent in one transaction: both find the queue empty.",
 	file:   "coordinator/etcd/internal/batch/batch.go",
 	old:    `	case slices.ContainsFunc(b.joins, sameQueue):`,
@@ -110,21 +110,21 @@ var ofDrivers = []mutation{{
 	new:    `driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
-	name: "zookeeper-joins-again", promise: "P4",
+	name: "zookeeper-repeated-join", promise: "P4",
 	what:   "A repeated join does not search for the node that the first attempt may have created.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if c.Again {`,
 	new:    `	if false && c.Again {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinWithUnknownOutcome"}},
 }, {
-	name: "zookeeper-believes-any-reply", promise: "P1",
+	name: "zookeeper-accepts-any-reply", promise: "P1",
 	what:   "A join accepts a reply about a different node.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if !strings.HasPrefix(path, asked) {`,
 	new:    `	if len(path) < len(asked) {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyToAJoinIsAboutIt"}},
 }, {
-	name: "zookeeper-releases-anybody", promise: "P7",
+	name: "zookeeper-foreign-release", promise: "P7",
 	what:   "A release deletes the node of another session.",
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `n.Session != s.Hex`,

@@ -45,7 +45,7 @@ var ofFencing = []mutation{{
 	new:    `seq.In(fence.Scope{})`,
 	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesWhatIsOfAnotherService"}},
 }, {
-	name: "sequencer-too-early", promise: "P3",
+	name: "sequencer-before-conversion", promise: "P3",
 	what:   "A permit's sequencer names the entry before its conversion.",
 	file:   "recipes/hold.go",
 	old:    `		t = g.convert(g.held)`,
@@ -59,7 +59,7 @@ var ofFencing = []mutation{{
 	new:    `	return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0), nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
 }, {
-	name: "check-of-a-member-behind", promise: "P3",
+	name: "check-at-a-lagging-member", promise: "P3",
 	what:   "On etcd a check trusts a member that has not applied the removal yet.",
 	file:   "coordinator/etcd/internal/lease/read.go",
 	old:    `s.Get(ctx, clientv3.OpGet(e.Key, clientv3.WithKeysOnly()))`,

@@ -55,7 +55,7 @@ func page(all []mutation) string {
 
 `+"```"+`
 make mutants                  # run all %d, two at a time
-make mutants MUTANTS=herd     # those whose names match
+make mutants MUTANTS=herd     # mutations with matching names
 `+"```"+`
 
 Each row breaks one rule of the protocol in the real code, and names the tests that fail. "make mutants" breaks each in turn,

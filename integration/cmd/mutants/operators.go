@@ -2,7 +2,7 @@ package main
 
 // ofOperators are mutations of the operators' calls.
 var ofOperators = []mutation{{
-	name: "break-whoever-holds", promise: "P7",
+	name: "break-of-another-token", promise: "P7",
 	what: "Break removes the next entry when the token's entry is gone.",
 	file: "coordinator/operator.go",
 	old:  `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })`,
@@ -12,7 +12,7 @@ var ofOperators = []mutation{{
 		}`,
 	caught: []test{{pkg: "internal/engine", name: "TestBreakRemovesExactlyTheGrantWithTheToken"}},
 }, {
-	name: "break-denies-its-work", promise: "P8",
+	name: "break-with-a-lost-reply", promise: "P8",
 	what:   "A Break whose reply was lost reports that it has removed nothing.",
 	file:   "coordinator/operator.go",
 	old:    `		case i < 0 && uncertain:`,

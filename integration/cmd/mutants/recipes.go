@@ -13,7 +13,7 @@ var ofRecipes = []mutation{{
 		return err`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"}},
 }, {
-	name: "any-leaving-is-a-pass", promise: "P1",
+	name: "any-removal-is-a-handoff", promise: "P1",
 	what: "A follower treats its predecessor's leaving as a handoff, even if the predecessor gave up or was lost.",
 	file: "recipes/attempt.go",
 	old:  `		if a.wakes(); passed || err != nil {`,
@@ -30,28 +30,28 @@ var ofRecipes = []mutation{{
 	new:    `	if a.joined.Nearest == (driver.Place{}) || a.Terms != nil {`,
 	caught: []test{{pkg: "recipes", name: "TestTryDoesNotFollow"}},
 }, {
-	name: "glance-at-a-reader", promise: "P5",
+	name: "reader-follows-a-reader", promise: "P5",
 	what:   "A reader directly behind another reader waits for that reader instead of for the writer ahead of both, if any.",
 	file:   "recipes/attempt.go",
 	old:    `	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {`,
 	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
-	name: "everybody-passes", promise: "P1",
+	name: "every-release-hands-off", promise: "P1",
 	what:   "Every contender leaves with a handoff, whether it is first in the queue or not: a writer is admitted behind one of two readers.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
-	name: "semaphores-pass", promise: "P1",
+	name: "semaphores-hand-off", promise: "P1",
 	what:   "The first of several permit holders leaves with a handoff, as if it were the only holder.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
 }, {
-	name: "readers-pass-as-writers", promise: "P1",
+	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
 	file:   "recipes/conversion.go",
 	old:    `	if g.place == g.passes { // and was not converted`,
@@ -72,7 +72,7 @@ var ofRecipes = []mutation{{
 	new:    `ID: a.session.ID(), Mode: a.Mode`,
 	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestGoroutinesOfOneClientExcludeEachOther"}},
 }, {
-	name: "no-last-look", promise: "P1",
+	name: "no-last-session-check", promise: "P1",
 	what:   "A grant is returned although its session ended while the request was in flight.",
 	file:   "recipes/attempt.go",
 	old:    `		err = a.session.Check(ctx)`,
@@ -93,7 +93,7 @@ var ofRecipes = []mutation{{
 	new:    `				Follows`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
 }, {
-	name: "reenters-what-was-lost", promise: "P1",
+	name: "reentry-after-loss", promise: "P1",
 	what: "The context of a lost hold allows re-entry.",
 	file: "recipes/grant.go",
 	old: `	if err := g.err(ctx); err != nil {
@@ -107,7 +107,7 @@ var ofRecipes = []mutation{{
 	}`,
 	caught: []test{{pkg: "recipes", name: "TestNoReentryRestsOnAnEarlierSession"}},
 }, {
-	name: "reenters-without-a-look", promise: "P2",
+	name: "reentry-without-clock", promise: "P2",
 	what: "Re-entry of a hold does not compare the deadline.",
 	file: "recipes/grant.go",
 	old: `	if err := g.err(ctx); err != nil {
@@ -116,14 +116,14 @@ var ofRecipes = []mutation{{
 		if g.ctx.Err() != nil {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
-	name: "leaves-others-without-a-look", promise: "P2",
+	name: "partial-release-without-clock", promise: "P2",
 	what:   "The release of one of several handles does not compare the deadline, and returns success.",
 	file:   "recipes/hold.go",
 	old:    `	if g.session.Ended() == nil && g.leaveOthers(h.level) {`,
 	new:    `	if g.leaveOthers(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
-	name: "removal-not-told", promise: "P2",
+	name: "removal-not-noticed", promise: "P2",
 	what: "A holder whose entry was deleted continues.",
 	file: "recipes/grant.go",
 	old: `				g.removed()
@@ -140,7 +140,7 @@ var ofRecipes = []mutation{{
 	new:    ``,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestLeavingTheUpperLevelConvertsTheEntryInOneRequest"}},
 }, {
-	name: "leaves-before-it-tells", promise: "P2",
+	name: "release-before-context-end", promise: "P2",
 	what: "A release removes the entry before it ends the hold's context.",
 	file: "recipes/hold.go",
 	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
@@ -162,7 +162,7 @@ var ofRecipes = []mutation{{
 	new:    `ahead[:1]`,
 	caught: []test{{pkg: "recipes", name: "TestReleaseWakesThoseAdmittedAndAtMostOneMore"}},
 }, {
-	name: "reader-passes-writer", promise: "P1",
+	name: "reader-overtakes-writer", promise: "P1",
 	what:   "A reader checks only the first entry of the queue, and is admitted past a waiting writer.",
 	file:   "recipes/rule.go",
 	old:    `		for i := len(ahead) - 1; i >= 0; i-- {`,
@@ -190,7 +190,7 @@ var ofRecipes = []mutation{{
 	new:    `	if a.stale || !a.stale {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
-	name: "those-behind-not-counted", promise: "P1",
+	name: "holders-behind-not-counted", promise: "P1",
 	what:   "A waiter whose limit was lowered does not count the holders behind it that were admitted by the higher limit.",
 	file:   "recipes/terms.go",
 	old:    `	if a.moved && a.Terms.Counts != nil {`,

@@ -3,7 +3,7 @@ package main
 // ofSessions are mutations of the session's clock, its requests and the
 // clean-up.
 var ofSessions = []mutation{{
-	name: "counts-from-the-answer", promise: "P2",
+	name: "deadline-from-the-reply", promise: "P2",
 	what:   "The deadline counts from the arrival of a renewal's reply instead of its sending.",
 	file:   "internal/engine/session.go",
 	old:    `s.extend(sent)`,
@@ -17,28 +17,28 @@ var ofSessions = []mutation{{
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestSlackIsTakenOffTheDeadline"}},
 }, {
-	name: "late-answer-revives", promise: "P2",
+	name: "late-renewal-revives", promise: "P2",
 	what:   "A renewal acknowledged after the deadline revives the session.",
 	file:   "internal/engine/session.go",
 	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
 	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
 }, {
-	name: "no-look-at-the-clock", promise: "P2",
+	name: "no-clock-comparison", promise: "P2",
 	what:   "A session is lost only when a timer fires, not when the clock passes the deadline: after a pause of the process the timer is late.",
 	file:   "internal/engine/session.go",
 	old:    `	return s.ctx.Err() != nil || now.Sub(s.born) >= time.Duration(s.deadline.Load())`,
 	new:    `	return s.ctx.Err() != nil`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
-	name: "sleep-not-asked-about", promise: "P2",
+	name: "no-renewal-after-sleep", promise: "P2",
 	what:   "After the machine's sleep the client does not ask the service whether the session is alive.",
 	file:   "internal/engine/asleep.go",
 	old:    `	return now.wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
 	caught: []test{{pkg: "internal/engine", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
 }, {
-	name: "joins-anew", promise: "P4",
+	name: "repeated-join-with-new-id", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
 	file:   "internal/engine/join.go",
 	old:    `uncertain, c.Again = true, true`,
@@ -54,7 +54,7 @@ var ofSessions = []mutation{{
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestJoinGivenUpLeavesNoGhost"}},
 }, {
-	name: "late-join-not-feared", promise: "P4",
+	name: "late-join-not-undone", promise: "P4",
 	what: "A join that was sent twice is not undone after its entry was removed, and a late request creates the entry again.",
 	file: "internal/engine/join.go",
 	old:  `		s.doubt(c.ID)`,
@@ -73,14 +73,14 @@ var ofSessions = []mutation{{
 	new:    `			return nil`,
 	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersGoOn"}},
 }, {
-	name: "nearest-of-another-time", promise: "P1",
+	name: "nearest-of-a-later-reply", promise: "P1",
 	what:   "A join whose reply was lost trusts the nearest entry in a later reply.",
 	file:   "internal/engine/join.go",
 	old:    `		j.First, j.Nearest = false, driver.Place{}`,
 	new:    `		j.First = false`,
 	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
 }, {
-	name: "follower-not-removed", promise: "P8",
+	name: "follower-ignores-own-removal", promise: "P8",
 	what: "A waiter whose own entry was deleted is not notified, and waits for its predecessor.",
 	file: "internal/engine/read.go",
 	old:  `			cancel(errOwnGone)`,
@@ -89,7 +89,7 @@ var ofSessions = []mutation{{
 		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "recipes", name: "TestRemovedFollowerIsTold"},
 	},
 }, {
-	name: "pass-not-told", promise: "P6",
+	name: "handoff-not-kept", promise: "P6",
 	what:   "A service in memory does not keep a handoff for later followers: they read the queue needlessly.",
 	file:   "coordinator/memory/queue.go",
 	old:    `		q.passed = e.Key`,
@@ -107,21 +107,21 @@ var ofSessions = []mutation{{
 	err := s.retry(bound`,
 	caught: []test{simulated("")},
 }, {
-	name: "leaves-once", promise: "P4",
+	name: "clean-up-tried-once", promise: "P4",
 	what:   "Clean-up in the background is tried once.",
 	file:   "internal/engine/leave.go",
 	old:    `			if err == nil || s.ctx.Err() != nil {`,
 	new:    `			{`,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
 }, {
-	name: "dead-context-unlocks-nothing", promise: "P4",
+	name: "ended-context-releases-nothing", promise: "P4",
 	what:   "A release with an ended context sends no request.",
 	file:   "internal/engine/request.go",
 	old:    `	if ctx.Done() == nil {`,
 	new:    `	if ctx.Done() == nil || ctx.Err() != nil {`,
 	caught: []test{{pkg: "recipes", name: "TestHoldOutlivesTheBoundOfItsWait"}},
 }, {
-	name: "own-context-unlocks-nothing", promise: "P4",
+	name: "own-context-releases-nothing", promise: "P4",
 	what:   "A release with the hold's own context ends with that context, before its request.",
 	file:   "internal/engine/request.go",
 	old:    `		if cause == ErrReleased || cause == ErrClosed {`,

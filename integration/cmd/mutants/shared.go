@@ -9,14 +9,14 @@ var ofShared = []mutation{{
 	new:    `{"r", "__WRIT__"}`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestDecisionsAreThoseOfTheOtherClient"}},
 }, {
-	name: "shared-backwards", promise: "P1",
+	name: "shared-reversed-order", promise: "P1",
 	what:   "The last contender is first.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))`,
 	new:    `cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.Mode, a.Mode))`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestDecisionsAreThoseOfTheOtherClient"}},
 }, {
-	name: "shared-strays-are-nobody", promise: "P1",
+	name: "shared-strays-ignored", promise: "P1",
 	what:   "Children that do not belong to the layout are ignored, as in Kazoo, although Curator waits for them.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `	case len(strays) > 0:`,
@@ -65,7 +65,7 @@ var ofShared = []mutation{{
 	new:    `	if true {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
-	name: "shared-releases-anybody", promise: "P7",
+	name: "shared-foreign-release", promise: "P7",
 	what: "A release deletes a place's key, whoever owns it.",
 	file: "coordinator/etcd/internal/foreign/session.go",
 	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
@@ -80,7 +80,7 @@ var ofShared = []mutation{{
 	new:    `		if len(others) < limit+1 {`,
 	caught: []test{{pkg: "semaphore", name: "TestSharedPermitsAreWithinTheLimit"}},
 }, {
-	name: "shared-turn-lost-unseen", promise: "P1",
+	name: "shared-lost-place-unnoticed", promise: "P1",
 	what:   "A contender that has lost its place continues to wait for a lease.",
 	file:   "semaphore/shared.go",
 	old:    `turn.Under(ctx)`,

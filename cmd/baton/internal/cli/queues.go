@@ -17,7 +17,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// queueView is a queue as list, inspect and break read it, and as JSON shows it.
+// queueView is a queue as list, inspect and break read it, and as JSON shows
+// it.
 type queueView struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -33,7 +34,8 @@ type queueView struct {
 type contenderView struct {
 	Holding bool `json:"holding"`
 	// Mode is what the contender requests or holds: "exclusive", "read",
-	// "write", "permits", "lead", or "unknown" for an entry that is not Baton's.
+	// "write", "permits", "lead", or "unknown" for an entry that is not
+	// Baton's.
 	Mode     string            `json:"mode"`
 	Permits  int               `json:"permits,omitempty"`
 	Identity string            `json:"identity,omitempty"`

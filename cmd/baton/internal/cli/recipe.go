@@ -35,8 +35,8 @@ type grant struct {
 // taker acquires holds of one name.
 type taker struct {
 	wait, try func(context.Context) (*grant, error)
-	// environ returns the variables that this kind of hold adds to the command's
-	// environment. It may be nil.
+	// environ returns the variables that this kind of hold adds to the
+	// command's environment. It may be nil.
 	environ func(context.Context, hold) ([]string, error)
 }
 

@@ -144,8 +144,8 @@ func TestLeaderFailsWithoutALeader(t *testing.T) {
 	}
 }
 
-// A candidate chooses its value, which must not control the reader's terminal or
-// look like two leaders.
+// A candidate chooses its value, which must not control the reader's terminal
+// or look like two leaders.
 func TestLeadersValueIsQuotedIfNotPrintable(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Out: &out}}

@@ -102,8 +102,8 @@ func (t *terminal) stopped(sig syscall.Signal) {
 	}
 	t.takeBack()
 	_ = syscall.Kill(0, syscall.SIGTSTP)
-	// The kernel does not stop a process that no shell could continue. Then this
-	// process still runs after stopsWithin, and continues the command.
+	// The kernel does not stop a process that no shell could continue. Then
+	// this process still runs after stopsWithin, and continues the command.
 	time.AfterFunc(stopsWithin, func() {
 		t.give()
 		_ = syscall.Kill(-t.served, syscall.SIGCONT)
