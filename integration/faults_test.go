@@ -164,9 +164,9 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 	return c
 }
 
-// workload is some contenders who take one lock again and again, and write down
-// what they get. The service's clock and ours are one here, and none of them is
-// paused: a hold that is alive by its own word must be alone.
+// workload is a number of contenders that repeatedly acquire one lock, and
+// record the grants. The service's clock is ours here, and no contender is
+// paused: a hold that is alive by its own clock must be the only one.
 type workload struct {
 	mu     sync.Mutex
 	holder *mutex.Lock

@@ -28,8 +28,8 @@ import (
 // errGuarded says that the guard refused a write.
 var errGuarded = errors.New("the guard refused the write")
 
-// board is what users keep in the service beside their locks, written with the
-// service's own client.
+// board is data that users keep in the service beside their locks, written with
+// the service's own client.
 type board interface {
 	// write writes a value, guarded by the sequencer unless that is zero.
 	write(ctx context.Context, seq fence.Sequencer, key, value string) error

@@ -24,9 +24,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// member is a client of a crew whose network can be broken: each of its servers
-// is behind a proxy of its own, so that it can move from one to another as it
-// does without them.
+// member is a client of a crew whose network can be broken. Each of its servers
+// is behind a proxy of its own, so that the client can move between servers as
+// usual.
 type member struct {
 	who         string
 	url         string

@@ -32,7 +32,7 @@ type sharedRegister struct {
 	reader, cycle int
 }
 
-// counts are what a register has seen.
+// counts are a register's counters.
 type counts struct {
 	Writes  int // acknowledged writes
 	Refused int // reads and writes with too small a token
@@ -155,7 +155,6 @@ func (r *sharedRegister) holder() (client, cycle int, changed <-chan struct{}) {
 	return r.reader, r.cycle, r.changed
 }
 
-// counts are a register's counters.
 func (r *sharedRegister) counts() counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

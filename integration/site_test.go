@@ -93,7 +93,7 @@ func logTo(t *testing.T) coordinator.Option {
 
 var silent = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// link is a client whose network the test has in its hand.
+// link is a client whose network the test controls.
 type link struct {
 	*coordinator.Client
 	proxy   *netproxy.Proxy
@@ -102,7 +102,7 @@ type link struct {
 	join, leave netproxy.Match
 }
 
-// link is a client whose network the test controls.
+// link opens a client through a proxy of its own.
 func (s site) link(t *testing.T, ttl time.Duration) link {
 	t.Helper()
 	sniffer, join, alone := h2wire.NewSniffer, "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/DeleteRange"

@@ -19,7 +19,7 @@ type series struct {
 	values []float64
 }
 
-// panel is one of the plots beside each other in a picture.
+// panel is one of the adjacent plots in a picture.
 type panel struct {
 	title  string
 	xs     []string
@@ -147,7 +147,6 @@ func (a axis) y(v float64) float64 {
 	return topEdge + panelHeight*(1-part)
 }
 
-// panel is one of the adjacent plots in a picture.
 func (p picture) panel(b *strings.Builder, panel panel, left float64) {
 	a := p.axis(panel)
 	text(b, left+panelWidth/2, topEdge-14, "middle", 13, panel.title)

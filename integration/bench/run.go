@@ -107,7 +107,7 @@ func (o Options) needCurator() bool {
 // places lists the places in order.
 var places = []string{"etcd", "zookeeper", "etcd-3", "zookeeper-3"}
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	Options
 	result   *Result
@@ -147,7 +147,7 @@ func (r *run) at(ctx context.Context, name string) error {
 	return r.specials(ctx, name)
 }
 
-// field is a case in progress.
+// field opens the place if it is not open.
 func (r *run) field(ctx context.Context, c contest) (*field, error) {
 	if r.place == nil {
 		fmt.Fprintf(r.Progress, "starting %s\n", c.place)
@@ -257,7 +257,7 @@ func (o Options) only(c contest) contest {
 	return c
 }
 
-// field is a case under way.
+// field is a case in progress.
 type field struct {
 	contest
 	place    place
@@ -282,7 +282,6 @@ const sampleBound = 3 * time.Minute
 // specialBound bounds a case with thousands of waiters on a loaded machine.
 const specialBound = 10 * time.Minute
 
-// run is a run in progress.
 func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	began := time.Now()
 	fmt.Fprintf(f.Progress, "%s: %d contenders on %d connections\n", f.name, f.load.contenders, f.load.connections())

@@ -57,7 +57,8 @@ func (w *WaitersResult) grown(from, to memory) {
 	w.Goroutines = (to.goroutines - from.goroutines) / n
 }
 
-// waiters has many goroutines that lock once.
+// waiters measures waiters of Baton's mutex on one session, and then drains
+// their queue.
 func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Role: Baton, Waiters: n}
 	opened, err := openBaton(ctx, f.access(), load{contenders: 2}, batonMutex)
@@ -102,7 +103,7 @@ func lockOf(ctx context.Context, c *coordinator.Client, name string) (*mutex.Loc
 	return m.Lock(ctx)
 }
 
-// waiters is many goroutines that lock once.
+// waiters has many goroutines that lock once.
 type waiters struct {
 	client *coordinator.Client
 	name   string
