@@ -52,7 +52,7 @@ test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install m
 	.ci/test-integration
 
 .PHONY: test-all
-test-all: ## Run the tests, the fault tests and the tests beside other libraries
+test-all: ## Run the tests, the fault tests and the tests with other libraries
 	BATON_TESTS=all $(MAKE) test
 
 .PHONY: interop

@@ -69,7 +69,7 @@ func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
 			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
 				t.Errorf("%s: %+v after %+v", what, h, was[what])
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 
 		for what, n := range map[string]int{"waiters": 3, "between": 3, "readers": 2} {
@@ -79,22 +79,22 @@ func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
 		if a.over() || b.over() || writer.over() {
 			t.Error("the death of a waiter admitted the one behind it while another holds")
 		}
-		first.giveBack(t)
+		first.mustRelease(t)
 		h := a.granted(patience)
 		if b.over() {
 			t.Error("the second of the waiters was admitted beside the first")
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 		if last := b.granted(patience); last.token <= h.token {
 			t.Errorf("token %d after %d", last.token, h.token)
 		}
 		// While the first of the readers still reads.
-		r2.granted(patience).giveBack(t)
-		r3.granted(patience).giveBack(t)
+		r2.granted(patience).mustRelease(t)
+		r3.granted(patience).mustRelease(t)
 		if reader.err() != nil || living.err() != nil {
 			t.Errorf("the live readers: %v, %v", reader.err(), living.err())
 		}
-		living.giveBack(t)
+		living.mustRelease(t)
 		writer.granted(patience)
 	})
 }
@@ -131,7 +131,7 @@ func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersAreKilled(t *testing.T) {
 		p := aLock.queue(t, c, name, others+1)
 		killed := time.Now()
 		process.Kill()
-		p.granted(callBound).giveBack(t) // nineteen TTLs are three minutes
+		p.granted(callBound).mustRelease(t) // nineteen TTLs are three minutes
 		t.Logf("granted %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
 		aLock.queued(t, c, name, 0)
 	})
@@ -192,8 +192,8 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 		if err := victim.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		first.giveBack(t) // this grants the lock to the paused waiter
-		reader.giveBack(t)
+		first.mustRelease(t) // this grants the lock to the paused waiter
+		reader.mustRelease(t)
 		next := aLock.take(t, c, name("holder"))
 		if int64(next.token) <= old.Token {
 			t.Errorf("token %d after %d", next.token, old.Token)
@@ -228,7 +228,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 			if h.err() != nil {
 				t.Errorf("%s: the next hold ended: %v", what, h.err())
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		for what, w := range map[string]way{"holder": aLock, "leader": aTerm, "waiter": aLock, "reader": aRead} {
 			w.queued(t, c, name(what), 0)
@@ -269,7 +269,7 @@ func TestProcessPausedForLessThanItsTTLKeepsItsHolds(t *testing.T) {
 			if e := victim.told(name(string(w)), 1); e.What != isEnded || e.Lost {
 				t.Errorf("%s: got %+v, want its own release", w, e)
 			}
-			next[w].granted(patience).giveBack(t)
+			next[w].granted(patience).mustRelease(t)
 		}
 	})
 }
@@ -333,7 +333,7 @@ func TestTimedOutReleaseFinishesInTheBackground(t *testing.T) {
 		}
 		c.proxy.Heal()
 		for i, w := range alone {
-			next[i].granted(15 * time.Second).giveBack(t)
+			next[i].granted(15 * time.Second).mustRelease(t)
 			w.queued(t, other, name(string(w)), 0)
 		}
 	})
@@ -364,12 +364,12 @@ func TestCancellationAtAnyMomentLeavesNothing(t *testing.T) {
 				p := w.begin(ctx, t, c, n)
 				time.AfterFunc(time.Duration(r.IntN(10000))*time.Microsecond, cancel)
 				time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
-				first.giveBack(t)
+				first.mustRelease(t)
 				<-p.done
 				switch {
 				case p.err == nil:
 					granted++
-					p.hold.giveBack(t)
+					p.hold.mustRelease(t)
 				case !errors.Is(p.err, context.Canceled):
 					t.Errorf("%s: %v", w, p.err)
 				}
@@ -377,7 +377,7 @@ func TestCancellationAtAnyMomentLeavesNothing(t *testing.T) {
 			}
 			t.Logf("%s: %d of %d granted", w, granted, rounds)
 			w.queued(t, c, n, 0)
-			w.take(t, c, n).giveBack(t)
+			w.take(t, c, n).mustRelease(t)
 		}
 	})
 }

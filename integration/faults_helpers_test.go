@@ -158,7 +158,7 @@ func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 	return h
 }
 
-func (h hold) giveBack(t testing.TB) {
+func (h hold) mustRelease(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()

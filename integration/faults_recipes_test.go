@@ -64,7 +64,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 				t.Errorf("%d readers held beside the writer", n)
 			}
 			writer.Store(0)
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		stop()
 		wg.Wait()
@@ -118,7 +118,7 @@ func TestPartitionedDowngradeIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		if h.err() != nil {
 			t.Errorf("the next writer's hold ended: %v", h.err())
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 		aWrite.queued(t, other, name, 0)
 	})
 }
@@ -135,13 +135,13 @@ func TestAnyPermitHoldersReleaseAdmitsTheFirstWaiter(t *testing.T) {
 			}
 			first := aPermit.queue(t, other, name, permits+1)
 			second := aPermit.queue(t, c, name, permits+2)
-			holds[leaver].giveBack(t)
+			holds[leaver].mustRelease(t)
 			h := first.granted(patience)
 			if second.over() {
 				t.Errorf("leaver %d: one permit was released and two were granted", leaver)
 			}
-			h.giveBack(t)
-			second.granted(patience).giveBack(t)
+			h.mustRelease(t)
+			second.granted(patience).mustRelease(t)
 		}
 	})
 }
@@ -254,7 +254,7 @@ func TestResignFinishesDespiteNetworkFaults(t *testing.T) {
 			c.proxy.Heal()
 			aTerm.queued(t, other, name, 0)
 		}
-		aTerm.take(t, other, name).giveBack(t)
+		aTerm.take(t, other, name).mustRelease(t)
 	})
 }
 

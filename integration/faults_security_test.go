@@ -367,8 +367,8 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 		if err := holds[i].err(); err != nil || next[i].over() {
 			t.Errorf("%s: lost with the token: %v", w, err)
 		}
-		holds[i].giveBack(t)
-		next[i].granted(patience).giveBack(t) // its watch had an expired token, too
+		holds[i].mustRelease(t)
+		next[i].granted(patience).mustRelease(t) // its watch had an expired token, too
 		w.queued(t, c, name(string(w)), 0)
 	}
 	log.tells(t, alicePassword)
@@ -434,7 +434,7 @@ func TestEtcdUsersWithoutRightsAreRefused(t *testing.T) {
 		if h.token <= holds[i].token {
 			t.Errorf("%s: token %d after %d", w, h.token, holds[i].token)
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 	}
 	log.tells(t, alicePassword, bobPassword)
 }
@@ -465,7 +465,7 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	if !errors.Is(err, coordinator.ErrRefused) {
 		t.Errorf("with the old password: %v, want ErrRefused", err)
 	}
-	n.giveBack(t)
+	n.mustRelease(t)
 	log.tells(t, alicePassword, bobPassword)
 }
 
@@ -543,7 +543,7 @@ func TestZooKeeperCredentialsAreSentOnEachConnection(t *testing.T) {
 	for _, w := range alone {
 		h := w.take(t, c, "job")
 		proxy.Reset()
-		h.giveBack(t)
+		h.mustRelease(t)
 		w.queued(t, c, "job", 0)
 	}
 	wrong := log.client(t, "zk://alice:"+bobPassword+"@"+proxy.Addr()+"/"+root)

@@ -92,14 +92,14 @@ func TestLostSessionEndsItsHoldsAndItsWaits(t *testing.T) {
 			}
 			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
 			w.queued(t, other, name("held "+string(w)), 2)
-			succ.giveBack(t)
+			succ.mustRelease(t)
 			anew := again.granted(patience)
 			if anew.session == h.session || anew.token <= succ.token {
 				t.Errorf("%s: requested again: %+v after %+v", w, anew, succ)
 			}
-			anew.giveBack(t)
+			anew.mustRelease(t)
 			// The lost waiter would be the next, but its entry is gone.
-			blocking[w].giveBack(t)
+			blocking[w].mustRelease(t)
 			w.queued(t, other, name("waited "+string(w)), 0)
 		}
 	})
@@ -141,7 +141,7 @@ func TestLateRepliesDoNotReviveAHold(t *testing.T) {
 			if n.err() != nil || n.session == holds[i].session {
 				t.Errorf("%s: the next hold: %v", w, n.err())
 			}
-			n.giveBack(t)
+			n.mustRelease(t)
 		}
 		if h := aLock.take(t, c.Client, name("again")); h.session == holds[0].session {
 			t.Errorf("the session %s was revived", h.session)
@@ -156,7 +156,7 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
-		aLock.take(t, c.Client, name).giveBack(t) // opens the session and creates the queue
+		aLock.take(t, c.Client, name).mustRelease(t) // opens the session and creates the queue
 		session, err := c.Session(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold after the late answer: %+v and %+v", p.hold, n)
 		}
-		n.giveBack(t)
+		n.mustRelease(t)
 		select {
 		case <-p.done:
 		case <-time.After(patience):
@@ -347,7 +347,7 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 			t.Errorf("requested again: %+v after %+v", h, holds[0])
 		}
 		aLock.queued(t, other, name("held "+string(aLock)), 1) // not granted beside the old session's entry
-		h.giveBack(t)
+		h.mustRelease(t)
 	}
 	t.Run("zookeeper", func(t *testing.T) { run(t, servers.ZooKeeper(t).Endpoints()) })
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, servers.ZooKeeperCluster(t).Endpoints()) })
@@ -378,7 +378,7 @@ func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 			if int64(h.token) <= dead[w].Token {
 				t.Errorf("%s: token %d after %d", w, h.token, dead[w].Token)
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		t.Logf("the dead holder was succeeded after %v", time.Since(began).Round(time.Millisecond))
 		time.Sleep(time.Until(began.Add(survivorTTL / 2))) // two renewals
@@ -386,7 +386,7 @@ func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 			if err := holds[i].err(); err != nil {
 				t.Errorf("%s: lost with the leader: %v", w, err)
 			}
-			holds[i].giveBack(t)
+			holds[i].mustRelease(t)
 		}
 	}
 	t.Run("etcd-3", func(t *testing.T) {
@@ -455,7 +455,7 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 					c.proxy.Reset()
 				}
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		aTerm.queued(t, probe, name, 0)
 	})

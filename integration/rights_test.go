@@ -92,7 +92,7 @@ func rightsAreEnough(t *testing.T, may string, mayNot ...string) {
 	c := log.client(t, may)
 	for _, w := range alone {
 		h := w.take(t, c, name(string(w)))
-		h.giveBack(t)
+		h.mustRelease(t)
 		w.queued(t, c, name(string(w)), 0)
 	}
 	for _, url := range mayNot {

@@ -116,14 +116,14 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	set.SortFlags = false
 	set.BoolVarP(&f.nonblock, "nonblock", "n", false, "fail immediately if the name is taken")
 	set.VarP(seconds{&f.wait}, "wait", "w",
-		"maximum wait, such as 10, 0.5 or 1m30s; plain numbers are seconds (default: no limit)")
+		"maximum wait: 10, 0.5, 1m30s; plain numbers are seconds (default: no limit)")
 	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if the name is taken")
 	set.Var(seconds{&f.ttl}, "ttl",
 		"how long others wait if baton crashes (default: the URL's ttl, or 10s)")
 	set.StringVar(&f.identity, "identity", "",
 		"holder's name in listings (default: the URL's identity, or host/pid)")
 	set.Var(seconds{&f.grace}, "grace",
-		"time from SIGTERM to SIGKILL when the hold is lost; 0: no SIGTERM (default: 2s, less with a short TTL)")
+		"time from SIGTERM to SIGKILL after a loss; 0: no SIGTERM (default: 2s, less with a short TTL)")
 	set.BoolVar(&f.keepRunning, "keep-running", false,
 		"do not end the command when the hold is lost")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
@@ -236,5 +236,5 @@ func (f *runFlags) addPayload(c *cobra.Command) {
 
 func (f *runFlags) addLockDelay(c *cobra.Command) {
 	c.Flags().Var(seconds{&f.lockDelay}, "lock-delay",
-		"how long the name stays free after a hold was lost, 1ms to 1m (default: 0); the same for all users")
+		"time the name stays free after a loss, 1ms to 1m; the same for all users (default: 0)")
 }
