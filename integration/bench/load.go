@@ -216,8 +216,8 @@ type grantTimes struct {
 
 func newGrantTimes(n int) *grantTimes { return &grantTimes{stamps: make([]time.Time, n)} }
 
-// grant records a grant and returns its number. Grants do not overlap. Grants
-// after the last measured one are not recorded.
+// grant records a grant and returns its number. It drops grants after the last
+// measured one.
 func (l *grantTimes) grant() int {
 	k := int(l.count.Add(1) - 1)
 	if k < len(l.stamps) {
