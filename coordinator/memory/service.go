@@ -159,7 +159,7 @@ func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.add(queue, nil, driver.Entry{})
-	e.Stray = "an entry of no session blocks the queue: Remove " + e.Key
+	e.Stray = "an entry of no session: Remove " + e.Key
 	return e.Place
 }
 

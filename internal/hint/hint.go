@@ -35,7 +35,7 @@ func Stray(owned bool, command, entry string) string {
 	if owned {
 		return ""
 	}
-	return "an entry of no session blocks the queue; to remove it: " + Removal(command, "", entry)
+	return "an entry of no session, which stays until it is removed: " + Removal(command, "", entry)
 }
 
 // Removal is the shell commands that remove entries below dir.
