@@ -62,7 +62,7 @@ func TestHealthOverTheLifeOfARun(t *testing.T) {
 		check(t, h, 200, "leading, token", 200, "ok")
 
 		r.stop(errMine)
-		check(t, h, 503, "told to stop: mine", 200, "ok") // it leads, and is able to
+		check(t, h, 503, "stopping: mine", 200, "ok") // it leads, and is able to
 		close(drained)
 		_ = r.ended()
 		check(t, h, 503, "not a candidate", 200, "ok")
@@ -98,7 +98,7 @@ func TestHealthOfALeaderThatCannotRenew(t *testing.T) {
 		stop := h.Show(term)
 		a.svc.Stop()
 		time.Sleep(3 * time.Second) // a renewal was refused
-		check(t, h, 200, "leading", 503, "cannot be renewed")
+		check(t, h, 200, "leading", 503, "suspended")
 		a.svc.Start()
 		time.Sleep(time.Second)
 		check(t, h, 200, "leading", 200, "ok")
@@ -145,7 +145,7 @@ func TestHealthOfWorkLeftBehind(t *testing.T) {
 		if err := r.ended(); !errors.Is(err, election.ErrOverrun) {
 			t.Errorf("Run = %v", err)
 		}
-		check(t, h, 503, "not a candidate", 503, "left behind")
+		check(t, h, 503, "not a candidate", 503, "still runs")
 		close(stuck)
 		check(t, h, 503, "not a candidate", 200, "ok")
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -29,12 +30,13 @@ func TestPanicOfWorkPassesThroughAfterResigning(t *testing.T) {
 		for _, v := range []any{"boom", errMine} {
 			func() {
 				defer func() {
-					got, ok := recover().(*election.PanicError)
-					if !ok || got.Value != v || !strings.Contains(got.Error(), "workThatPanics") {
+					got, ok := recover().(error)
+					if !ok || !strings.Contains(got.Error(), fmt.Sprint(v)) ||
+						!strings.Contains(got.Error(), "workThatPanics") {
 						t.Errorf("panic of %v passed through as %v", v, got)
 					}
 					if errors.Is(got, errMine) != (v == errMine) { //nolint:errorlint // itself
-						t.Errorf("%v: unwraps to %v", v, got.Unwrap())
+						t.Errorf("%v: wraps the wrong error: %v", v, got)
 					}
 				}()
 				_ = p[0].e.Run(t.Context(), workThatPanics(v))
@@ -101,7 +103,7 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 				}, election.WithDrain(time.Second), election.WithHealth(h))
 			}()
 			if c.left {
-				check(t, h, 503, "not a candidate", 503, "left behind")
+				check(t, h, 503, "not a candidate", 503, "still runs")
 				term, err := p[1].e.TryCampaign(t.Context(), nil)
 				if err != nil {
 					t.Errorf("%s: %v", what, err)
@@ -127,8 +129,8 @@ func TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough(t *testing.T) {
 			p[0].svc.Stop()
 			func() {
 				defer func() {
-					got, ok := recover().(*election.PanicError)
-					if !ok || got.Value != "rude" || !strings.Contains(got.Error(), "panic_test.go") {
+					got, ok := recover().(error)
+					if !ok || !strings.Contains(got.Error(), "rude") || !strings.Contains(got.Error(), "panic_test.go") {
 						t.Errorf("%s: recovered %v", name, got)
 					}
 				}()
