@@ -64,9 +64,9 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 }
 
 // whileUnanswered reports once, when patience has passed, that the service does
-// not answer. stop cancels that, and waits for a report that is under way. After
-// stop, o is the outcome of the report; if the report panicked or exited, abort
-// was called.
+// not answer. stop cancels that, and waits for a report that is under way.
+// After stop, o is the outcome of the report; if the report panicked or exited,
+// abort was called.
 func (r *runner) whileUnanswered(o *outcome, abort func()) (stop func()) {
 	since, reported := time.Now(), make(chan struct{})
 	timer := time.AfterFunc(patience, func() {

@@ -92,9 +92,9 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// attempt pauses, campaigns and, if it wins, leads. If again is true, nothing is
-// held, no work runs, and Run continues; err is then the failure to report, if
-// any.
+// attempt pauses, campaigns and, if it wins, leads. If again is true, nothing
+// is held, no work runs, and Run continues; err is then the failure to report,
+// if any.
 func (r *runner) attempt(ctx context.Context, pause time.Duration) (again bool, err error) {
 	t, err := r.campaign(ctx, pause)
 	switch {

@@ -51,8 +51,8 @@ func FuzzSlotsRecord(f *testing.F) {
 			all = numbers{}
 		}
 		n := int(permits%16) + 1
-		standing := []recipes.Contender{{ID: "a"}, {ID: "b"}}
-		mine, err := all.assign("a", n, standing)
+		queued := []recipes.Contender{{ID: "a"}, {ID: "b"}}
+		mine, err := all.assign("a", n, queued)
 		if err != nil || len(mine) != n {
 			t.Fatalf("%q: %v, %v; want %d", record, mine, err, n)
 		}

@@ -75,7 +75,7 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, coordinator.ErrTaken)
 			_, err = b.s.Acquire(a.Context(), limit+1)
 			wantErr(t, err, coordinator.ErrInvalid)
-			want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit)
+			want := fmt.Sprintf("%d permits exceed the limit of %d", limit+1, limit)
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
@@ -202,7 +202,7 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 		big, small, big2, last := b.begin(4), a.begin(1), b.begin(3), a.begin(1)
 		a.setLimit(2)
 		big.failed(coordinator.ErrInvalid)
-		want := "asks for 4 permits of a limit of 2"
+		want := "4 permits exceed the limit of 2"
 		if !strings.Contains(big.err.Error(), want) {
 			t.Errorf("error %v, want %q", big.err, want)
 		}
