@@ -309,7 +309,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 	}
 	fi;
 
-glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
+glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
 	atomic {
 		if
 		:: p != NONE && (pw || !READER(i)) ->
@@ -322,7 +322,7 @@ glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, 
 		fi
 	};
 
-look: /* go: recipes.attempt.judge, recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.judge, recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }

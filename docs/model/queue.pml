@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }

@@ -5,19 +5,19 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if a.wakes(); passed || err != nil {
-			a.first = passed
+	old: `		if a.wake(); handedOver || err != nil {
+			a.first = handedOver
 			return err
 		}`,
-	new: `		a.first = passed || a.first
+	new: `		a.first = handedOver || a.first
 		return err`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"}},
 }, {
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
 	file: "recipes/attempt.go",
-	old:  `		if a.wakes(); passed || err != nil {`,
-	new:  `		if passed || v.Next || err != nil {`,
+	old:  `		if a.wake(); handedOver || err != nil {`,
+	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
 		{pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"},
@@ -54,8 +54,8 @@ var ofRecipes = []mutation{{
 	name: "readers-pass-as-writers", promise: "P1",
 	what:   "A writer that has become a reader passes, although it excludes no reader behind it any more.",
 	file:   "recipes/conversion.go",
-	old:    `	if g.place == g.passes { // and was not converted`,
-	new:    `	if g.passes.Key != "" {`,
+	old:    `	if g.place == g.handoff { // and was not converted`,
+	new:    `	if g.handoff.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},
 }, {
 	name: "semaphores-follow", promise: "P1",

@@ -83,7 +83,7 @@ var ofShared = []mutation{{
 	name: "shared-turn-lost-unseen", promise: "P1",
 	what:   "Whoever has lost its turn goes on waiting for a lease.",
 	file:   "semaphore/shared.go",
-	old:    `turn.Under(ctx)`,
+	old:    `lock.Under(ctx)`,
 	new:    `context.WithCancel(ctx)`,
 	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
 }}
