@@ -195,7 +195,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/terms.go",
 	old:    `	if a.moved && a.Terms.Counts != nil {`,
 	new:    `	if false && a.Terms.Counts != nil {`,
-	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsThoseBehindWhoCameByAGreaterLimit"}},
+	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsHoldersBehindIt"}},
 }, {
 	name: "observer-goes-back", promise: "P1",
 	what:   "An observer that follows with a new session shows a leader who came before the one that it has shown.",

@@ -71,7 +71,7 @@ var ofSessions = []mutation{{
 				return lost
 			}`,
 	new:    `			return nil`,
-	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersGoOn"}},
+	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersContinue"}},
 }, {
 	name: "nearest-of-another-time", promise: "P1",
 	what:   "A join whose reply was lost believes who is said to be nearest, by an answer of a later time.",

@@ -85,5 +85,5 @@ var ofShared = []mutation{{
 	file:   "semaphore/shared.go",
 	old:    `lock.Under(ctx)`,
 	new:    `context.WithCancel(ctx)`,
-	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
+	caught: []test{{pkg: "semaphore", name: "TestLossOfTheMutexEndsTheWaitForALease"}},
 }}
