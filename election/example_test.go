@@ -86,7 +86,7 @@ func ExampleElection_Observe() {
 		case err != nil:
 			log.Fatal(err)
 		case leader.Token == 0:
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 			return
 		case string(leader.Payload) == "starting":
 			fmt.Println(leader.Identity, "is starting")
@@ -99,7 +99,7 @@ func ExampleElection_Observe() {
 	// Output:
 	// replica-1 is starting
 	// route to 10.0.0.1:8080
-	// nobody leads
+	// no leader
 }
 
 // Work that steps down is queued again at the end, and may be elected again.

@@ -47,7 +47,7 @@ func TestRunIsQueuedOnce(t *testing.T) {
 // listing.
 func TestListingToleratesArrivalsAndDepartures(t *testing.T) {
 	parties(t, 3, func(t *testing.T, p ...party) {
-		unused, err := election.New(p[0].client, "nobody/was/here")
+		unused, err := election.New(p[0].client, "no/candidates")
 		if err != nil {
 			t.Fatal(err)
 		}

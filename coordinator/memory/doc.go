@@ -3,7 +3,7 @@
 // levers that do to it what a network and an operator do to a real one. A
 // program of one process can run on it, too.
 //
-//	func TestAnotherGoesOnAfterACrash(t *testing.T) {
+//	func TestAnotherReplicaLeadsAfterACrash(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			svc := memory.NewService()                // the coordination service
 //			link := svc.Driver()                      // one client's link to it, with levers

@@ -26,7 +26,7 @@ func TestLateWriteIsRefused(t *testing.T) {
 	} {
 		_, after, found := strings.Cut(rest, line)
 		if !found {
-			t.Fatalf("no %q in turn in\n%s", line, &out)
+			t.Fatalf("no %q in this order in\n%s", line, &out)
 		}
 		rest = after
 	}
