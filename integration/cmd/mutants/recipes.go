@@ -11,7 +11,7 @@ var ofRecipes = []mutation{{
 		}`,
 	new: `		a.first = handedOver || a.first
 		return err`,
-	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatLeavesPromotesNoOther"}},
 }, {
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
@@ -19,8 +19,8 @@ var ofRecipes = []mutation{{
 	old:  `		if a.wake(); handedOver || err != nil {`,
 	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
-		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
-		{pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"},
+		simulated("mutex"), {pkg: "recipes", name: "TestWaiterReadsTheQueueWithoutAHandoff"},
+		{pkg: "recipes", name: "TestWaiterThatLeavesPromotesNoOther"},
 	},
 }, {
 	name: "try-follows", promise: "P8",
@@ -35,35 +35,35 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {`,
 	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "everybody-passes", promise: "P1",
 	what:   "Whoever leaves says that it passes, be it the first in the queue or not: a writer comes in behind one of two readers.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "semaphores-pass", promise: "P1",
 	what:   "The first of several who hold permits says that it passes, as if it were the only one.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
-	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "readers-pass-as-writers", promise: "P1",
 	what:   "A writer that has become a reader passes, although it excludes no reader behind it any more.",
 	file:   "recipes/conversion.go",
 	old:    `	if g.place == g.handoff { // and was not converted`,
 	new:    `	if g.handoff.Key != "" {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
 }, {
 	name: "semaphores-follow", promise: "P1",
 	what:   "One who waits for permits, behind another who does, follows that one, and would take its pass for a grant.",
 	file:   "recipes/attempt.go",
 	old:    `	case v.Next:`,
 	new:    `	case v.Next || !v.Record && len(v.Watch) == 1:`,
-	caught: []test{{pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
+	caught: []test{{pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "key-from-session", promise: "P1",
 	what:   "A contender's ID is that of its session: two goroutines of one client are one contender.",
@@ -77,7 +77,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `		err = a.session.Check(ctx)`,
 	new:    `		err = nil`,
-	caught: []test{{pkg: "recipes", name: "TestGrantThatComesOutOfAPauseIsNone"}},
+	caught: []test{{pkg: "recipes", name: "TestGrantReadAfterAPauseIsRefused"}},
 }, {
 	name: "no-clean-up", promise: "P4",
 	what:   "An attempt that is cancelled, or refused, leaves its entry in the queue.",
@@ -91,7 +91,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `				Record: a.record, Follows`,
 	new:    `				Follows`,
-	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain"}},
 }, {
 	name: "reenters-what-was-lost", promise: "P1",
 	what: "The context of a lost hold is entered again.",
@@ -202,5 +202,5 @@ var ofRecipes = []mutation{{
 	file:   "recipes/head.go",
 	old:    `h.Version == f.shown || h.Version != 0 && h.Token < f.token`,
 	new:    `h.Version == f.shown`,
-	caught: []test{{pkg: "recipes", name: "TestFollowerShowsNoLeaderOfThePast"}},
+	caught: []test{{pkg: "recipes", name: "TestFollowerShowsNoEarlierHead"}},
 }}

@@ -86,7 +86,7 @@ var ofSessions = []mutation{{
 	old:  `			cancel(errOwnGone)`,
 	new:  `			return`,
 	caught: []test{
-		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "recipes", name: "TestRemovedFollowerIsTold"},
+		{pkg: "recipes", name: "TestRemovedFollowerFails"}, {pkg: "recipes", name: "TestRemovedFollowerFails"},
 	},
 }, {
 	name: "pass-not-told", promise: "P6",
