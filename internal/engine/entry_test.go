@@ -22,7 +22,7 @@ func (w world) join(s *engine.Session) driver.Joined {
 	return j
 }
 
-// change is one of the calls that change something.
+// change is a call that changes the service.
 type change struct {
 	op memory.Op
 	do func(ctx context.Context, s *engine.Session, j driver.Joined) error
@@ -45,7 +45,7 @@ var (
 	}}
 )
 
-// changed runs a test of each call, with a contender in the queue and a fate
+// changed runs a test for each call, with a contender in the queue and a fate
 // for the call's requests, by number.
 func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate, f func(w world, s *engine.Session, call func(context.Context) error)) {
 	t.Helper()
@@ -69,7 +69,7 @@ func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate
 	}
 }
 
-// made reports whether a change is there to be seen.
+// made reports whether a change was applied.
 func (w world) made(op memory.Op) bool {
 	entries := w.svc.Snapshot(queue)
 	switch op {
@@ -83,8 +83,8 @@ func (w world) made(op memory.Op) bool {
 	return string(w.svc.Record(queue).Value) == "new"
 }
 
-// TestChangesAreRepeatedUntilTheyAreAnswered: requests and replies that are
-// lost, and a member that keeps silent.
+// TestChangesAreRepeatedUntilTheyAreAnswered: after lost requests and replies,
+// and with an unresponsive member.
 func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 10 * time.Minute}, {DelayReply: 10 * time.Minute}} {
 		calls := []change{converts, writes, withdraws, records}
@@ -105,7 +105,7 @@ func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 				if took := time.Since(began); took > s.TTL() || s.Err() != nil {
 					w.Errorf("%+v: took %v; session %v", fate, took, s.Err())
 				}
-				time.Sleep(15 * time.Minute) // for what arrives late
+				time.Sleep(15 * time.Minute) // for late requests
 				if !w.made(c.op) {
 					w.Errorf("%+v: undone by a late request: %v", fate, w.svc.Snapshot(queue))
 				}
@@ -131,7 +131,7 @@ func TestRefusedChangeIsNotRepeated(t *testing.T) {
 		return no
 	}, func(w world, s *engine.Session, call func(context.Context) error) {
 		if err := call(w.Context()); !errors.Is(err, engine.ErrRefused) || !engine.MayHaveApplied(err) {
-			w.Errorf("applied, unheard, and then refused: %v", err)
+			w.Errorf("applied without an answer, and then refused: %v", err)
 		}
 	})
 }
@@ -218,12 +218,12 @@ func (s causalSession) Record(ctx context.Context, l driver.Queue, v driver.Vers
 	return r, causeOf(ctx, err)
 }
 
-// kinds are what a caller looks for in the error of a change.
+// kinds are errors that a caller distinguishes.
 var kinds = []error{engine.ErrRemoved, engine.ErrSessionLost, engine.ErrRefused, engine.ErrStale}
 
-// TestChangeGivenUpSaysNothingThatTheServiceDidNotSay: whatever the caller's
-// context ends with.
-func TestChangeGivenUpSaysNothingThatTheServiceDidNotSay(t *testing.T) {
+// TestCancelledChangeReturnsNoErrorOfTheService, whatever the cause of the
+// caller's context is.
+func TestCancelledChangeReturnsNoErrorOfTheService(t *testing.T) {
 	for _, c := range []change{converts, writes, withdraws, records} {
 		caused(t, func(w world, cause error) {
 			s := w.session()

@@ -12,8 +12,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestWithdrawnContenderStaysAway: in whatever mode it stands, whatever is
-// still under way.
+// TestWithdrawnContenderStaysAway in any mode, with any request under way.
 func TestWithdrawnContenderStaysAway(t *testing.T) {
 	for _, unheard := range []change{converts, writes} {
 		for _, fate := range []memory.Fate{{DelayRequest: 10 * time.Second}, {DropReply: true}, {DropRequest: true}} {
@@ -38,7 +37,7 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 	}
 }
 
-func TestRemovalsGoOnInTheBackground(t *testing.T) {
+func TestRemovalsContinueInTheBackground(t *testing.T) {
 	for _, leave := range []func(w world, s *engine.Session){
 		func(w world, s *engine.Session) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -72,15 +71,15 @@ func TestRemovalsGoOnInTheBackground(t *testing.T) {
 	}
 }
 
-// TestCleanUpThatFailsIsPaced: FIELD 3. It goes on as long as the session
-// lives, without haste.
+// TestCleanUpThatFailsIsPaced: FIELD 3. It continues while the session lives,
+// with pauses.
 func TestCleanUpThatFailsIsPaced(t *testing.T) {
 	for _, c := range []struct {
 		fate    memory.Fate
 		atMost  int
 		atLeast int
 	}{
-		{memory.Fate{DropRequest: true}, 300, 60},               // every half a second, more or less
+		{memory.Fate{DropRequest: true}, 300, 60},               // about every half second
 		{memory.Fate{Err: errors.New("no permission")}, 25, 23}, // every quarter of the TTL
 	} {
 		within(t, func(w world) {

@@ -143,5 +143,5 @@ var ofDrivers = []mutation{{
 	file:   "internal/engine/queuewatch.go",
 	old:    `left = left || w.view.At(p) < 0`,
 	new:    `left = left || p.Key == "" || len(places) < len(before.Places)`,
-	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchTellsOfALeavingAmongArrivals"}},
+	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchShowsADepartureAmongArrivals"}},
 }}

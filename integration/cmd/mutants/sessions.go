@@ -8,7 +8,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/session.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
-	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsHereBeforeItEndsThere"}},
+	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsAtTheClientBeforeTheService"}},
 }, {
 	name: "no-margin", promise: "P2",
 	what:   "The deadline has no margin: a service that counts a little less than the TTL is quicker.",
@@ -22,7 +22,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/session.go",
 	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
-	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
+	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementAfterTheDeadlineRevivesNothing"}},
 }, {
 	name: "no-look-at-the-clock", promise: "P2",
 	what:   "A session is lost when a timer says so, and not as soon as the clock does: after a pause of the process, that is later.",
@@ -36,7 +36,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/asleep.go",
 	old:    `	return now.wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
-	caught: []test{{pkg: "internal/engine", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
+	caught: []test{{pkg: "internal/engine", name: "TestHoldLostInASleepIsReported"}},
 }, {
 	name: "joins-anew", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
@@ -52,7 +52,7 @@ var ofSessions = []mutation{{
 		s.Discard(queue, c.ID)
 `,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestJoinGivenUpLeavesNoGhost"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestCancelledJoinLeavesNoGhost"}},
 }, {
 	name: "late-join-not-feared", promise: "P4",
 	what: "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
@@ -78,7 +78,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/join.go",
 	old:    `		j.First, j.Nearest = false, driver.Place{}`,
 	new:    `		j.First = false`,
-	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
+	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotReturned"}},
 }, {
 	name: "follower-not-removed", promise: "P8",
 	what: "A waiter whose own entry was deleted is not told so, and waits for the one ahead.",
