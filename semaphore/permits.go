@@ -9,7 +9,7 @@ import (
 )
 
 // MaxLimit is the greatest limit.
-const MaxLimit = 1_000_000_000 // twice that fits an int32, and a mode has room for it
+const MaxLimit = 1_000_000_000
 
 // The modes of contenders for permits: "p3v00a1" asks for three permits, and
 // joined with a version of the record that ends in "00a1"; "h3" holds three. An
@@ -105,7 +105,7 @@ func permits(limit int, version driver.Version, n int) recipes.Rule {
 			if !ok {
 				c = contention{n: limit, version: mine}
 			}
-			used = min(used+c.n, limit+1) // does not overflow
+			used = min(used+c.n, limit+1) // twice MaxLimit fits an int32
 			other := !c.held && c.version != mine
 			if unknown = unknown || other; other || used > limit && !c.held {
 				waiting = i

@@ -23,7 +23,7 @@ type leaderAt struct {
 
 // watcher is the state of an observer.
 type watcher struct {
-	line    *queue
+	queue   *queue
 	listens bool          // it is inside Observe, and not in the body of its loop
 	since   time.Duration // when it began to listen
 	shown   bool          // Observe has yielded at least once
@@ -72,7 +72,7 @@ func (w *world) auditWatchers() {
 		if !o.listens {
 			continue
 		}
-		first := o.line.heads[len(o.line.heads)-1]
+		first := o.queue.heads[len(o.queue.heads)-1]
 		if w.now()-max(o.since, first.at, w.recoveredAt) <= prompt {
 			continue
 		}
@@ -90,7 +90,7 @@ func (a *actor) listens(does bool, show func(*watcher)) {
 	defer a.w.mu.Unlock()
 	o := a.w.watchers[a.label]
 	if o == nil {
-		o = &watcher{line: a.w.queues[a.name.queue]}
+		o = &watcher{queue: a.w.queues[a.name.queue]}
 		a.w.watchers[a.label] = o
 	}
 	o.listens, o.since = does, a.w.now()
