@@ -13,8 +13,8 @@
 // service. The context of a permit ends before the service can grant its
 // permits to another contender. Permits are granted in the order in which the
 // service received the requests, all that a call asks for or none: a small
-// request does not overtake a large one. Whichever holder releases, the first
-// in the queue is admitted if its permits fit the limit.
+// request does not overtake a large one. When any holder releases, or its
+// session ends, the first in the queue is admitted if its permits fit.
 //
 // # Not guaranteed
 //
