@@ -46,9 +46,9 @@ func (s *Session) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// HasEntry asks the service whether an entry, of any session, is in a queue.
+// EntryExists asks the service whether an entry, of any session, is in a queue.
 // The error is ErrRemoved if not.
-func (s *Session) HasEntry(
+func (s *Session) EntryExists(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
 	return s.request(ctx, "check", queue, s.patience, func(ctx context.Context) error {
