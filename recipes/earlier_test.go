@@ -191,7 +191,7 @@ func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 				}
 				if name == "expired" {
 					if behind.over() {
-						w.Error("the next one was admitted past the first")
+						w.Error("the next waiter overtook the first")
 					}
 					w.release(h)
 				}

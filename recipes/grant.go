@@ -92,7 +92,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	return h
 }
 
-// handle returns one more handle. Its context has the values of ctx but does
+// handle returns another handle. Its context has the values of ctx but does
 // not end with ctx, which bounds only the wait. The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
 	// the level's context may end before the grant's
@@ -126,7 +126,7 @@ func (q *Queue) Held(ctx context.Context) bool {
 	return g.holds() > 0
 }
 
-// reenter returns one more handle of the live grant of this queue that ctx
+// reenter returns another handle of the live grant of this queue that ctx
 // carries, or nil if there is none. If the grant's mode does not include the
 // requested mode, it returns an error: the caller would wait for itself.
 func (q *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {

@@ -206,14 +206,14 @@ func TestWaiterReadsTheQueueWithoutAHandoff(t *testing.T) {
 		if err := <-second.got; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		b.calls("one gave up", made{follows: 1, leaves: 1})
+		b.calls("a waiter gave up", made{follows: 1, leaves: 1})
 		c.calls("the predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
 		if len(third.got) != 0 {
 			t.Error("the contender behind it was admitted")
 		}
 		a.serve(first)
 		c.serve(third)
-		c.calls("the one ahead of that passed", made{passes: 1})
+		c.calls("the next predecessor handed over", made{passes: 1})
 	})
 }
 
@@ -272,8 +272,8 @@ func TestReaderReadsTheQueueBehindAReader(t *testing.T) {
 		c.calls("behind a reader behind a writer", made{reads: 1, follows: 1})
 		a.serve(w)
 		a.calls("a writer", made{passes: 1})
-		b.calls("a writer passed to the one behind it", made{})
-		c.calls("and to the one behind that", made{})
+		b.calls("a writer handed over to the reader behind it", made{})
+		c.calls("and to the reader behind that", made{})
 		r3 := a.read()
 		a.calls("behind readers", made{reads: 1})
 		w2 := a.write()

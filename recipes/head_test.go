@@ -213,7 +213,7 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 		scripts [][]driver.Head
 		want    []string
 	}{
-		{"a replica that is behind, and catches up", [][]driver.Head{{a, b, c}, {a, b, c}},
+		{"a lagging member that catches up", [][]driver.Head{{a, b, c}, {a, b, c}},
 			[]string{"a", "b", "c"}},
 		{"a head that has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}},
 			[]string{"a", "-", "a", "-", "b"}},

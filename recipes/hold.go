@@ -62,7 +62,7 @@ func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 func (h *Hold) ID() string { return h.Place().ID }
 
 // Revoked blocks until another client asks the holder to release, as Curator's
-// Revoker does, and then returns nil. The hold goes on. The error is ErrInvalid
+// Revoker does, and then returns nil. The hold stays. The error is ErrInvalid
 // if the layout has no such requests, that of Err if the hold ends first, or
 // the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {

@@ -84,14 +84,14 @@ func TestHoldEndsBeforeItsEntryLeaves(t *testing.T) {
 		}()
 		synctest.Wait()
 		if h.err() == nil || h.ctx.Err() == nil {
-			w.Error("the hold goes on")
+			w.Error("the hold is alive")
 		}
 		if len(w.svc.Snapshot(ask.queue)) != 1 {
 			w.Error("the entry has left before its hold ended")
 		}
 		next := w.taken(ask.ask, context.WithoutCancel(h.ctx), 0)
 		if next.token <= h.token {
-			w.Error("entered a hold that is being released")
+			w.Error("re-entered a hold that is being released")
 		}
 		<-released
 		w.release(next)

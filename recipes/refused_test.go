@@ -176,7 +176,7 @@ func TestConversionsAreObserved(t *testing.T) {
 		defer mu.Unlock()
 		if len(seen) != 1 || seen[0].Queue != name || seen[0].Token != token || seen[0].Op != op ||
 			seen[0].Session != w.session(w.a).ID() || !errors.Is(seen[0].Err, err) {
-			w.Errorf("observed %+v, want one to %q with error %v", seen, op, err)
+			w.Errorf("observed %+v, want one conversion to %q with error %v", seen, op, err)
 		}
 		seen = nil
 	}

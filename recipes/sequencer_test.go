@@ -63,7 +63,7 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 			w.Errorf("%v comes after %v: %v", later, s, err)
 		}
 		if !w.check(later, 2) {
-			w.Error("the next one is not valid")
+			w.Error("the next sequencer is not valid")
 		}
 		w.svc.Expire(second.session)
 		if w.check(later, 2) {

@@ -175,7 +175,7 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 		}
 		third := w.begin(w.Context(), w.b) // beside h
 		if len(third) != 1 || <-third != nil {
-			t.Error("not admitted beside one")
+			t.Error("not admitted beside one holder")
 		}
 		w.set("1")
 		fourth := w.begin(w.Context(), w.b)

@@ -44,7 +44,7 @@ func TestAcquireAndReleaseCostOneRequestEach(t *testing.T) {
 		a.costs("its Release", 1, 0, func() { a.release(p) })
 
 		p = a.acquire(1)
-		a.costs("an Acquire beside other holders: join, look", 2, 0, func() { q = b.acquire(1) })
+		a.costs("an Acquire beside other holders: join, read", 2, 0, func() { q = b.acquire(1) })
 		a.costs("Release, another still holds", 1, 0, func() { b.release(q) })
 		time.Sleep(time.Minute)
 		q = b.acquire(2)
@@ -76,7 +76,7 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 		a.costs("the first of a Semaphore: the limit, the queue, the first", 3, 0, try)
 		a.costs("with a remembered limit: the queue, the limit, the first", 3, 0, try)
 		a.release(p)
-		a.costs("one that succeeds: read, join", 2, 0, func() {
+		a.costs("a successful TryAcquire: read, join", 2, 0, func() {
 			if p, err := b.s.TryAcquire(a.Context(), 1); err != nil {
 				t.Fatal(err)
 			} else {

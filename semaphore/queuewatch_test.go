@@ -83,7 +83,7 @@ func TestSharedWatchNoticesAnotherLimit(t *testing.T) {
 		}
 		synctest.Wait()
 		if waiting[3].over() {
-			t.Error("admitted beside one, at a limit of one")
+			t.Error("admitted beside a holder, at a limit of 1")
 		}
 		for _, w := range waiting[2:] {
 			b.release(w.granted())

@@ -68,7 +68,7 @@ func tooMany(n int) error {
 // assign writes n numbers for this permit into the record.
 //
 // It reads the record before the queue: a contender in the record was queued
-// when the record was written. If it is not queued now, it has left for good,
+// when the record was written. If it is not queued now, it has left for ever,
 // since IDs are not used twice. The write fails if another client has written
 // the record meanwhile.
 func (p *Permit) assign(ctx context.Context, n int) error {

@@ -38,7 +38,7 @@ func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 					s.StopAlarm()
 					time.Sleep(time.Until(l.Deadline()))
 					if look(l, work) == nil {
-						w.Error("looks alive past its deadline")
+						w.Error("alive after its deadline")
 					}
 					w.link.Reset()
 					w.link.Heal()

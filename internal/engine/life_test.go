@@ -103,7 +103,7 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if n := len(w.svc.Sessions()); n != 1 {
-			w.Errorf("%d sessions at the service: the late one was not ended", n)
+			w.Errorf("%d sessions at the service: the late session was not ended", n)
 		}
 	})
 }

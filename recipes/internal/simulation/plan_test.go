@@ -44,8 +44,8 @@ func planned(env func(string) string) (plan, error) {
 	lasts := env("BATON_SIM_TIME")
 	switch {
 	case replays && (counts || based || lasts != "") || counts && lasts != "":
-		return p, fmt.Errorf("BATON_SEED replays one seed, BATON_SEEDS runs so many, " +
-			"BATON_SIM_TIME for so long: want one of them")
+		return p, fmt.Errorf("BATON_SEED replays a seed, BATON_SEEDS is the number of seeds, " +
+			"BATON_SIM_TIME the duration: set only one of them")
 	case replays:
 		p.base, p.seeds, p.replay = seed, 1, true
 	case counts && seeds == 0:
