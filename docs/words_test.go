@@ -1,0 +1,224 @@
+package docs_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/baton-go/baton/internal/pages"
+)
+
+// word is a phrase that readers had to guess, and the field's term for it.
+type word struct {
+	phrase  string // a regular expression of whole words; a space is any space
+	instead string
+}
+
+// words are the phrases that are not used. Words with an honest ordinary use
+// (line, turn, mark, tail, pass, lost, look up) appear in phrases only.
+var words = []word{
+	{`whoever|whomever`, "the noun: the holder, the waiter, the client"},
+	{`somebody`, "the noun: the holder, another client; or someone else"},
+	{`that one(?:'s|[.,;:)]|\s*$| (?:is|was|has|had|does|did|will|would|could|can|may|might|left|leaves|gave|gives|goes|went|ends?|ended|dies|died|holds|held|and|or|but|nor|too|also|alone|itself|first|from|before|which|who))`, "the noun: the predecessor, the holder, the session"},
+	{`what (?:it|he|they) had sent`, "the noun: the requests that it had already sent"},
+	{`(?:is|are|was|were|be|been|gets?|not|never|first) told of|(?:tell|tells|telling) of`, "is notified of, reports"},
+	{`(?:hear|hears|heard|hearing) of`, "is notified of, learns of"},
+	{`rung`, "notified"},
+	{`(?:a|an|another|one|no|last|first|second|each|every) look`, "a read of the queue, a check of the clock"},
+	{`(?:look|looks|looked|looking) at (?:the|its|his|that|every|each) (?:line|queue|clock)`, "read the queue, read the clock"},
+	{`(?:give|gives|gave|given|giving)(?: (?:it|its|them|their|the|one|all|permits|locks?|leases?|entry|entries)){0,2} back|gives?back|givingback`, "release, return"},
+	{`(?:go|goes|went|going) by`, "use, be decided by"},
+	{`(?:come|comes|came|coming) with`, "contain, include, be sent with"},
+	{`(?:has|have|had|having) (?:\w+ )?to do with`, "concern"},
+	{`(?:stand|stands|stood|standing) in`, "be queued, be in"},
+	{`(?:first|second|third|next|last|place|wait|waits|waiting|queued|those|everyone|who is) in (?:the |a |its |one )?line`, "in the queue"},
+	{`(?:join|joins|joined|joining|leave|leaves|left|leaving) (?:the|a|its|this) line`, "join, leave the queue"},
+	{`heels?`, "successor node"},
+	{`calm`, "uncontended"},
+	{`convoys?`, "batch"},
+	{`guests?`, "foreign layout, external client"},
+	{`lent|lends?|lending`, "external, pass"},
+	{`adopt(?:s|ed|ing|ion)?`, "use, take over"},
+	{`borrow(?:s|ed|ing|er)?`, "external, use"},
+	{`lookouts?`, "shared queue watch"},
+	{`tapes?`, "log, record of the events"},
+	{`survey(?:s|ed|ing)?`, "shared queue watch"},
+	{`crowd(?:s|ed)?`, "many contenders, shared queue watch"},
+	{`pens?`, "write lock"},
+	{`bells?`, "callback"},
+	{`wardens?`, "watchdog"},
+	{`chores?`, "background clean-up"},
+	{`farewells?`, "close"},
+	{`abandon(?:s|ed|ing|ment)?`, "leave the queue, cancel, give up"},
+	{`withdraw(?:s|n|ing|als?)?|withdrew`, "leave the queue, cancel; of rights: revoke"},
+	{`discard(?:s|ed|ing)?`, "leave the queue, drop, ignore"},
+}
+
+// exception is a use of a word that stays.
+type exception struct {
+	path   string // the file, or a prefix of its path; "" is every file
+	text   string // a regular expression
+	reason string
+}
+
+var exceptions = []exception{
+	{"", `io\.Discard|slog\.DiscardHandler`, "identifiers of the standard library"},
+	{"", `(?:so|such|says?|shows?|know|knows|means?|mean|sure|is) that one \w`, "that is a conjunction here"},
+	{"docs/words", `(?s).*`, "the word list itself and its tests"},
+}
+
+// copies are lines of pages that other tests compare with texts in Go files,
+// where TestWordsInCode reads them.
+var copies = []exception{
+	{"docs/mutants.md", `.*`, "written by integration/cmd/mutants"},
+	{"README.md", "^`(?:cd|make) .* on .*", "the setting of a measurement, written by integration/bench"},
+	{"docs/benchmarks.md", "^`(?:cd|make) .* on .*", "the same"},
+	{"docs/observability.md", "^\\| `baton[_:].*", "metrics and log lines, compared in coordinator/observe"},
+}
+
+// finding is a place to mend.
+type finding struct {
+	line      int
+	have, how string
+}
+
+var patterns = func() []*regexp.Regexp {
+	all := make([]*regexp.Regexp, len(words))
+	for i, w := range words {
+		phrase := strings.ReplaceAll(w.phrase, " ", `\s+`)
+		all[i] = regexp.MustCompile(`(?i)\b(?:` + phrase + `)(?:$|[^\w-])`)
+	}
+	return all
+}()
+
+// findWords returns the uses of the words in a text. A phrase may go on in the
+// next line.
+func findWords(path string, lines []pages.Line) []finding {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Text + "\n")
+	}
+	text := without(path, b.String())
+	var all []finding
+	for i, p := range patterns {
+		for _, at := range p.FindAllStringIndex(text, -1) {
+			line := lines[strings.Count(text[:at[0]], "\n")].Line
+			have := strings.TrimRight(strings.Join(strings.Fields(text[at[0]:at[1]]), " "), ".,;:`()'\"")
+			all = append(all, finding{line, fmt.Sprintf("%q", have), "write " + words[i].instead})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b finding) int { return a.line - b.line })
+	return all
+}
+
+// without blanks the exceptions, and keeps the lines.
+func without(path, text string) string {
+	for _, e := range exceptions {
+		if strings.HasPrefix(path, e.path) {
+			text = regexp.MustCompile(e.text).ReplaceAllStringFunc(text, func(s string) string {
+				return strings.Repeat("\n", strings.Count(s, "\n"))
+			})
+		}
+	}
+	return text
+}
+
+// isCopy tells whether a line of a page is compared with a Go file elsewhere.
+func isCopy(path, line string) bool {
+	return slices.ContainsFunc(copies, func(e exception) bool {
+		return path == e.path && regexp.MustCompile(e.text).MatchString(line)
+	})
+}
+
+// mostColumns is the width of prose. A table's row cannot be wrapped, nor can a
+// URL.
+const mostColumns = 100
+
+func findWide(path string, lines []pages.Line) []finding {
+	var all []finding
+	for _, l := range lines {
+		text := strings.TrimSpace(l.Text)
+		if n := utf8.RuneCountInString(l.Text); n > mostColumns && !strings.HasPrefix(text, "|") && !strings.Contains(text, "://") {
+			all = append(all, finding{l.Line, fmt.Sprintf("%d columns", n), fmt.Sprintf("wrap at %d", mostColumns)})
+		}
+	}
+	return all
+}
+
+// TestWordsInDocs: pages use the field's words, and lines that a terminal
+// shows.
+func TestWordsInDocs(t *testing.T) {
+	for _, p := range all(t) {
+		for _, f := range inPage(p) {
+			t.Errorf("%s: %s: %s", at(p.Path, f.line), f.have, f.how)
+		}
+	}
+}
+
+func inPage(p pages.Page) []finding {
+	var own []pages.Line
+	for _, l := range p.Prose {
+		if isCopy(p.Path, l.Text) {
+			l.Text = ""
+		}
+		own = append(own, l)
+	}
+	found := append(findWords(p.Path, own), findWide(p.Path, own)...)
+	for _, b := range p.Blocks {
+		if strings.HasPrefix(b.Note, "help:") {
+			continue // a copy, compared in cmd/baton
+		}
+		found = append(found, findWords(p.Path, numbered(b.Text, b.Line))...)
+	}
+	return found
+}
+
+// numbered splits a text into lines, from the number on.
+func numbered(text string, from int) []pages.Line {
+	var all []pages.Line
+	for i, line := range strings.Split(text, "\n") {
+		all = append(all, pages.Line{Text: line, Line: from + i})
+	}
+	return all
+}
+
+// TestWrongWordsAreFound: the check above can fail, and not too easily.
+func TestWrongWordsAreFound(t *testing.T) {
+	for text, want := range map[string]int{
+		"Whoever holds the lock waits for that one.":     2,
+		"The waiter is told\n  of it and gives it back.": 2,
+		"It stands\nin the line, the first in line.":     2,
+		"It takes a look at the queue.":                  2,
+		"A convoy of guests on a calm tape.":             4,
+		"The second name comes with it; it goes by it.":  2,
+		"It abandons, withdraws and discards.":           3,
+		"Baton writes to io.Discard.":                    0,
+		"It shows that one is enough, as that one entry": 0,
+		"A line of text, a command line, in its turn.":   0,
+		"Give the lock to the next; call back; go back.": 0,
+		"A look-up of a tail key; look up the mark.":     0,
+		"Independent, label, tapestry, open, bellows.":   0,
+	} {
+		if got := findWords("x.md", numbered(text, 1)); len(got) != want {
+			t.Errorf("%q: found %v, want %d", text, got, want)
+		}
+	}
+	wide := strings.Repeat("wide ", 21)
+	for text, want := range map[string]int{wide: 1, "| " + wide: 0, "https://go.dev " + wide: 0, "narrow": 0} {
+		if got := findWide("x.md", numbered(text, 1)); len(got) != want {
+			t.Errorf("%q: found %v, want %d", text, got, want)
+		}
+	}
+	got := findWords("x.md", numbered("fine\nfine\nthat\none", 7))
+	if len(got) != 1 || got[0].line != 9 {
+		t.Errorf("a phrase over two lines: %v, want line 9", got)
+	}
+	p := pages.Page{Path: "docs/observability.md", Prose: numbered("| `baton_x` | Whoever |\nWhoever", 1),
+		Blocks: []pages.Block{{Text: "// a guest\n", Line: 5}, {Text: "a guest\n", Line: 9, Note: "help: baton"}}}
+	if got := inPage(p); len(got) != 2 || got[0].line != 2 || got[1].line != 5 {
+		t.Errorf("a page with copies: %v", got)
+	}
+}
