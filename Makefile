@@ -95,7 +95,7 @@ mutants: ## Break the protocol's rules one by one and see that tests notice; MUT
 	cd integration && go run ./cmd/mutants -run '$(MUTANTS)'
 
 .PHONY: bench
-bench: ## Measure Baton beside the floors and other libraries, and write docs/benchmarks.md anew; QUICK=1: a look, two minutes
+bench: ## Measure Baton beside the floors and other libraries, and write docs/benchmarks.md anew; QUICK=1: a check of two minutes, writes nothing
 	.ci/deps
 	cd integration && go run ./cmd/bench $(if $(QUICK),-quick,-docs ..)
 

@@ -2,6 +2,8 @@ package docs_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +69,7 @@ type exception struct {
 var exceptions = []exception{
 	{"", `io\.Discard|slog\.DiscardHandler`, "identifiers of the standard library"},
 	{"", `(?:so|such|says?|shows?|know|knows|means?|mean|sure|is) that one \w`, "that is a conjunction here"},
+	{"docs/model/", `go: .*`, "names of functions, which are checked where they are declared"},
 	{"docs/words", `(?s).*`, "the word list itself and its tests"},
 }
 
@@ -79,7 +82,7 @@ var copies = []exception{
 	{"docs/observability.md", "^\\| `baton[_:].*", "metrics and log lines, compared in coordinator/observe"},
 }
 
-// finding is a place to mend.
+// finding is a line to change.
 type finding struct {
 	line      int
 	have, how string
@@ -94,12 +97,23 @@ var patterns = func() []*regexp.Regexp {
 	return all
 }()
 
-// findWords returns the uses of the words in a text. A phrase may go on in the
-// next line.
+// anyPattern matches wherever one of the patterns does.
+var anyPattern = func() *regexp.Regexp {
+	var all []string
+	for _, p := range patterns {
+		all = append(all, p.String())
+	}
+	return regexp.MustCompile(strings.Join(all, "|"))
+}()
+
+// findWords returns the uses of the words in a text. A phrase may span lines.
 func findWords(path string, lines []pages.Line) []finding {
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(l.Text + "\n")
+	}
+	if !anyPattern.MatchString(b.String()) {
+		return nil
 	}
 	text := without(path, b.String())
 	var all []finding
@@ -148,14 +162,36 @@ func findWide(path string, lines []pages.Line) []finding {
 	return all
 }
 
-// TestWordsInDocs: pages use the field's words, and lines that a terminal
-// shows.
+// TestWordsInDocs: pages, alerts, the dashboard and pictures use the field's
+// words, and pages have lines that fit a terminal.
 func TestWordsInDocs(t *testing.T) {
-	for _, p := range all(t) {
-		for _, f := range inPage(p) {
-			t.Errorf("%s: %s: %s", at(p.Path, f.line), f.have, f.how)
+	report := func(path string, found []finding) {
+		for _, f := range found {
+			t.Errorf("%s: %s: %s", at(path, f.line), f.have, f.how)
 		}
 	}
+	for _, p := range all(t) {
+		report(p.Path, inPage(p))
+	}
+	for _, pattern := range otherTexts {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Errorf("%s: %v, %v", pattern, paths, err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Error(err)
+			}
+			path = strings.TrimPrefix(filepath.ToSlash(path), root+"/")
+			report(path, findWords(path, numbered(string(text), 1)))
+		}
+	}
+}
+
+// otherTexts are the files, beside pages, that people read.
+var otherTexts = []string{
+	"docs/observability/*", "docs/pictures/*.svg", "docs/model/*.pml", "docs/model/*.sh", "examples/*/*/*.yaml", "Makefile", ".golangci.yml", ".ci/*",
 }
 
 func inPage(p pages.Page) []finding {

@@ -1,25 +1,33 @@
 /*
- * The loss clock: a session's context ends before the service can give away what the session holds. See README.md.
+ * The loss clock: the context of a hold ends before the service can grant the
+ * name to another session. See README.md.
  *
- * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, gives up on an answer after as long,
- * and counts its deadline from when the last acknowledged renewal was sent. The service counts the TTL from when it
- * handled one; its clock runs faster by up to a twentieth.
+ * Time is counted in twentieths of a TTL. The client renews every quarter of
+ * the TTL, gives up a renewal after another quarter, and counts its deadline
+ * from the sending of the last acknowledged renewal. The service counts the TTL
+ * from the moment it handled the renewal; its clock is faster by up to a
+ * twentieth.
  *
- * On etcd requests and answers may take any time or get lost, and the client may stall at any moment. On ZooKeeper (-DZK)
- * a follower acknowledges a renewal and reports it to the leader up to half a tick later; if it dies in between, the
- * leader never hears of it, until the client has another connection, if ever. There
- *   -DDEATHS=n     so many followers die
- *   -DLOSSES=n     so many renewals are lost
- *   -DSLOW         renewals take up to a fifth of the TTL to arrive, else a twentieth; answers may take longer
- *   -DSTALLS=n     so many twentieths the client is late with a renewal
- *   -DTWOTICKS     the TTL is the shortest that a server grants, two ticks, else it is longer
+ * On etcd requests and answers may take any time or get lost, and the client
+ * may stall at any moment. On ZooKeeper (-DZK) a follower acknowledges a renewal
+ * and reports it to the leader up to half a tick later. If it dies in between,
+ * the leader does not know of the renewal, until the client has another
+ * connection, if ever. Flags on ZooKeeper:
+ *   -DDEATHS=n     n followers die
+ *   -DLOSSES=n     n renewals are lost
+ *   -DSLOW         renewals take up to a fifth of the TTL to arrive, else a
+ *                  twentieth; answers may take longer
+ *   -DSTALLS=n     the client is late with a renewal by n twentieths
+ *   -DTWOTICKS     the TTL is two ticks, the shortest that a server grants;
+ *                  else it is longer
  *
- * And what must not be otherwise; each of these is refuted:
- *   -DRECEIVED     the deadline is counted from when the answer came
- *   -DNOMARGIN     the deadline has no margin for clocks that do not run alike
- *   -DNOSLACK      ZooKeeper: nor one for a follower that dies
- * Refuted as well is what the ZooKeeper driver does not cover: a death together with LOSSES=1, with STALLS=2, with SLOW, or
- * with TWOTICKS, where a report can come a moment after the next renewal.
+ * Each of these breaks a rule, and is refuted:
+ *   -DRECEIVED     the deadline is counted from the arrival of the answer
+ *   -DNOMARGIN     no margin for clocks of different speed
+ *   -DNOSLACK      ZooKeeper: no margin for a follower that dies
+ * The cases that the ZooKeeper driver does not cover are refuted, too: a death
+ * together with LOSSES=1, with STALLS=2, with SLOW, or with TWOTICKS, where a
+ * report can arrive a moment after the next renewal.
  */
 #define TTL 20
 #define QUARTER 5
@@ -60,7 +68,7 @@
 #define PATIENCE (TTL - MARGIN - SLACK)
 
 /* The client. */
-byte left = PATIENCE; /* until its deadline; 0: the context has ended, whoever looks at it */
+byte left = PATIENCE; /* until its deadline; 0: the context has ended at every check */
 byte age = NEVER;     /* of the renewal that it waits for */
 byte next = QUARTER;  /* until it sends one */
 
@@ -75,7 +83,7 @@ byte deaths = DEATHS, losses = LOSSES, stalls = STALLS;
 bool given_away_too_soon; /* what must not be */
 
 #ifdef ZK
-/* Without a fault renewals are sent when they are due, and answered while somebody waits. */
+/* Without a fault renewals are sent when they are due, and answered while the client waits. */
 #define GIVEUP && (!asked && !answered || !connected)
 #define DUE (asked && connected && age >= TRAVEL || next == 0 && connected && stalls == 0 || age == QUARTER || report == 0)
 #else
@@ -131,7 +139,7 @@ active proctype everything() {
 	:: atomic { !connected && life != 0 -> connected = 1; life = TTL; fast = 1 }
 #endif
 
-	/* world: a twentieth of a TTL goes by */
+	/* world: a twentieth of a TTL passes */
 	:: atomic { left != 0 && life != 0 && !(DUE) ->
 		stalls = (next == 0 && age == NEVER && stalls > 0 && connected -> stalls - 1 : stalls);
 		left--;

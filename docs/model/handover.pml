@@ -1,41 +1,53 @@
 /*
- * The hand-over without a look: who joins is told who joined last, follows that one, and is admitted without another
- * request when it leaves by a pass. Mutex, read-write lock and election, on either service. See README.md.
+ * The handoff without a read: a join returns the name of the entry that joined
+ * before, the follower waits for that entry, and a pass admits it without
+ * another request. Mutex, read-write lock and election, on either service. See
+ * README.md.
  *
- * The service is a queue with its whole past, as in the queue.pml, which has what becomes of requests, watches and sessions
- * in general; here a join is answered or, at most, its answer lost. Entry k was made at cr[k], converted at cv[k] and went at dl[k];
- * its mark was made at mp[k] and went at md[k]. Zero means not yet. The tail is the entry that joined last, while there is one.
+ * The service is a queue with its whole past, as in queue.pml, which covers
+ * requests, watches and sessions in general; here a join is answered, or its
+ * answer lost. Entry k was made at cr[k], converted at cv[k] and removed at
+ * dl[k]; its mark was made at mp[k] and removed at md[k]. Zero means not yet.
+ * The tail is the entry that joined last, while there is one.
  *
- *   -DN=3          contenders, who join in the order of their numbers; each has a session of its own, but with
- *   -DSHARED       contenders 0 and 1 have one in common
- *   -DZK           the service is ZooKeeper, which numbers entries without gaps, else etcd, which has a tail
- *   -DRW           any of them may be a reader; writers may go on as readers
- *   -DREADERS=bits these are, and no others
- *   -DREUSE=k      the contender two behind k has its name and its session, and joins when k has finished
- *   -DEXPIRES=n    so many sessions end, for their clients first
- *   -DCANCELS=n    so many calls are given up
- *   -DDROPS=n      so many joins have no answer but that their entry is there
- *   -DOPS=n        so many times an operator deletes an entry or the tail, or ends a session
- *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over
- *   -DBREAKS=n     so many watches break
- *   -DMARKNEWER    a mark counts if it is newer than the entry, whatever life of that name it is of
- *   -DPASSDOWN     a writer that was first, and went on as a reader, leaves by a pass, too
- *   -DEXCLUSION    of what a grant must be, only that no two exclude each other is checked
+ *   -DN=3          contenders, which join in the order of their numbers, each
+ *                  on a session of its own
+ *   -DSHARED       contenders 0 and 1 share a session
+ *   -DZK           the service is ZooKeeper, which numbers entries without
+ *                  gaps, else etcd, which has a tail
+ *   -DRW           any contender may be a reader; writers may be downgraded
+ *   -DREADERS=bits these contenders are readers, and no others
+ *   -DREUSE=k      the contender two behind k has its name and its session, and
+ *                  joins when k has finished
+ *   -DEXPIRES=n    n sessions end, for their clients first
+ *   -DCANCELS=n    n calls are cancelled
+ *   -DDROPS=n      n joins get no answer; their entries are there
+ *   -DOPS=n        n times an operator deletes an entry or the tail, or ends a
+ *                  session
+ *   -DSWEEPS=n     n marks are removed at any moment: a lister takes them for
+ *                  left over
+ *   -DBREAKS=n     n watches break
+ *   -DMARKNEWER    a mark counts if it is newer than the entry, whichever entry
+ *                  of that name left it
+ *   -DPASSDOWN     a downgraded writer that was first leaves by a pass, too
+ *   -DEXCLUSION    of a grant only exclusion is checked
  *
- * And what must not be left out or done otherwise; each of these is refuted:
- *   -DPASSANY      whoever gives up waiting leaves by a pass
- *   -DPASSREADER   a reader that was passed to takes itself for the first in the queue, and leaves by a pass
- *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of another client, or of a Baton without tails
- *   -DNOEMPTY      who finds no tail is first
- *   -DTAILBYNAME   the tail tells a name, and not which entry of that name
- *   -DTAILKEPT     whoever leaves does not care for the tail
- *   -DMARKBYNAME   a mark counts whatever life of that name it is of
- *   -DQUEUEMARK     a mark counts whoever left it in this line
- *   -DTRUSTGONE    whoever leaves has passed
- *   -DNOLOOK       a watch from now on, and no look once it is there
+ * Each of these breaks a rule, and is refuted:
+ *   -DPASSANY      a contender that gives up waiting leaves by a pass
+ *   -DPASSREADER   a reader that was admitted by a pass counts as first in the
+ *                  queue, and leaves by a pass
+ *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of
+ *                  another client, or of a Baton without tails
+ *   -DNOEMPTY      a contender that finds no tail is first
+ *   -DTAILBYNAME   the tail has a name, not one entry of that name
+ *   -DTAILKEPT     a contender leaves without updating the tail
+ *   -DMARKBYNAME   a mark counts whichever entry of that name left it
+ *   -DQUEUEMARK    a mark counts whichever entry of the queue left it
+ *   -DTRUSTGONE    every entry that is gone has passed
+ *   -DNOLOOK       a watch from now on, and no read once it is set
  *   -DNOOWNWATCH   a follower does not watch its own entry
- *   -DSOLENEAREST  who is named the nearest passes for the only one ahead
- *   -DSOLECONVERTS the only one ahead passes by being converted, too
+ *   -DSOLENEAREST  the entry named nearest counts as the only one ahead
+ *   -DSOLECONVERTS a conversion of the only entry ahead counts as a pass
  */
 #ifndef N
 #define N 3
@@ -140,7 +152,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define ISMARK(k) || MARK(k)
 #define ANYMARK (false EACH(ISMARK))
 
-/* Whether the mark of k tells whoever follows p that it has passed. */
+/* Whether the mark of k tells the follower of p that p has passed. */
 #ifdef QUEUEMARK
 #define TELLS(k) true
 #else
@@ -240,7 +252,7 @@ inline remove(pass) {
 		unmark(i); /* is overwritten */
 		mp[i] = rev;
 #ifdef ZK
-		md[i] = rev /* in the same transaction: only a watch that is set tells of it */
+		md[i] = rev /* in the same transaction: only a watch that is set shows it */
 #endif
 	:: else
 	fi;
@@ -283,7 +295,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		:: successor[i] = 1; swapped = 1 /* in a queue that is busy */
 		:: true
 		fi;
-		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
+		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: p is directly ahead, or unknown */
 #else
 		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
 #ifdef NOEMPTY
@@ -503,7 +515,7 @@ leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, 
 
 gone: /* go: engine.Session.outcome */
 	atomic {
-		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
+		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* a contender that is not in the queue was removed */
 		goto leave
 	};
 
@@ -573,7 +585,7 @@ proctype world() {
 	EACH(CANCEL)
 	EACH(OPERATE)
 	EACH(SWEEP)
-	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: whoever waits must be told all the same */
+	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: waiters must still be notified */
 	od;
 	true EACH(FINISHED);
 	left_behind = !(true EACH(GONE));

@@ -1,41 +1,48 @@
 /*
- * The line: mutex, read-write lock and election as they are built, on either service. See README.md for what is in it,
- * what is not, and what was found.
+ * The queue: mutex, read-write lock and election as they are built, on either
+ * service. README.md says what is modelled and what was found.
  *
- * The service is a queue with its whole past. Entry k was made at revision cr[k], converted in place at cv[k] and went
- * at dl[k], zero meaning not yet, so a view at any revision can be shown. What a client does at once, or the service, is
- * one atomic step; whatever may take time lies between two.
+ * The service is a queue with its whole past. Entry k was made at revision
+ * cr[k], converted in place at cv[k] and removed at dl[k], zero meaning not yet,
+ * so a view at any revision can be shown. One atomic step is what a client or
+ * the service does at once; whatever may take time lies between two steps.
  *
- * After each label and in front of each choice of the world stands what is modelled there: "go:" names the functions
- * that do it, which a test looks up in the source; "world:" is what services, networks, operators and users do.
+ * After each label, and before each choice of the world, a comment names what is
+ * modelled there: "go:" the functions, which a test looks up in the source;
+ * "world:" an action of services, networks, operators or users.
  *
- *   -DN=3          contenders; each has a session of its own, but with
- *   -DSHARED       contenders 0 and 1 have one in common
+ *   -DN=3          contenders, each on a session of its own
+ *   -DSHARED       contenders 0 and 1 share a session
  *   -DZK           the service is ZooKeeper, else etcd
- *   -DRW           any of them may be a reader; writers may go on as readers
- *   -DTRY          any one of them may be one that does not wait
- *   -DEXPIRES=n    so many sessions end, for their clients first, as their loss clocks see to (deadline.pml)
- *   -DCANCELS=n    so many calls are given up
- *   -DDROPS=n      so many requests go unanswered, and arrive later or never
- *   -DOPS=n        so many times an operator deletes an entry, or ends a session
- *   -DBREAKS=n     so many connections of waiters break
- *   -DEXCLUSION    of what a grant must be, only that no two exclude each other is checked
+ *   -DRW           any contender may be a reader; writers may be downgraded
+ *   -DTRY          any one contender may be non-blocking
+ *   -DEXPIRES=n    n sessions end, for their clients first, as their loss clocks
+ *                  ensure (deadline.pml)
+ *   -DCANCELS=n    n calls are cancelled
+ *   -DDROPS=n      n requests get no answer, and arrive later or never
+ *   -DOPS=n        n times an operator deletes an entry, or ends a session
+ *   -DBREAKS=n     n connections of waiters break
+ *   -DEXCLUSION    of a grant only exclusion is checked
  *
- * And what must not be left out or done otherwise; each of these is refuted:
+ * Each of these breaks a rule, and is refuted:
  *   -DBELOW        a view may be older than the contender's own entry
- *   -DNORECHECK    whoever is woken holds, without another look
- *   -DNOLOOK       etcd: a watch from now on, and no look once it is there
- *   -DTRUSTSHOWN   etcd: no look if a view has shown the place, whatever has happened until the watch was there
- *   -DTWOREQUESTS  ZooKeeper: a look, and then a watch, in two requests
+ *   -DNORECHECK    a contender that wakes holds, without another read
+ *   -DNOLOOK       etcd: a watch from now on, and no read once it is set
+ *   -DTRUSTSHOWN   etcd: no read if a view has shown the place, whatever happened
+ *                  until the watch was set
+ *   -DTWOREQUESTS  ZooKeeper: a read, then a watch, in two requests
  *   -DSAMEKEY      the key of an entry is that of the session
- *   -DBYNAME       a release deletes what is first in the queue
- *   -DNOFORGET     whoever gives up joining does not care for what became of its request
+ *   -DBYNAME       a release deletes the first entry of the queue
+ *   -DNOFORGET     a contender that gives up joining ignores its request
  *   -DNOEPOCH      etcd: Forget deletes, and fences nothing off
- *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for requests under way
- *   -DNOWITHDRAW   after a conversion of unknown outcome the entry is left by the place that it had before
- *   -DNOABANDON    whoever gives up waiting stays in the queue
- *   -DNOLASTLOOK   an admitted contender does not look at its session once more
- *   -DLATECLOCK    a service may end a session before its client counts it as lost
+ *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for
+ *                  requests under way
+ *   -DNOWITHDRAW   after a conversion of unknown outcome the entry is left by
+ *                  the place that it had before
+ *   -DNOABANDON    a contender that gives up waiting stays in the queue
+ *   -DNOLASTLOOK   an admitted contender does not check its session once more
+ *   -DLATECLOCK    a service may end a session before its client counts it as
+ *                  lost
  */
 #ifndef N
 #define N 3
@@ -545,7 +552,7 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 
 gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.Abandon */
 	atomic {
-		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
+		not_removed = !removed[me]; ALSO(!not_removed); /* a contender that is not in the queue was removed */
 		R = 0;
 		goto leave
 	};
@@ -638,7 +645,7 @@ proctype world() {
 	EACH(TOLD)
 	EACH(CANCEL)
 	EACH(OPERATE)
-	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: whoever waits must be told all the same */
+	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: waiters must still be notified */
 	od;
 	true EACH(FINISHED);
 	left_behind = !(true EACH(GONE));

@@ -10,8 +10,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Of a run: the set that it is in, the model, what is expected, and the flags. "holds" is what is expected of what is
-# built; all others are the name of what must be found, as the models call it, or "stuck": somebody waits for ever.
+# Each run: its set, the model, the expected result, the flags. "holds" is expected of the protocol as
+# built; other results are the name of the violation, as in the models, or "stuck": an endless wait.
 runs() {
 	cat <<-'RUNS'
 		default queue     holds                  -DEXPIRES=1 -DCANCELS=1

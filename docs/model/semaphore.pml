@@ -1,35 +1,43 @@
 /*
- * The semaphore as it is built: permits of several sizes, a limit in the queue's record that is raised and lowered, entries that
- * are converted when their contenders are admitted, partial releases, views of any age that is allowed. See README.md.
+ * The semaphore as it is built: permits of several sizes, a limit in the queue's
+ * record that is raised and lowered, entries that are converted when their
+ * contenders are admitted, partial releases, views of any allowed age. See
+ * README.md.
  *
- * The service is a queue with its whole past, as in the queue.pml. Contenders join in the order of their numbers. Entry k
- * asks from cr[k] on, by the record of version jv[k]; says that it holds n1[k] from c1[k] on, and one less
- * from c2[k] on; and went at dl[k]. That a watch tells of every leaving after the view that it comes from, and what becomes of lost
- * requests and sessions, is queue.pml's matter: here a contender may just leave at any moment.
+ * The service is a queue with its whole past, as in queue.pml. Contenders join
+ * in the order of their numbers. Entry k asks for permits from cr[k] on, under
+ * the record of version jv[k]; it shows n1[k] held permits from c1[k] on, and
+ * one less from c2[k] on; it was removed at dl[k]. queue.pml covers that a watch
+ * reports every removal after the view it starts from, and lost requests and
+ * sessions: here a contender may just leave at any moment.
  *
- *   -DN=3 -DA0=1 -DA1=1 -DA2=1   contenders, and for how many permits each asks
- *   -DLIMIT=1 -DMOST=3           the limit, and the highest that it may be changed to
- *   -DMOVES=n                    it is changed so many times
- *   -DPARTS=n                    so many holders give one permit back and keep the rest
- *   -DCANCELS=n                  so many give up waiting
- *   -DDROPS=n                    so many joins are made twice, since the first had no answer
- *   -DZK                         records are read as a ZooKeeper session shows them, else by quorum
+ *   -DN=3 -DA0=1 -DA1=1 -DA2=1   contenders, and how many permits each wants
+ *   -DLIMIT=1 -DMOST=3           the limit, and the highest that it may have
+ *   -DMOVES=n                    the limit changes n times
+ *   -DPARTS=n                    n holders release one permit and keep the rest
+ *   -DCANCELS=n                  n waiters give up
+ *   -DDROPS=n                    n joins are sent twice, since the first had no
+ *                                answer
+ *   -DZK                         records are read as a ZooKeeper session shows
+ *                                them, else by quorum
  *
- * And what must not be left out or done otherwise; each of these is refuted:
+ * Each of these breaks a rule, and is refuted:
  *   -DBELOW        a view may be older than the contender's own entry
- *   -DONEHOLDER    the first who waits watches the nearest holder only
- *   -DNTHAHEAD     whoever waits watches the one who is as many places ahead as the limit says
- *   -DBARGING      those who wait do not count
- *   -DNOMARK       whoever is admitted goes on asking
- *   -DNOSETTLE     also when its hold lasts
- *   -DMOVEDISLAST  whoever saw nobody behind does not convert, although its limit was changed
+ *   -DONEHOLDER    the first waiter watches the nearest holder only
+ *   -DNTHAHEAD     a waiter watches the entry that is as many places ahead as
+ *                  the limit says
+ *   -DBARGING      waiters ahead do not count
+ *   -DNOMARK       an admitted contender does not convert its entry
+ *   -DNOSETTLE     nor when its hold lasts
+ *   -DMOVEDISLAST  a contender with none behind it does not convert, although
+ *                  its limit was changed
  *   -DLATEFIRST    First of a repeated join is believed
  *   -DNOCONDITION  a join does not compare the record
- *   -DNORECORD     nobody watches the limit
- *   -DNOCONFIRM    whoever has slept goes by the limit that it knew before
- *   -DTRUSTRECORD  or does so if it watched the record and was not told of another one
- *   -DNOVERSION    entries do not tell by which record they came
- *   -DNOBEHIND     whose limit was changed counts those ahead only
+ *   -DNORECORD     no waiter watches the limit
+ *   -DNOCONFIRM    a waiter that wakes uses the limit that it knew before
+ *   -DTRUSTRECORD  or does so if it watched the record and got no other one
+ *   -DNOVERSION    entries do not name the version of the record
+ *   -DNOBEHIND     a waiter whose limit changed counts only entries ahead
  */
 #ifndef N
 #define N 3
