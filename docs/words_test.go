@@ -26,7 +26,7 @@ var words = []word{
 	{`somebody`, "the noun: the holder, another client; or someone else"},
 	{`that one(?:'s|[.,;:)]|\s*$| (?:is|was|has|had|does|did|will|would|could|can|may|might|left|leaves|gave|gives|goes|went|ends?|ended|dies|died|holds|held|and|or|but|nor|too|also|alone|itself|first|from|before|which|who))`, "the noun: the predecessor, the holder, the session"},
 	{`what (?:it|he|they) had sent`, "the noun: the requests that it had already sent"},
-	{`(?:is|are|was|were|be|been|gets?|not|never|first) told of|(?:tell|tells|telling) of`, "is notified of, reports"},
+	{`(?:told|tell|tells|telling) of`, "is notified of, reports"},
 	{`(?:hear|hears|heard|hearing) of`, "is notified of, learns of"},
 	{`rung`, "notified"},
 	{`(?:a|an|another|one|no|last|first|second|each|every) look`, "a read of the queue, a check of the clock"},

@@ -1,5 +1,4 @@
-// Package model_test ties the models to the source: what they say that they
-// model must exist there.
+// Package model_test checks that the functions that the models name exist.
 package model_test
 
 import (
@@ -15,9 +14,8 @@ import (
 
 const root = "../.."
 
-// TestModelsNameFunctionsThatExist: a model of what was built must not outlive
-// it. Whoever renames or removes a function that a model names has to look at
-// the model again.
+// TestModelsNameFunctionsThatExist: when a function that a model names is
+// renamed or removed, its model has to be checked again.
 func TestModelsNameFunctionsThatExist(t *testing.T) {
 	exists := functions(t)
 	named := regexp.MustCompile(`\bgo: ([\w., ]+?)[;:]? *(\*/|\n)`)
@@ -36,8 +34,8 @@ func TestModelsNameFunctionsThatExist(t *testing.T) {
 	}
 }
 
-// TestModelsSayWhatEachActionIs: every label stands for something that a
-// function does, or the world.
+// TestModelsSayWhatEachActionIs: a comment at every label names the function,
+// or the action of the world, that is modelled there.
 func TestModelsSayWhatEachActionIs(t *testing.T) {
 	label := regexp.MustCompile(`^[a-z]\w*:( |$)`)
 	for _, path := range models(t) {
@@ -49,7 +47,7 @@ func TestModelsSayWhatEachActionIs(t *testing.T) {
 	}
 }
 
-// TestEveryFlagOfTheModelsIsRun: a variant that nobody checks shows nothing.
+// TestEveryFlagOfTheModelsIsRun: a variant that is not run shows nothing.
 func TestEveryFlagOfTheModelsIsRun(t *testing.T) {
 	runs := read(t, "run.sh")
 	documented := regexp.MustCompile(`(?m)^ \*   -D(\w+)`)
@@ -85,8 +83,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// functions are those of the packages that models speak of: "package.Func" and
-// "package.Type.Method".
+// functions returns the functions of the packages that models name, as
+// "package.Func" and "package.Type.Method".
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	exists := map[string]bool{}
@@ -118,7 +116,7 @@ func functions(t *testing.T) map[string]bool {
 	return exists
 }
 
-// receiver is "Type." for a method, "" for a function.
+// receiver returns "Type." for a method, "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
