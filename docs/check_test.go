@@ -73,8 +73,8 @@ var listed = sync.OnceValues(func() (*checker, error) {
 	return c, nil
 })
 
-// rank orders the packages of one name: a block without imports means the
-// first.
+// rank orders the packages of one name: a block without imports means the one
+// of the highest rank.
 func rank(path string, standard bool) int {
 	switch {
 	case strings.Contains(path, "internal") || strings.HasSuffix(path, "/v3/concurrency"):
