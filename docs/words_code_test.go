@@ -15,8 +15,6 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/baton-go/baton/internal/pages"
 )
 
 // TestWordsInCode: comments, texts and identifiers of all modules use the
@@ -60,40 +58,40 @@ func inCode(path, src string) ([]finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := findWords(path, []pages.Line{{Text: strings.ReplaceAll(filepath.Base(path), "_", " "), Line: 1}})
-	line := func(p token.Pos) int { return fset.Position(p).Line }
+	found := findWords(path, []line{{strings.ReplaceAll(filepath.Base(path), "_", " "), 1}})
+	at := func(p token.Pos) int { return fset.Position(p).Line }
 	for _, group := range f.Comments {
-		var lines []pages.Line
+		var lines []line
 		for _, c := range group.List {
-			for _, l := range numbered(c.Text, line(c.Pos())) {
-				l.Text = strings.TrimPrefix(l.Text, "//")
+			for _, l := range numbered(c.Text, at(c.Pos())) {
+				l.text = strings.TrimPrefix(l.text, "//")
 				lines = append(lines, l)
 			}
 		}
 		found = append(found, findWords(path, lines)...)
 		found = append(found, wideComments(strings.Split(src, "\n"), lines)...)
 	}
-	for _, text := range texts(f, line) {
+	for _, text := range texts(f, at) {
 		found = append(found, findWords(path, text)...)
 	}
 	for _, id := range declared(f) {
-		found = append(found, findWords(path, []pages.Line{{Text: split(id.Name), Line: line(id.Pos())}})...)
+		found = append(found, findWords(path, []line{{split(id.Name), at(id.Pos())}})...)
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return a.line - b.line })
+	slices.SortStableFunc(found, byLine)
 	return found, nil
 }
 
 // texts returns the string literals of a file. A sum of literals is one text.
-func texts(f *ast.File, line func(token.Pos) int) [][]pages.Line {
-	var all [][]pages.Line
+func texts(f *ast.File, at func(token.Pos) int) [][]line {
+	var all [][]line
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false
 		case *ast.BasicLit:
-			all = append(all, literal(n, line))
+			all = append(all, literal(n, at))
 		case *ast.BinaryExpr:
-			if sum := literals(n, line); sum != nil {
+			if sum := literals(n, at); sum != nil {
 				all = append(all, sum)
 				return false
 			}
@@ -104,12 +102,12 @@ func texts(f *ast.File, line func(token.Pos) int) [][]pages.Line {
 }
 
 // literals returns the text of a sum that has nothing but string literals.
-func literals(e ast.Expr, line func(token.Pos) int) []pages.Line {
+func literals(e ast.Expr, at func(token.Pos) int) []line {
 	switch e := e.(type) {
 	case *ast.BasicLit:
-		return literal(e, line)
+		return literal(e, at)
 	case *ast.BinaryExpr:
-		x, y := literals(e.X, line), literals(e.Y, line)
+		x, y := literals(e.X, at), literals(e.Y, at)
 		if e.Op == token.ADD && x != nil && y != nil {
 			return append(x, y...)
 		}
@@ -117,15 +115,15 @@ func literals(e ast.Expr, line func(token.Pos) int) []pages.Line {
 	return nil
 }
 
-func literal(l *ast.BasicLit, line func(token.Pos) int) []pages.Line {
+func literal(l *ast.BasicLit, at func(token.Pos) int) []line {
 	text, err := strconv.Unquote(l.Value)
 	if err != nil || l.Kind != token.STRING {
 		return nil
 	}
-	lines := numbered(text, line(l.Pos()))
+	lines := numbered(text, at(l.Pos()))
 	if l.Value[0] != '`' {
 		for i := range lines {
-			lines[i].Line = line(l.Pos())
+			lines[i].number = at(l.Pos())
 		}
 	}
 	return lines
@@ -197,23 +195,23 @@ var (
 // wideComments returns the lines of a comment that are too wide. Tables,
 // diagrams and code (which are indented), directives, URLs and the output of an
 // example are not wrapped.
-func wideComments(src []string, comment []pages.Line) []finding {
+func wideComments(src []string, comment []line) []finding {
 	var all []finding
 	inList := false
 	for _, l := range comment {
-		if output.MatchString(l.Text) {
+		if output.MatchString(l.text) {
 			break
 		}
-		isItem := listItem.MatchString(l.Text)
-		inList = isItem || inList && strings.HasPrefix(l.Text, "  ")
-		indented := strings.HasPrefix(l.Text, "\t") || strings.HasPrefix(l.Text, "  ") && !inList
-		directive := l.Text != "" && l.Text[0] != ' ' && l.Text[0] != '\t' && !strings.HasPrefix(l.Text, "/*")
-		table := strings.HasPrefix(l.Text, " |")
-		text := src[l.Line-1]
+		isItem := listItem.MatchString(l.text)
+		inList = isItem || inList && strings.HasPrefix(l.text, "  ")
+		indented := strings.HasPrefix(l.text, "\t") || strings.HasPrefix(l.text, "  ") && !inList
+		directive := l.text != "" && l.text[0] != ' ' && l.text[0] != '\t' && !strings.HasPrefix(l.text, "/*")
+		table := strings.HasPrefix(l.text, " |")
+		text := src[l.number-1]
 		whole := strings.HasPrefix(strings.TrimSpace(text), "//")
 		n := utf8.RuneCountInString(strings.ReplaceAll(text, "\t", "    "))
-		if n > mostCommentColumns && whole && !indented && !directive && !table && !unwrapped.MatchString(l.Text) {
-			all = append(all, finding{l.Line, fmt.Sprintf("%d columns", n), fmt.Sprintf("wrap the comment at %d", mostCommentColumns)})
+		if n > mostCommentColumns && whole && !indented && !directive && !table && !unwrapped.MatchString(l.text) {
+			all = append(all, finding{l.number, fmt.Sprintf("%d columns", n), fmt.Sprintf("wrap the comment at %d", mostCommentColumns)})
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,11 +107,17 @@ var anyPattern = func() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }()
 
+// line is one line of a file.
+type line struct {
+	text   string
+	number int
+}
+
 // findWords returns the uses of the words in a text. A phrase may span lines.
-func findWords(path string, lines []pages.Line) []finding {
+func findWords(path string, lines []line) []finding {
 	var b strings.Builder
 	for _, l := range lines {
-		b.WriteString(l.Text + "\n")
+		b.WriteString(l.text + "\n")
 	}
 	if !anyPattern.MatchString(b.String()) {
 		return nil
@@ -119,14 +126,16 @@ func findWords(path string, lines []pages.Line) []finding {
 	var all []finding
 	for i, p := range patterns {
 		for _, at := range p.FindAllStringIndex(text, -1) {
-			line := lines[strings.Count(text[:at[0]], "\n")].Line
+			number := lines[strings.Count(text[:at[0]], "\n")].number
 			have := strings.TrimRight(strings.Join(strings.Fields(text[at[0]:at[1]]), " "), ".,;:`()'\"")
-			all = append(all, finding{line, fmt.Sprintf("%q", have), "write " + words[i].instead})
+			all = append(all, finding{number, fmt.Sprintf("%q", have), "write " + words[i].instead})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b finding) int { return a.line - b.line })
+	slices.SortStableFunc(all, byLine)
 	return all
 }
+
+func byLine(a, b finding) int { return cmp.Compare(a.line, b.line) }
 
 // without blanks the exceptions, and keeps the lines.
 func without(path, text string) string {
@@ -151,12 +160,12 @@ func isCopy(path, line string) bool {
 // URL.
 const mostColumns = 100
 
-func findWide(path string, lines []pages.Line) []finding {
+func findWide(lines []line) []finding {
 	var all []finding
 	for _, l := range lines {
-		text := strings.TrimSpace(l.Text)
-		if n := utf8.RuneCountInString(l.Text); n > mostColumns && !strings.HasPrefix(text, "|") && !strings.Contains(text, "://") {
-			all = append(all, finding{l.Line, fmt.Sprintf("%d columns", n), fmt.Sprintf("wrap at %d", mostColumns)})
+		text := strings.TrimSpace(l.text)
+		if n := utf8.RuneCountInString(l.text); n > mostColumns && !strings.HasPrefix(text, "|") && !strings.Contains(text, "://") {
+			all = append(all, finding{l.number, fmt.Sprintf("%d columns", n), fmt.Sprintf("wrap at %d", mostColumns)})
 		}
 	}
 	return all
@@ -171,7 +180,11 @@ func TestWordsInDocs(t *testing.T) {
 		}
 	}
 	for _, p := range all(t) {
-		report(p.Path, inPage(p))
+		text, err := os.ReadFile(filepath.Join(root, p.Path))
+		if err != nil {
+			t.Error(err)
+		}
+		report(p.Path, inPage(p, string(text)))
 	}
 	for _, pattern := range otherTexts {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
@@ -194,15 +207,21 @@ var otherTexts = []string{
 	"docs/observability/*", "docs/pictures/*.svg", "docs/model/*.pml", "docs/model/*.sh", "examples/*/*/*.yaml", "Makefile", ".golangci.yml", ".ci/*",
 }
 
-func inPage(p pages.Page) []finding {
-	var own []pages.Line
-	for _, l := range p.Prose {
-		if isCopy(p.Path, l.Text) {
-			l.Text = ""
+// inPage returns the findings in a page. The lines of its blocks are not
+// wrapped, and are searched for words only if they are no copies.
+func inPage(p pages.Page, text string) []finding {
+	prose := numbered(text, 1)
+	for i, l := range prose {
+		if isCopy(p.Path, l.text) || strings.HasPrefix(l.text, "<!--") {
+			prose[i].text = ""
 		}
-		own = append(own, l)
 	}
-	found := append(findWords(p.Path, own), findWide(p.Path, own)...)
+	for _, b := range p.Blocks {
+		for n := range strings.Count(b.Text, "\n") {
+			prose[b.Line-1+n].text = ""
+		}
+	}
+	found := append(findWords(p.Path, prose), findWide(prose)...)
 	for _, b := range p.Blocks {
 		if strings.HasPrefix(b.Note, "help:") {
 			continue // a copy, compared in cmd/baton
@@ -213,10 +232,10 @@ func inPage(p pages.Page) []finding {
 }
 
 // numbered splits a text into lines, from the number on.
-func numbered(text string, from int) []pages.Line {
-	var all []pages.Line
-	for i, line := range strings.Split(text, "\n") {
-		all = append(all, pages.Line{Text: line, Line: from + i})
+func numbered(text string, from int) []line {
+	var all []line
+	for i, t := range strings.Split(text, "\n") {
+		all = append(all, line{t, from + i})
 	}
 	return all
 }
@@ -244,7 +263,7 @@ func TestWrongWordsAreFound(t *testing.T) {
 	}
 	wide := strings.Repeat("wide ", 21)
 	for text, want := range map[string]int{wide: 1, "| " + wide: 0, "https://go.dev " + wide: 0, "narrow": 0} {
-		if got := findWide("x.md", numbered(text, 1)); len(got) != want {
+		if got := findWide(numbered(text, 1)); len(got) != want {
 			t.Errorf("%q: found %v, want %d", text, got, want)
 		}
 	}
@@ -252,9 +271,9 @@ func TestWrongWordsAreFound(t *testing.T) {
 	if len(got) != 1 || got[0].line != 9 {
 		t.Errorf("a phrase over two lines: %v, want line 9", got)
 	}
-	p := pages.Page{Path: "docs/observability.md", Prose: numbered("| `baton_x` | Whoever |\nWhoever", 1),
-		Blocks: []pages.Block{{Text: "// a guest\n", Line: 5}, {Text: "a guest\n", Line: 9, Note: "help: baton"}}}
-	if got := inPage(p); len(got) != 2 || got[0].line != 2 || got[1].line != 5 {
+	p := pages.Page{Path: "docs/observability.md", Blocks: []pages.Block{{Text: "// a guest\n", Line: 4}, {Text: "a guest\n", Line: 8, Note: "help: baton"}}}
+	text := "| `baton_x` | Whoever |\nWhoever\n```go\n// a guest\n```\n<!-- help: baton -->\n```text\na guest\n```\n"
+	if got := inPage(p, text); len(got) != 2 || got[0].line != 2 || got[1].line != 4 {
 		t.Errorf("a page with copies: %v", got)
 	}
 }

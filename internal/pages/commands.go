@@ -8,15 +8,15 @@ import (
 
 // Command is one command that a page shows.
 type Command struct {
-	Words []string // without quotes, redirections and leading assignments
-	Dir   string   // the target of the last cd in the block, "" at first
+	Words []string // without quotes, redirections and what is set before it
+	Dir   string   // that the block has changed to, "" at first
 	Line  int
-	// Mention: the command is part of a sentence and may lack arguments.
+	// Mention: it is a part of a sentence, where arguments may be left out.
 	Mention bool
 }
 
-// Commands returns the commands in blocks of sh, and the spans of code that
-// begin with one of the tools and a space.
+// Commands are those in blocks of sh, and those spans of code that begin with
+// one of the tools and a space.
 func (p Page) Commands(tools ...string) []Command {
 	var all []Command
 	for _, b := range p.Blocks {
@@ -46,8 +46,8 @@ var (
 	quoted     = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
 )
 
-// commands splits a script into commands and follows its changes of directory.
-// It knows the part of the shell's grammar that the pages use.
+// commands takes a script apart, and follows it where it changes to. Of the
+// shell's grammar it knows what the pages use.
 func commands(script string, line int) []Command {
 	var all []Command
 	script += "\n"

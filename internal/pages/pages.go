@@ -1,8 +1,8 @@
-// Package pages reads this repository's Markdown, for tests that compare it
-// with the code.
+// Package pages reads this repository's Markdown, for the tests that hold it to
+// the code.
 //
-// It knows the Markdown that the pages use: fenced blocks, headings, links,
-// spans of code, comments.
+// It knows as much of Markdown as the pages use: fenced blocks, headings,
+// links, spans of code, comments.
 package pages
 
 import (
@@ -20,32 +20,24 @@ type Page struct {
 	Blocks []Block
 	Links  []Link
 	Spans  []Span
-	// Prose has the lines outside of blocks and comments, empty ones too.
-	Prose []Line
-	// Anchors are the names that a link can have after "#".
+	// Anchors are what a link can name after "#".
 	Anchors map[string]bool
 }
 
-// Line is one line of text.
-type Line struct {
-	Text string
-	Line int
-}
-
-// Block is the text between two lines of backquotes.
+// Block is what stands between two lines of backquotes.
 type Block struct {
-	Lang string // the language that the opening line names; often none
+	Lang string // what the first of them says; often nothing
 	Text string
 	Line int // of the first line of Text
 	// Note is the HTML comment on the lines directly above, if there is one.
 	Note string
 }
 
-// InIntegration is the note of a block that is a file of tests and needs the
-// dependencies of the module integration/, which runs it.
+// InIntegration is the note of a block that needs what only the module
+// integration/ has: it is a file of tests, and is run there.
 const InIntegration = "go: run in integration"
 
-// Link is a reference to a file or URL.
+// Link is a target that a page names.
 type Link struct {
 	Target string
 	Line   int
@@ -57,7 +49,8 @@ type Span struct {
 	Line int
 }
 
-// All reads every page below root, except in directories that Go ignores too.
+// All reads every page below root, but for those in directories that Go does
+// not look at either.
 func All(root string) ([]Page, error) {
 	var all []Page
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -91,12 +84,12 @@ var (
 	tagged  = regexp.MustCompile(`(?:href|src|srcset)="([^"]+)"`)
 )
 
-// read parses a page line by line.
+// read takes a page apart, line by line.
 func read(path, text string) Page {
 	p := Page{Path: path, Anchors: map[string]bool{}}
-	var open *Block      // the block being read
-	var fence string     // its last line
-	var comment []string // the comment being read, or the one directly above
+	var open *Block      // the block that is being read
+	var fence string     // what ends it
+	var comment []string // the comment that has just ended, or is being read
 	inComment := false
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
@@ -120,14 +113,13 @@ func read(path, text string) Page {
 			comment = nil
 		default:
 			comment = nil
-			p.Prose = append(p.Prose, Line{line, i + 1})
 			p.line(line, i+1)
 		}
 	}
 	return p
 }
 
-// line adds the headings, spans and links of one line of prose.
+// line notes what one line of prose has.
 func (p *Page) line(line string, n int) {
 	if m := heading.FindStringSubmatch(line); m != nil {
 		p.anchor(slug(m[1]))
@@ -146,7 +138,8 @@ func (p *Page) line(line string, n int) {
 	}
 }
 
-// anchor adds an anchor. GitHub numbers repeated headings from the second on.
+// anchor notes an anchor; of several headings with one text GitHub numbers the
+// later ones.
 func (p *Page) anchor(name string) {
 	unique := name
 	for i := 1; p.Anchors[unique]; i++ {
