@@ -15,36 +15,35 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// How a release admits the successor without another read, at a cost that does
-// not depend on the length of the queue:
+// A release admits the successor without another read, at a cost that does not
+// depend on the length of the queue. Two keys make that possible.
 //
-// The tail key. A contender that joins a queue which is not empty writes its
-// name to the tail key in the joining transaction, and reads the previous
-// value, which names its predecessor (J8). As long as there is a tail key,
-// every join swaps it, so no entry lies between the two. A tail key goes with
-// the entry that it names, in the transaction that deletes that, or with its
-// lease. It may name an entry that is gone; the contender that follows it sees
-// that, and reads the queue.
+// The tail key. A contender that joins a non-empty queue writes its name to the
+// tail key in the joining transaction and reads the previous value, which names
+// its predecessor (J8). While there is a tail key every join swaps it, so no
+// entry lies between the two. A tail key is deleted in the transaction that
+// deletes the entry that it names, or with its lease. It may name an entry that
+// is gone. Then the follower of that entry finds it gone and reads the queue.
 //
-// The handoff marker. A release of the first entry, when the tail key is newer
-// than that entry, which means that others are behind it, makes a key with the
-// name of the entry and a "~" more. One watch of the two keys shows both, and
-// one event says that the entry is gone and was the first. After one that goes
-// without a marker the follower reads the queue. The value of a marker is the
-// entry's create revision, since names are used again. The follower deletes the
-// marker with its own entry. One that is left over goes with the lease of its
-// maker, or with the entry of a contender that has read the queue.
+// The handoff marker. A release of the first entry makes a marker if the tail
+// key is newer than the entry: then others are behind it. The marker's key is
+// the entry's key and a "~", so one watch of the two keys shows both, and one
+// event says that the entry is gone and was the first. After a deletion without
+// a marker the follower reads the queue. The marker's value is the entry's
+// create revision, since names are used again. The follower deletes the marker
+// together with its own entry. A marker that is left over goes with the lease
+// of its maker, or with the entry of a contender that has read the queue.
 //
-// To delete a tail key or a marker is safe at any time: contenders then read
-// the queue. To write one is not.
+// Deleting a tail key or a marker is safe at any time: contenders then read the
+// queue. Writing one is not.
 
 // mostMarks bounds the markers that one contender deletes. Others remain for
 // the next.
 const mostMarks = 16
 
-// swapTail succeeds if the queue is empty. If not, it writes the contender's
-// name to the tail key and reads the previous one, for a contender that follows
-// its predecessor.
+// swapTail succeeds if the queue is empty. If not, and if the contender follows
+// its predecessor, it writes the contender's name to the tail key and reads the
+// previous value.
 func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
@@ -55,9 +54,9 @@ func (s *session) swapTail(a *attempt) clientv3.Op {
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
 }
 
-// predecessor reads the previous tail key. It was written in the transaction
-// that made the entry which it names, so its mod revision is that entry's
-// create revision.
+// predecessor returns the entry that the previous tail key names. That tail key
+// was written in the transaction that made the entry, so its mod revision is
+// the entry's create revision.
 func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.Place {
 	if tail == nil {
 		return driver.Place{}
@@ -66,11 +65,11 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 	return s.keys.Place(queue, e)
 }
 
-// Pass is Leave with a handoff marker if the tail key says that others are
+// Pass is Leave with a handoff marker if the tail key shows that others are
 // behind.
 //
-// An etcd that is out of space refuses the marker, which is a put. Then the
-// entry goes without one.
+// An etcd that is out of space refuses the marker, since it is a put. Then the
+// entry is deleted without one.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	err := s.leave(ctx, queue, own, true)
 	if !answer.Is(err, rpctypes.ErrNoSpace) {
@@ -82,10 +81,10 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 	return err
 }
 
-// onLeaving are the operations that go with the deletion of an entry. They
-// delete the tail key if it names the entry, and markers of others. If the tail
-// key is newer than the entry and handoff is set, they make the entry's own
-// marker.
+// onLeaving returns the operations of the transaction that deletes an entry,
+// except that deletion. They delete the tail key if it names the entry, and the
+// markers of others. If the tail key is newer than the entry and handoff is
+// set, they make the entry's marker.
 func (s *session) onLeaving(
 	queue driver.Queue, e keys.Entry, handoff bool, marks []string,
 ) []clientv3.Op {
@@ -128,8 +127,8 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 }
 
 // Follow watches the entry ahead and its marker. When the watch exists, one
-// read tells whether the entry is there, or has left its marker; the events
-// tell the rest.
+// read tells whether the entry is there or has left its marker. The events tell
+// the rest.
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
@@ -157,7 +156,8 @@ type following struct {
 	passed bool
 }
 
-// isGone tells by a message of the watch whether the entry ahead has left.
+// isGone reports whether a message of the watch shows that the entry ahead is
+// gone.
 func (f *following) isGone(
 	ctx context.Context, resp clientv3.WatchResponse,
 ) (gone bool, err error) {
@@ -190,8 +190,8 @@ func (f *following) isGone(
 	return gone, nil
 }
 
-// isMark tells whether a key is the marker of the entry ahead, and not of an
-// earlier one of that name.
+// isMark tells whether a key is the marker of the entry ahead. An earlier entry
+// of that name may have left one, too.
 func (f *following) isMark(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
 }

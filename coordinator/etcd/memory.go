@@ -9,13 +9,14 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// memory is what a session remembers. But for which contenders there are, it
-// only saves requests.
+// memory is what a session remembers. The set of contenders is needed; the rest
+// saves requests.
 type memory struct {
 	mu sync.Mutex
 	// contenders are those that may have an entry, by the prefix of its key.
 	contenders map[string]*known
-	// contended has queues in which the last join of this session found others.
+	// contended has the queues in which this session's last join was not the
+	// first.
 	contended map[driver.Queue]bool
 }
 
@@ -25,17 +26,17 @@ type known struct {
 
 	mod   int64    // the newest mod revision of the entry that is known
 	plain bool     // see session.delete
-	marks []string // to be deleted with the entry: the markers of those ahead of it
+	marks []string // the markers of entries ahead, to delete with this one
 }
 
-const mostContended = 1024 // queues; to forget one costs a request
+const mostContended = 1024 // queues; forgetting one costs a request
 
 func newMemory() memory {
 	return memory{contenders: make(map[string]*known), contended: make(map[driver.Queue]bool)}
 }
 
-// expect says that a request will be sent which may give the contender an
-// entry. It returns the entry of before, for keep.
+// expect notes that a request is about to be sent which may give the contender
+// an entry. It returns the entry of before, for keep.
 func (m *memory) expect(contender string) (before keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,14 +45,14 @@ func (m *memory) expect(contender string) (before keys.Entry) {
 	return before
 }
 
-// keep says that the request gave the contender nothing.
+// keep notes that the request gave the contender nothing.
 func (m *memory) keep(contender string, before keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.of(contender).Entry = before
 }
 
-// of is what is known of a contender. The caller holds m.mu.
+// of returns what is known of a contender. The caller holds m.mu.
 func (m *memory) of(contender string) *known {
 	k := m.contenders[contender]
 	if k == nil {
@@ -61,7 +62,7 @@ func (m *memory) of(contender string) *known {
 	return k
 }
 
-// got says that the contender has an entry.
+// got notes the contender's entry.
 func (m *memory) got(contender string, e keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +70,7 @@ func (m *memory) got(contender string, e keys.Entry) {
 	k.Entry, k.mod, k.plain = e, e.Rev, false
 }
 
-// joined remembers how a contender has joined, and what that says of the queue.
+// joined notes the entry, and whether the queue was contended.
 func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
 	m.got(a.prefix, e)
 	m.mu.Lock()
@@ -91,7 +92,7 @@ func (m *memory) isContended(queue driver.Queue) bool {
 	return m.contended[queue]
 }
 
-// about calls do with what is known of an entry, if that is the contender's
+// about calls do with what is known of an entry if it is the contender's
 // newest.
 func (m *memory) about(e mine, do func(k *known)) {
 	m.mu.Lock()
@@ -101,7 +102,7 @@ func (m *memory) about(e mine, do func(k *known)) {
 	}
 }
 
-// noteMark remembers a marker that is to be deleted with the entry.
+// noteMark notes a marker to delete with the entry.
 func (m *memory) noteMark(e mine, mark string) {
 	m.about(e, func(k *known) {
 		if len(k.marks) < mostMarks && !slices.Contains(k.marks, mark) {
@@ -110,7 +111,7 @@ func (m *memory) noteMark(e mine, mark string) {
 	})
 }
 
-// gone forgets an entry that another session has removed.
+// gone forgets an entry that someone else has removed.
 func (m *memory) gone(e mine) {
 	m.about(e, func(*known) { delete(m.contenders, e.contender) })
 }
@@ -122,7 +123,7 @@ func (m *memory) drop(contender string) {
 	delete(m.contenders, contender)
 }
 
-// all are the contenders that may have an entry.
+// all returns the contenders that may have an entry.
 func (m *memory) all() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,8 +46,9 @@ type attempt struct {
 	prefix string // the same without the mode
 	epoch  int64
 	fence  bool // raise the epoch
-	// contended says that the attempt finds out whether the queue is empty, and
-	// swaps the tail key if not. Else it is refused unless the queue is empty.
+	// contended selects the form: the contended one finds out whether the queue
+	// is empty, and swaps the tail key if not. The uncontended one is refused
+	// unless the queue is empty.
 	contended bool
 }
 
@@ -56,9 +57,8 @@ type attempt struct {
 // The service may have applied the transaction although its reply was lost.
 // Then the contender's key exists, and the next Join returns that entry (J2).
 //
-// A sorted range in the transaction would tell who is ahead, too, but every
-// member fetches and sorts the whole queue for it while it applies the
-// transaction.
+// A sorted range in the transaction would name the predecessor, too, but every
+// member would fetch and sort the whole queue while it applies the transaction.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -94,14 +94,14 @@ func (s *session) Join(
 
 // sendJoin sends one attempt.
 //
-// With fence it raises the epoch, too, refused or not: for the first attempt of
-// a join that the caller has sent before. Otherwise that earlier request,
-// delayed on its way, could still be applied after this one was answered:
-// behind ErrTaken, or after the entry that this one made was left. Nobody would
-// remove that entry, and it would block the queue for as long as the session
-// lives. Later attempts of the same call must not fence: after an outage all
-// joins of a session are sent again at once, and if each refusal raised the
-// epoch they would refuse each other without end.
+// With fence it raises the epoch, too, even if the attempt is refused. The
+// first attempt of a repeated join does that, since an earlier request of the
+// contender may be delayed on its way. Applied after this attempt was answered
+// with ErrTaken, or after its entry was deleted, that request would make an
+// entry that no contender removes, and block the queue for the life of the
+// session. Later attempts of the same call must not raise the epoch: after an
+// outage all joins of a session are sent again at once, and would refuse each
+// other without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
@@ -126,13 +126,14 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	return resp.Txn(), err
 }
 
-// conditions are what must hold for the entry to be made. If one does not,
-// nothing is written and no waiter wakes. The uncontended form compares all
-// keys of the queue with "never created", which holds for an empty range only
-// (J6). It compares the tail key first, with which the queue need not be read,
-// unless the contender asks to be alone. The contended form compares the keys
-// that the contender may have already (J2). A contender that knows the record
-// compares its version (J7).
+// conditions must hold for the entry to be made. If one does not, nothing is
+// written and no waiter wakes.
+//
+// The uncontended form compares all keys of the queue with "never created",
+// which holds for an empty range only (J6). Unless the contender asks to be
+// alone, it compares the tail key first: if there is one, etcd need not read
+// the queue. The contended form compares the keys that the contender may have
+// already (J2). A contender that knows the record compares its version (J7).
 func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))
 	switch {
@@ -149,15 +150,16 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	return conds
 }
 
-// empty is true for a queue without a tail key and without entries.
+// empty holds for a queue without a tail key and without entries.
 func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
 	noTail := clientv3.Compare(clientv3.CreateRevision(s.keys.Tail(queue)), "=", 0)
 	return []clientv3.Cmp{noTail, keys.Absent(s.keys.Queue(queue))}
 }
 
-// reasons read why an attempt is refused: the sentinel, the record, and where
-// they may be the reason some keys of the queue and the contender's own. A
-// refused uncontended form is followed by the contended one, which finds out.
+// reasons read why an attempt is refused: the sentinel, the record and, where
+// they can be the reason, the first keys of the queue and the contender's own.
+// An uncontended attempt reads nothing: if it is refused, a contended one
+// follows.
 func (s *session) reasons(a *attempt) []clientv3.Op {
 	if !a.contended && !a.Alone {
 		return nil
@@ -180,8 +182,8 @@ func (a *attempt) own() []clientv3.Op {
 	}
 }
 
-// joined reads the answer to an attempt that has made the entry. Only the
-// contended form has to say whether it is the first.
+// joined reads the answer to an attempt that has made the entry. An entry of
+// the uncontended form is the first.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
@@ -195,7 +197,7 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	return j
 }
 
-// joinFailed handles an attempt without an answer, or one that the service
+// joinFailed handles an attempt that was not answered or that the service
 // refuses.
 func (s *session) joinFailed(
 	ctx context.Context, a *attempt, c *lease.Call, err error,
@@ -203,13 +205,13 @@ func (s *session) joinFailed(
 	if answer.Is(err, rpctypes.ErrNoSpace) {
 		e, failed := s.MadeWithoutSpace(ctx, err, a.own()...)
 		switch {
-		case failed == nil: // others may have joined before it and since: First stays false
+		case failed == nil: // First stays false: others may have joined before
 			return s.existing(a, e), nil
 		case !errors.Is(failed, driver.ErrRefused):
 			return driver.Joined{}, failed
 		}
 	}
-	switch { // by the answer, and not by ctx's cause, which may be any error
+	switch { // by the answer: ctx's cause may be any error
 	case !errors.Is(answer.Kind(err), driver.ErrRefused):
 		s.Joins.Lost(a.prefix, c, a.epoch)
 	case !a.Again:
@@ -218,17 +220,17 @@ func (s *session) joinFailed(
 	return driver.Joined{}, s.Failed(ctx, err)
 }
 
-// existing is the outcome of a Join that finds its entry.
+// existing is the outcome of a Join whose contender has an entry already.
 func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
 	s.memory.got(a.prefix, e)
 	token := driver.Token(s.keys.Rank(a.queue, e))
 	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: token}
 }
 
-// refused finds out from what reasons has read why nothing was written. again
-// says that another attempt may succeed: in another form; with the epoch that a
-// Forget of another contender has raised; or without the markers that were left
-// over. An entry that exists already is the outcome, whatever has become of the
+// refused tells from what reasons has read why nothing was written. again is
+// true if another attempt may succeed: in the contended form, with the epoch
+// that a Forget of another contender has raised, or without left-over markers.
+// An entry that exists already is the outcome, whatever has happened in the
 // queue since.
 func (s *session) refused(
 	ctx context.Context, a *attempt, ops []*pb.ResponseOp,
@@ -276,9 +278,9 @@ type mine struct {
 	contender string // the prefix of the key with which it joined
 }
 
-// own finds out which entry of this session a place names, or returns
-// ErrSessionLost. A request for an entry of another session or queue is never
-// sent: to the caller it is gone (L2).
+// own returns the entry of this session that a place names. A place of another
+// session or queue names none: to the caller it is gone, without a request
+// (L2).
 func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	if err := s.Alive(); err != nil {
 		return mine{}, err
@@ -291,7 +293,7 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	return mine{e, n, s.keys.Contender(queue, s.ID(), n.ID)}, nil
 }
 
-// Leave deletes the entry if it is the one that own names.
+// Leave deletes the entry that own names.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, false)
 }
@@ -317,9 +319,9 @@ func (s *session) leave(
 // none.
 //
 // The first attempt for an entry that no tail key has named is a plain delete
-// of the key: no other session makes it, and no other request to delete it can
-// be under way, since an ID is used again only after an answer. All others
-// compare the entry's create revision.
+// of the key. No other session makes that key, and no other request can be
+// under way that deletes it, since an ID is used again only after an answer.
+// All other attempts compare the entry's create revision.
 func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) error {
 	var plain bool
 	var marks []string
@@ -341,13 +343,13 @@ func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handof
 }
 
 // Forget deletes the contender's entries for good: see lease.Session.Forget. A
-// tail key that still names it goes with the lease, or with the next contender
-// that joins alone.
+// tail key that still names one is deleted with the lease, or by the next
+// contender that joins alone.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	return s.forget(ctx, queue, id)
 }
 
-// forget is Forget, with more to delete.
+// forget is Forget with more operations.
 func (s *session) forget(
 	ctx context.Context, queue driver.Queue, id string, more ...clientv3.Op,
 ) error {

@@ -29,10 +29,9 @@ type Reading struct {
 	Count int64              // of all keys in the first range, whatever options left out
 }
 
-// Read gets a view that is at least as new as revision floor: from the member
-// at hand if it has come that far, as the revision in its answer says, and by
-// quorum otherwise. Asking it for the very revision would do, too, but fails
-// once that is compacted.
+// Read gets a view that is at least as new as revision floor. It asks the
+// connected member, and then by quorum if the revision of the answer is older.
+// A read at revision floor itself would fail once that is compacted.
 func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Reading, error) {
 	local := slices.Clone(ops)
 	for i := range local {
@@ -45,9 +44,9 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 	return r, err
 }
 
-// Get reads ranges in one request: by quorum, unless all of them ask for less.
-// A transaction of reads is answered from one revision. For a single range it
-// is not needed, and the client repeats a plain read by itself when a
+// Get reads ranges in one request, by quorum unless all of them are
+// serializable. A transaction answers several ranges from one revision. A
+// single range is a plain read, which the client repeats by itself when a
 // connection breaks.
 func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 	if len(ops) == 1 {
@@ -69,11 +68,10 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 	return r, nil
 }
 
-// MadeWithoutSpace reads the entry that a request refused for want of space
-// should have made; if there is none the error is that of the request. The
-// request with which an etcd finds that it is out of space, after it has
-// admitted it, is applied and refused all the same; those after it are not
-// applied.
+// MadeWithoutSpace reads the entry that a request refused for want of space may
+// have made all the same. If there is none it returns the error of the request.
+// An etcd that runs out of space while it applies a request applies it and
+// refuses it; it does not apply later ones.
 func (s *Session) MadeWithoutSpace(
 	ctx context.Context, refused error, reads ...clientv3.Op,
 ) (keys.Entry, error) {
@@ -87,7 +85,8 @@ func (s *Session) MadeWithoutSpace(
 	return keys.Entry{Key: string(r.Kvs[0].Key), Rev: r.Kvs[0].CreateRevision}, nil
 }
 
-// Named is Layout.Named on a live session. What can name no entry is ErrGone.
+// Named is Layout.Named on a live session. It returns ErrGone if handle and
+// token can name no entry.
 func (s *Session) Named(
 	queue driver.Queue, key string, token driver.Token,
 ) (keys.Entry, error) {
@@ -101,9 +100,9 @@ func (s *Session) Named(
 	return e, nil
 }
 
-// Check reads one key, by quorum: another session may have seen the entry go,
-// wherever that was applied (K1). The create revision tells whether the key is
-// still in the life that the handle names.
+// Check reads one key by quorum, since another session may have seen the entry
+// go on any member (K1). The create revision tells whether the key is still the
+// entry that the handle names.
 func (s *Session) Check(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -122,7 +121,7 @@ func (s *Session) Check(
 }
 
 // Delete deletes an entry and applies more, if the entry is there. A late
-// request deletes nothing else, since no key has a create revision twice.
+// request deletes nothing else: no key has a create revision twice.
 func (s *Session) Delete(ctx context.Context, e keys.Entry, more ...clientv3.Op) error {
 	then := append(more, clientv3.OpDelete(e.Key))
 	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()
@@ -164,21 +163,19 @@ func (s *Session) Await(
 }
 
 // awaitLeaving waits until one of the entries is gone, with one watch: of the
-// one entry, or of all keys below prefix for several. Creating watches takes a
-// round trip each, one after the other. The price of one watch for all is that
-// the leavings of other entries arrive here too; they wake no caller (W2). The
-// server does not send puts: they are no leaving. When ctx ends, the client
-// tells the server to drop the watch (W3).
+// entry, or for several entries of all keys below prefix. Creating one watch
+// each would take a round trip each. With one watch for all, the deletions of
+// other entries arrive here too, but wake no caller (W2). The server filters
+// puts. When ctx ends, the client tells the server to drop the watch (W3).
 //
-// While the service cannot be reached at all the client goes on trying by
-// itself, and so does the wait; ErrUnavailable is for a service that answers
-// without having a quorum (W4).
+// While no server can be reached the client retries by itself, and the wait
+// goes on. ErrUnavailable is for a service that answers without a quorum (W4).
 func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...keys.Entry) error {
 	w := leaving{session: s, made: make(map[string]int64, len(entries))}
 	var newest keys.Entry
 	for _, e := range entries {
 		if rev, twice := w.made[e.Key]; twice && rev != e.Rev {
-			return nil // two lives of one key: the older one is over
+			return nil // the key was made again: the older entry is gone
 		}
 		w.made[e.Key] = e.Rev
 		if e.Rev > newest.Rev {
@@ -202,13 +199,12 @@ type leaving struct {
 }
 
 // tell reads the entries once, at or after the revision at which the watch
-// existed, and then goes by the events. The client's own resuming relies on the
-// read as well: it starts again at that revision, not at the one from which the
-// server's watch really counted, which may be a little older.
+// existed, and uses the events after that. The client's resuming of a watch
+// relies on this read as well: it resumes from that revision, and the server's
+// watch may have started a little before.
 //
-// The member that serves the watch may be behind the one that showed the
-// entries, and not have them yet. So the read is no older than the newest
-// entry.
+// The member that serves the watch may not have the entries yet, so the read is
+// no older than the newest entry.
 func (w *leaving) tell(ctx context.Context, resp clientv3.WatchResponse) (gone bool, err error) {
 	if !resp.Created {
 		for _, ev := range resp.Events {

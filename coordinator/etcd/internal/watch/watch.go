@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// requireLeader are the metadata with which a member that knows no leader
-// refuses a request or a stream.
+// requireLeader is the metadata with which a member refuses a request or a
+// stream while it knows no leader.
 var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
 var errEnded = errors.New("etcd: the watch ended")
@@ -31,17 +31,17 @@ type Watcher struct {
 // Tell handles one message of a watch. done ends the wait.
 type Tell func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error)
 
-// Await watches a key, or the range that opts make of it, until tell says that
-// it is done. The error is that of the service, of tell, or any when ctx or the
-// session ended.
+// Await watches a key, or the range that opts make of it, until tell returns
+// done. It returns the service's error or tell's. When ctx or the session ends
+// it returns an unspecified error.
 //
-// The watch starts from now, not from the revision of an earlier view: etcd
-// serves a start that has passed in rounds of 100 ms. tell finds a change
-// between the view and the watch by reading once when the server says that the
-// watch exists: with its first message, which is Created.
+// The watch starts from now. From the revision of an earlier view, etcd would
+// serve it in rounds of 100 ms. tell finds a change between the view and the
+// watch: it reads once when the server says that the watch exists, with its
+// first message, Created.
 //
 // A compaction cancels a watch that was resumed, after a reconnect, from before
-// it. A new one from now, and another read, miss nothing.
+// it. A new watch from now and another read miss nothing.
 func (w *Watcher) Await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell Tell,
 ) error {
@@ -59,8 +59,8 @@ func (w *Watcher) awaitOnce(
 ) error {
 	// The client puts all watches whose contexts have the same outgoing
 	// metadata on one stream, which keeps the values of the first context. So
-	// the context is derived from the session and has nothing of the caller's,
-	// neither metadata nor a trace.
+	// the context is derived from the session and has neither metadata nor a
+	// trace of the caller's.
 	stream, md := w.Streams.current()
 	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, md))
 	ask := func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) }
@@ -73,9 +73,8 @@ func (w *Watcher) awaitOnce(
 		select {
 		case resp, ok := <-events:
 			if !ok {
-				// The client ends a watch without a word when it is closed
-				// itself. Watching again at once would spin, so the caller
-				// decides.
+				// A client that is closed ends a watch without an error.
+				// Watching again at once would spin, so the caller decides.
 				return errEnded
 			}
 			if err := resp.Err(); err != nil {
@@ -94,14 +93,14 @@ func (w *Watcher) awaitOnce(
 }
 
 // open asks for a watch and waits until the server says that it exists. It
-// returns nil if ctx ends first, and the watch is then cancelled later.
+// returns nil if ctx ends first; the watch is then cancelled later.
 //
-// A watch may be cancelled only when the server has said that it exists. The
-// client forgets one that is cancelled before and sends no cancel, since it has
-// no number yet; the server, which makes it all the same, then keeps it until
-// the key changes. Callers with short deadlines that retry would pile such
-// watches up there. So a goroutine waits for the answer. It ends with the
-// session at the latest, whose context is above that of the watch.
+// A watch may be cancelled only when it exists. If a watch is cancelled before,
+// the client sends no cancel, since it has no watch ID yet, and the server
+// keeps the watch until the key changes. Callers with short deadlines that
+// retry would pile up such watches there. So a goroutine waits for the answer.
+// It ends with the session at the latest, whose context is the parent of the
+// watch's.
 func open(
 	ctx context.Context, ask func() clientv3.WatchChan, cancel context.CancelFunc,
 ) clientv3.WatchChan {
@@ -110,7 +109,7 @@ func open(
 		events := ask()
 		select {
 		case exists <- events:
-		case <-ctx.Done(): // the caller has gone, or is about to
+		case <-ctx.Done(): // the caller does not wait any more
 			cancel()
 		}
 	}()
@@ -147,7 +146,7 @@ type Streams struct {
 // current returns the stream to use, and the metadata that lead to it.
 func (st *Streams) current() (gen int64, md metadata.MD) {
 	if gen = st.gen.Load(); gen == 0 {
-		return gen, requireLeader // one for all: a copy is a good part of a watch's memory
+		return gen, requireLeader // shared: a copy is a good part of a watch's memory
 	}
 	md = requireLeader.Copy()
 	md.Set("baton-stream", strconv.FormatInt(gen, 10))
