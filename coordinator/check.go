@@ -33,7 +33,7 @@ func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 		if over = seq.In(fence.Scope{Service: service}); over != nil {
 			return nil
 		}
-		err = s.Stands(ctx, queue, seq.Key, seq.Token)
+		err = s.EntryExists(ctx, queue, seq.Key, seq.Token)
 		if errors.Is(err, ErrRemoved) && s.Ended() == nil {
 			over, err = &fence.StaleError{Shown: seq}, nil
 		}

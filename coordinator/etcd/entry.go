@@ -57,7 +57,7 @@ func (s *session) convert(
 ) (e keys.Entry, unmade bool, err error) {
 	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
 	resp, err := s.Txn(ctx).
-		If(old.Stands(), s.Sentinel.Stands()).
+		If(old.Exists(), s.Sentinel.Exists()).
 		Then(
 			clientv3.OpDelete(old.Key),
 			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
@@ -121,5 +121,5 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	if !ok || !named {
 		return clientv3.Cmp{}, answer.Invalid("sequencer %q is not etcd's", seq)
 	}
-	return e.Stands(), nil
+	return e.Exists(), nil
 }

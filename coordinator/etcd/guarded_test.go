@@ -139,7 +139,7 @@ func FuzzGuard(f *testing.F) {
 		}
 		prefix, compared := "./"+string(driver.NewQueue(kind, name))+"/", string(holds.KeyBytes())
 		at := strings.LastIndex(compared, prefix)
-		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(prefix):], "/") || keys.IsMark(compared) {
+		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(prefix):], "/") || keys.IsMarker(compared) {
 			t.Errorf("%v is guarded by %q", seq, compared)
 		}
 	})

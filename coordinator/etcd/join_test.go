@@ -90,7 +90,7 @@ func TestAloneJoinsAQueueOfMarkers(t *testing.T) {
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := keys.Mark(s.keys.Contender(queue, s.ID(), contender().ID) + "x")
+		key := keys.Marker(s.keys.Contender(queue, s.ID(), contender().ID) + "x")
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
@@ -273,7 +273,7 @@ func leaveMarker(t *testing.T, f *fake, client *clientv3.Client, s *session, x d
 		check(t, other.Close(t.Context())) // without deleting the marker
 	}
 	key := s.keys.Contender(queue, s.ID(), x.ID) + x.Mode
-	if f.kvs[keys.Mark(key)] == nil || f.kvs[key] != nil {
+	if f.kvs[keys.Marker(key)] == nil || f.kvs[key] != nil {
 		t.Fatal("no marker, or still an entry")
 	}
 }

@@ -82,7 +82,7 @@ func (s *session) SetRecord(
 	}
 	key := s.keys.Record(queue)
 	resp, err := s.Txn(ctx).
-		If(keys.Unchanged(key, int64(known)), s.Sentinel.Stands()).
+		If(keys.Unchanged(key, int64(known)), s.Sentinel.Exists()).
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.ReadSentinel()).
 		Commit()

@@ -42,7 +42,7 @@ func (s *session) Ahead(
 	}
 	if own, err := s.own(queue, own); err == nil {
 		for _, kv := range r.Kvs { // left over: its follower has not removed it
-			if keys.IsMark(string(kv.Key)) {
+			if keys.IsMarker(string(kv.Key)) {
 				s.memory.noteMark(own, string(kv.Key))
 			}
 		}

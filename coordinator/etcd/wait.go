@@ -36,7 +36,7 @@ func (s *session) WatchQueue(
 		}
 		for _, ev := range resp.Events {
 			written := ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision
-			if ev.Kv.ModRevision > rev && !written && !keys.IsMark(string(ev.Kv.Key)) {
+			if ev.Kv.ModRevision > rev && !written && !keys.IsMarker(string(ev.Kv.Key)) {
 				entries, changed = s.apply(queue, entries, ev), true
 			}
 		}

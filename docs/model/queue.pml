@@ -503,7 +503,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Stands, zookeeper.session.Leave */
+leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;

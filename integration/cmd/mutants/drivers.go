@@ -72,7 +72,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-release-by-name", promise: "P7",
 	what: "A release, or the removal by an operator, deletes the key, whichever entry is under it by now.",
 	file: "coordinator/etcd/internal/lease/read.go",
-	old:  `	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()`,
+	old:  `	resp, err := s.Txn(ctx).If(e.Exists()).Then(then...).Commit()`,
 	new:  `	resp, err := s.Txn(ctx).Then(then...).Commit()`,
 	caught: []test{
 		{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"},

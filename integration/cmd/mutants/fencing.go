@@ -55,7 +55,7 @@ var ofFencing = []mutation{{
 	name: "guard-by-key", promise: "P3",
 	what:   "On etcd a guarded write goes by the name of the entry, which a later contender uses again.",
 	file:   "coordinator/etcd/entry.go",
-	old:    `	return e.Stands(), nil`,
+	old:    `	return e.Exists(), nil`,
 	new:    `	return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0), nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
 }, {

@@ -47,14 +47,14 @@ func (e Entry) Is(kv *mvccpb.KeyValue) bool {
 // In reports whether the entry existed when its key was read.
 func (e Entry) In(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.Is(kvs[0]) }
 
-// Goes reports whether an event is the deletion of the entry. A resumed watch
+// IsDeletedBy reports whether an event is the deletion of the entry. A resumed watch
 // may show the deletion of an earlier entry of the key.
-func (e Entry) Goes(ev *clientv3.Event) bool {
+func (e Entry) IsDeletedBy(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }
 
-// Stands is true if the entry exists, with this create revision.
-func (e Entry) Stands() clientv3.Cmp {
+// Exists is true if the entry exists, with this create revision.
+func (e Entry) Exists() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.Key), "=", e.Rev)
 }
 

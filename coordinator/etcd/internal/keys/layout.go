@@ -73,7 +73,7 @@ func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRange
 // markers and sentinels, or not Baton's.
 func (l Layout) QueueOf(key string) (queue driver.Queue, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(key, l.base), "/", 3)
-	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || IsMark(key) {
+	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || IsMarker(key) {
 		return "", false
 	}
 	return driver.Queue(parts[0] + "/" + parts[1]), true
@@ -111,11 +111,11 @@ func (l Layout) AllConverted(queue driver.Queue) (key, end string) {
 	return key, clientv3.GetPrefixRangeEnd(key)
 }
 
-// Mark is the key of an entry's handoff marker.
-func Mark(key string) string { return key + markSuffix }
+// Marker is the key of an entry's handoff marker.
+func Marker(key string) string { return key + markSuffix }
 
-// IsMark reports whether a key is a handoff marker.
-func IsMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
+// IsMarker reports whether a key is a handoff marker.
+func IsMarker(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
 // Sentinel is the key of a session. The nonce differs for two sessions on the
 // same external lease.
@@ -167,7 +167,7 @@ func (l Layout) Entry(queue driver.Queue, p driver.Place) (Entry, bool) {
 // Named is the entry of the queue with this handle and token.
 func (l Layout) Named(queue driver.Queue, handle string, token driver.Token) (Entry, bool) {
 	e, ok := l.Entry(queue, driver.Place{Key: handle})
-	return e, ok && !IsMark(e.Key) && driver.Token(l.Rank(queue, e)) == token
+	return e, ok && !IsMarker(e.Key) && driver.Token(l.Rank(queue, e)) == token
 }
 
 // Name parses the key of an entry. An entry is converted after it joined, so
@@ -209,7 +209,7 @@ func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 func (l Layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	heads := make([]driver.Head, 0, len(kvs))
 	for _, kv := range kvs {
-		if !IsMark(string(kv.Key)) {
+		if !IsMarker(string(kv.Key)) {
 			heads = append(heads, l.Head(queue, kv))
 		}
 	}

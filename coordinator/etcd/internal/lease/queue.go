@@ -82,8 +82,8 @@ func (s *Session) first(
 		return get(ctx, all)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
-	isMark := func(kv *mvccpb.KeyValue) bool { return keys.IsMark(string(kv.Key)) }
-	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMark) {
+	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
+	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
 		return get(ctx, all)
 	}
 	return r, err
@@ -175,7 +175,7 @@ func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 func (s *Session) Put(ctx context.Context, e keys.Entry, mod int64, value []byte) (int64, error) {
 	for {
 		resp, err := s.Txn(ctx).
-			If(e.Stands(), keys.Unchanged(e.Key, mod)).
+			If(e.Exists(), keys.Unchanged(e.Key, mod)).
 			Then(clientv3.OpPut(e.Key, string(value), clientv3.WithIgnoreLease())).
 			Else(clientv3.OpGet(e.Key, clientv3.WithKeysOnly())).
 			Commit()

@@ -239,7 +239,7 @@ func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error
 // session's end.
 func (s *Session) RaiseEpoch() clientv3.Op {
 	return clientv3.OpTxn(
-		[]clientv3.Cmp{s.Sentinel.Stands()},
+		[]clientv3.Cmp{s.Sentinel.Exists()},
 		[]clientv3.Op{clientv3.OpPut(s.Sentinel.Key, "", clientv3.WithLease(s.Lease))},
 		nil)
 }
