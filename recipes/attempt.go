@@ -94,7 +94,7 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.Abandon(a.queue.id, a.joined.Place)
+		a.session.LeaveLater(a.queue.id, a.joined.Place)
 		return a.taken(ctx, err)
 	}
 	return nil

@@ -153,7 +153,7 @@ var fine = map[string]error{
 	"permit.Release":         coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
 	"term.Resign": coordinator.ErrNotHeld, "hold.Release": coordinator.ErrNotHeld,
 	// The entries have left with the session.
-	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil,
+	"session.Leave": coordinator.ErrNotHeld, "session.Forget": nil,
 	// They report the end with their own error.
 	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased,
 	"downgraded lock.Err": coordinator.ErrReleased,

@@ -173,10 +173,10 @@ func (g *grant) pending(err error) error {
 	return &coordinator.Error{Op: "convert", Name: string(g.queue.id), Err: err, Maybe: true}
 }
 
-// withdraw removes the entry, whatever its mode. It waits shortly for a
+// leaveQueue removes the entry, whatever its mode. It waits shortly for a
 // conversion under way: when the outcome is known, one delete is enough, which
 // a service without space does not refuse.
-func (g *grant) withdraw(ctx context.Context) error {
+func (g *grant) leaveQueue(ctx context.Context) error {
 	g.clearNote(ctx)
 	g.mu.Lock()
 	c := g.conversion
@@ -196,13 +196,13 @@ func (g *grant) withdraw(ctx context.Context) error {
 	switch {
 	case c == nil || c.err == nil:
 	case errors.Is(c.err, coordinator.ErrRemoved):
-		g.session.Discard(g.queue.id, g.place.ID) // a late join may still arrive
+		g.session.ForgetLater(g.queue.id, g.place.ID) // a late join may still arrive
 		return coordinator.ErrNotHeld
 	case c.maybe && ctx.Err() != nil: // no time is left
-		g.session.Discard(g.queue.id, g.place.ID)
+		g.session.ForgetLater(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
 	case c.maybe:
-		return g.session.Withdraw(ctx, g.queue.id, g.place.ID)
+		return g.session.Forget(ctx, g.queue.id, g.place.ID)
 	}
 	if g.place == g.handoff { // and was not converted
 		return g.session.Pass(ctx, g.queue.id, g.place)

@@ -40,7 +40,7 @@ func TestLeavingTheUpperLevelConvertsTheEntryInOneRequest(t *testing.T) {
 }
 
 // TestLevelsReleasedAtOnceLeaveNothing: the conversion must not start while the
-// entry is being withdrawn.
+// entry is being removed.
 func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 	inWorld(t, func(w world) {
 		for range 2000 {

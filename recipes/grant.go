@@ -240,8 +240,8 @@ func (g *grant) watchSelf() {
 }
 
 // removed ends a grant whose entry is gone. The user may never release a lost
-// hold, so the entry is abandoned here: a late join could still create it
-// again.
+// hold, so the entry is left in the background: a late join could still create
+// it again.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
 		return
@@ -249,7 +249,7 @@ func (g *grant) removed() {
 	g.mu.Lock()
 	place := g.place
 	g.mu.Unlock()
-	g.session.Abandon(g.queue.id, place)
+	g.session.LeaveLater(g.queue.id, place)
 	g.lost()
 }
 

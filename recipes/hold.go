@@ -150,7 +150,7 @@ func (g *grant) end(ctx context.Context) error {
 		}
 	}
 	held := time.Since(g.since)
-	err := g.withdraw(ctx)
+	err := g.leaveQueue(ctx)
 	// The hold was lost at an unknown moment. Not if the error is uncertain: it
 	// may wrap the cause of ctx, which may be any error.
 	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {

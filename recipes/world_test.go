@@ -18,7 +18,7 @@ import (
 // name is the queue of all worlds.
 const name = driver.Queue("test/queue")
 
-// quiet is a logger that discards everything.
+// quiet is a logger that writes nothing.
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 // world is a service with two clients and their queues of the same name, in

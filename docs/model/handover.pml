@@ -473,7 +473,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
+pass: /* go: recipes.grant.leaveQueue, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -489,7 +489,7 @@ pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etc
 	}
 	fi;
 
-leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, zookeeper.session.Leave */
+leave: /* go: engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

@@ -402,7 +402,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	:: atomic { released[i] -> goto leave }
 	od;
 
-leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon */
+leave: /* go: recipes.Hold.Release, recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
 out: /* go: recipes.Queue.acquire */

@@ -1,5 +1,5 @@
-// Fencing shows how a resource refuses a late write, from a holder that has lost
-// its lock without noticing, after another holder has written.
+// Fencing shows how a resource refuses a late write, from a holder that has
+// lost its lock without noticing, after another holder has written.
 //
 //	go run ./examples/fencing                              # no server: in memory
 //	go run ./examples/fencing -url etcd://127.0.0.1:2379

@@ -15,7 +15,7 @@ func (s *Session) Converts() bool { return s.can.Converter != nil }
 // own has left the queue.
 //
 // After another error the conversion may have been applied, or may be applied
-// later, until another Convert or a Withdraw succeeds.
+// later, until another Convert or a Forget succeeds.
 func (s *Session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {

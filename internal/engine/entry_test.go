@@ -36,8 +36,8 @@ var (
 	writes = change{memory.OpWrite, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
 		return s.Write(ctx, queue, j.Place, []byte("new"))
 	}}
-	withdraws = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		return s.Withdraw(ctx, queue, j.Place.ID)
+	forgets = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
+		return s.Forget(ctx, queue, j.Place.ID)
 	}}
 	records = change{memory.OpSetRecord, func(ctx context.Context, s *engine.Session, _ driver.Joined) error {
 		_, err := s.SetRecord(ctx, queue, []byte("new"), 0)
@@ -87,7 +87,7 @@ func (w world) made(op memory.Op) bool {
 // and with an unresponsive member.
 func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 10 * time.Minute}, {DelayReply: 10 * time.Minute}} {
-		calls := []change{converts, writes, withdraws, records}
+		calls := []change{converts, writes, forgets, records}
 		if fate.DropReply || fate.DelayReply > 0 {
 			calls = calls[:3] // a record that was written is stale to the second attempt
 		}
@@ -124,7 +124,7 @@ func TestRefusedChangeIsNotRepeated(t *testing.T) {
 				w.Errorf("%v after %d requests", err, w.svc.Stats().Total()-before)
 			}
 		})
-	changed(t, []change{converts, writes, withdraws, records}, func(_ world, n int) memory.Fate {
+	changed(t, []change{converts, writes, forgets, records}, func(_ world, n int) memory.Fate {
 		if n == 0 {
 			return memory.Fate{DropReply: true}
 		}
@@ -157,7 +157,7 @@ func TestChangeOfARemovedEntryIsErrRemoved(t *testing.T) {
 }
 
 func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
-	calls := []change{converts, writes, withdraws, records}
+	calls := []change{converts, writes, forgets, records}
 	away := func(w world, _ int) memory.Fate { w.svc.Stop(); return memory.Fate{} }
 	changed(t, calls, away, func(w world, _ *engine.Session, call func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -178,7 +178,7 @@ func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
 		w.svc.Start()
 	})
 	expired := func(w world, _ int) memory.Fate { w.svc.Expire(w.session().ID()); return memory.Fate{} }
-	for maybe, calls := range map[bool][]change{false: {converts, writes, withdraws}, true: {records}} { // a record outlives its session
+	for maybe, calls := range map[bool][]change{false: {converts, writes, forgets}, true: {records}} { // a record outlives its session
 		changed(t, calls, expired, func(w world, _ *engine.Session, call func(context.Context) error) {
 			if err := call(w.Context()); !errors.Is(err, engine.ErrSessionLost) || engine.MayHaveApplied(err) != maybe {
 				w.Errorf("%v", err)
@@ -224,7 +224,7 @@ var kinds = []error{engine.ErrRemoved, engine.ErrSessionLost, engine.ErrRefused,
 // TestCancelledChangeReturnsNoErrorOfTheService, whatever the cause of the
 // caller's context is.
 func TestCancelledChangeReturnsNoErrorOfTheService(t *testing.T) {
-	for _, c := range []change{converts, writes, withdraws, records} {
+	for _, c := range []change{converts, writes, forgets, records} {
 		caused(t, func(w world, cause error) {
 			s := w.session()
 			j := w.join(s)

@@ -11,7 +11,7 @@ import (
 
 // Join adds a contender to a queue. While the service is unavailable it
 // retries, until ctx or the session ends. If it fails with an unknown outcome,
-// the contender is discarded in the background.
+// the contender is forgotten in the background.
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -39,7 +39,7 @@ func (s *Session) Join(
 	case err == nil:
 		return j, nil
 	case uncertain:
-		s.Discard(queue, c.ID)
+		s.ForgetLater(queue, c.ID)
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
 		s.reuse(c.ID) // keeps etcd's index small, see NewID
 	}

@@ -15,10 +15,10 @@ import (
 // has ended.
 //
 //	Leave, Pass   remove an entry whose place is known
-//	Withdraw      removes a contender whatever its place, and prevents that a
+//	Forget        removes a contender whatever its place, and prevents that a
 //	              late request of it is applied
-//	Abandon       is Leave in the background
-//	Discard       is Withdraw in the background
+//	LeaveLater    is Leave in the background
+//	ForgetLater   is Forget in the background
 
 // Leave removes an entry of this session. The error is ErrNotHeld if it was
 // already gone. If ctx ends first or the service refuses, the removal continues
@@ -55,30 +55,30 @@ func (s *Session) leave(
 		s.left(queue, own.ID, false)
 		return ErrNotHeld
 	}
-	s.abandon(queue, own, !uncertain)
+	s.leaveLater(queue, own, !uncertain)
 	return maybe("leave", queue, err, uncertain)
 }
 
-// Withdraw is for a contender whose last Convert has an unknown outcome. After
+// Forget is for a contender whose last Convert has an unknown outcome. After
 // an error it continues in the background.
-func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
+func (s *Session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)
 	})
 	if err != nil {
-		s.Discard(queue, id)
+		s.ForgetLater(queue, id)
 		return err
 	}
 	s.doubted(id)
 	return nil
 }
 
-// Abandon is Leave in the background.
-func (s *Session) Abandon(queue driver.Queue, own driver.Place) { s.abandon(queue, own, true) }
+// LeaveLater is Leave in the background.
+func (s *Session) LeaveLater(queue driver.Queue, own driver.Place) { s.leaveLater(queue, own, true) }
 
 // certain: every earlier request to leave was answered, so none can be applied
 // late.
-func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
+func (s *Session) leaveLater(queue driver.Queue, own driver.Place, certain bool) {
 	s.background("leave", queue, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, queue, own)
 		switch {
@@ -94,8 +94,8 @@ func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
 	})
 }
 
-// Discard is Withdraw in the background.
-func (s *Session) Discard(queue driver.Queue, id string) {
+// ForgetLater is Forget in the background.
+func (s *Session) ForgetLater(queue driver.Queue, id string) {
 	s.doubted(id)
 	s.background("forget", queue, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)
@@ -105,7 +105,7 @@ func (s *Session) Discard(queue driver.Queue, id string) {
 // doubt notes that a request of a contender had no answer. A network may
 // deliver it after the entry was removed: a late join would create the entry
 // again, and block the queue until the session ends. So the contender is
-// discarded when its entry is gone, and its ID is not reused.
+// forgotten when its entry is gone, and its ID is not reused.
 func (s *Session) doubt(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,11 +121,11 @@ func (s *Session) doubted(id string) bool {
 	return doubted
 }
 
-// left is called when a contender's entry is gone. certain: as for abandon.
+// left is called when a contender's entry is gone. certain: as for leaveLater.
 func (s *Session) left(queue driver.Queue, id string, certain bool) {
 	switch {
 	case s.doubted(id):
-		s.Discard(queue, id)
+		s.ForgetLater(queue, id)
 	case certain:
 		s.reuse(id)
 	}

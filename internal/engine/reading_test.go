@@ -43,7 +43,7 @@ func TestConcurrentReadsAndRemovalsAreBounded(t *testing.T) {
 			for _, e := range all {
 				if what == "leave" {
 					most = engine.MostChanges
-					s.Abandon(queue, e.Place)
+					s.LeaveLater(queue, e.Place)
 					continue
 				}
 				go func() { _, _ = s.Ahead(t.Context(), queue, e.Place) }()

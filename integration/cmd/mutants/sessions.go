@@ -49,7 +49,7 @@ var ofSessions = []mutation{{
 	what: "A join that failed without an answer is not undone.",
 	file: "internal/engine/join.go",
 	old: `	case uncertain:
-		s.Discard(queue, c.ID)
+		s.ForgetLater(queue, c.ID)
 `,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestCancelledJoinLeavesNoGhost"}},

@@ -66,7 +66,7 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
 	name: "shared-foreign-release", promise: "P7",
-	what: "A release deletes a place's key, whoever owns it.",
+	what: "A release deletes a place's key, even another session's.",
 	file: "coordinator/etcd/internal/foreign/session.go",
 	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
 		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {`,

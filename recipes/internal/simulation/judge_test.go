@@ -617,7 +617,7 @@ func (w *world) next(l *queue) {
 }
 
 // auditWaiters: after the faults, a contender that can be admitted is, and
-// abandoned entries are removed.
+// entries that nobody waits for are removed.
 func (w *world) auditWaiters(l *queue) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {

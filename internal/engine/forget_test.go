@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestWithdrawnContenderStaysAway in any mode, with any request under way.
-func TestWithdrawnContenderStaysAway(t *testing.T) {
+// TestForgottenContenderStaysAway in any mode, with any request under way.
+func TestForgottenContenderStaysAway(t *testing.T) {
 	for _, unheard := range []change{converts, writes} {
 		for _, fate := range []memory.Fate{{DelayRequest: 10 * time.Second}, {DropReply: true}, {DropRequest: true}} {
 			changed(t, []change{unheard}, func(world, int) memory.Fate { return fate },
@@ -22,11 +22,11 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 					defer cancel()
 					_ = call(ctx)
 					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
-					if err := s.Withdraw(w.Context(), queue, contender.ID); err != nil {
+					if err := s.Forget(w.Context(), queue, contender.ID); err != nil {
 						w.Error(err)
 					}
 					if len(w.svc.Snapshot(queue)) != 0 {
-						w.Errorf("%+v: withdrawn, but %v", fate, w.svc.Snapshot(queue))
+						w.Errorf("%+v: forgotten, but %v", fate, w.svc.Snapshot(queue))
 					}
 					time.Sleep(time.Minute)
 					if len(w.svc.Snapshot(queue)) != 0 {
@@ -42,7 +42,7 @@ func TestRemovalsContinueInTheBackground(t *testing.T) {
 		func(w world, s *engine.Session) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			if err := s.Withdraw(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
+			if err := s.Forget(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
 				w.Error(err)
 			}
 		},
@@ -54,7 +54,7 @@ func TestRemovalsContinueInTheBackground(t *testing.T) {
 				w.Error(err)
 			}
 		},
-		func(_ world, s *engine.Session) { s.Discard(queue, contender.ID) },
+		func(_ world, s *engine.Session) { s.ForgetLater(queue, contender.ID) },
 	} {
 		within(t, func(w world) {
 			s := w.session()
@@ -93,7 +93,7 @@ func TestCleanUpThatFailsIsPaced(t *testing.T) {
 				n.Add(1)
 				return c.fate
 			})
-			s.Discard(queue, contender.ID)
+			s.ForgetLater(queue, contender.ID)
 			time.Sleep(time.Minute)
 			if got := int(n.Load()); got > c.atMost || got < c.atLeast {
 				w.Errorf("%+v: %d requests in a minute", c.fate, got)
