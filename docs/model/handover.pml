@@ -1,53 +1,42 @@
 /*
- * The handoff without a read: a join returns the name of the entry that joined
- * before, the follower waits for that entry, and a pass admits it without
- * another request. Mutex, read-write lock and election, on either service. See
- * README.md.
+ * The handoff without a read: a joining contender learns its predecessor, follows it, and is admitted without another
+ * request when the predecessor leaves with a handoff. Mutex, read-write lock and election, on either service. See README.md.
  *
- * The service is a queue with its whole past, as in queue.pml, which covers
- * requests, watches and sessions in general; here a join is answered, or its
- * answer lost. Entry k was made at cr[k], converted at cv[k] and removed at
- * dl[k]; its mark was made at mp[k] and removed at md[k]. Zero means not yet.
- * The tail is the entry that joined last, while there is one.
+ * The service is a queue with its whole history, as in queue.pml, which models requests, watches and sessions in general;
+ * here a join is answered, or its reply is lost. Entry k was created at cr[k], converted at cv[k] and deleted at dl[k];
+ * its handoff marker was created at mp[k] and deleted at md[k]. Zero means not yet. The tail is the entry that joined
+ * last, if it still exists.
  *
- *   -DN=3          contenders, which join in the order of their numbers, each
- *                  on a session of its own
+ *   -DN=3          contenders, which join in the order of their numbers; each has its own session, except with
  *   -DSHARED       contenders 0 and 1 share a session
- *   -DZK           the service is ZooKeeper, which numbers entries without
- *                  gaps, else etcd, which has a tail
- *   -DRW           any contender may be a reader; writers may be downgraded
- *   -DREADERS=bits these contenders are readers, and no others
- *   -DREUSE=k      the contender two behind k has its name and its session, and
- *                  joins when k has finished
+ *   -DZK           the service is ZooKeeper, which numbers entries without gaps, otherwise etcd, which has a tail key
+ *   -DRW           any contender may be a reader; writers may downgrade
+ *   -DREADERS=bits exactly these contenders are readers
+ *   -DREUSE=k      the contender two behind k has k's name and session, and joins when k has finished
  *   -DEXPIRES=n    n sessions end, for their clients first
  *   -DCANCELS=n    n calls are cancelled
- *   -DDROPS=n      n joins get no answer; their entries are there
- *   -DOPS=n        n times an operator deletes an entry or the tail, or ends a
- *                  session
- *   -DSWEEPS=n     n marks are removed at any moment: a lister takes them for
- *                  left over
+ *   -DDROPS=n      n joins are applied, but their replies are lost
+ *   -DOPS=n        an operator deletes an entry or the tail, or ends a session, n times
+ *   -DSWEEPS=n     n markers are deleted at any moment: a listing considers them left over
  *   -DBREAKS=n     n watches break
- *   -DMARKNEWER    a mark counts if it is newer than the entry, whichever entry
- *                  of that name left it
- *   -DPASSDOWN     a downgraded writer that was first leaves by a pass, too
- *   -DEXCLUSION    of a grant only exclusion is checked
+ *   -DMARKNEWER    a marker counts if it is newer than the entry, whichever entry of that name wrote it
+ *   -DPASSDOWN     a writer that was first, and downgraded, also leaves with a handoff
+ *   -DEXCLUSION    only mutual exclusion is checked, not the other properties of a grant
  *
- * Each of these breaks a rule, and is refuted:
- *   -DPASSANY      a contender that gives up waiting leaves by a pass
- *   -DPASSREADER   a reader that was admitted by a pass counts as first in the
- *                  queue, and leaves by a pass
- *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of
- *                  another client, or of a Baton without tails
+ * Wrong variants; each of these is refuted:
+ *   -DPASSANY      a waiter that gives up leaves with a handoff
+ *   -DPASSREADER   a reader admitted by a handoff considers itself first in the queue, and leaves with a handoff
+ *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of another client, or of a Baton without tails
  *   -DNOEMPTY      a contender that finds no tail is first
- *   -DTAILBYNAME   the tail has a name, not one entry of that name
- *   -DTAILKEPT     a contender leaves without updating the tail
- *   -DMARKBYNAME   a mark counts whichever entry of that name left it
- *   -DQUEUEMARK    a mark counts whichever entry of the queue left it
- *   -DTRUSTGONE    every entry that is gone has passed
- *   -DNOLOOK       a watch from now on, and no read once it is set
+ *   -DTAILBYNAME   the tail contains a name, not which entry of that name
+ *   -DTAILKEPT     a leaving contender does not delete the tail
+ *   -DMARKBYNAME   a marker counts whichever entry of that name wrote it
+ *   -DQUEUEMARK    a marker counts whichever entry of the queue wrote it
+ *   -DTRUSTGONE    any removal of the predecessor counts as a handoff
+ *   -DNOLOOK       a watch from now, without a read after it is set
  *   -DNOOWNWATCH   a follower does not watch its own entry
- *   -DSOLENEAREST  the entry named nearest counts as the only one ahead
- *   -DSOLECONVERTS a conversion of the only entry ahead counts as a pass
+ *   -DSOLENEAREST  a predecessor from the join counts as the only entry ahead
+ *   -DSOLECONVERTS a conversion of the only entry ahead counts as a handoff, too
  */
 #ifndef N
 #define N 3
@@ -80,7 +69,7 @@
 #define FIRST REUSE
 #endif
 #ifdef OTHER
-#define SES(k) ((k) == OTHER -> FIRST : (k)) /* of whom two have one session */
+#define SES(k) ((k) == OTHER -> FIRST : (k)) /* two contenders share a session */
 #else
 #define SES(k) (k)
 #endif
@@ -111,16 +100,16 @@ bool over[N]; /* the session is over */
 
 /* Clients. */
 bool dead[N];  /* the session's context has ended */
-byte floor[N]; /* what the session was told: no view is older */
+byte floor[N]; /* the session's latest revision: no view is older */
 bool holds[N], writes[N];
 #ifdef ZK
-bool successor[N]; /* the entry has a second node, by which the next one finds it */
+bool successor[N]; /* the entry has a successor node, by which the next contender finds it */
 #endif
 bool removed[N]; /* an operator has deleted the entry, or ended the session */
 bool cancelled[N], finished[N];
 byte expires = EXPIRES, cancels = CANCELS, drops = DROPS, ops = OPS, sweeps = SWEEPS, breaks = BREAKS;
 
-/* What must not be. A run that finds one of them names it. */
+/* Violations. A run that finds one names it. */
 bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 
 #ifdef EXCLUSION
@@ -152,7 +141,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define ISMARK(k) || MARK(k)
 #define ANYMARK (false EACH(ISMARK))
 
-/* Whether the mark of k tells the follower of p that p has passed. */
+/* Whether the marker of k tells a follower of p that p left with a handoff. */
 #ifdef QUEUEMARK
 #define TELLS(k) true
 #else
@@ -167,7 +156,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #endif
 #endif
 
-/* ahead finds, in the view at R, whom contender i waits for: p, in the mode of a writer or not, and who is
+/* ahead finds, in the view at R, the entry for which contender i waits: p, in the mode of a writer or not; and the entry
  * directly ahead, q. */
 inline ahead(R) {
 	p = NONE; q = NONE; j = 0;
@@ -198,7 +187,7 @@ inline ahead(R) {
 	pw = (p != NONE && EXCLUDES(p, R) -> 1 : 0)
 }
 
-/* promises is what must be true of a grant. */
+/* promises checks a grant. */
 inline promises() {
 	j = 0;
 	do
@@ -219,7 +208,7 @@ inline promises() {
 	j = 0
 }
 
-/* marked looks at R for a mark that says that p has passed. */
+/* marked searches at R for a marker of p's handoff. */
 inline marked(R) {
 	passed = 0; j = 0;
 	do
@@ -231,7 +220,7 @@ inline marked(R) {
 	j = 0
 }
 
-/* unmark deletes a mark, and with it that of another entry of the same name. */
+/* unmark deletes a marker, and with it that of another entry of the same name. */
 inline unmark(k) {
 	j = 0;
 	do
@@ -243,8 +232,8 @@ inline unmark(k) {
 	j = 0
 }
 
-/* remove is the request by which an entry goes, and, if nobody is behind, the tail. An etcd leaves the mark also if the entry was
- * removed: what follows one that was first is first. */
+/* remove deletes an entry and, if it is the last, the tail. On etcd the marker is also written if the entry was removed by an
+ * operator: the successor of the first entry is first. */
 inline remove(pass) {
 	rev++;
 	if
@@ -252,7 +241,7 @@ inline remove(pass) {
 		unmark(i); /* is overwritten */
 		mp[i] = rev;
 #ifdef ZK
-		md[i] = rev /* in the same transaction: only a watch that is set shows it */
+		md[i] = rev /* in the same transaction: only a watch that is already set shows it */
 #endif
 	:: else
 	fi;
@@ -292,12 +281,12 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		od;
 		j = 0;
 		if
-		:: successor[i] = 1; swapped = 1 /* in a queue that is busy */
+		:: successor[i] = 1; swapped = 1 /* in a contended queue */
 		:: true
 		fi;
-		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: p is directly ahead, or unknown */
+		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: it is the predecessor; otherwise the predecessor is unknown */
 #else
-		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
+		p = tail; /* the entry that wrote the tail: the tail's revision is the entry's */
 #ifdef NOEMPTY
 		first = (tail == NONE);
 #else
@@ -373,7 +362,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { !over[s] -> /* at a member that may be behind; before what was shown it makes no difference */
+	:: atomic { !over[s] -> /* at a member that may lag, but not behind the last view */
 		f = p;
 #ifdef ZK
 		R = (floor[s] > R -> floor[s] : R);
@@ -419,7 +408,7 @@ waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Fol
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
-		passed = (mp[p] == W); /* in one message */
+		passed = (mp[p] == W); /* both events in one message */
 #ifdef QUEUEMARK
 		marked(W);
 #endif
@@ -436,7 +425,7 @@ told: /* go: engine.Session.Follow, recipes.attempt.wait */
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
 		if
-		:: dl[i] != 0 && dl[i] <= W -> goto gone /* it was told so first */
+		:: dl[i] != 0 && dl[i] <= W -> goto gone /* its own removal was reported first */
 		:: else
 		fi;
 #endif
@@ -515,7 +504,7 @@ leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, 
 
 gone: /* go: engine.Session.outcome */
 	atomic {
-		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* a contender that is not in the queue was removed */
+		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* a contender whose entry is gone was removed */
 		goto leave
 	};
 
@@ -534,13 +523,13 @@ out: /* go: engine.Session.end */
 #define BUSY(k) (STANDS(k) || MARK(k))
 #endif
 #define EXPIRE(k) :: atomic { expires > 0 && SES(k) == (k) && !dead[k] && !over[k] && BUSY(k) -> expires--; dead[k] = 1 }
-/* The service ends a session, and no sooner than that. */
+/* The service ends a session, not before the client's loss clock. */
 #define END(k) :: atomic { SES(k) == (k) && !over[k] && dead[k] -> end(k) }
-/* The service says that it has ended a session: go: engine.Session.guard */
+/* The service reports the end of a session: go: engine.Session.guard */
 #define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
-/* A caller loses patience. */
+/* A caller cancels. */
 #define CANCEL(k) :: atomic { cancels > 0 && STANDS(k) && !cancelled[k] && !holds[k] && !finished[k] -> cancels--; cancelled[k] = 1 }
-/* An operator deletes an entry, and nothing else, or the tail, or ends a session. */
+/* An operator deletes only an entry or the tail, or ends a session. */
 #define OPERATE(k) :: atomic { ops > 0 && STANDS(k) -> ops--; removed[k] = 1; rev++; dl[k] = rev } \
 	:: atomic { ops > 0 && tail == (k) -> ops--; tail = NONE } \
 	:: atomic { ops > 0 && SES(k) == (k) && !over[k] && BUSY(k) -> ops--; removed[k] = 1; RMALSO(k) end(k) }
@@ -549,13 +538,13 @@ out: /* go: engine.Session.end */
 #else
 #define RMALSO(k)
 #endif
-/* A mark goes before it has told anybody, or after: go: etcd.session.sweep */
+/* A marker is deleted before or after it was read: go: etcd.session.sweep */
 #define SWEEP(k) :: atomic { sweeps > 0 && MARK(k) -> sweeps--; rev++; md[k] = rev }
 #define SETTLED(k) && dead[SES(k)] == over[SES(k)]
 #define FINISHED(k) && finished[k]
 #define GONE(k) && !STANDS(k)
 
-/* end removes all that a session has, in one step. */
+/* end removes all entries of a session in one step. */
 inline end(k) {
 	over[k] = 1; rev++; x = 0;
 	do
@@ -573,7 +562,7 @@ inline end(k) {
 	x = 0
 }
 
-/* Nothing has happened but contenders who came, held and left. */
+/* No faults: contenders only joined, held and left. */
 #define ORDINARY (expires == EXPIRES && cancels == CANCELS && drops == DROPS && ops == OPS)
 
 proctype world() {
@@ -585,7 +574,7 @@ proctype world() {
 	EACH(CANCEL)
 	EACH(OPERATE)
 	EACH(SWEEP)
-	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: waiters must still be notified */
+	:: atomic { true EACH(SETTLED) -> break } /* no further events: every waiter must still be notified */
 	od;
 	true EACH(FINISHED);
 	left_behind = !(true EACH(GONE));

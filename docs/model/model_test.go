@@ -1,4 +1,5 @@
-// Package model_test checks that the functions that the models name exist.
+// Package model_test ties the models to the source: what they say that they
+// model must exist there.
 package model_test
 
 import (
@@ -14,8 +15,8 @@ import (
 
 const root = "../.."
 
-// TestModelsNameFunctionsThatExist: when a function that a model names is
-// renamed or removed, its model has to be checked again.
+// A renamed or removed function means that the model of it must be checked
+// again.
 func TestModelsNameFunctionsThatExist(t *testing.T) {
 	exists := functions(t)
 	named := regexp.MustCompile(`\bgo: ([\w., ]+?)[;:]? *(\*/|\n)`)
@@ -34,8 +35,8 @@ func TestModelsNameFunctionsThatExist(t *testing.T) {
 	}
 }
 
-// TestModelsSayWhatEachActionIs: a comment at every label names the function,
-// or the action of the world, that is modelled there.
+// TestModelsSayWhatEachActionIs: every label stands for something that a
+// function does, or the world.
 func TestModelsSayWhatEachActionIs(t *testing.T) {
 	label := regexp.MustCompile(`^[a-z]\w*:( |$)`)
 	for _, path := range models(t) {
@@ -47,7 +48,7 @@ func TestModelsSayWhatEachActionIs(t *testing.T) {
 	}
 }
 
-// TestEveryFlagOfTheModelsIsRun: a variant that is not run shows nothing.
+// A variant that is never run shows nothing.
 func TestEveryFlagOfTheModelsIsRun(t *testing.T) {
 	runs := read(t, "run.sh")
 	documented := regexp.MustCompile(`(?m)^ \*   -D(\w+)`)
@@ -83,8 +84,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// functions returns the functions of the packages that models name, as
-// "package.Func" and "package.Type.Method".
+// functions are those of the packages that models speak of: "package.Func" and
+// "package.Type.Method".
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	exists := map[string]bool{}
@@ -116,7 +117,7 @@ func functions(t *testing.T) map[string]bool {
 	return exists
 }
 
-// receiver returns "Type." for a method, "" for a function.
+// receiver is "Type." for a method, "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
