@@ -47,7 +47,7 @@ build: ## Compile all modules
 test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install missing programs
 	.ci/deps
 	@set -e; for dir in $(PARTS); do (cd $$dir && go test -race ./...); done
-	go test -run 'TestCrowd' ./internal/engine # one of them is too slow under the race detector
+	go test -run 'AreBounded' ./internal/engine # the race detector crashes in one of them
 	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=3000 RACE_SEEDS=300)
 	.ci/test-integration
 

@@ -112,7 +112,7 @@ func TestWaiterCancelledWhileTheServerIsDownIsRemoved(t *testing.T) {
 		if s.service == "zk" {
 			// A starting server may drop a connection without an answer:
 			// "ZooKeeperServer not running", a NullPointerException. The client
-			// abandons it after two seconds.
+			// gives up after two seconds.
 			bound += 2 * time.Second
 		}
 		if took := time.Since(back); took > bound {

@@ -1,7 +1,7 @@
 /*
  * The loss clock: a session's context ends before the service can grant the session's names to others. See README.md.
  *
- * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, abandons a renewal after another
+ * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, gives up a renewal after another
  * quarter, and counts its deadline from the sending of the last acknowledged renewal. The service counts the TTL from
  * the time at which it applied a renewal; its clock runs faster by up to a twentieth.
  *

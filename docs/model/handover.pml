@@ -310,7 +310,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 	}
 	fi;
 
-glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
+glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
 	atomic {
 		if
 		:: p != NONE && (pw || !READER(i)) ->
@@ -323,7 +323,7 @@ glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, 
 		fi
 	};
 
-look: /* go: recipes.attempt.judge, recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.judge, recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -473,7 +473,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
+pass: /* go: recipes.grant.leaveQueue, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -489,7 +489,7 @@ pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etc
 	}
 	fi;
 
-leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, zookeeper.session.Leave */
+leave: /* go: engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

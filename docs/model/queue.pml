@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
+leave: /* go: recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;
@@ -543,14 +543,14 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 	}
 	fi;
 
-gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.Abandon */
+gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.LeaveLater */
 	atomic {
 		not_removed = !removed[me]; ALSO(!not_removed); /* a contender whose entry is gone was removed */
 		R = 0;
 		goto leave
 	};
 
-forget: /* go: engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
+forget: /* go: engine.Session.Forget, engine.Session.ForgetLater, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

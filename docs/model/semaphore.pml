@@ -235,7 +235,7 @@ proctype contender(byte i) {
 join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
 	if
 	:: atomic { i == 0 || cr[i - (i > 0)] != 0 || finished[i - (i > 0)] ->
-		mine = version; /* or it learns that it is not current, and reads it; go: recipes.attempt.ask */
+		mine = version; /* or it learns that it is not current, and reads it; go: recipes.attempt.readTerms */
 #ifdef NOCONDITION
 		if
 		:: version > 0 -> mine = version - 1
@@ -278,7 +278,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 	};
 #endif
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -314,7 +314,7 @@ look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zoo
 	}
 	fi;
 
-waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session.Await, engine.Session.Record */
+waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session.Await, engine.Session.Record */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { (0 EACH(TELLS)) -> /* the first removal of a watched entry */
@@ -336,7 +336,7 @@ waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session
 		fi
 	}
 	:: atomic { record && version > mine ->
-told: /* go: recipes.attempt.renegotiate, etcd.session.Record, nodes.Session.Record */
+told: /* go: recipes.attempt.awaitRecord, etcd.session.Record, nodes.Session.Record */
 		select(v : mine + 1 .. version);
 		since = (v > since -> v : since);
 		mine = v; v = 0;
@@ -351,7 +351,7 @@ told: /* go: recipes.attempt.renegotiate, etcd.session.Record, nodes.Session.Rec
 	fi;
 	atomic { sleeps[i] = 0; watches = 0; seen = 0; record = 0; goto look };
 
-confirm: /* go: recipes.attempt.confirm, recipes.attempt.renegotiate */
+confirm: /* go: recipes.attempt.confirm, recipes.attempt.awaitRecord */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -402,7 +402,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	:: atomic { released[i] -> goto leave }
 	od;
 
-leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon */
+leave: /* go: recipes.Hold.Release, recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
 out: /* go: recipes.Queue.acquire */

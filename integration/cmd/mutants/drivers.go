@@ -18,7 +18,7 @@ var ofDrivers = []mutation{{
 	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
-	name: "etcd-abandoned-watch-kept", promise: "P6",
+	name: "etcd-cancelled-watch-kept", promise: "P6",
 	what: "A watch whose waiter has left before it was set is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
 	old: `		case <-ctx.Done(): // the caller does not wait any more
@@ -143,5 +143,5 @@ var ofDrivers = []mutation{{
 	file:   "internal/engine/queuewatch.go",
 	old:    `left = left || w.view.At(p) < 0`,
 	new:    `left = left || p.Key == "" || len(places) < len(before.Places)`,
-	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchTellsOfALeavingAmongArrivals"}},
+	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchShowsADepartureAmongArrivals"}},
 }}

@@ -43,7 +43,7 @@ var ofFencing = []mutation{{
 	file:   "coordinator/check.go",
 	old:    `seq.In(fence.Scope{Service: service})`,
 	new:    `seq.In(fence.Scope{})`,
-	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesWhatIsOfAnotherService"}},
+	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesASequencerOfAnotherService"}},
 }, {
 	name: "sequencer-before-conversion", promise: "P3",
 	what:   "A permit's sequencer names the entry before its conversion.",

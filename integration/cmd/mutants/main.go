@@ -4,7 +4,7 @@
 //	go run ./cmd/mutants                      # all; exits with 1 unless each is caught
 //	go run ./cmd/mutants -list                # lists the mutations, and runs nothing
 //	go run ./cmd/mutants -run 'deadline|etcd' # mutations with matching names
-//	go run ./cmd/mutants -run herd -survey    # all tests of the library that catch it
+//	go run ./cmd/mutants -run herd -every     # all tests of the library that catch it
 //	go run ./cmd/mutants -markdown            # prints docs/mutants.md, and runs nothing
 //
 // A mutation replaces a text that occurs once in a file. The file itself is not
@@ -32,7 +32,7 @@ func main() {
 	run := flag.String("run", "", "run only mutations whose name matches this regular `expression`")
 	list := flag.Bool("list", false, "list the mutations and run nothing")
 	markdown := flag.Bool("markdown", false, "print the page of the documentation and run nothing")
-	survey := flag.Bool("survey", false, "run all of the library's tests on each mutation and print those that fail")
+	every := flag.Bool("every", false, "run all of the library's tests on each mutation and print those that fail")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -46,7 +46,7 @@ func main() {
 			fmt.Printf("%-28s %s  %s: %s\n", m.name, m.promise, m.file, m.what)
 		}
 	default:
-		err = check(ctx, chosen, *survey)
+		err = check(ctx, chosen, *every)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -76,14 +76,14 @@ func choose(expr string) (chosen []mutation, err error) {
 const atOnce = 2
 
 // check runs mutations, and returns an error unless each is caught.
-func check(ctx context.Context, chosen []mutation, survey bool) error {
+func check(ctx context.Context, chosen []mutation, every bool) error {
 	r, err := newRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.close()
 	began := time.Now()
-	if !survey {
+	if !every {
 		if err := r.baseline(ctx, chosen); err != nil {
 			return err
 		}
@@ -94,8 +94,8 @@ func check(ctx context.Context, chosen []mutation, survey bool) error {
 	each(chosen, func(m mutation) {
 		began := time.Now()
 		verdict, ok := r.judge(ctx, m)
-		if survey {
-			verdict, ok = r.survey(ctx, m)
+		if every {
+			verdict, ok = r.every(ctx, m)
 		}
 		mu.Lock()
 		defer mu.Unlock()

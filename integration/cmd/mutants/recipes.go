@@ -5,22 +5,22 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A woken waiter acquires without reading the queue, whatever woke it: its predecessor may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if a.wakes(); passed || err != nil {
-			a.first = passed
+	old: `		if a.wake(); handedOver || err != nil {
+			a.first = handedOver
 			return err
 		}`,
-	new: `		a.first = passed || a.first
+	new: `		a.first = handedOver || a.first
 		return err`,
-	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatLeavesPromotesNoOther"}},
 }, {
 	name: "any-removal-is-a-handoff", promise: "P1",
 	what: "A follower treats its predecessor's leaving as a handoff, even if the predecessor gave up or was lost.",
 	file: "recipes/attempt.go",
-	old:  `		if a.wakes(); passed || err != nil {`,
-	new:  `		if passed || v.Next || err != nil {`,
+	old:  `		if a.wake(); handedOver || err != nil {`,
+	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
-		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
-		{pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"},
+		simulated("mutex"), {pkg: "recipes", name: "TestWaiterReadsTheQueueWithoutAHandoff"},
+		{pkg: "recipes", name: "TestWaiterThatLeavesPromotesNoOther"},
 	},
 }, {
 	name: "try-follows", promise: "P8",
@@ -35,35 +35,35 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {`,
 	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "every-release-hands-off", promise: "P1",
 	what:   "Every contender leaves with a handoff, whether it is first in the queue or not: a writer is admitted behind one of two readers.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "semaphores-hand-off", promise: "P1",
 	what:   "The first of several permit holders leaves with a handoff, as if it were the only holder.",
 	file:   "recipes/grant.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
-	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
 	file:   "recipes/conversion.go",
-	old:    `	if g.place == g.passes { // and was not converted`,
-	new:    `	if g.passes.Key != "" {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},
+	old:    `	if g.place == g.handoff { // and was not converted`,
+	new:    `	if g.handoff.Key != "" {`,
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
 }, {
 	name: "semaphores-follow", promise: "P1",
 	what:   "A waiter for permits follows the waiter ahead of it, and would treat its handoff as a grant.",
 	file:   "recipes/attempt.go",
 	old:    `	case v.Next:`,
 	new:    `	case v.Next || !v.Record && len(v.Watch) == 1:`,
-	caught: []test{{pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
+	caught: []test{{pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "key-from-session", promise: "P1",
 	what:   "A contender's ID is its session's: two goroutines of one client are one contender.",
@@ -77,12 +77,12 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `		err = a.session.Check(ctx)`,
 	new:    `		err = nil`,
-	caught: []test{{pkg: "recipes", name: "TestGrantThatComesOutOfAPauseIsNone"}},
+	caught: []test{{pkg: "recipes", name: "TestGrantReadAfterAPauseIsRefused"}},
 }, {
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.Abandon(a.queue.id, a.joined.Place)`,
+	old:    `		a.session.LeaveLater(a.queue.id, a.joined.Place)`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
@@ -91,7 +91,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `				Record: a.record, Follows`,
 	new:    `				Follows`,
-	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain"}},
 }, {
 	name: "reentry-after-loss", promise: "P1",
 	what: "The context of a lost hold allows re-entry.",
@@ -195,12 +195,12 @@ var ofRecipes = []mutation{{
 	file:   "recipes/terms.go",
 	old:    `	if a.moved && a.Terms.Counts != nil {`,
 	new:    `	if false && a.Terms.Counts != nil {`,
-	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsThoseBehindWhoCameByAGreaterLimit"}},
+	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsHoldersBehindIt"}},
 }, {
 	name: "observer-goes-back", promise: "P1",
 	what:   "An observer with a new session reports a leader older than the last reported one.",
 	file:   "recipes/head.go",
 	old:    `h.Version == f.shown || h.Version != 0 && h.Token < f.token`,
 	new:    `h.Version == f.shown`,
-	caught: []test{{pkg: "recipes", name: "TestFollowerShowsNoLeaderOfThePast"}},
+	caught: []test{{pkg: "recipes", name: "TestFollowerShowsNoEarlierHead"}},
 }}

@@ -220,9 +220,9 @@ func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool
 	return strings.Join(by, "; "), ok
 }
 
-// survey runs all of the library's tests on a mutation, and reports which fail.
+// every runs all of the library's tests on a mutation, and reports which fail.
 // ok: some do.
-func (r *runner) survey(ctx context.Context, m mutation) (verdict string, ok bool) {
+func (r *runner) every(ctx context.Context, m mutation) (verdict string, ok bool) {
 	overlay, err := r.overlay(m)
 	if err != nil {
 		return err.Error(), false

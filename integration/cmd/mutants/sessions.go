@@ -8,7 +8,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/session.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
-	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsHereBeforeItEndsThere"}},
+	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsAtTheClientBeforeTheService"}},
 }, {
 	name: "no-margin", promise: "P2",
 	what:   "The deadline has no margin: a service whose TTL is slightly shorter expires the session first.",
@@ -22,7 +22,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/session.go",
 	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
-	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
+	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementAfterTheDeadlineRevivesNothing"}},
 }, {
 	name: "no-clock-comparison", promise: "P2",
 	what:   "A session is lost only when a timer fires, not when the clock passes the deadline: after a pause of the process the timer is late.",
@@ -36,7 +36,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/asleep.go",
 	old:    `	return now.wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
-	caught: []test{{pkg: "internal/engine", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
+	caught: []test{{pkg: "internal/engine", name: "TestHoldLostInASleepIsReported"}},
 }, {
 	name: "repeated-join-with-new-id", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
@@ -49,10 +49,10 @@ var ofSessions = []mutation{{
 	what: "A join that failed without an answer is not undone.",
 	file: "internal/engine/join.go",
 	old: `	case uncertain:
-		s.Discard(queue, c.ID)
+		s.ForgetLater(queue, c.ID)
 `,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestJoinGivenUpLeavesNoGhost"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestCancelledJoinLeavesNoGhost"}},
 }, {
 	name: "late-join-not-undone", promise: "P4",
 	what: "A join that was sent twice is not undone after its entry was removed, and a late request creates the entry again.",
@@ -71,14 +71,14 @@ var ofSessions = []mutation{{
 				return lost
 			}`,
 	new:    `			return nil`,
-	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersGoOn"}},
+	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersContinue"}},
 }, {
 	name: "nearest-of-a-later-reply", promise: "P1",
 	what:   "A join whose reply was lost trusts the nearest entry in a later reply.",
 	file:   "internal/engine/join.go",
 	old:    `		j.First, j.Nearest = false, driver.Place{}`,
 	new:    `		j.First = false`,
-	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
+	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotReturned"}},
 }, {
 	name: "follower-ignores-own-removal", promise: "P8",
 	what: "A waiter whose own entry was deleted is not notified, and waits for its predecessor.",
@@ -86,7 +86,7 @@ var ofSessions = []mutation{{
 	old:  `			cancel(errOwnGone)`,
 	new:  `			return`,
 	caught: []test{
-		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "recipes", name: "TestRemovedFollowerIsTold"},
+		{pkg: "recipes", name: "TestRemovedFollowerFails"}, {pkg: "recipes", name: "TestRemovedFollowerFails"},
 	},
 }, {
 	name: "handoff-not-kept", promise: "P6",
@@ -135,5 +135,5 @@ var ofSessions = []mutation{{
 	new: `		err := s.driver.Leave(ctx, queue, own.Place)
 		j, _ := s.driver.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		p := j.Place`,
-	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestNobodyWritesBetweenADowngradedWriteAndItsRead"}},
+	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestNoWriteBetweenADowngradedWriteAndItsRead"}},
 }}

@@ -66,7 +66,7 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
 	name: "shared-foreign-release", promise: "P7",
-	what: "A release deletes a place's key, whoever owns it.",
+	what: "A release deletes a place's key, even another session's.",
 	file: "coordinator/etcd/internal/foreign/session.go",
 	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
 		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {`,
@@ -83,7 +83,7 @@ var ofShared = []mutation{{
 	name: "shared-lost-place-unnoticed", promise: "P1",
 	what:   "A contender that has lost its place continues to wait for a lease.",
 	file:   "semaphore/shared.go",
-	old:    `turn.Under(ctx)`,
+	old:    `lock.Under(ctx)`,
 	new:    `context.WithCancel(ctx)`,
-	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
+	caught: []test{{pkg: "semaphore", name: "TestLossOfTheMutexEndsTheWaitForALease"}},
 }}

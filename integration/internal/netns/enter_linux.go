@@ -20,7 +20,7 @@ import (
 const variable = "BATON_NETNS"
 
 // Enter returns true in a process with its own namespaces. Elsewhere it starts
-// one to run this test, waits for its end, adopts its outcome, and returns
+// one to run this test, waits for its end, takes over its outcome, and returns
 // false. It must be the first call in a test, which must not be a subtest.
 func Enter(t *testing.T) bool {
 	t.Helper()
