@@ -12,7 +12,7 @@ import (
 
 const (
 	strayDelay = time.Second      // of waiting, before the queue is read
-	strayReach = 16               // entries from the head
+	strayReach = 4                // entries from the head: each is a read on ZooKeeper
 	strayPause = 10 * time.Second // between two reads for all contenders of a Queue
 )
 
