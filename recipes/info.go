@@ -69,7 +69,7 @@ type TakenError struct {
 	// Holder was the first in the queue right after the call. Its Identity is
 	// empty if the queue was empty again, or could not be read.
 	Holder Contender
-	// Delay is the longest time that is left of a lock-delay: see WithLockDelay.
+	// Delay is how much is left of a lock-delay at most: see WithLockDelay.
 	// It is 0 if the name is held.
 	Delay time.Duration
 }
