@@ -48,18 +48,14 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	f := newFake(t)
 	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and sends nothing
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_ = closed.Close()
 	for raw, why := range map[string]string{
 		f.url():                          "accepted the connection and has not answered",
 		"zk://" + closed.Addr().String(): "refused",
 	} {
 		d, err := Open(parse(t, raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		patience := 100 * time.Millisecond
 		began := time.Now()
 		_, err = d.Open(soon(t, patience), testTTL)
@@ -216,9 +212,7 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	f := newFake(t)
 	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
 	s, err := d.Open(soon(t, 5*time.Second), testTTL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if f.count(opAuth) != 1 {
 		t.Errorf("%d credentials were sent by Open; want 1", f.count(opAuth))
 	}
@@ -274,35 +268,6 @@ func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	case <-s.Done():
 	default:
 		t.Error("Done is not closed")
-	}
-}
-
-// TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
-// never sends events.
-func TestWaiterReadsAgainAfterReconnect(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	done := make(chan error, 2)
-	for range 2 { // they share one watch
-		go func() { done <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
-	}
-	eventually(t, "the watch", func() bool { return f.count(opChildren) == 1 })
-	f.cut()
-	eventually(t, "the watch on the next connection", func() bool { return f.count(opChildren) == 2 })
-	f.set(func() { // the node goes while there is no connection
-		f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
-			if op == opChildren {
-				return -101, nil, true
-			}
-			return 0, nil, true
-		}
-	})
-	f.cut()
-	for range 2 {
-		if err := <-done; err != nil {
-			t.Errorf("Watch = %v", err)
-		}
 	}
 }
 
