@@ -200,19 +200,22 @@ func TestHandOverNeedsNoRead(t *testing.T) {
 // the queue.
 func TestWaiterReadsTheQueueWithoutAHandoff(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
-		first, second, third := a.lock(), b.lock(), c.lock()
-		c.calls("behind the second", made{follows: 1})
+		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
+		c.calls("behind three", made{follows: 1})
+		between.cancel()
+		<-between.got
+		c.calls("the predecessor gave up", made{reads: 1, follows: 1})
 		second.cancel()
 		if err := <-second.got; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		b.calls("a waiter gave up", made{follows: 1, leaves: 1})
-		c.calls("the predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
-		if len(third.got) != 0 {
+		c.calls("the next predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
+		if len(last.got) != 0 {
 			t.Error("the contender behind it was admitted")
 		}
 		a.serve(first)
-		c.serve(third)
+		c.serve(last)
 		c.calls("the next predecessor handed over", made{passes: 1})
 	})
 }
@@ -241,24 +244,6 @@ func TestSecondInQueueReadsTheQueueWithoutAHandoff(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestThirdInQueueReadsTheQueue: it knows its predecessor, but two are ahead.
-func TestThirdInQueueReadsTheQueue(t *testing.T) {
-	runners(t, func(a, b, c *runner) {
-		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
-		between.cancel()
-		<-between.got
-		c.calls("the predecessor gave up", made{reads: 1, follows: 2})
-		second.cancel()
-		<-second.got
-		c.calls("the next predecessor gave up too", made{reads: 1, follows: 1})
-		if len(last.got) != 0 {
-			t.Error("the contender behind it was admitted")
-		}
-		a.serve(first)
-		c.serve(last)
-	})
 }
 
 // TestReaderReadsTheQueueBehindAReader: a writer may be ahead of both. Behind a

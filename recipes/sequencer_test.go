@@ -158,12 +158,7 @@ func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true},
 		{DropRequest: true}} {
 		inWorld(t, func(w world) {
-			w.on(memory.OpConvert, func(n int) memory.Fate {
-				if n == 0 {
-					return fate
-				}
-				return memory.Fate{}
-			})
+			w.on(memory.OpConvert, fate, memory.Fate{})
 			h := w.hold(w.a, w.Context(), showing)
 			s, err := h.Sequencer(w.Context())
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,18 +121,27 @@ func (w world) wantModes(want string) {
 	}
 }
 
-// on sets the fate of requests of an operation, by their number.
-func (w world) on(op memory.Op, fate func(n int) memory.Fate) {
-	n := make(chan int, 1)
-	n <- 0
-	w.svc.OnRequest(func(r memory.Request) memory.Fate {
+// on gives fates to the requests of an operation, in order. The last is that of
+// all later ones, too.
+func (w world) on(op memory.Op, fates ...memory.Fate) { w.svc.OnRequest(inOrder(op, fates...)) }
+
+func inOrder(op memory.Op, fates ...memory.Fate) func(memory.Request) memory.Fate {
+	var n atomic.Int64
+	return func(r memory.Request) memory.Fate {
 		if r.Op != op {
 			return memory.Fate{}
 		}
-		i := <-n
-		n <- i + 1
-		return fate(i)
-	})
+		return fates[min(int(n.Add(1)), len(fates))-1]
+	}
+}
+
+// start runs a call in a goroutine, until all goroutines are blocked. The
+// channel delivers its error.
+func start(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	synctest.Wait()
+	return done
 }
 
 func wantErr(t *testing.T, err error, want ...error) {
