@@ -105,9 +105,7 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 func (w world) session(p party) *engine.Session {
 	w.Helper()
 	s, err := engine.Of(p.client).Session(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return s
 }
 

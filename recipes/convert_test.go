@@ -42,9 +42,7 @@ func TestOwnConversionIsNotMistakenForARemoval(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			l, err := recipes.NewQueue(w.a.client, "test", fmt.Sprint("queue", i))
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			wg.Go(func() {
 				h := w.hold(party{queue: l}, w.Context(), write)
 				time.Sleep(300 * time.Millisecond)

@@ -91,9 +91,7 @@ func runners(t *testing.T, f func(a, b, c *runner)) {
 		for i := range all {
 			p := &runner{T: t, svc: svc, link: &counted{Driver: svc.Driver()}}
 			c, err := coordinator.New(p.link, quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer c.Close(context.Background())
 			p.m, _ = mutex.New(c, "n")
 			p.rw, _ = rwlock.New(c, "n")
@@ -164,9 +162,7 @@ func (p *runner) acquire(n int) *attempt {
 // serve waits for the grant and releases it.
 func (p *runner) serve(g *attempt) {
 	p.Helper()
-	if err := <-g.got; err != nil {
-		p.Fatal(err)
-	}
+	check(p, <-g.got)
 	if err := g.give(context.Background()); err != nil {
 		p.Errorf("release: %v", err)
 	}
@@ -281,18 +277,12 @@ func TestDowngradedWriterDoesNotHandOver(t *testing.T) {
 		w := a.write()
 		<-w.got
 		r, err := a.rw.RLock(w.h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w2 := b.write()
 		b.calls("behind a writer", made{follows: 1})
-		if err := w.give(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check(t, w.give(context.Background()))
 		b.calls("the predecessor was converted", made{reads: 1, follows: 1})
-		if err := r.Unlock(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check(t, r.Unlock(context.Background()))
 		a.calls("written and read", made{leaves: 1})
 		b.calls("the predecessor left", made{reads: 1})
 		b.serve(w2)

@@ -58,15 +58,17 @@ func inWorld(t *testing.T, f func(w world), opts ...coordinator.Option) {
 func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	t.Helper()
 	p := party{link: svc.Driver()}
-	var err error
-	if p.client, err = coordinator.New(p.link,
-		append([]coordinator.Option{quiet}, opts...)...); err != nil {
-		t.Fatal(err)
-	}
-	if p.queue, err = recipes.NewQueue(p.client, "test", "queue"); err != nil {
-		t.Fatal(err)
-	}
+	p.client, p.queue = queueOn(t, p.link, opts...)
 	return p
+}
+
+func queueOn(t *testing.T, d driver.Driver, opts ...coordinator.Option) (*coordinator.Client, *recipes.Queue) {
+	t.Helper()
+	c, err := coordinator.New(d, append([]coordinator.Option{quiet}, opts...)...)
+	check(t, err)
+	q, err := recipes.NewQueue(c, "test", "queue")
+	check(t, err)
+	return c, q
 }
 
 // lesser is a write that can be downgraded to a read.
@@ -142,6 +144,14 @@ func start(call func() error) <-chan error {
 	go func() { done <- call() }()
 	synctest.Wait()
 	return done
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func wantErr(t *testing.T, err error, want ...error) {
