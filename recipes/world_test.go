@@ -148,8 +148,8 @@ func start(call func() error) <-chan error {
 
 // check ends the test unless err is nil.
 func check(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }

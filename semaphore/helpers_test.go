@@ -206,8 +206,8 @@ func (w *wait) failed(want ...error) {
 
 // check ends the test unless err is nil.
 func check(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }

@@ -56,8 +56,8 @@ func (w world) another(opts ...engine.Option) (*coordinator.Client, *memory.Driv
 
 // check ends the test unless err is nil.
 func check(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
