@@ -80,7 +80,8 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 			for after := time.Duration(0); after < 4*time.Second; after += 450 * time.Millisecond {
 				inWorld(t, func(w world) {
 					upper, lower := w.both()
-					w.on(memory.OpConvert, append(slices.Repeat([]memory.Fate{fate}, second+1), memory.Fate{})...)
+					fates := slices.Repeat([]memory.Fate{fate}, second+1)
+					w.on(memory.OpConvert, append(fates, memory.Fate{})...)
 					got := start(func() error { return upper.Release(context.Background()) })
 					time.Sleep(after)
 					began := time.Now()

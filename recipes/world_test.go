@@ -62,7 +62,9 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	return p
 }
 
-func queueOn(t *testing.T, d driver.Driver, opts ...coordinator.Option) (*coordinator.Client, *recipes.Queue) {
+func queueOn(
+	t *testing.T, d driver.Driver, opts ...coordinator.Option,
+) (*coordinator.Client, *recipes.Queue) {
 	t.Helper()
 	c, err := coordinator.New(d, append([]coordinator.Option{quiet}, opts...)...)
 	check(t, err)

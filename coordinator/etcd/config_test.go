@@ -64,7 +64,8 @@ func TestOpenAcceptsURLs(t *testing.T) {
 			t.Errorf("%s: TLS %v", c.url, cfg.TLS != nil)
 		}
 	}
-	if got := describe([]string{"https://u:" + secret + "@h:1", "h2:2"}, "n"); got != "etcds://h:1,h2:2/n" {
+	got := describe([]string{"https://u:" + secret + "@h:1", "h2:2"}, "n")
+	if got != "etcds://h:1,h2:2/n" {
 		t.Error(got)
 	}
 }

@@ -283,10 +283,12 @@ func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
 		extra = max(extra, id)
 	}
 	var renewed error
-	overlaps := &overlapping{Lease: c.Lease, extra: extra, renew: func() { renewed = g.Renew(t.Context()) }}
+	overlaps := &overlapping{Lease: c.Lease, extra: extra}
+	overlaps.renew = func() { renewed = g.Renew(t.Context()) }
 	c.Lease = overlaps
-	if err := g.Renew(t.Context()); errors.Join(err, renewed) != nil || overlaps.renew != nil || f.granted() != 1 {
-		t.Errorf("Renew: %v, %v, %d leases", err, renewed, f.granted())
+	err := g.Renew(t.Context())
+	if err = errors.Join(err, renewed); err != nil || overlaps.renew != nil || f.granted() != 1 {
+		t.Errorf("Renew: %v, %d leases", err, f.granted())
 	}
 	check(t, g.Renew(t.Context()))
 }

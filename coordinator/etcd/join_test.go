@@ -143,7 +143,10 @@ func joinHeld(t *testing.T, f *fake, s *session, me driver.Contender) (answer fu
 	arrived, release, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	held := false
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
-		if !held && len(r.Success) > 0 && strings.Contains(string(r.Success[0].GetRequestPut().GetKey()), me.ID) {
+		if held || len(r.Success) == 0 {
+			return nil
+		}
+		if key := r.Success[0].GetRequestPut().GetKey(); strings.Contains(string(key), me.ID) {
 			held = true
 			close(arrived)
 			<-release
@@ -233,7 +236,8 @@ func TestLostSessionIsFoundByItsSentinel(t *testing.T) {
 		f.mu.Lock()
 		delete(f.kvs, s.Sentinel.Key) // without an event
 		f.mu.Unlock()
-		if err := call(s); !errors.Is(err, driver.ErrSessionLost) || s.Alive() == nil || len(f.kvs) != 0 {
+		err := call(s)
+		if !errors.Is(err, driver.ErrSessionLost) || s.Alive() == nil || len(f.kvs) != 0 {
 			t.Errorf("%s = %v; alive: %v; left behind: %v", name, err, s.Alive(), f.kvs)
 		}
 	}

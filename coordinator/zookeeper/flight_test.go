@@ -20,7 +20,9 @@ func TestOneFlightOfAContenderAtATime(t *testing.T) {
 		if converts {
 			own, err := s.Join(soon(t, time.Second), "m/a", c)
 			ok(t, err)
-			call = func(ctx context.Context) error { return second(s.Convert(ctx, "m/a", own, "r", nil)) }
+			call = func(ctx context.Context) error {
+				return second(s.Convert(ctx, "m/a", own, "r", nil))
+			}
 		}
 		sent := f.count(opMulti)
 		tr.on(func(op int32, _ string) treeFate { return treeFate{lost: op == opMulti} })
@@ -28,7 +30,8 @@ func TestOneFlightOfAContenderAtATime(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || f.count(opMulti) != sent+1 {
 			t.Fatalf("the call = %v", err)
 		}
-		if err := s.Forget(soon(t, 20*time.Millisecond), "m/a", testID); !errors.Is(err, context.DeadlineExceeded) {
+		err = s.Forget(soon(t, 20*time.Millisecond), "m/a", testID)
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Forget = %v with a request under way", err)
 		}
 		ok(t, s.Forget(soon(t, time.Second), "m/a", testID[:16])) // another contender's

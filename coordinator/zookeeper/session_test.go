@@ -271,6 +271,35 @@ func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	}
 }
 
+// TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
+// never sends events.
+func TestWaiterReadsAgainAfterReconnect(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	done := make(chan error, 2)
+	for range 2 { // they share one watch
+		go func() { done <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
+	}
+	eventually(t, "the watch", func() bool { return f.count(opChildren) == 1 })
+	f.cut()
+	eventually(t, "the watch on the next connection", func() bool { return f.count(opChildren) == 2 })
+	f.set(func() { // the node goes while there is no connection
+		f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
+			if op == opChildren {
+				return -101, nil, true
+			}
+			return 0, nil, true
+		}
+	})
+	f.cut()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	}
+}
+
 // TestCallsWaitForTheConnection: requests handed to a disconnected client would
 // pile up there and could run at any later time.
 func TestCallsWaitForTheConnection(t *testing.T) {

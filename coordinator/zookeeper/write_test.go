@@ -34,7 +34,35 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("Watch = %v; want only the context to end it", err)
 	}
-	if err := s.Write(soon(t, time.Second), "m/a", own.Place, make([]byte, 64<<10+1)); !errors.Is(err, driver.ErrInvalid) {
+	err := s.Write(soon(t, time.Second), "m/a", own.Place, make([]byte, 64<<10+1))
+	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Write of too much = %v; want ErrInvalid", err)
+	}
+}
+
+// TestLateWriteIsNotAppliedAfterALaterOne: the first write has no reply, and
+// arrives before the second or after it.
+func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
+	for what, fate := range map[string]treeFate{"before": {cut: true}, "after": {late: true, cut: true}} {
+		t.Run(what, func(t *testing.T) {
+			_, tr, s := openTree(t)
+			own := testJoin(t, s, 1, "x")
+			once := false
+			tr.on(func(op int32, _ string) treeFate {
+				if op == opSet && !once {
+					once = true
+					return fate
+				}
+				return treeFate{}
+			})
+			if err := s.Write(soon(t, time.Second), "m/a", own.Place, []byte("1")); !errors.Is(err, driver.ErrUnavailable) {
+				t.Fatalf("Write = %v; want ErrUnavailable", err)
+			}
+			ok(t, s.Write(soon(t, time.Second), "m/a", own.Place, []byte("2")))
+			tr.deliver()
+			if got := testList(t, s, 1); string(got[0].Value) != "2" {
+				t.Errorf("the value is %q; want that of the later write", got[0].Value)
+			}
+		})
 	}
 }

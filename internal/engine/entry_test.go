@@ -37,9 +37,10 @@ var (
 	forgets = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
 		return s.Forget(ctx, queue, j.Place.ID)
 	}}
-	leaves = change{memory.OpLeave, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		return s.Leave(ctx, queue, j.Place)
-	}}
+	leaves = change{memory.OpLeave,
+		func(ctx context.Context, s *engine.Session, j driver.Joined) error {
+			return s.Leave(ctx, queue, j.Place)
+		}}
 	records = change{memory.OpSetRecord, func(ctx context.Context, s *engine.Session, _ driver.Joined) error {
 		_, err := s.SetRecord(ctx, queue, []byte("new"), 0)
 		return err

@@ -105,7 +105,9 @@ func TestConcurrentJoinsAreBounded(t *testing.T) {
 // of its context, also if that is one of our errors.
 func TestWaitingToJoinLeavesNothing(t *testing.T) {
 	lost := errors.New("the session, not the context, ends")
-	for _, cause := range []error{lost, context.Canceled, engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused} {
+	for _, cause := range []error{
+		lost, context.Canceled, engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
