@@ -179,7 +179,7 @@ func TestStateIsConnectedSuspendedOrLost(t *testing.T) {
 // not stop the others.
 func TestConcurrentCallersShareOneSession(t *testing.T) {
 	within(t, func(w world) {
-		w.link.Delay(time.Second, time.Second)
+		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
 		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
 		defer cancel()
 		go func() { _, _ = engine.Of(w.client).Session(ctx) }()
