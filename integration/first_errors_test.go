@@ -223,7 +223,7 @@ func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
 			}
 			locks <- l
 		}()
-		f.warned(t, "the service does not answer, still trying", url)
+		f.warned(t, "the service has not answered, still trying", url)
 		if err := resume(); err != nil {
 			t.Fatal(err)
 		}

@@ -138,3 +138,21 @@ func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 		return s.can.Revoker.Revoked(ctx, queue, own)
 	})
 }
+
+// Once returns true if it has not done so for the queue within the pause, or
+// does not remember.
+func (s *Session) Once(queue driver.Queue, pause time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if before, ok := s.onces[queue]; ok && now.Sub(before) < pause {
+		return false
+	}
+	if len(s.onces) >= mostOnces || s.onces == nil {
+		s.onces = make(map[driver.Queue]time.Time)
+	}
+	s.onces[queue] = now
+	return true
+}
+
+const mostOnces = 1000
