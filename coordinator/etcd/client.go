@@ -76,7 +76,7 @@ func (d *source) explain(err error) error {
 		return err
 	}
 	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: %w", err, hint.On(errors.New(*why),
-		"server preface", "no etcd answers there; use etcds:// for TLS, zk:// for ZooKeeper",
+		"server preface", "no etcd answers there: it hangs, or use etcds:// for TLS, zk:// for ZooKeeper",
 		"selected ALPN", "no etcd answers there; use zks:// for ZooKeeper")))
 }
 

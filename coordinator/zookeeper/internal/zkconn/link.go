@@ -123,7 +123,7 @@ func (c *Conn) setLastError(err error) {
 func (c *Conn) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return hint.On(c.lastErr, "not answered yet", "perhaps it is no ZooKeeper; use etcd:// for etcd",
+	return hint.On(c.lastErr, "not answered yet", "perhaps it hangs, or is no ZooKeeper; use etcd:// for etcd",
 		": EOF", "if the port has TLS, use zks://; else check the quorum, and maxClientCnxns")
 }
 
