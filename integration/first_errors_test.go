@@ -332,7 +332,7 @@ func TestStraysAreNamed(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("no event")
 			}
-			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the queue", command)
+			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the contenders behind it", command)
 			if err := remove(); err != nil {
 				t.Fatal(err)
 			}

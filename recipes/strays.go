@@ -9,21 +9,30 @@ import (
 )
 
 const (
-	strayDelay = time.Second      // of waiting, before the first read
-	strayReach = 4                // entries that are read, from the head
+	strayDelay = time.Second      // of waiting, before the read
+	strayReach = 8                // entries that are read, from the head
 	strayPause = 10 * time.Second // between two reads of a queue by one session
 )
 
-// seekStrays reports strays ahead (see driver.Entry) of a contender that waits
-// for 1, 10, 100 seconds and so on. Behind a stray the call would end with
-// nothing but "context deadline exceeded".
+// seekStrays reports the strays (see driver.Entry) of a queue in which a
+// contender waits for a second. Behind a stray the call would end with nothing
+// but "context deadline exceeded". One read by the session since the contender
+// has joined suffices: a later stray is behind it.
 func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	joined := time.Now()
 	timer := time.AfterFunc(strayDelay, func() {
 		a.session.Go(func() {
-			for pause := 10 * strayDelay; !a.nameStrays(ctx); pause *= 10 {
+			for {
+				due, again := a.session.ReadDue(a.queue.id, joined, strayPause)
+				if due {
+					a.nameStrays(ctx)
+				}
+				if again == 0 {
+					return
+				}
 				select {
-				case <-time.After(pause):
+				case <-time.After(again):
 				case <-ctx.Done():
 					return
 				}
@@ -33,23 +42,16 @@ func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	return func() { timer.Stop(); cancel() }
 }
 
-// nameStrays reports whether there was a stray. It reads nothing if the session
-// has read the queue for another contender shortly before.
-func (a *attempt) nameStrays(ctx context.Context) (found bool) {
+func (a *attempt) nameStrays(ctx context.Context) {
 	q := a.queue
-	if !a.session.Once(q.id, strayPause) {
-		return false
-	}
 	entries, _ := a.session.List(ctx, q.id, strayReach)
 	for _, e := range entries {
-		if e.Stray == "" || e.Token >= a.joined.Token {
+		if e.Stray == "" {
 			continue
 		}
-		found = true
-		q.client.Log().Warn("baton: a stray entry blocks the queue",
+		q.client.Log().Warn("baton: a stray entry blocks the contenders behind it",
 			"queue", q.id, "service", q.client.String(), "error", e.Stray)
 		q.client.Observe(event.Event{Kind: event.Stray, Session: a.session.ID(),
 			Queue: q.id, Err: errors.New(e.Stray)})
 	}
-	return found
 }

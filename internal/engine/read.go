@@ -139,20 +139,27 @@ func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 	})
 }
 
-// Once returns true if it has not done so for the queue within the pause, or
-// does not remember.
-func (s *Session) Once(queue driver.Queue, pause time.Duration) bool {
+// ReadDue reports whether a contender that joined a queue at some time has to
+// read it. If the session has read it since, again is zero, too. If it did so
+// before, but within the pause, the caller asks again after that time.
+func (s *Session) ReadDue(
+	queue driver.Queue, joined time.Time, pause time.Duration,
+) (due bool, again time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := s.lastReads[queue]
 	now := time.Now()
-	if before, ok := s.onces[queue]; ok && now.Sub(before) < pause {
-		return false
+	switch {
+	case last.After(joined):
+		return false, 0
+	case now.Sub(last) < pause:
+		return false, pause - now.Sub(last)
 	}
-	if len(s.onces) >= mostOnces || s.onces == nil {
-		s.onces = make(map[driver.Queue]time.Time)
+	if len(s.lastReads) >= mostLastReads || s.lastReads == nil {
+		s.lastReads = make(map[driver.Queue]time.Time)
 	}
-	s.onces[queue] = now
-	return true
+	s.lastReads[queue] = now
+	return true, 0
 }
 
-const mostOnces = 1000
+const mostLastReads = 1000

@@ -49,7 +49,7 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // for reuse, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	onces        map[driver.Queue]time.Time // see Once
+	lastReads    map[driver.Queue]time.Time // see ReadDue
 	asked        chan struct{}              // see ask; nil if it is not under way
 }
 
