@@ -9,15 +9,14 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Client is a process's connection to one service. Make one for each service
-// and share it: one session serves thousands of names. It is safe for
-// concurrent use.
+// Client is a process's connection to one service. Its session serves thousands
+// of names, so share one client. It is safe for concurrent use.
 type Client struct {
 	engine *engine.Client
 }
 
-// New returns a client on a driver. It does no I/O: the first use opens the
-// session. The client owns the driver and closes it.
+// New returns a client that uses a driver and closes it in the end. It does no
+// I/O: the first use opens the session.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	c, err := engine.New(d, opts...)
 	if err != nil {
@@ -26,7 +25,8 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// Recipes, which are other packages, reach the engine of a client this way.
+// Package recipes gets the engine of a client from here: users of a client must
+// not see it.
 func init() {
 	engine.Of = func(client any) *engine.Client {
 		if c, ok := client.(*Client); ok && c != nil {
@@ -36,37 +36,28 @@ func init() {
 	}
 }
 
-// String names the service, without secrets.
+// String returns the URL of the service without secrets.
 func (c *Client) String() string { return c.engine.String() }
 
-// Identity is who this client is in listings.
+// Identity returns the name that listings show for this client.
 func (c *Client) Identity() string { return c.engine.Identity() }
 
-// Shared reports whether the client's URL names the layout of other clients,
-// such as Curator, so that its queues are shared with them.
+// Shared reports whether clients of another library use the same queues.
 func (c *Client) Shared() bool { return c.engine.Sharer() != nil }
 
 // Done is closed when Close begins. From then on every call returns ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
-// Close releases everything the client holds, at once instead of after the TTL:
-// the contexts of holds end with ErrClosed, waiters return ErrClosed, the
-// session is ended at the service, and every goroutine the client started has
-// returned.
-//
-// The service is asked once, for up to two seconds with a context that has
-// ended. If it does not answer before ctx ends or within the TTL, the error
-// says so; local resources are released all the same, and what was held is free
-// after the TTL. A second call waits for the first one and returns its error.
+// Close ends the session, which releases everything the client holds, and waits
+// for the client's goroutines. Holds and queued calls end with ErrClosed. If
+// the service does not answer within ctx and the TTL, Close returns an error,
+// and the names are free after the TTL. A ctx that has ended counts as two
+// seconds. A second call waits for the first one and returns its error.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
-// Session returns the live session. It opens one if there is none or the last
-// one was lost. While the service is away it tries until ctx ends; the error is
-// then ErrUnavailable together with the context's cause. ErrInvalid and
-// ErrRefused come back at once, ErrClosed after Close.
-//
-// Recipes open the session themselves. Call this to find out early whether the
-// service can be reached.
+// Session returns the live session, or opens one. While the service does not
+// answer, it retries until ctx ends. Recipes open the session themselves; call
+// Session to find out early whether the service can be reached.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	s, err := c.engine.Session(ctx)
 	if err != nil {
@@ -75,57 +66,49 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return &Session{s}, nil
 }
 
-// Session is one session at the service, from its opening to its end. All holds
-// of a client depend on it. It is safe for concurrent use.
+// Session is one session at the service. All holds of a client depend on it. It
+// is safe for concurrent use.
 type Session struct {
 	engine *engine.Session
 }
 
-// ID is the service's name of the session, in hex.
+// ID returns the service's ID of the session, in hex.
 func (s *Session) ID() string { return s.engine.ID() }
 
-// TTL is the time to live that the service granted.
+// TTL returns the time to live that the service granted.
 func (s *Session) TTL() time.Duration { return s.engine.TTL() }
 
-// Margin is how much sooner than its TTL, after the last acknowledged renewal
-// was sent, the session counts as lost.
+// Margin returns the safety margin: the session counts as lost at TTL - Margin
+// after the last acknowledged renewal was sent.
 func (s *Session) Margin() time.Duration { return s.engine.Margin() }
 
-// Deadline is when the session counts as lost unless a renewal is acknowledged
-// before. It carries a monotonic clock reading, which says nothing while the
-// machine sleeps; see Err.
+// Deadline returns when the session counts as lost unless a renewal is
+// acknowledged before.
 func (s *Session) Deadline() time.Time { return s.engine.Deadline() }
 
 // State returns the session's state, and a channel that is closed when it
-// changes. States that pass quickly may be missed; event.StateLost never is.
+// changes. A caller may miss a short state, but never event.StateLost.
 func (s *Session) State() (event.State, <-chan struct{}) { return s.engine.State() }
 
 // Context ends when the session does, with ErrSessionLost or ErrClosed as its
-// cause. Its Err does not read the clock; Session.Err does.
+// cause. Unlike Session.Err, its Err does not read the clock.
 func (s *Session) Context() context.Context { return s.engine.Context() }
 
-// Err returns nil while the session is alive, and then why it ended. It reads
-// the clock: after a pause of the process it reports the loss before any timer
-// has run.
-//
-// It does not wait, with one exception. If the deadline has passed by the wall
-// clock alone, the machine may have slept, and Err asks the service first.
-// Without an answer within TTL/4, or two seconds, the session is lost.
+// Err returns nil while the session is alive, else why it ended. It reads the
+// clock, so it reports a loss right after a pause. If the machine may have
+// slept, it asks the service for up to two seconds; otherwise it does not
+// block.
 func (s *Session) Err() error { return s.engine.Err() }
 
-// Service is the identity of the service and of the namespace in it: 32 hex
-// digits, drawn at random and stored there by the first client that asks. It is
-// part of the service's data: a restored backup has it, and a service that has
-// lost its data gets a new one. It costs one read for each session; the first
-// client of a namespace also writes it.
+// Service returns the random identity that is stored in the namespace. A
+// restored backup has the same, a service that lost its data gets a new one.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)
 }
 
-// Token is the fencing token of a grant: see [driver.Token].
+// Token is the fencing token of a grant.
 type Token = driver.Token
 
-// ParseToken reads what Token.String wrote. Anything but a positive number in
-// its shortest form is ErrInvalid.
+// ParseToken parses a positive decimal number, as Token.String writes it.
 func ParseToken(s string) (Token, error) { return driver.ParseToken(s) }

@@ -5,57 +5,31 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// The errors of Baton. All are found by errors.Is in what a call returns, next
-// to the service's own error, which errors.As finds.
+// The errors of Baton. Returned errors wrap one of them, and the service's own.
 var (
 	// ErrUnavailable: the service did not answer before the context ended.
-	// Nothing is known to be held. What a call had begun is undone in the
-	// background as soon as the service answers. Try again later.
+	// Nothing was granted, and Baton cleans up in the background. Try later.
 	ErrUnavailable = engine.ErrUnavailable
 
-	// ErrTaken: somebody else holds the name or waits for it, and the call was
-	// not to wait. Nothing was left in the queue.
+	// ErrTaken: someone else holds the name or is queued for it, and the call
+	// was non-blocking. It left nothing in the queue.
 	ErrTaken = engine.ErrTaken
 
-	// ErrStale: the record of a queue has another version than the caller
-	// knows. For authors of recipes.
-	ErrStale = engine.ErrStale
-
-	// ErrSessionLost: the session is over, and everything held or waited for
-	// through it is gone. Stop the work that the hold covered, then start anew:
-	// the client opens a new session for the next call.
+	// ErrSessionLost: the session is over, and with it all holds and queued
+	// calls. Stop the work that the hold covered. Then call again.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrRemoved: somebody deleted this one entry at the service, an operator
-	// for instance. The session lives on, as far as is known: when the service
-	// ends a session it removes all entries, and a hold may hear of its own
-	// first. Treat it like ErrSessionLost.
-	ErrRemoved = engine.ErrRemoved
-
-	// ErrRefused: the service answered and said no: permission, credentials,
-	// space. Nothing was applied.
-	ErrRefused = engine.ErrRefused
-
-	// ErrInvalid: an argument breaks a rule, which the message names. Nothing
-	// was applied; who was queued already, when the rule changed, has been
-	// withdrawn.
-	ErrInvalid = engine.ErrInvalid
-
-	// ErrClosed: the client was closed. All it held was given back.
-	ErrClosed = engine.ErrClosed
-
-	// ErrNotHeld: this handle holds nothing (any more), so there is nothing to
-	// release. Nothing was deleted.
-	ErrNotHeld = engine.ErrNotHeld
-
-	// ErrReleased is the cause of a hold's context after its own release.
-	ErrReleased = engine.ErrReleased
+	ErrRemoved  = engine.ErrRemoved  // the entry was deleted: treat it like ErrSessionLost
+	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space
+	ErrInvalid  = engine.ErrInvalid  // an argument breaks the rule that the message names
+	ErrClosed   = engine.ErrClosed   // the client was closed, which released its holds
+	ErrNotHeld  = engine.ErrNotHeld  // there is nothing to release; nothing was deleted
+	ErrReleased = engine.ErrReleased // the cause of a hold's context after its release
+	ErrStale    = engine.ErrStale    // for authors of recipes: the record was changed
 )
 
-// Error is what failed calls return: the operation, the name it was about, and
-// why. See [driver.OpError] for its fields.
+// Error has the operation, name and cause of a failed call.
 type Error = driver.OpError
 
-// MayHaveApplied reports whether the call that returned err may have changed
-// the service although it failed.
+// MayHaveApplied reports whether the failed call may have changed the service.
 func MayHaveApplied(err error) bool { return engine.MayHaveApplied(err) }

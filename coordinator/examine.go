@@ -11,10 +11,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Finding is one thing that Examine found out.
+// Finding is one result of Examine.
 type Finding = driver.Finding
 
-// What Examine asks, and what it wants.
+// How much Examine does, and what it expects.
 const (
 	examineReads  = 20
 	examineWrites = 10
@@ -22,20 +22,16 @@ const (
 	examineQueuesAtMost = 1000 // each is read
 
 	// tripsPerRenewal is how many of the slowest round trips should fit between
-	// two renewals: services are slow now and then by a factor of ten.
+	// two renewals: services are sometimes slower by a factor of ten.
 	tripsPerRenewal = 10
 )
 
-// probe is the queue in which Examine stands for a moment. No recipe has its
-// kind.
+// probe is the queue that Examine joins. No recipe has its kind.
 const probe = driver.Queue(engine.OwnKind + "/probe")
 
-// Examine checks the service, for people: whether its servers answer and agree,
-// whether this client may do what locks take, how long that takes, what that
-// means for its TTL, and whether others meddle with its queues. It opens the
-// session, if there is none, makes and deletes entries in a queue that no
-// recipe uses, and leaves nothing behind. Each part ends, with a finding of its
-// own, when ctx does.
+// Examine checks the service's health and returns findings for an operator to
+// read: on its servers, this client's rights, the speed of requests, the TTL,
+// and entries of other programs in the queues. It leaves nothing behind.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
 	if e, ok := c.engine.Driver().(driver.Examiner); ok {
@@ -55,9 +51,9 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 	})
 	found = append(found, timing("reads", reads, err))
 	slowest := slices.Max(append(reads, 0))
-	if c.engine.Sharer() == nil { // a shared layout has no place for it
+	if c.engine.Sharer() == nil { // a foreign layout has no queue for probes
 		pairs, err := trips(examineWrites, func() error { return examineWrite(ctx, s) })
-		found = append(found, timing("take and give back", pairs, err))
+		found = append(found, timing("acquire and release", pairs, err))
 		slowest = max(slowest, slices.Max(append(pairs, 0))/2)
 		found = append(found, examineQueues(ctx, s)...)
 	}
@@ -99,8 +95,7 @@ func timing(about string, took []time.Duration, err error) Finding {
 		round(took[n/2]), n, round(took[n-1]))
 }
 
-// examineQueues looks for entries that Baton has not made. In a queue of its
-// own nobody else may stand.
+// examineQueues finds entries of other programs in Baton's own queues.
 func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 	const about = "queues"
 	queues, err := s.Queues(ctx)
@@ -108,8 +103,8 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 		return []Finding{driver.Found(driver.Note, about, "cannot be listed: %v", err)}
 	}
 	var found []Finding
-	looked := min(len(queues), examineQueuesAtMost)
-	for _, queue := range queues[:looked] {
+	read := min(len(queues), examineQueuesAtMost)
+	for _, queue := range queues[:read] {
 		entries, err := s.List(ctx, queue, 0)
 		if err != nil {
 			return append(found, driver.Found(driver.Note, about, "%v", err))
@@ -122,30 +117,30 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 		}
 		if len(foreign) > 0 {
 			f := driver.Found(driver.Warning, "queue "+string(queue),
-				"has entries that Baton did not make: %.200q", foreign)
-			found = append(found, f.So("whose are they? To share queues with other clients, "+
-				"name their layout in the URL: docs/interop.md. What is a left-over, delete"))
+				"has entries of other programs: %.200q", foreign)
+			found = append(found, f.So("find out which program writes them. To share queues with "+
+				"other clients, name their layout in the URL: docs/interop.md. Delete leftovers"))
 		}
 	}
-	text := fmt.Sprintf("somebody stands in %d of them", len(queues))
-	if looked < len(queues) {
-		text += fmt.Sprintf("; %d were looked at", looked)
+	text := fmt.Sprintf("%d are not empty", len(queues))
+	if read < len(queues) {
+		text += fmt.Sprintf("; %d were read", read)
 	}
 	return append(found, driver.Found(driver.Fine, about, "%s", text))
 }
 
-// examineTTL says what the session's TTL bears, and whether that is enough for
-// round trips that last for as long as the slowest one.
+// examineTTL reports the longest outage that the session survives, and whether
+// the TTL is long enough for the slowest round trip.
 func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	ttl := s.TTL()
 	renewal := ttl / engine.RenewalsPerTTL
-	// It begins just before a renewal. If requests vanish in it, each is given
-	// up after as long as lies between two renewals, and only one that is sent
-	// when it is over helps. (Where they are refused at once some more is
-	// survived: docs/ttl.md.)
+	// In the worst phase the outage begins just before a renewal, and swallows
+	// requests. The client gives each up after one renewal interval, and only a
+	// request that is sent after the outage succeeds. (docs/ttl.md has the
+	// longer outages with refused connections.)
 	bears := (ttl - s.Margin() - renewal) / renewal * renewal
-	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a "+
-		"crash; an outage of up to %v is survived, in the worst phase", ttl, round(bears))
+	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait that long after a "+
+		"crash; holds survive an outage of %v, in the worst phase", ttl, round(bears))
 	if wanted := slowest * tripsPerRenewal * engine.RenewalsPerTTL; wanted > ttl {
 		f.Grade = driver.Warning
 		f = f.So(fmt.Sprintf("requests take up to %v here: take a TTL of %v or more",
@@ -157,12 +152,12 @@ func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 func adviseSession(err error) string {
 	switch {
 	case errors.Is(err, ErrInvalid):
-		return "change what the error names: in the URL, or among the options"
+		return "correct the URL or the option that the error names"
 	case errors.Is(err, ErrRefused):
-		return "check user, password and certificates in the URL, and what they may do: " +
+		return "check user, password and certificates in the URL, and their rights: " +
 			"docs/operations.md lists what locks need"
 	case errors.Is(err, ErrUnavailable):
-		return "mend what is said of the servers; without a majority of them there is no session"
+		return "repair the servers; a session needs a majority of them"
 	}
 	return ""
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// find returns the finding about something.
+// find returns the finding with an About.
 func find(t *testing.T, found []coordinator.Finding, about string) coordinator.Finding {
 	t.Helper()
 	for _, f := range found {
@@ -22,11 +22,11 @@ func find(t *testing.T, found []coordinator.Finding, about string) coordinator.F
 			return f
 		}
 	}
-	t.Fatalf("nothing about %q in %+v", about, found)
+	t.Fatalf("no finding about %q in %+v", about, found)
 	return coordinator.Finding{}
 }
 
-func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
+func TestExamineReportsTheLongestOutageAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		c, err := coordinator.New(svc.Driver(), coordinator.WithTTL(10*time.Second))
@@ -35,13 +35,13 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 		}
 		defer c.Close(t.Context())
 		found := c.Examine(t.Context())
-		for _, about := range []string{"session", "reads", "take and give back", "TTL of this client"} {
+		for _, about := range []string{"session", "reads", "acquire and release", "TTL of this client"} {
 			if f := find(t, found, about); f.Grade != driver.Fine {
 				t.Errorf("%+v", f)
 			}
 		}
-		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "up to 5s is survived") {
-			t.Errorf("%+v; the README says 0.5 of it", f)
+		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "survive an outage of 5s") {
+			t.Errorf("%+v; docs/ttl.md says 0.5 of the TTL", f)
 		}
 		s, err := engine.Of(c).Session(t.Context())
 		if err != nil {
@@ -53,9 +53,9 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestExamineIsNoWaiter: who counts those who stand in a queue would count what
-// it joins for ever.
-func TestExamineIsNoWaiter(t *testing.T) {
+// TestExamineSendsNoJoinEvents: an observer's gauge of waiters would rise, and
+// never fall.
+func TestExamineSendsNoJoinEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen memory.Tally
 		c, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(&seen))
@@ -65,12 +65,12 @@ func TestExamineIsNoWaiter(t *testing.T) {
 		defer c.Close(t.Context())
 		c.Examine(t.Context())
 		if n := seen.Count(event.Joined); n != 0 || seen.Count(event.SessionOpened) != 1 {
-			t.Errorf("told of %d that joined, and never of what became of them: %v", n, seen.Events())
+			t.Errorf("%d Joined events; events: %v", n, seen.Events())
 		}
 	})
 }
 
-func TestExamineNamesEntriesOfOthers(t *testing.T) {
+func TestExamineReportsForeignEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		c, err := coordinator.New(svc.Driver())
@@ -83,13 +83,13 @@ func TestExamineNamesEntriesOfOthers(t *testing.T) {
 		if f := find(t, found, "queue mutex/orders"); f.Grade != driver.Warning || !strings.Contains(f.Text, place.Key) {
 			t.Errorf("%+v", f)
 		}
-		if f := find(t, found, "queues"); !strings.Contains(f.Text, "in 1 of them") {
+		if f := find(t, found, "queues"); !strings.Contains(f.Text, "1 are not empty") {
 			t.Errorf("%+v", f)
 		}
 	})
 }
 
-func TestExamineOfASlowServiceWantsALongerTTL(t *testing.T) {
+func TestExamineAdvisesALongerTTLForASlowService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		d := svc.Driver()
@@ -106,7 +106,7 @@ func TestExamineOfASlowServiceWantsALongerTTL(t *testing.T) {
 	})
 }
 
-func TestExamineOfNoServiceEndsWithItsContext(t *testing.T) {
+func TestExamineWithoutServiceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		c, err := coordinator.New(svc.Driver())

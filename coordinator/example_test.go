@@ -17,15 +17,15 @@ import (
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// One client serves a whole process. Importing a driver makes its schemes
-// known: etcd, zk, or, as here, memory.
+// One client serves a whole process. Importing a driver registers its schemes:
+// etcd, zk or, as here, memory.
 func ExampleOpen() {
 	ctx := context.Background()
 	client, err := coordinator.Open("memory://?ttl=20s", coordinator.WithIdentity("reporter"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer client.Close(ctx) // gives back what is still held
+	defer client.Close(ctx) // releases all holds
 
 	fmt.Println(client.Identity())
 	_, err = coordinator.Open("memory://?tll=20s")
@@ -35,7 +35,7 @@ func ExampleOpen() {
 	// true
 }
 
-// Three failures that want three different answers.
+// Different failures call for different reactions.
 func Example_errors() {
 	svc := memory.NewService()
 	lock := func(d *memory.Driver) {
@@ -54,9 +54,9 @@ func Example_errors() {
 		case err == nil:
 			fmt.Println("held")
 		case errors.Is(err, coordinator.ErrTaken):
-			fmt.Println("somebody else is at it")
+			fmt.Println("taken: someone else does the job")
 		case errors.Is(err, coordinator.ErrUnavailable):
-			fmt.Println("the service is away: nobody knows")
+			fmt.Println("unavailable: try again later")
 		}
 	}
 	lock(svc.Driver())
@@ -66,12 +66,11 @@ func Example_errors() {
 	lock(cut)
 	// Output:
 	// held
-	// somebody else is at it
-	// the service is away: nobody knows
+	// taken: someone else does the job
+	// unavailable: try again later
 }
 
-// An observer counts. It is called from many goroutines and must return
-// quickly.
+// An observer is called from many goroutines and must return quickly.
 func ExampleWithObserver() {
 	ctx := context.Background()
 	granted := event.ObserverFunc(func(e event.Event) {
@@ -92,7 +91,7 @@ func ExampleWithObserver() {
 	// Output: granted: mutex/job
 }
 
-// An operator sees who holds, and takes the lock away from a holder that hangs.
+// An operator removes a holder that hangs.
 func ExampleClient_Break() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -115,11 +114,11 @@ func ExampleClient_Break() {
 		log.Fatal(err)
 	}
 	defer operator.Close(ctx)
-	lines, err := operator.Queues(ctx, "orders/")
+	queues, err := operator.Queues(ctx, "orders/")
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(lines)
+	fmt.Println(queues)
 
 	err = operator.Break(ctx, "mutex", "orders/nightly", lock.Token()+1)
 	fmt.Println(errors.Is(err, coordinator.ErrNotHeld))

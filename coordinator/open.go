@@ -10,13 +10,12 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// schemes is the one global table of this module: URL scheme to driver.Opener,
-// filled by the init functions of driver packages, as database/sql does it.
+// schemes maps a URL scheme to its driver.Opener. It is the only global state
+// of this module, filled by init functions as in database/sql.
 var schemes sync.Map
 
-// Register makes a driver known to Open under a URL scheme. Driver packages
-// call it from init. It panics when the scheme is taken: that is a build with
-// two drivers of one name.
+// Register makes a driver available to Open. Driver packages call it from init.
+// It panics if the scheme is registered already.
 func Register(scheme string, open driver.Opener) {
 	if open == nil {
 		panic("baton: coordinator.Register: no opener for the scheme " + scheme)
@@ -26,19 +25,17 @@ func Register(scheme string, open driver.Opener) {
 	}
 }
 
-// Open returns a client for a service named by URL. It does no I/O: the first
-// use connects. The driver's package must be imported, if only for its side
-// effect:
+// Open returns a client for the service that a URL names. It does no I/O: the
+// first use opens the session. Import the driver's package:
 //
 //	import _ "github.com/baton-go/baton/coordinator/etcd"      // etcd://, etcds://
 //	import _ "github.com/baton-go/baton/coordinator/zookeeper" // zk://, zks://
 //	import _ "github.com/baton-go/baton/coordinator/memory"    // memory://
 //
 // The form is
-// scheme://[user:password@]host:port[,host:port…]/namespace?parameters. All
-// drivers know the parameters ttl (such as 10s; see WithTTL) and identity (see
-// WithIdentity); each driver's package lists its own. Unknown parameters are an
-// error. Options win over parameters.
+// scheme://[user:password@]host:port[,host:port…]/namespace?ttl=10s. All
+// drivers have the parameters ttl and identity; WithTTL and WithIdentity take
+// precedence. Each driver's package lists its own.
 func Open(rawURL string, opts ...Option) (*Client, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -65,9 +62,9 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	return New(d, append(fromURL, opts...)...)
 }
 
-// parse splits a URL. The host list is cut out first: url.Parse does not take
-// several hosts with ports. Its errors quote the URL, password included, so
-// they are not shown.
+// parse splits a URL. It cuts the host list out first, because url.Parse does
+// not accept several hosts with ports. It hides the errors of url.Parse, which
+// quote the URL with its password.
 func parse(raw string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" {
@@ -78,10 +75,10 @@ func parse(raw string) (*url.URL, error) {
 		end = len(rest)
 	}
 	authority, tail := rest[:end], rest[end:]
-	// A password with a "/", "#" or "?" in it ends the authority early, and its
-	// rest would be shown as a namespace or parameter.
+	// A "/", "#" or "?" in a password ends the authority early. Errors would
+	// show the rest of the password as a namespace or parameter.
 	if strings.Contains(tail, "@") {
-		return nil, engine.Invalid("%s URL has an \"@\" behind its hosts; "+
+		return nil, engine.Invalid("%s URL has an \"@\" after its hosts; "+
 			"are special characters in user or password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
 	}
 	at := strings.LastIndexByte(authority, '@')
@@ -97,8 +94,7 @@ func parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// takeCommon reads the parameters that every driver knows and removes them from
-// u.
+// takeCommon reads and removes the parameters that all drivers have.
 func takeCommon(u *url.URL) ([]Option, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// opened is what the opener of the scheme "probe" was called with last.
+// opened is the URL of the last call of the opener of the scheme "probe".
 var opened *url.URL
 
 func init() {
@@ -33,7 +33,7 @@ type nothing struct{ driver.Driver }
 
 func (nothing) String() string { return "probe://" }
 
-func TestOpenHandsHostsPathAndParametersToTheDriver(t *testing.T) {
+func TestOpenPassesHostsPathAndParametersToTheDriver(t *testing.T) {
 	for raw, want := range map[string]string{
 		"probe://h1:1,h2:2/ns?ttl=30s&known=x": "h1:1,h2:2|/ns|known=x",
 		"probe://[::1]:2181,h2/a/b":            "[::1]:2181,h2|/a/b|",
@@ -44,11 +44,11 @@ func TestOpenHandsHostsPathAndParametersToTheDriver(t *testing.T) {
 			continue
 		}
 		if got := opened.Host + "|" + opened.Path + "|" + opened.RawQuery; got != want {
-			t.Errorf("Open(%q) gave the driver %q, want %q", raw, got, want)
+			t.Errorf("Open(%q) passed %q to the driver, want %q", raw, got, want)
 		}
 	}
 	if pw, _ := opened.User.Password(); opened.User.Username() != "" && pw != "p@ss" {
-		t.Errorf("user and password came as %v", opened.User)
+		t.Errorf("the driver got user and password %v", opened.User)
 	}
 }
 

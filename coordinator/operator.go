@@ -12,23 +12,15 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// This file has what operators need: which queues there are, and to remove one
-// grant or waiter of them.
-
-// QueueName is the name of a queue in which somebody stands.
+// QueueName identifies a queue.
 type QueueName struct {
-	Kind string // "mutex", "rwlock", "semaphore", "election", or that of a recipe from elsewhere
-	Name string // the recipe's
+	Kind string // "mutex", "rwlock", "semaphore", "election", or a recipe's own
+	Name string
 }
 
-// Queues returns the queues in which somebody stands, of any kind, whose names
-// begin with prefix, sorted by name and then by kind. The prefix is compared
-// byte by byte: "orders" finds "orders", "orders/nightly" and "orders-old"; end
-// it in "/" for what is below a name. It reads no entries, and shows several
-// moments; see [driver.Session].
-//
-// On a client whose queues are shared with other clients the error is
-// ErrInvalid: their entries do not say what is a queue.
+// Queues returns the queues that are not empty and whose names begin with
+// prefix, sorted by name and kind: "orders" finds "orders", "orders/nightly"
+// and "orders-old". For a Shared client the error is ErrInvalid.
 func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error) {
 	const op = "list queues"
 	var queues []driver.Queue
@@ -42,8 +34,7 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	var names []QueueName
 	for _, queue := range queues {
 		kind, name, _ := queue.Split()
-		// else it is Baton's own, or nobody's
-		named, err := engine.QueueOf(kind, name)
+		named, err := engine.QueueOf(kind, name) // fails for internal queues
 		if err == nil && named == queue && strings.HasPrefix(name, prefix) {
 			names = append(names, QueueName{kind, name})
 		}
@@ -54,22 +45,12 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	return names, nil
 }
 
-// Break removes the grant or the waiter with a token from the queue of a kind
-// and name, whatever client it belongs to, as Contenders of the recipe shows
-// it. Its session lives on. Whoever is next is admitted, and the one that was
-// removed is told: its hold ends with ErrRemoved, its waiting call returns
-// that. But it is told afterwards, so for a moment two may believe that they
-// hold, and what it has sent already arrives nevertheless: let the resource
-// check tokens (see package fence). A waiter that has been in the queue for
-// less than a second may be granted all the same, and is told then. Where
-// queues are shared with other clients, theirs can be removed as well, and most
-// of those are not told.
-//
-// When nobody stands there with that token the error is ErrNotHeld, and nothing
-// was removed. Other errors: ErrInvalid for what is no name or token;
-// ErrUnavailable, with MayHaveApplied if it may have been removed, and then
-// calling again is safe; ErrRefused; the cause of ctx; ErrClosed. It reads the
-// queue.
+// Break removes the holder or waiter with a token from a queue, of any client;
+// the recipe's Contenders lists tokens. The next contender is
+// admitted at once. The removed one learns of it afterwards, by ErrRemoved, and
+// its requests under way still arrive: let the resource check tokens (package
+// fence). Clients of another library mostly never learn of it; see Shared. If
+// no entry has the token, the error is ErrNotHeld. Break is safe to repeat.
 func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
 	queue, err := c.engine.Queue(kind, name)
@@ -92,14 +73,14 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })
 		switch {
 		case i < 0 && uncertain:
-			return nil // an attempt whose answer was lost did it
+			return nil // an attempt whose reply was lost has removed it
 		case i < 0:
 			instead := "the queue is empty"
 			if len(entries) > 0 {
 				instead = fmt.Sprintf("the first in the queue has token %d", entries[0].Token)
 			}
-			return &Error{Op: op, Name: name, Err: fmt.Errorf("%w: nobody holds or waits for the %s "+
-				"with token %d; %s", ErrNotHeld, kind, token, instead)}
+			return &Error{Op: op, Name: name, Err: fmt.Errorf("%w: no holder or waiter of the %s "+
+				"has token %d; %s", ErrNotHeld, kind, token, instead)}
 		}
 		err = c.engine.OnSession(ctx, func(s *engine.Session) error {
 			err := s.Remove(ctx, queue, entries[i].Key, token)
@@ -109,7 +90,7 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 		if uncertain && errors.Is(err, ErrSessionLost) && ctx.Err() == nil {
 			continue // the list says whether it was removed
 		}
-		if !errors.Is(err, ErrRemoved) { // else it was converted meanwhile, or is gone
+		if !errors.Is(err, ErrRemoved) { // else it was just converted, or is gone
 			return engine.Describe(ctx, op, name, err)
 		}
 	}

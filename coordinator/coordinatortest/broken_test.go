@@ -13,13 +13,11 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// flaw is one way in which a driver can be wrong, and the cases that must find
-// it.
+// flaw is one error of a driver, and the cases that must find it.
 type flaw struct {
 	name  string
 	finds []string
-	// session breaks a session; driver breaks the driver itself. One of them is
-	// set.
+	// Either session breaks a session, or driver breaks the driver.
 	session func(w *world, s *patched)
 	driver  func(w *world, d *patchedDriver)
 	opts    []memory.Option
@@ -38,8 +36,8 @@ func (f flaw) harness() Harness {
 	}, f.opts...).withDefaults()
 }
 
-// TestBrokenDriversFailNamedCases: a case that no broken driver fails might
-// check nothing.
+// TestBrokenDriversFailNamedCases: a case that no broken driver fails may check
+// nothing.
 func TestBrokenDriversFailNamedCases(t *testing.T) {
 	named, found := map[string]testCase{}, map[string]bool{}
 	for _, c := range cases {
@@ -64,7 +62,7 @@ func TestBrokenDriversFailNamedCases(t *testing.T) {
 	}
 	for name := range named {
 		if !found[name] {
-			t.Errorf("no broken driver is there to fail %q", name)
+			t.Errorf("no broken driver fails %q", name)
 		}
 	}
 }
@@ -72,12 +70,12 @@ func TestBrokenDriversFailNamedCases(t *testing.T) {
 func flaws() []flaw {
 	return slices.Concat(
 		joinFlaws(), staleFlaws(), viewFlaws(), listFlaws(), lastFlaws(), waitFlaws(), wakeFlaws(),
-		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
+		entryCallFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
 		queuesFlaws(), followFlaws(), queueFlaws(), sessionFlaws(), openFlaws(), callFlaws(),
 	)
 }
 
-// find returns a live entry, looked up behind the driver's back.
+// find returns a live entry, read from the service itself.
 func (w *world) find(queue driver.Queue, is func(driver.Entry) bool) (driver.Entry, bool) {
 	all := w.svc.Snapshot(queue)
 	if i := slices.IndexFunc(all, is); i >= 0 {
@@ -86,8 +84,8 @@ func (w *world) find(queue driver.Queue, is func(driver.Entry) bool) (driver.Ent
 	return driver.Entry{}, false
 }
 
-// standing returns the live entry of an ID.
-func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
+// queued returns the live entry of an ID.
+func (w *world) queued(queue driver.Queue, id string) (driver.Entry, bool) {
 	return w.find(queue, func(x driver.Entry) bool { return x.ID == id })
 }
 
@@ -116,29 +114,28 @@ func (w *world) places(queue driver.Queue) []driver.Place {
 	return each(w.svc.Snapshot(queue), func(x driver.Entry) driver.Place { return x.Place })
 }
 
-// print is all there is in a queue.
+// print formats the entries of a queue.
 func (w *world) print(queue driver.Queue) string { return fmt.Sprint(w.svc.Snapshot(queue)) }
 
-// seer is a session of nobody under test, on a link that is never hurt.
-func (w *world) seer() driver.Session {
+// observer returns a session that is not under test, on a link without faults.
+func (w *world) observer() driver.Session {
 	w.once.Do(func() {
-		w.spare, _ = w.svc.Driver().Open(context.Background(), time.Hour) // the longest that the harness grants
+		w.spare, _ = w.svc.Driver().Open(context.Background(), time.Hour) // the maximum of the harness
 	})
 	return w.spare
 }
 
-// later repeats what failed, in the background and behind the caller's back:
-// what package driver forbids, and what late requests come to.
+// later repeats a failed call in the background, as late requests do.
 func later(err error, repeat func(ctx context.Context)) {
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		go func() {
-			time.Sleep(100 * time.Millisecond) // when the case has gone on, and before it has settled
+			time.Sleep(100 * time.Millisecond) // after the case's next step, and within its Settle
 			repeat(context.Background())
 		}()
 	}
 }
 
-// until blocks as a driver does that waits for something that never comes.
+// until blocks until ctx ends.
 func until(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -13,26 +13,25 @@ import (
 
 var convertCases = []testCase{
 	{"M1/a conversion keeps id, session, token and order", nil, conversionKeeps},
-	{"M1/a converted place has a key of its own and a view at once", nil, conversionKeys},
+	{"M1/a converted entry has a new key and a view at once", nil, conversionKeys},
 	{"M1/a view shows the old entry or the new one", nil, viewsOfConversions},
 	{"M2/the old place has left", nil, conversionIsLeaving},
 	{"M2/the old place has left while disconnected", []Lever{Network}, conversionWhileDisconnected},
 	{"M3/a conversion may be repeated after a lost reply", []Lever{Network}, convertLostReply},
-	{"M3/a conversion that was given up may be repeated", nil, conversionGivenUp},
+	{"M3/a cancelled conversion may be repeated", nil, conversionGivenUp},
 	{"M3,M4/a leave or forget at the time of a conversion", nil, leaveRaces},
-	{"J6/a converted entry is a contender to those who join", nil, joinBehindConverted},
-	{"F1/forget removes what a lost conversion has made", []Lever{Network}, forgetLostConversion},
+	{"J6/a converted entry counts for joins", nil, joinBehindConverted},
+	{"F1/forget removes the entry of a lost conversion", []Lever{Network}, forgetLostConversion},
 }
 
 var writeCases = []testCase{
 	{"P1/a write is shown by list and head", []Lever{Converter, HeadWatcher}, writeShows},
 	{"P1/a write may be repeated after a lost reply", []Lever{Network}, writeLostReply},
-	{"P1/a write that was given up does not overwrite a later one", nil, writeGivenUp},
+	{"P1/a cancelled write does not overwrite a later one", nil, writeGivenUp},
 }
 
-// conversionKeeps converts twice in the middle of a queue, then at its head and
-// at its end: services that make a new entry put it where the newest stand, and
-// count its token anew.
+// conversionKeeps converts in the middle of a queue, at its head and at its
+// end: services put a new entry at the end, with a new token.
 func conversionKeeps(e *env) {
 	q := e.trio()
 	for _, x := range [][2]string{{"r", "value"},
@@ -41,7 +40,7 @@ func conversionKeeps(e *env) {
 		e.showsNow(q.s, q.queue, 1, q.own, x[1])
 		for _, s := range []session{q.ahead, q.behind} {
 			e.shows(s, q.queue, 1, q.own, x[1])
-			e.same(e.standing(s, q.queue), q.ids(), "the order is kept:")
+			e.same(e.queued(s, q.queue), q.ids(), "the order is kept:")
 		}
 	}
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "")
@@ -49,20 +48,19 @@ func conversionKeeps(e *env) {
 	next := e.join(q.ahead, q.queue)
 	e.rises(next, q.last.Token, "after conversions")
 	if view := e.view(q.ahead, q.queue, next.Place); !slices.Equal(view.Ahead, q.places()) {
-		e.fail(fmt.Sprintf("%+v, as Convert returned them", q.places()), "Ahead: %+v", view.Ahead)
+		e.fail(fmt.Sprintf("the places of Convert: %+v", q.places()), "Ahead: %+v", view.Ahead)
 	}
 	e.rising(q.s, q.queue, q.first, q.own, q.last, next)
 }
 
-// conversionKeys: back in its first mode a contender has a third entry, not its
-// first one. A replica that does not know of the conversion yet must not be
-// asked, or its answer not be taken for "gone".
+// conversionKeys: back in its first mode a contender has a new entry. A replica
+// that lags behind the conversion must not make Ahead return ErrGone.
 func conversionKeys(e *env) {
 	q := e.trio()
 	seen := map[string]bool{q.own.Place.Key: true}
 	for i := range 20 {
 		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x"}[i%2], "")
-		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted one:")
+		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted entry:")
 		if seen[q.own.Place.Key] {
 			e.fail("a new key for each entry", "key %q is used again by a conversion",
 				q.own.Place.Key)
@@ -71,15 +69,15 @@ func conversionKeys(e *env) {
 	}
 }
 
-// viewsOfConversions: one that is there twice is waited for in vain, and one
-// that is not there is overtaken.
+// viewsOfConversions: a contender that a view shows twice is waited for in
+// vain, and one that it lacks is overtaken.
 func viewsOfConversions(e *env) {
 	q := e.trio()
-	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // beside the one who converts
-	order := e.standing(q.s, q.queue)
+	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // of the converting session
+	order := e.queued(q.s, q.queue)
 	var over atomic.Bool
 	var running []*outcome
-	look := func(want []string, read func() []string) {
+	expect := func(want []string, read func() []string) {
 		running = append(running, e.start(func() error {
 			for !over.Load() {
 				e.jitter(e.Settle / 50)
@@ -89,13 +87,13 @@ func viewsOfConversions(e *env) {
 		}))
 	}
 	ahead := func(s session, own driver.Place, n int) {
-		look(order[:n], func() []string { return e.ahead(s, q.queue, own) })
+		expect(order[:n], func() []string { return e.ahead(s, q.queue, own) })
 	}
 	ahead(q.behind, q.last.Place, 2)
 	ahead(q.ahead, fourth.Place, 3)
 	ahead(q.s, fifth.Place, 4)
-	ahead(q.s, nowhere, 5)
-	look(order[:3], func() []string {
+	ahead(q.s, noPlace, 5)
+	expect(order[:3], func() []string {
 		entries, err := q.ahead.List(e.soon(), q.queue, 3)
 		e.ok(err, "List")
 		return entryIDs(entries)
@@ -106,33 +104,32 @@ func viewsOfConversions(e *env) {
 	}
 	over.Store(true)
 	for _, o := range running {
-		e.ok(e.ends(o, e.Patience, "one who looks"), "one who looks")
+		e.ok(e.ends(o, e.Patience, "a reader"), "a reader")
 	}
 }
 
-// conversionIsLeaving: who waited for a writer must look again when it has
-// become a reader.
+// conversionIsLeaving: a reader that waits for a writer must read the queue
+// when the writer is downgraded.
 func conversionIsLeaving(e *env) {
-	d := e.duel()
+	d := e.pair()
 	old := d.first.Place
 	w := e.watch(d.behind, d.queue, old)
-	e.quiet(w, "nothing")
+	e.stillWaits(w, "nothing")
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.fires(w, "a conversion")
 	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead,
 		d.places()[:1]) {
 		e.fail(fmt.Sprintf("the place that Convert returned: %+v", d.first.Place),
-			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
+			"after Watch has returned the conversion Ahead shows %+v", view.Ahead)
 	}
 	e.fires(e.watch(d.behind, d.queue, old), "an earlier conversion")
-	e.quiet(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
+	e.stillWaits(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
 }
 
-// conversionWhileDisconnected: when the client comes back the contender is in
-// the mode that it had before, by an entry that may look like the one that is
-// waited for.
+// conversionWhileDisconnected: after the reconnect the contender has its old
+// mode again, in an entry that must not be mistaken for the old one.
 func conversionWhileDisconnected(e *env) {
-	d := e.duel()
+	d := e.pair()
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	w := e.watch(d.behind, d.queue, d.first.Place)
 	cut(d.client.Link)
@@ -143,34 +140,34 @@ func conversionWhileDisconnected(e *env) {
 		e.compact()
 	}
 	e.settle()
-	mend(d.client.Link)
+	resetAndHeal(d.client.Link)
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// lostConversion is a duel whose second was converted by a call that lost its
-// reply.
-func (e *env) lostConversion() *duel {
-	d := e.duel()
+// lostConversion returns a pair whose second was converted by a call with a
+// lost reply.
+func (e *env) lostConversion() *pair {
+	d := e.pair()
 	e.lostReply(d.client,
 		converts.request(d.behind, d.queue, d.second),
 		func() bool { return e.list(d.ahead, d.queue)[1].Mode == "p7" })
 	return d
 }
 
-// convertLostReply: the second call finds the place gone by its own doing.
+// convertLostReply: the first call has removed the place that the second names.
 func convertLostReply(e *env) {
 	d := e.lostConversion()
 	entry := e.list(d.ahead, d.queue)[1]
 	own := d.second
 	for range 2 {
-		if own = e.convert(d.behind, d.queue, d.second, "p7", "deed"); own.Place != entry.Place {
-			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place),
+		if own = e.convert(d.behind, d.queue, d.second, "p7", "changed"); own.Place != entry.Place {
+			e.fail(fmt.Sprintf("the place of the first call, %+v", entry.Place),
 				"Convert again returned %+v", own.Place)
 		}
 	}
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
-	e.showsNow(d.behind, d.queue, 1, own, "deed")
-	own = e.convert(d.behind, d.queue, own, "x", "again") // it goes on from there
+	e.showsNow(d.behind, d.queue, 1, own, "changed")
+	own = e.convert(d.behind, d.queue, own, "x", "again")
 	e.leave(d.behind, d.queue, own.Place)
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
@@ -182,8 +179,8 @@ func forgetLostConversion(e *env) {
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// joinBehindConverted: the joiner counts or looks for those who are there, of
-// whatever mode. A second entry of the same contender would wait for the first.
+// joinBehindConverted: a Join sees contenders of any mode, and finds its own
+// converted entry.
 func joinBehindConverted(e *env) {
 	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	own := e.convert(a, queue, e.joinAs(a, queue, c), "r", "")
@@ -192,7 +189,7 @@ func joinBehindConverted(e *env) {
 		second := e.join(s, queue)
 		e.notFirst(second, "a converted entry")
 		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID},
-			"ahead is the converted one:")
+			"ahead is the converted entry:")
 		e.leave(s, queue, second.Place)
 	}
 	e.rejoin(a, queue, c, own)
@@ -201,11 +198,11 @@ func joinBehindConverted(e *env) {
 	e.joinAs(b, queue, alone())
 }
 
-// leaveRaces: a leave and a conversion name the same entry, which is there for
-// one of them. After a forget it is gone: the engine forgets a contender
-// that it converts when the caller gives up.
+// leaveRaces: of a Leave and a Convert of the same place exactly one succeeds.
+// Forget wins over Convert: the engine forgets a contender when the caller of a
+// conversion gives up.
 func leaveRaces(e *env) {
-	d := e.duel()
+	d := e.pair()
 	for i := range 40 {
 		own := e.join(d.behind, d.queue)
 		o := e.start(func() error {
@@ -217,7 +214,7 @@ func leaveRaces(e *env) {
 		if i%2 == 0 {
 			e.ok(d.behind.Forget(e.soon(), d.queue, own.Place.ID), "Forget")
 			if err := e.ends(o, e.Patience, "Convert"); err != nil {
-				e.is(err, "Convert of one who was forgotten", driver.ErrGone, driver.ErrUnavailable)
+				e.is(err, "Convert during a Forget", driver.ErrGone, driver.ErrUnavailable)
 			}
 		} else {
 			left := leaves.call(e.soon(), d.behind, d.queue, own)
@@ -231,14 +228,12 @@ func leaveRaces(e *env) {
 					left, converted)
 			}
 		}
-		e.same(e.standing(d.behind, d.queue), want,
+		e.same(e.queued(d.behind, d.queue), want,
 			"after a leave or forget at the time of a conversion the queue has")
 		e.forget(d.behind, d.queue, own.Place.ID)
 	}
 }
 
-// conversionGivenUp: it may have been applied or not, or still be under way
-// when it is called again.
 func conversionGivenUp(e *env) {
 	q := e.trio()
 	for i := range 20 {
@@ -250,7 +245,7 @@ func conversionGivenUp(e *env) {
 	}
 }
 
-// writeShows: also of the first and of a converted one. All else stays.
+// writeShows writes to a converted entry at the head, and to another.
 func writeShows(e *env) {
 	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	first := e.convert(a, queue, e.join(a, queue), "r", "")
@@ -263,19 +258,17 @@ func writeShows(e *env) {
 		e.shows(a, queue, 1, own, value)
 		e.isHead(e.head(a, queue), first, value, "after a Write")
 	}
-	e.rejoin(b, queue, c, own) // it does not bring its first value back
+	e.rejoin(b, queue, c, own) // does not restore its first value
 	e.showsNow(b, queue, 1, own, "\x00\xff ü/%")
-	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the one who wrote:")
+	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the written entry:")
 }
 
-// writeLostReply: the second call finds its own work, and the third goes on
-// from there.
 func writeLostReply(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.lostReply(d.client,
 		writes.request(d.behind, d.queue, d.second),
-		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "deed" })
-	for _, value := range []string{"deed", "next"} {
+		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "changed" })
+	for _, value := range []string{"changed", "next"} {
 		e.write(d.behind, d.queue, d.second.Place, value)
 		e.showsNow(d.behind, d.queue, 1, d.second, value)
 	}
@@ -293,57 +286,55 @@ func writeGivenUp(e *env) {
 	}
 }
 
-// brief returns a context that ends at about the time when a call with it is
-// answered.
+// brief returns a context that ends at about the time of a call's answer.
 func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
 
-// then is what happens to the second of a duel while a late request of it is
-// under way. It returns the value that the entry has then, "" if it has gone.
-type then struct {
+// interference happens to the second of a pair while a request of it is late.
+// It returns the resulting value of the entry, or "" if it is gone.
+type interference struct {
 	what  string
 	needs []Lever
-	do    func(e *env, d *duel) (value string)
+	do    func(e *env, d *pair) (value string)
 }
 
-var thens = []then{
-	{"a forget", nil, func(e *env, d *duel) string {
+var interferences = []interference{
+	{"a forget", nil, func(e *env, d *pair) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
 		return ""
 	}},
-	{"a leave", nil, func(e *env, d *duel) string {
+	{"a leave", nil, func(e *env, d *pair) string {
 		leaves.repeat(e, d.behind, d.queue, d.second)
 		return ""
 	}},
-	{"a deletion", []Lever{Remove}, func(e *env, d *duel) string {
+	{"a deletion", []Lever{Remove}, func(e *env, d *pair) string {
 		e.delete(d.queue, d.second.Place)
 		return ""
 	}},
-	{"a join of the same id", nil, func(e *env, d *duel) string {
+	{"a join of the same id", nil, func(e *env, d *pair) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
 		c := driver.Contender{ID: d.second.Place.ID, Mode: "x", Value: []byte("another time")}
 		d.second = e.joinAs(d.behind, d.queue, c)
 		return "another time"
 	}},
-	// To the late request all looks as it did when it was sent, but for the
-	// key.
-	{"conversions", []Lever{Converter}, func(e *env, d *duel) string {
-		d.second = e.convert(d.behind, d.queue, d.second, "p7", "deed")
+	// To the late request only the key has changed.
+	{"conversions", []Lever{Converter}, func(e *env, d *pair) string {
+		d.second = e.convert(d.behind, d.queue, d.second, "p7", "changed")
 		d.second = e.convert(d.behind, d.queue, d.second, "x", "later")
 		return "later"
 	}},
 }
 
-var thenWrite = then{"a write", []Lever{Writer}, func(e *env, d *duel) string {
+var laterWrite = interference{"a write", []Lever{Writer}, func(e *env, d *pair) string {
 	e.write(d.behind, d.queue, d.second.Place, "later")
 	return "later"
 }}
 
-// lateCases: the connection breaks while a Convert or Write is on it, and its
-// bytes come to the service after something else has happened to the contender.
-// An entry of one who has left belongs to nobody who would remove it.
+// lateCases: a Convert or Write arrives at the service after its connection
+// broke and something else happened to the contender. No one would remove an
+// entry that it makes.
 func lateCases() (all []testCase) {
-	add := func(clause string, x deed, thens []then) {
-		for _, t := range thens {
+	add := func(clause string, x entryCall, interferences []interference) {
+		for _, t := range interferences {
 			all = append(all, testCase{
 				name:  clause + "/a late " + x.name + " makes nothing after " + t.what,
 				needs: slices.Concat(x.needs, t.needs, []Lever{Network}),
@@ -351,15 +342,15 @@ func lateCases() (all []testCase) {
 			})
 		}
 	}
-	add("M4", converts, thens)
-	add("P1", writes, append(thens, thenWrite))
+	add("M4", converts, interferences)
+	add("P1", writes, append(interferences, laterWrite))
 	return all
 }
 
-func (x deed) late(e *env, t then) {
+func (x entryCall) late(e *env, t interference) {
 	for _, stranded := range []bool{true, false} {
-		d := e.duel()
-		e.stands(d.ahead, d.queue, ids(d.places())...)
+		d := e.pair()
+		e.awaitQueue(d.ahead, d.queue, ids(d.places())...)
 		request := x.request(d.behind, d.queue, d.second)
 		if stranded {
 			e.strand(d.client, request)
@@ -372,45 +363,42 @@ func (x deed) late(e *env, t then) {
 		}
 		e.settle()
 		if value == "" {
-			e.same(e.standing(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
+			e.same(e.queued(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
 			next := e.join(d.behind, d.queue) // the session can still join
-			e.stands(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
+			e.awaitQueue(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
 			continue
 		}
 		e.showsNow(d.behind, d.queue, 1, d.second, value)
 		e.shows(d.ahead, d.queue, 1, d.second, value)
-		e.same(e.standing(d.ahead, d.queue), ids(d.places()), "the queue has")
+		e.same(e.queued(d.ahead, d.queue), ids(d.places()), "the queue has")
 	}
 }
 
-// cutOff makes a call that its caller gives up while nothing passes, and breaks
-// the connection. The client may have the request still, to send it on the next
-// one.
+// cutOff makes a call that times out while the link is held, and breaks the
+// connection. The client may send the request again on the next one.
 func (e *env) cutOff(c Client, call request) {
 	cut(c.Link)
 	o := e.start(func() error { return call(e.in(e.Settle)) })
 	if e.ends(o, e.Settle+e.Patience, "a call while cut off") == nil {
-		e.fail("an error", "a call succeeded while nothing passed")
+		e.fail("an error", "a call succeeded while the link was held")
 	}
-	mend(c.Link)
+	resetAndHeal(c.Link)
 }
 
-// closeBeatsJoin: an entry that appears after Close may belong to nobody any
-// more.
-func closeBeatsJoin(e *env) {
+// closePreventsJoin: no one would remove an entry that appears after Close.
+func closePreventsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
 	e.closes(j.s)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 }
 
-// closeBeatsAll: the record outlives the session, but the session's requests
-// must not.
-func closeBeatsAll(e *env) {
-	d := e.duel()
+// closePreventsAll: no request of the session outlives it.
+func closePreventsAll(e *env) {
+	d := e.pair()
 	writer := e.join(d.behind, d.queue)
-	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
+	known := e.setRecord(d.ahead, d.queue, "before", 0) // the first may take more requests
 	requests := []request{func(ctx context.Context) error {
 		return errOf(d.behind.SetRecord(ctx, d.queue, []byte("late"), known))
 	}}

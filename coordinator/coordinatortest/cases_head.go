@@ -9,7 +9,7 @@ import (
 
 var headCases = []testCase{
 	{"Version,Head/each state has its own", []Lever{HeadWatcher, Writer, Converter}, headVersions},
-	{"H1/a queue that hands on is followed to its end", []Lever{HeadWatcher, Converter}, headRelay},
+	{"H1/head follows a queue with many heads", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
 func (e *env) head(s session, queue driver.Queue) driver.Head {
@@ -25,23 +25,22 @@ func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	}
 }
 
-func (e *env) isNobody(head driver.Head, when string) {
+func (e *env) isNoHead(head driver.Head, when string) {
 	none := head.Place == (driver.Place{}) && head.Token == 0 && head.Version == 0
 	if !none || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
 	}
 }
 
-// headVersions: two states with one version cannot be told apart, and who knows
-// the first waits for ever for the second. It may be long ago that the caller
-// saw a state.
+// headVersions: a caller that knows one of two states with the same version
+// would wait for ever for the other, even if it saw that state long ago.
 func headVersions(e *env) {
 	s, queue := e.open(), e.queue()
-	seen := map[driver.Version]string{0: "nobody", driver.Any: "any"}
+	seen := map[driver.Version]string{0: "empty", driver.Any: "any"}
 	note := func(what string) {
 		head := e.head(s, queue)
 		if before, again := seen[head.Version]; again {
-			e.fail("a version of its own", "the state %q has version %d, as the state %q", what,
+			e.fail("a new version", "the state %q has version %d, as the state %q", what,
 				head.Version, before)
 		}
 		seen[head.Version] = what
@@ -62,23 +61,23 @@ func headVersions(e *env) {
 	own := e.join(s, queue)
 	for known, what := range seen {
 		head, err := s.Head(e.soon(), queue, known)
-		e.ok(err, "Head that knows a state that has passed")
-		e.isHead(head, own, "", "for one who knows "+what)
+		e.ok(err, "Head that knows an earlier state")
+		e.isHead(head, own, "", "for a caller that knows "+what)
 	}
 	e.leave(s, queue, own.Place)
 	delete(seen, 0)
 	for known, what := range seen {
 		head, err := s.Head(e.soon(), queue, known)
-		e.ok(err, "Head that knows a state that has passed")
-		e.isNobody(head, "for one who knows "+what)
+		e.ok(err, "Head that knows an earlier state")
+		e.isNoHead(head, "for a caller that knows "+what)
 	}
 }
 
-// relay has contenders of two sessions relieve each other, the next one always
-// before the one before it is converted and leaves. Meanwhile it looks, over
-// and over. It returns the one that is left, and its session.
+// relay replaces own again and again: the next contender joins before the last
+// one is converted and leaves. Meanwhile it repeats check. It returns the last
+// contender, and its session.
 func (e *env) relay(
-	queue driver.Queue, a, b session, own driver.Joined, look func(),
+	queue driver.Queue, a, b session, own driver.Joined, check func(),
 ) (session, driver.Joined) {
 	o := e.start(func() error {
 		for range 30 {
@@ -91,45 +90,45 @@ func (e *env) relay(
 		return nil
 	})
 	for !o.ended() {
-		look()
+		check()
 		e.jitter(e.Settle / 100)
 	}
-	e.ok(o.err, "contenders that relieve each other")
+	e.ok(o.err, "contenders that replace each other")
 	return a, own
 }
 
-// headRelay: each becomes the first only to leave, so whoever looks up the
-// first and then its value finds it gone, time and again. There is never
-// nobody, and the tokens of the heads that are shown rise.
+// headRelay: the first entry often leaves between a driver's read of the queue
+// and its read of the value. The queue is never empty, and the tokens of its
+// heads rise.
 func headRelay(e *env) {
-	a, b, seer, queue := e.open(), e.open(), e.open(), e.queue()
+	a, b, observer, queue := e.open(), e.open(), e.open(), e.queue()
 	own := e.join(a, queue)
-	e.stands(seer, queue, own.Place.ID)
+	e.awaitQueue(observer, queue, own.Place.ID)
 	var readers []*outcome
-	for _, s := range []session{seer, seer, b} {
+	for _, s := range []session{observer, observer, b} {
 		readers = append(readers,
 			e.start(func() error { return headWaits.reach(e.ctx, s, queue, driver.Any, "last") }))
 	}
 	var latest driver.Token
 	s, own := e.relay(queue, a, b, own, func() {
-		head := e.head(seer, queue)
+		head := e.head(observer, queue)
 		if head.Token < latest || head.Token == 0 {
 			e.fail(fmt.Sprintf("a head with a token of %d at least", latest),
 				"Head is %+v with token %d", head.Place, head.Token)
 		}
 		latest = head.Token
 	})
-	e.leave(s, queue, own.Place) // there may be nobody, too
+	e.leave(s, queue, own.Place) // the queue may be empty
 	c := contender()
 	c.Value = []byte("last")
 	final := e.joinAs(a, queue, c)
 	for _, o := range readers {
-		e.fires(o, "contenders that relieved each other")
+		e.fires(o, "contenders that replaced each other")
 	}
-	e.isHead(e.head(seer, queue), final, "last", "after contenders that relieved each other")
+	e.isHead(e.head(observer, queue), final, "last", "after contenders that replaced each other")
 }
 
-// stateCases are those of Head and Record, in which a state follows another.
+// stateCases are the cases of Head and Record about several states.
 func stateCases() (all []testCase) {
 	for _, x := range []wait{headWaits, recordWaits} {
 		needs := x.needs
@@ -139,17 +138,17 @@ func stateCases() (all []testCase) {
 		add := func(clause, claim string, body func(*env), needs []Lever) {
 			all = append(all, testCase{clause + "/" + x.name + ": " + claim, needs, body})
 		}
-		add(x.told, "the last of many changes is never missed, and none goes back", x.many, needs)
+		add(x.ends, "it shows the last of many changes, in order", x.many, needs)
 		add(x.others+","+x.over, "a wait for the first state leaves at most one watch", x.forFirst, x.needs)
 	}
 	return all
 }
 
-// many: several follow, on one client and on others and over reconnects, while
-// changes come faster than they look. Replicas that answer in turn must not
-// lead a reader back and forth.
+// many: several readers, on one client and on others, over reconnects, are
+// slower than the changes. Replicas of different age must not show a reader an
+// older state after a newer one.
 func (x wait) many(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	const last = 30
 	var readers []*outcome
 	for _, s := range []session{d.behind, e.openOn(d.client), d.ahead, e.open()} {
@@ -159,7 +158,7 @@ func (x wait) many(e *env) {
 			})
 		}))
 	}
-	seer, latest := e.open(), ""
+	observer, latest := e.open(), ""
 	for i := range last + 1 {
 		value := fmt.Sprintf("%04d", i)
 		if x.change == nil {
@@ -170,7 +169,7 @@ func (x wait) many(e *env) {
 		if e.has(Network) && i%10 == 5 {
 			d.client.Link.Reset()
 		}
-		now, err := x.read(e.soon(), seer, d.queue, driver.Any)
+		now, err := x.read(e.soon(), observer, d.queue, driver.Any)
 		e.ok(err, x.name)
 		if shown := string(now.Value); len(shown) == 4 {
 			if shown < latest {
@@ -185,21 +184,21 @@ func (x wait) many(e *env) {
 	}
 }
 
-// forFirst: there is nothing yet that could be watched. The watch of what is
-// not there goes when it comes.
+// forFirst waits for a head or record that does not exist yet. The watch ends
+// when it appears.
 func (x wait) forFirst(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	d.queue, d.known = e.queue(), 0
 	now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
 	e.ok(err, x.name+" of any version")
 	if now.Version != 0 {
-		e.fail("version 0", "%s of what nobody joined has version %d", x.name, now.Version)
+		e.fail("version 0", "%s of a new queue has version %d", x.name, now.Version)
 	}
-	before := x.giveUp(e, d)
+	before := x.cancelWaits(e, d)
 	f := x.begin(e, d.behind, d)
-	e.acquaint(d.ahead, d.queue) // the queue itself comes and goes
-	e.acquaint(d.ahead, e.queue())
-	e.quiet(f.outcome, "a contender that has left, and one elsewhere")
+	e.seeNonEmpty(d.ahead, d.queue) // may make and delete the queue
+	e.seeNonEmpty(d.ahead, e.queue())
+	e.stillWaits(f.outcome, "a contender that has left, and one elsewhere")
 	c := contender()
 	c.ID, c.Value = d.value(), []byte(d.value())
 	own := e.joinAs(d.ahead, d.queue, c)
@@ -207,7 +206,7 @@ func (x wait) forFirst(e *env) {
 		x.change(e, d)
 	}
 	e.fires(f.outcome, "the first state")
-	e.leave(d.ahead, d.queue, own.Place) // and so do the watches of those who come and go
+	e.leave(d.ahead, d.queue, own.Place)
 	x.changeLast(e, d)
-	e.fewWatches(before, "after the queue has come and gone")
+	e.fewWatches(before, "after the queue is empty again")
 }

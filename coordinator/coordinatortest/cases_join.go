@@ -11,27 +11,27 @@ import (
 
 var joinCases = []testCase{
 	{"J1,V1/order, tokens and views over sessions and clients", nil, orderOverSessions},
-	{"J1/order of joins at the same time", nil, orderAtOnce},
+	{"J1/order of concurrent joins", nil, orderAtOnce},
 	{"J1/tokens rise over a restart", []Lever{Restart}, risesOverRestart},
-	{"Token/rises over times when the queue is empty", nil, risesOverEmpty},
+	{"Token/rises after the queue was empty", nil, risesOverEmpty},
 	{"J2/joining again finds the entry", nil, joinAgain},
 	{"J2/joining again after a lost reply finds the entry", []Lever{Network}, joinAfterLostReply},
-	{"J3/only the first may see first", nil, onlyFirst},
+	{"J3/only the first gets First", nil, onlyFirst},
 	{"J5/an ended session cannot join", []Lever{Expire}, endedCannotJoin},
 	{"J6/alone joins an empty queue", nil, aloneJoins},
 	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
 	{"J7/a join with the record's version joins", nil, versionJoins},
 	{"J2,J7/another version is refused, unless the entry is there", nil, versionRefused},
-	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
-	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
+	{"J7/a refused join wakes no contender and leaves no watch", nil, staleWakesNone},
+	{"Queue/queues and records of similar names are unrelated", nil, similarNames},
 	{"Key/is never used for another entry", nil, keyUnique},
 	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
-	{"J7/a late join meets the record as it is then", []Lever{Network}, joinMeetsNewer},
-	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
+	{"J7/a late join compares the current record", []Lever{Network}, joinMeetsNewer},
+	{"F1/forget prevents a join under way", []Lever{Network}, forgetPreventsJoin},
 }
 
-// orderOverSessions: nobody leaves, so there is only one right view for each
-// place, also at once, and for one who joins through another client.
+// orderOverSessions: no contender leaves, so only one view of each place is
+// right, at once and on each client.
 func orderOverSessions(e *env) {
 	sessions, queue := e.three(), e.queue()
 	var order []string
@@ -41,19 +41,19 @@ func orderOverSessions(e *env) {
 		j := e.join(s, queue)
 		last = e.rises(j, last, "behind others")
 		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...),
-			"ahead are those that joined before:")
+			"ahead are the earlier contenders:")
 		order = append(order, j.Place.ID)
 	}
 	for _, s := range sessions {
-		e.stands(s, queue, order...)
+		e.awaitQueue(s, queue, order...)
 	}
 }
 
-// orderAtOnce: the order is the service's, and everybody must see the same.
+// orderAtOnce: all sessions see the service's order.
 func orderAtOnce(e *env) {
 	sessions, queue := e.three(), e.queue()
 	got := make([]driver.Joined, 18)
-	e.crowd(len(got), "Join", func(i int) { got[i] = e.join(sessions[i%3], queue) })
+	e.concurrently(len(got), "Join", func(i int) { got[i] = e.join(sessions[i%3], queue) })
 	for _, s := range sessions {
 		e.rising(s, queue, got...)
 	}
@@ -62,19 +62,19 @@ func orderAtOnce(e *env) {
 // rising checks that a queue has these entries, in the order of their tokens.
 func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Token - b.Token) })
-	e.stands(s, queue, ids(placesOf(joined))...)
+	e.awaitQueue(s, queue, ids(placesOf(joined))...)
 	var last driver.Token
 	for i, x := range e.list(s, queue) {
 		if x.Token <= last || x.Token != joined[i].Token {
-			e.fail(fmt.Sprintf("token %d, as Join returned it, above %d", joined[i].Token, last),
+			e.fail(fmt.Sprintf("the token of Join, %d, above %d", joined[i].Token, last),
 				"List shows token %d", x.Token)
 		}
 		last = x.Token
 	}
 }
 
-// risesOverEmpty: a service that numbers the entries of a queue starts again
-// when it was empty; a resource would then refuse the new holder's token.
+// risesOverEmpty: a service that numbers the entries of a queue may start again
+// when it was empty. A resource would then refuse the new holder's token.
 func risesOverEmpty(e *env) {
 	queue, c := e.queue(), e.connect()
 	var last driver.Token
@@ -86,12 +86,11 @@ func risesOverEmpty(e *env) {
 			e.leave(s, queue, j.Place)
 		}
 		e.closes(s)
-		e.stands(e.openOn(c), queue)
+		e.awaitQueue(e.openOn(c), queue)
 	}
 }
 
-// risesOverRestart: a token that is counted in the service's memory starts
-// again with it, and so does an order that is not written down.
+// risesOverRestart: tokens and order must not be kept in memory only.
 func risesOverRestart(e *env) {
 	q := e.trio()
 	if e.has(Converter) {
@@ -100,14 +99,13 @@ func risesOverRestart(e *env) {
 	e.restart()
 	next := e.joinAs(q.behind, q.queue, contender())
 	e.rises(next, q.last.Token, "after a restart")
-	e.same(e.standing(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
+	e.same(e.queued(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
 	if e.has(Converter) {
 		e.showsNow(q.behind, q.queue, 1, q.own, "value")
 	}
 }
 
-// joinAgain: without a fault, and with others around. Again may also be set
-// when the first request never arrived.
+// joinAgain sets Again without a fault, and for a request that never arrived.
 func joinAgain(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
 	first, c := e.join(other, queue), contender()
@@ -122,18 +120,18 @@ func joinAgain(e *env) {
 }
 
 type joiner struct {
-	client  Client
-	s, seer session
-	queue   driver.Queue
-	x       driver.Contender
-	stays   string // the ID of the other, which is of the session seer
+	client      Client
+	s, observer session
+	queue       driver.Queue
+	x           driver.Contender
+	other       string // the ID of a contender of the session observer
 }
 
 func (e *env) joiner() *joiner {
-	j := &joiner{client: e.connect(), seer: e.open(), queue: e.queue(), x: contender()}
+	j := &joiner{client: e.connect(), observer: e.open(), queue: e.queue(), x: contender()}
 	j.s = e.openOn(j.client)
-	j.stays = e.join(j.seer, j.queue).Place.ID
-	e.acquaint(j.s, j.queue)
+	j.other = e.join(j.observer, j.queue).Place.ID
+	e.seeNonEmpty(j.s, j.queue)
 	return j
 }
 
@@ -144,20 +142,20 @@ func (j *joiner) join(ctx context.Context) error {
 
 func (e *env) lostJoin() *joiner {
 	j := e.joiner()
-	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.seer, j.queue)) == 2 })
+	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.observer, j.queue)) == 2 })
 	return j
 }
 
-// joinAfterLostReply: a second entry would be queued behind the first of the
-// same contender, which waits for itself for as long as the session lives.
+// joinAfterLostReply: with a second entry the contender would wait for its own
+// first one for ever.
 func joinAfterLostReply(e *env) {
 	j := e.lostJoin()
-	entry := e.list(j.seer, j.queue)[1]
+	entry := e.list(j.observer, j.queue)[1]
 	e.rejoin(j.s, j.queue, j.x, driver.Joined{Place: entry.Place, Token: entry.Token})
-	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
+	e.keeps(j.observer, j.queue, j.other, j.x.ID)
 }
 
-// onlyFirst: First is a licence to enter without a look, so a wrong one is two
+// onlyFirst: the engine grants the lock on First, so a wrong one makes two
 // holders.
 func onlyFirst(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
@@ -169,31 +167,31 @@ func onlyFirst(e *env) {
 		e.notFirst(e.joinAs(s, queue, c), "another, again")
 	}
 	e.leave(a, queue, first.Place)
-	e.notFirst(e.join(b, queue), "two, after the first had left")
+	e.notFirst(e.join(b, queue), "two, after the first left")
 }
 
-// endedCannotJoin: the client may not know yet that its session is over, and
-// may have a new one under the same connection. An entry of that one would
-// belong to nobody.
+// endedCannotJoin: the client may not know yet that its session is over, or
+// have a new one on the same connection. No one would remove an entry of that
+// one.
 func endedCannotJoin(e *env) {
-	s, seer, queue := e.open(), e.open(), e.queue()
+	s, observer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)
 	err := e.again(func(ctx context.Context) error {
 		return errOf(s.Join(ctx, queue, contender()))
 	})
 	e.is(err, "Join of an ended session", driver.ErrSessionLost)
-	e.keeps(seer, queue)
+	e.keeps(observer, queue)
 }
 
-// aloneJoins: the queue is empty for the first time, and again after somebody
-// has left. Its own entry does not keep a contender from finding it.
+// aloneJoins: the queue is new, and then empty again. A repeated Join with
+// Alone finds its own entry.
 func aloneJoins(e *env) {
 	s, other, queue, c := e.open(), e.open(), e.queue(), alone()
 	own := e.joinAs(s, queue, alone())
 	e.leave(s, queue, own.Place)
-	e.stands(other, queue)
+	e.awaitQueue(other, queue)
 	e.rejoin(other, queue, c, e.joinAs(other, queue, c))
-	e.stands(s, queue, c.ID)
+	e.awaitQueue(s, queue, c.ID)
 }
 
 func (e *env) refuse(s session, queue driver.Queue) {
@@ -201,8 +199,8 @@ func (e *env) refuse(s session, queue driver.Queue) {
 	e.is(err, "Join alone in a queue that is not empty", driver.ErrTaken)
 }
 
-// aloneRefused: TryLock is this and nothing else, so what it leaves behind
-// blocks everybody. A watch that nobody waits for would wake this client later.
+// aloneRefused: TryLock is this call alone, so an entry that it leaves blocks
+// the queue, and a watch wakes the client later.
 func aloneRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	own, before := e.join(a, queue), e.watches()
@@ -223,14 +221,14 @@ func versionJoins(e *env) {
 		version = e.setRecord(a, queue, value, version)
 		first := e.joinAs(b, queue, knowing(alone(), version))
 		second := e.joinAs(a, queue, knowing(contender(), version))
-		e.isRecord(b, queue, value, version, "for one who was let in by its version")
-		third := e.join(b, queue) // who knows no version joins in any
+		e.isRecord(b, queue, value, version, "after joins by version")
+		third := e.join(b, queue) // without a version
 		e.same(e.ahead(b, queue, third.Place), []string{first.Place.ID, second.Place.ID}, "ahead:")
 		e.leave(b, queue, first.Place)
 		e.leave(a, queue, second.Place)
 		e.leave(b, queue, third.Place)
-		e.stands(b, queue)
-		e.stands(a, queue)
+		e.awaitQueue(b, queue)
+		e.awaitQueue(a, queue)
 	}
 }
 
@@ -242,12 +240,12 @@ func (e *env) refuseStale(
 		driver.ErrStale)
 }
 
-// versionRefused: an entry that was let in under an old limit would hold what
-// is not there any more.
+// versionRefused: an entry that joined under an old limit could hold permits
+// that do not exist any more.
 func versionRefused(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	elsewhere := e.setRecord(a, e.queue(), "other", 0)
-	e.refuseStale(a, queue, contender(), elsewhere) // no record, and a queue that nobody has joined
+	e.refuseStale(a, queue, contender(), elsewhere) // a new queue without a record
 	e.refuseStale(a, queue, alone(), elsewhere)
 	older := e.setRecord(a, queue, "one", 0)
 	version := e.setRecord(a, queue, "two", older)
@@ -259,7 +257,7 @@ func versionRefused(e *env) {
 	again := contender() // an earlier Join that was never applied
 	again.Again = true
 	third := e.setRecord(b, queue, "three", version)
-	e.rejoin(a, queue, c, own) // it was let in when its version was the record's
+	e.rejoin(a, queue, c, own) // joined when its version was the record's
 	e.isRecord(b, queue, "three", third, "once written")
 	e.refuseStale(a, queue, contender(), older)
 	e.refuseStale(b, queue, contender(), older)
@@ -269,14 +267,14 @@ func versionRefused(e *env) {
 	e.keeps(b, queue)
 }
 
-// staleWakesNobody: to join, look and leave would do for the outcome.
-func staleWakesNobody(e *env) {
+// staleWakesNone fails drivers that join, compare and leave.
+func staleWakesNone(e *env) {
 	a, b, other, queue := e.open(), e.open(), e.open(), e.queue()
 	older := e.setRecord(a, queue, "one", 0)
 	version := e.setRecord(a, queue, "two", older)
 	first := e.join(a, queue)
 	e.join(b, queue)
-	e.isRecord(a, queue, "two", version, "for the one who has written")
+	e.isRecord(a, queue, "two", version, "for the writer")
 	w := e.watch(b, queue, first.Place)
 	r := e.start(func() error { return errOf(b.Record(e.ctx, queue, version)) })
 	e.settle()
@@ -285,14 +283,15 @@ func staleWakesNobody(e *env) {
 		e.refuseStale(a, queue, contender(), older)
 		e.refuseStale(other, queue, contender(), older)
 	}
-	e.quiet(w, "refused Joins")
+	e.stillWaits(w, "refused Joins")
 	e.waiting(r, "Record", "refused Joins")
 	e.fewWatches(before, "after refused Joins")
 	e.leave(a, queue, first.Place)
 	e.fires(w, "the leaving")
 }
 
-// similarQueues have names that contain, extend, escape or spell each other.
+// similarQueues returns queues whose names contain, extend or escape each
+// other.
 func similarQueues() (queues []driver.Queue) {
 	id := newID()
 	for _, name := range []string{
@@ -304,7 +303,7 @@ func similarQueues() (queues []driver.Queue) {
 	return queues
 }
 
-// similarNames joins alone: any that saw another's entry would be refused.
+// similarNames joins with Alone, which fails if a queue shows another's entry.
 func similarNames(e *env) {
 	s, queues := e.open(), similarQueues()
 	var all []driver.Joined
@@ -314,12 +313,12 @@ func similarNames(e *env) {
 			fmt.Sprintf("with records in %v, that of %s:", queues[:len(all)], queue))
 		versions = append(versions, e.setRecord(s, queue, string(queue), 0))
 		j, err := s.Join(e.soon(), queue, alone())
-		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", queue, queues[:len(all)]))
+		e.ok(err, fmt.Sprintf("Join alone in %s, with contenders in %v", queue, queues[:len(all)]))
 		all = append(all, j)
 	}
 	for i, queue := range queues {
 		e.isRecord(s, queue, string(queue), versions[i], "with records in queues of similar names")
-		e.same(e.standing(s, queue), []string{all[i].Place.ID}, "List of "+string(queue)+" has")
+		e.same(e.queued(s, queue), []string{all[i].Place.ID}, "List of "+string(queue)+" has")
 		e.same(e.ahead(s, queue, all[i].Place), []string{}, "Ahead in "+string(queue)+" has")
 	}
 	last := len(queues) - 1
@@ -327,12 +326,12 @@ func similarNames(e *env) {
 	for i, queue := range queues[:last] {
 		e.leave(s, queue, all[i].Place)
 	}
-	e.quiet(w, "leavings in queues of similar names")
+	e.stillWaits(w, "leavings in queues of similar names")
 	e.keeps(s, queues[last], all[last].Place.ID)
 }
 
-// keyUnique: a key that comes back makes a stale Leave delete the entry of
-// somebody else.
+// keyUnique: with a reused key, a stale Leave would delete another contender's
+// entry.
 func keyUnique(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	seen := map[string]bool{}
@@ -343,16 +342,16 @@ func keyUnique(e *env) {
 		seen[p.Key] = true
 	}
 	for range 3 {
-		// The queue is empty in between: keys made of counters would repeat.
+		// The queue is empty in between: keys made of its counters would
+		// repeat.
 		one, other := e.join(a, queue), e.join(b, queue)
 		fresh(one.Place)
 		fresh(other.Place)
 		e.leave(a, queue, one.Place)
 		e.leave(b, queue, other.Place)
-		time.Sleep(e.Settle / 20) // services that clean up empty queues get a chance
+		time.Sleep(e.Settle / 20) // for services that delete empty queues
 	}
-	// One ID comes back to a queue that somebody keeps: keys made of IDs would
-	// repeat.
+	// One ID joins again and again: keys made of IDs would repeat.
 	e.join(b, queue)
 	for c := contender(); len(seen) < 9; {
 		again := e.joinAs(a, queue, c)
@@ -367,28 +366,28 @@ func joinOvertaken(e *env) {
 	j.x.Again = true
 	own := e.joinAs(j.s, j.queue, j.x)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
+	e.keeps(j.observer, j.queue, j.other, j.x.ID)
 	e.rejoin(j.s, j.queue, j.x, own)
 }
 
 func joinMeetsNewer(e *env) {
 	j := e.joiner()
-	j.x.Record = e.setRecord(j.seer, j.queue, "one", 0)
+	j.x.Record = e.setRecord(j.observer, j.queue, "one", 0)
 	e.strand(j.client, j.join)
-	e.setRecord(j.seer, j.queue, "two", j.x.Record)
+	e.setRecord(j.observer, j.queue, "two", j.x.Record)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 	j.x.Again = true
 	e.is(e.again(j.join), "Join with a version that is not the record's any more", driver.ErrStale)
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 }
 
-func forgetBeatsJoin(e *env) {
+func forgetPreventsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
 	e.forget(j.s, j.queue, j.x.ID)
 	j.client.Link.Deliver()
-	e.keeps(j.seer, j.queue, j.stays)
+	e.keeps(j.observer, j.queue, j.other)
 	next := e.join(j.s, j.queue) // the session can still join
-	e.stands(j.seer, j.queue, j.stays, next.Place.ID)
+	e.awaitQueue(j.observer, j.queue, j.other, next.Place.ID)
 }

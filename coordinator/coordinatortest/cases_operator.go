@@ -9,28 +9,28 @@ import (
 
 var operatorCases = []testCase{
 	{"K2/a check finds an entry that was converted", []Lever{Converter}, checkConverted},
-	{"X1/the contender of a removed entry is told", nil, removeTold},
-	{"X1/a queue goes on behind a removed entry", []Lever{Handoff}, removeGoesOn},
-	{"E1/queues has those of all sessions", nil, queuesOfAll},
-	{"E1/queues has those behind a long one", nil, queuesBehindLong},
-	{"E2/queues has none that everybody has left", []Lever{Handoff}, queuesLeft},
-	{"E2/queues has none that only has a record", nil, queuesRecords},
+	{"X1/a removed contender gets ErrGone", nil, removedGetsGone},
+	{"X1/a queue works after a removal", []Lever{Handoff}, removeGoesOn},
+	{"E1/queues shows queues of all sessions", nil, queuesOfAll},
+	{"E1/queues shows queues after a long one", nil, queuesBehindLong},
+	{"E2/queues shows no queue that all have left", []Lever{Handoff}, queuesLeft},
+	{"E2/queues shows no queue with only a record", nil, queuesRecords},
 }
 
 func checkCases() (all []testCase) {
 	ways := append(slices.Clone(waysOut), way{what: "a conversion", needs: []Lever{Converter},
-		happen: func(e *env, d *duel, _ func()) { e.convert(d.ahead, d.queue, d.first, "r", "") }})
+		happen: func(e *env, d *pair, _ func()) { e.convert(d.ahead, d.queue, d.first, "r", "") }})
 	for _, w := range ways {
 		all = append(all, testCase{
-			name: "K1/a check knows at once of " + w.what, needs: w.needs,
+			name: "K1/a check fails right after " + w.what, needs: w.needs,
 			body: func(e *env) {
-				d, third := e.duel(), e.open()
+				d, third := e.pair(), e.open()
 				for _, s := range []session{d.behind, third} {
 					checks.must(e, s, d.queue, d.first)
 				}
 				w.happen(e, d, nil)
 				for _, s := range []session{d.behind, third} {
-					checks.findsNone(e, s, d.queue, d.first, "an entry after "+w.what)
+					checks.isGone(e, s, d.queue, d.first, "an entry after "+w.what)
 				}
 			},
 		})
@@ -39,7 +39,7 @@ func checkCases() (all []testCase) {
 }
 
 func checkConverted(e *env) {
-	d := e.duel()
+	d := e.pair()
 	for _, mode := range []string{"r", "s"} {
 		d.first = e.convert(d.ahead, d.queue, d.first, mode, "")
 		for _, s := range []session{d.ahead, d.behind} {
@@ -47,21 +47,21 @@ func checkConverted(e *env) {
 		}
 	}
 	d.first.Token++
-	checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry with another token")
+	checks.isGone(e, d.behind, d.queue, d.first, "a converted entry and another token")
 }
 
-func removeTold(e *env) {
-	d, third := e.duelOf(e.has(Handoff)), e.open()
+func removedGetsGone(e *env) {
+	d, third := e.pairOf(e.has(Handoff)), e.open()
 	w := e.watch(d.behind, d.queue, d.second.Place)
 	removes.must(e, third, d.queue, d.second)
 	e.fires(w, "its own entry was removed")
 	e.is(errOf(d.behind.Ahead(e.soon(), d.queue, d.second.Place)),
-		"Ahead of one that was removed", driver.ErrGone)
+		"Ahead of a removed entry", driver.ErrGone)
 	removes.must(e, third, d.queue, d.first)
-	e.noView(d.ahead, d.queue, d.first.Place) // a member may be behind
-	for _, x := range []deed{writes, passes, leaves} {
+	e.noView(d.ahead, d.queue, d.first.Place) // a replica may lag
+	for _, x := range []entryCall{writes, passes, leaves} {
 		if e.has(x.needs...) {
-			x.findsNone(e, d.ahead, d.queue, d.first, "one that was removed")
+			x.isGone(e, d.ahead, d.queue, d.first, "a removed entry")
 		}
 	}
 	for _, s := range []session{d.ahead, d.behind} {
@@ -69,25 +69,25 @@ func removeTold(e *env) {
 	}
 }
 
-// removeGoesOn: whoever joins after that is told of nobody who is not there,
-// and the queue hands on from each to the next.
+// removeGoesOn: joins, handoffs and removals work after the removal of a
+// waiter.
 func removeGoesOn(e *env) {
-	d, third := e.duelOf(true), e.open()
+	d, third := e.pairOf(true), e.open()
 	removes.must(e, third, d.queue, d.second)
-	next := e.joinDuel(third, d.queue, true)
-	e.notFirst(next, "one that is there")
+	next := e.joinPair(third, d.queue, true)
+	e.notFirst(next, "another")
 	e.near(next, "behind a removed entry:", d.first.Place, d.second.Place)
 	f := e.followed(third, d.queue, next.Place, d.first.Place)
 	passes.must(e, d.ahead, d.queue, d.first)
-	e.told(f, "the one ahead passed", true)
+	e.followEnds(f, "its predecessor passed", true)
 	removes.must(e, d.ahead, d.queue, next)
 	c := alone()
 	e.joinAs(d.behind, d.queue, c)
 	e.keeps(third, d.queue, c.ID)
 }
 
-// hasQueues checks which of some queues are shown to each of the sessions.
-// Those of other cases may be there too.
+// hasQueues checks which of some queues Queues returns. It may also return
+// those of other cases.
 func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...session) {
 	for _, s := range sessions {
 		got, err := s.Queues(e.soon())
@@ -101,38 +101,37 @@ func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...sessi
 	}
 }
 
-// queuesOfAll: an operator asks at another place than those who have just
-// joined, and must not be shown less.
+// queuesOfAll: the operator's replica must not lag behind the joins.
 func queuesOfAll(e *env) {
-	a, b, seer := e.open(), e.open(), e.open()
+	a, b, observer := e.open(), e.open(), e.open()
 	all := similarQueues()
-	e.hasQueues(all, []driver.Queue{}, "before anybody joined", seer)
+	e.hasQueues(all, []driver.Queue{}, "before the first join", observer)
 	for i, queue := range all {
 		e.join([]session{a, b}[i%2], queue)
 		e.join(b, queue)
-		e.hasQueues(all, all[:i+1], "after each join", seer)
+		e.hasQueues(all, all[:i+1], "after each join", observer)
 	}
 	e.hasQueues(all, all, "at last", a, b)
 }
 
-// queuesBehindLong: whoever passes over a long queue must go on behind it, and
-// not before or after.
+// queuesBehindLong: a driver that skips the entries of a long queue must
+// continue right after it.
 func queuesBehindLong(e *env) {
-	s, seer, id := e.open(), e.open(), newID()
+	s, observer, id := e.open(), e.open(), newID()
 	var all []driver.Queue
 	for i := range 7 {
 		all = append(all, driver.Queue(fmt.Sprintf("m/%s%d", id, i)))
 		e.join(s, all[i])
 	}
-	e.crowd(600, "Join in a crowd", func(int) { e.join(s, all[3]) })
-	e.hasQueues(all, all, "with a crowd in one", seer, s)
+	e.concurrently(600, "one of many Joins", func(int) { e.join(s, all[3]) })
+	e.hasQueues(all, all, "with a long one", observer, s)
 }
 
 func queuesLeft(e *env) {
-	a, b, seer := e.open(), e.open(), e.open()
+	a, b, observer := e.open(), e.open(), e.open()
 	all := similarQueues()
 	for i, queue := range all {
-		own, behind := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
+		own, behind := e.joinPair(a, queue, true), e.joinPair(b, queue, true)
 		f := e.start(func() error { return errOf(b.Follow(e.ctx, queue, behind.Place, own.Place)) })
 		switch i % 3 {
 		case 0:
@@ -142,24 +141,24 @@ func queuesLeft(e *env) {
 		case 2:
 			e.forget(a, queue, own.Place.ID)
 		}
-		e.fires(f, "the one ahead has gone")
-		e.hasQueues(all[i:i+1], all[i:i+1], "while one is left", seer, a, b)
-		[]deed{passes, leaves}[i%2].must(e, b, queue, behind)
-		e.hasQueues(all[:i+1], []driver.Queue{}, "after all have left", seer, a, b)
+		e.fires(f, "its predecessor left")
+		e.hasQueues(all[i:i+1], all[i:i+1], "with one contender left", observer, a, b)
+		[]entryCall{passes, leaves}[i%2].must(e, b, queue, behind)
+		e.hasQueues(all[:i+1], []driver.Queue{}, "after all have left", observer, a, b)
 	}
 }
 
 func queuesRecords(e *env) {
-	s, seer, queue := e.open(), e.open(), e.queue()
+	s, observer, queue := e.open(), e.open(), e.queue()
 	only := []driver.Queue{queue}
 	e.setRecord(s, queue, "value", 0)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody", seer)
+	e.hasQueues(only, []driver.Queue{}, "with only a record", observer)
 	own := e.join(s, queue)
-	e.hasQueues(only, only, "with a record and somebody", seer)
+	e.hasQueues(only, only, "with a record and a contender", observer)
 	if e.has(Converter) {
 		own = e.convert(s, queue, own, "r", "")
-		e.hasQueues(only, only, "with an entry that was converted", seer, s)
+		e.hasQueues(only, only, "with a converted entry", observer, s)
 	}
 	e.leave(s, queue, own.Place)
-	e.hasQueues(only, []driver.Queue{}, "with a record and nobody any more", seer)
+	e.hasQueues(only, []driver.Queue{}, "with only a record again", observer)
 }

@@ -11,11 +11,11 @@ import (
 
 var recordCases = []testCase{
 	{"Version,Record/each state has its own", nil, recordVersions},
-	{"D4/a queue with a record and nobody in it is empty", nil, recordIsNobody},
-	{"D4/a record stays when all are gone", nil, recordStays},
+	{"D4/a queue with only a record is empty", nil, recordIsNoContender},
+	{"D4/a record outlives contenders and sessions", nil, recordStays},
 	{"SetRecord/writes any bytes of the right size", nil, recordValues},
 	{"D3/another version writes nothing", nil, setStale},
-	{"D3/of several at once exactly one writes", nil, setAtOnce},
+	{"D3/exactly one of several concurrent writes succeeds", nil, setAtOnce},
 	{"D3/a write may be repeated after a lost reply", []Lever{Network}, setLostReply},
 	{"D3/a late write does not overwrite a later one", []Lever{Network}, setOvertaken},
 }
@@ -32,14 +32,14 @@ func (e *env) setRecord(
 	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
-		e.fail("the version of a record that is there",
+		e.fail("the version of an existing record",
 			"SetRecord over version %d returned version %d", known, version)
 	}
 	return version
 }
 
-// overwrite gives the record a value, whatever it was before, also while the
-// outcome is unknown: its own lost write is found by the next read.
+// overwrite sets the value of a record, of any version. After an unknown
+// outcome the next read finds its own write.
 func (e *env) overwrite(s session, queue driver.Queue, value string) {
 	e.ok(e.again(func(ctx context.Context) error {
 		for {
@@ -55,7 +55,7 @@ func (e *env) overwrite(s session, queue driver.Queue, value string) {
 	}), "Record and SetRecord")
 }
 
-// isRecord checks the record that a session which is bound to know it shows.
+// isRecord checks the record at once, on a session that must know it.
 func (e *env) isRecord(
 	s session, queue driver.Queue, value string, version driver.Version, when string,
 ) {
@@ -73,20 +73,20 @@ func (e *env) records(s session, queue driver.Queue, value string, version drive
 		})
 }
 
-// recordVersions: the same value again is another state, else a late write
-// could not be told from a timely one. A session sees what it has written.
+// recordVersions: the same value again has another version, so that a late
+// write fails. A session sees its own writes.
 func recordVersions(e *env) {
 	s, queue := e.open(), e.queue()
 	seen := []driver.Version{0}
 	for i, value := range []string{"a", "b", "a", "a", "b", "c", "d", "e"} {
 		version := e.setRecord(s, queue, value, seen[i])
-		e.isRecord(s, queue, value, version, "after the session has written it")
+		e.isRecord(s, queue, value, version, "after the session's own write")
 		for _, known := range seen {
 			if known == version {
-				e.fail("a version of its own", "version %d comes back", version)
+				e.fail("a new version", "version %d is used again", version)
 			}
 			r, err := s.Record(e.soon(), queue, known)
-			e.ok(err, "Record that knows a version that has passed")
+			e.ok(err, "Record that knows an earlier version")
 			if r.Version != version {
 				e.fail(fmt.Sprintf("version %d", version),
 					"Record that knows version %d returned %d", known, r.Version)
@@ -96,55 +96,54 @@ func recordVersions(e *env) {
 	}
 }
 
-// recordIsNobody: on some services a record lives where contenders do.
-func recordIsNobody(e *env) {
+// recordIsNoContender: some services keep records beside contenders.
+func recordIsNoContender(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	version := e.setRecord(a, queue, "record", 0)
 	for range 2 {
-		e.same(e.standing(a, queue), []string{}, "a queue with a record and nobody in it has")
+		e.same(e.queued(a, queue), []string{}, "a queue with only a record has")
 		own := e.joinAs(b, queue, alone())
 		e.same(e.ahead(b, queue, own.Place), []string{}, "ahead of the only contender:")
 		e.last(b, queue, own, true, "alone in a queue with a record")
 		version = e.setRecord(b, queue, "another", version)
-		e.same(e.standing(b, queue), []string{own.Place.ID},
+		e.same(e.queued(b, queue), []string{own.Place.ID},
 			"a queue with a record and one contender has")
 		if e.has(HeadWatcher) {
 			e.isHead(e.head(b, queue), own, "", "with a record and one contender")
 		}
 		e.leave(b, queue, own.Place)
 		if e.has(HeadWatcher) {
-			e.isNobody(e.head(b, queue), "in a queue with a record and nobody in it")
+			e.isNoHead(e.head(b, queue), "in a queue with only a record")
 		}
-		e.stands(a, queue)
+		e.awaitQueue(a, queue)
 	}
 }
 
-// recordStays: whatever ties contenders to their sessions must not hold the
-// record, and what is cleaned away when a queue is empty must not take it
-// along.
+// recordStays: a record must end neither with a session, nor with the clean-up
+// of an empty queue.
 func recordStays(e *env) {
-	a, seer, queue := e.open(), e.open(), e.queue()
-	e.acquaint(seer, queue)
+	a, observer, queue := e.open(), e.open(), e.queue()
+	e.seeNonEmpty(observer, queue)
 	value, version := "record", e.setRecord(a, queue, "record", 0)
 	e.leave(a, queue, e.join(a, queue).Place)
 	e.isRecord(a, queue, value, version, "in an empty queue")
 	e.join(a, queue)
 	e.closes(a)
-	e.stands(seer, queue)
+	e.awaitQueue(observer, queue)
 	e.settle()
-	e.records(seer, queue, value, version)
+	e.records(observer, queue, value, version)
 	if e.has(Expire) {
 		b := e.open()
 		value, version = "another", e.setRecord(b, queue, "another", version)
 		e.join(b, queue)
 		e.expire(b)
-		e.stands(seer, queue)
+		e.awaitQueue(observer, queue)
 	}
 	if e.has(Restart) {
 		e.restart()
-		e.ok(e.again(seer.Renew), "Renew after a restart")
+		e.ok(e.again(observer.Renew), "Renew after a restart")
 	}
-	e.closes(seer)
+	e.closes(observer)
 	e.settle()
 	late := e.open()
 	e.records(late, queue, value, version)
@@ -166,7 +165,7 @@ func recordValues(e *env) {
 	}
 }
 
-// big is the largest value allowed, with every byte there is.
+// big is a value of maximum size, with every byte.
 func big() string {
 	all := make([]byte, 64<<10)
 	for i := range all {
@@ -188,8 +187,8 @@ func setStale(e *env) {
 	stale(b, 0, "as the first, over a record of another session")
 	two := e.setRecord(b, queue, "other", one)
 	three := e.setRecord(b, queue, "value", two)
-	stale(a, one, "with a version that has passed, though the value is the same")
-	stale(b, two, "with a version that has passed")
+	stale(a, one, "with an earlier version, though the value is the same")
+	stale(b, two, "with an earlier version")
 	stale(b, driver.Any, "with any version")
 	e.isRecord(b, queue, "value", three, "after refused writes")
 	e.records(a, queue, "value", three)
@@ -201,7 +200,7 @@ func setAtOnce(e *env) {
 	var known driver.Version
 	for range 6 {
 		versions := make([]driver.Version, len(sessions))
-		e.crowd(len(sessions), "SetRecord", func(i int) {
+		e.concurrently(len(sessions), "SetRecord", func(i int) {
 			version, err := sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()), known)
 			if !errors.Is(err, driver.ErrStale) {
 				e.ok(err, "SetRecord")
@@ -215,24 +214,24 @@ func setAtOnce(e *env) {
 			}
 		}
 		if len(winners) != 1 {
-			e.fail("exactly one writes", "%d have written over version %d", len(winners), known)
+			e.fail("exactly one write", "%d writes over version %d", len(winners), known)
 		}
 		s := sessions[winners[0]]
 		known = versions[winners[0]]
-		e.isRecord(s, queue, s.ID(), known, "for the one who has written")
+		e.isRecord(s, queue, s.ID(), known, "for the writer")
 	}
 }
 
-// setLostReply: whatever the second call says, the record has the value, and
-// the version leads on.
+// setLostReply: the second call may return nil or ErrStale. The record has the
+// value, and can be written again.
 func setLostReply(e *env) {
-	c, seer := e.connect(), e.open()
+	c, observer := e.connect(), e.open()
 	s, queue := e.openOn(c), e.queue()
 	known := e.setRecord(s, queue, "before", 0)
 	set := func(ctx context.Context) error {
 		return errOf(s.SetRecord(ctx, queue, []byte("value"), known))
 	}
-	e.lostReply(c, set, func() bool { return string(e.record(seer, queue).Value) == "value" })
+	e.lostReply(c, set, func() bool { return string(e.record(observer, queue).Value) == "value" })
 	if err := e.again(set); err != nil {
 		e.is(err, "SetRecord, repeated after a lost reply", driver.ErrStale)
 	}
@@ -241,25 +240,25 @@ func setLostReply(e *env) {
 	e.setRecord(s, queue, "next", now.Version)
 }
 
-// setOvertaken: once for the first record of a queue and once over another,
-// whose value even comes back in between.
+// setOvertaken makes the first record late, and then a write over a record
+// whose value is even restored meanwhile.
 func setOvertaken(e *env) {
-	c, seer := e.connect(), e.open()
+	c, observer := e.connect(), e.open()
 	s := e.openOn(c)
 	for _, first := range []bool{true, false} {
 		queue, known := e.queue(), driver.Version(0)
 		if !first {
-			known = e.setRecord(seer, queue, "one", 0)
+			known = e.setRecord(observer, queue, "one", 0)
 		}
 		e.strand(c, func(ctx context.Context) error {
 			return errOf(s.SetRecord(ctx, queue, []byte("late"), known))
 		})
 		e.ok(e.again(s.Renew), "Renew on a new connection")
 		two := e.setRecord(s, queue, "two", known)
-		three := e.setRecord(seer, queue, "one", two)
+		three := e.setRecord(observer, queue, "one", two)
 		c.Link.Deliver()
 		e.settle()
-		e.isRecord(seer, queue, "one", three, "after a late write")
+		e.isRecord(observer, queue, "one", three, "after a late write")
 		e.records(s, queue, "one", three)
 	}
 }

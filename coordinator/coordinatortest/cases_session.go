@@ -11,26 +11,25 @@ import (
 )
 
 var sessionCases = []testCase{
-	{"G2/calls end with their context while nothing passes", []Lever{Network}, callsEnd},
+	{"G2/calls end with their context while the link is held", []Lever{Network}, callsEnd},
 	{"G3/every error is classified", []Lever{Network}, errorsClassified},
 	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
 	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, true) }},
-	{"O1/a session that is renewed lives on", nil, renewedLives},
+	{"O1/a renewed session stays alive", nil, renewedLives},
 	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
-	{"O3,TTL/sessions have ids of their own, and the ttl that was asked for", nil, idsDiffer},
+	{"O3,TTL/sessions have new ids and the requested ttl", nil, idsDiffer},
 	{"O4/an open whose reply was lost leaves nothing", []Lever{Network, Sessions}, lostOpen},
 	{"R1/a renewal without the service fails", []Lever{Network}, renewNeedsService},
 	{"R2/an ended session stays ended", []Lever{Expire}, endedStaysEnded},
 	{"R2/a closed session stays closed", nil, closedStaysClosed},
-	{"Done/is closed once the service has said so", []Lever{Expire}, doneCloses},
+	{"Done/is closed after the session ends", []Lever{Expire}, doneCloses},
 }
 
-// callsEnd: with both directions held no call can be answered. Clients that
-// queue requests without a bound, or wait for a connection, tend to miss the
-// end of their context.
+// callsEnd: client libraries that queue requests or wait for a connection tend
+// to miss the end of a context.
 func callsEnd(e *env) {
 	c, queue := e.connect(), e.queue()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	first, own := e.join(e.open(), queue), e.join(s, queue)
 	cut(c.Link)
 	calls := append(e.calls(s, queue, own, first), call{"Open", nil, func(ctx context.Context) error {
@@ -50,9 +49,8 @@ func callsEnd(e *env) {
 	}
 }
 
-// errorsClassified looks at the errors of all calls whose context has ended,
-// and of those over a connection that breaks. Other cases check those of
-// refusals.
+// errorsClassified checks the errors of calls whose context ends or connection
+// breaks. Other cases check those of refusals.
 func errorsClassified(e *env) {
 	c, queue := e.connect(), e.queue()
 	s := e.openOn(c)
@@ -73,7 +71,7 @@ func errorsClassified(e *env) {
 		running = append(running, e.start(func() error { return x.do(e.in(3 * e.Settle)) }))
 	}
 	e.settle()
-	mend(c.Link)
+	resetAndHeal(c.Link)
 	for i, o := range running {
 		err := e.ends(o, 3*e.Settle+e.Patience, calls[i].name+" over a broken connection")
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -91,17 +89,16 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
 }
 
-// lifetime joins with a session that nobody renews, and cuts it off once it was
-// opened, or renewed. The cut also silences clients that ping on their own. A
-// list that came back without the entry proves that the session was over by
-// then. The entries of a dead client must not block others for longer.
+// lifetime cuts off a session that is not renewed after its opening, or after
+// one renewal; the cut also stops clients that ping on their own. A list
+// without its entry shows that the session is over.
 func lifetime(e *env, renew bool) {
-	seer, c, queue := e.open(), e.connect(), e.queue()
+	observer, c, queue := e.open(), e.connect(), e.queue()
 	began := time.Now()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	own := e.join(s, queue)
 	ended := time.Now()
-	e.stands(seer, queue, own.Place.ID) // only from now on does its absence say anything
+	e.awaitQueue(observer, queue, own.Place.ID) // from now on its absence means the end
 	if renew {
 		time.Sleep(e.TTL / 2)
 		began = time.Now()
@@ -111,43 +108,42 @@ func lifetime(e *env, renew bool) {
 	if e.has(Network) {
 		cut(c.Link)
 	}
-	gone := e.empties(seer, queue, ended.Add(e.TTL))
+	gone := e.empties(observer, queue, ended.Add(e.TTL))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
 	}
 }
 
-// empties returns when a list of the queue first came back empty, which has to
-// be soon after the moment at which the ttl of its entries ends.
-func (e *env) empties(seer session, queue driver.Queue, end time.Time) time.Time {
+// empties returns the time of the first empty list, which must be soon after
+// the end of the ttl.
+func (e *env) empties(observer session, queue driver.Queue, end time.Time) time.Time {
 	e.within(time.Until(end)+e.Patience, "the session ends soon after its ttl",
-		func() bool { return len(e.list(seer, queue)) == 0 })
+		func() bool { return len(e.list(observer, queue)) == 0 })
 	return time.Now()
 }
 
-// renewedLives asks another client, and not the session itself.
 func renewedLives(e *env) {
-	seer, s, queue := e.open(), e.open(), e.queue()
+	observer, s, queue := e.open(), e.open(), e.queue()
 	own := e.join(s, queue)
-	e.stands(seer, queue, own.Place.ID)
+	e.awaitQueue(observer, queue, own.Place.ID)
 	for end := time.Now().Add(2*e.TTL + e.TTL/2); time.Now().Before(end); time.Sleep(e.TTL / 8) {
-		e.same(e.standing(seer, queue), []string{own.Place.ID},
-			"the renewed session's entry stands:")
+		e.same(e.queued(observer, queue), []string{own.Place.ID},
+			"the queue has the renewed session's entry:")
 	}
 }
 
-// oddTTL: a ttl that is rounded in silence moves the moment at which holders
-// must stop. Services say what they grant only once they have granted it.
+// oddTTL: a silently rounded ttl would move the moment at which holders must
+// stop. Services return the granted ttl only with the opened session.
 func oddTTL(e *env) {
 	c := e.connect()
 	e.openOn(c)
 	before := e.sessions()
 	_, err := c.Driver.Open(e.soon(), e.OddTTL)
 	e.is(err, "Open", driver.ErrInvalid)
-	// Looked at once: waiting would only show that the session ends with its
-	// ttl.
-	if now := e.sessions(); now > before { // less is what an earlier case left, running out
+	// At once: later the session ends with its ttl. Sessions of earlier cases
+	// may end meanwhile.
+	if now := e.sessions(); now > before {
 		e.fail(fmt.Sprintf("%d sessions as before", before),
 			"%d sessions after the refused Open", now)
 	}
@@ -159,7 +155,6 @@ func oddTTL(e *env) {
 	}
 }
 
-// idsDiffer: recipes tell holders apart by their sessions' IDs.
 func idsDiffer(e *env) {
 	seen := map[string]bool{}
 	for range 2 {
@@ -171,15 +166,15 @@ func idsDiffer(e *env) {
 					seen)
 			}
 			seen[s.ID()] = true
-			if s.TTL() != e.TTL { // from which the engine counts its deadline
+			if s.TTL() != e.TTL { // the engine computes its deadline from it
 				e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
 			}
-			e.closes(s) // its ID must not come back
+			e.closes(s) // its ID must not be used again
 		}
 	}
 }
 
-// lostOpen: the service has opened a session of which its client does not know.
+// lostOpen: the service has opened a session that its client does not know.
 func lostOpen(e *env) {
 	c := e.connect()
 	e.openOn(c)
@@ -193,12 +188,11 @@ func lostOpen(e *env) {
 		func() bool { return e.sessions() <= before })
 }
 
-// renewNeedsService: a renewal that is answered from what the client remembers,
-// or counted when it was sent, lets a holder go on that the service gave up
-// long ago.
+// renewNeedsService: a renewal that the client answers by itself would keep a
+// holder whose session the service has ended.
 func renewNeedsService(e *env) {
 	c := e.connect()
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	e.ok(s.Renew(e.soon()), "Renew")
 	for what, hold := range map[string]func(){"request": c.Link.HoldRequests,
 		"reply": c.Link.HoldReplies} {
@@ -211,26 +205,26 @@ func renewNeedsService(e *env) {
 	}
 }
 
-// endedStaysEnded: some clients go on with a new session in silence. The old
-// one's calls must not be answered by it.
+// endedStaysEnded: some client libraries silently open a new session. It must
+// not answer calls of the old one.
 func endedStaysEnded(e *env) {
 	c, other, queue := e.connect(), e.open(), e.queue()
 	s := e.openOn(c)
-	stands, own := e.join(other, queue), e.join(s, queue)
+	first, own := e.join(other, queue), e.join(s, queue)
 	e.expire(s)
 	e.lost(s)
-	e.dead(s, queue, own, stands)
-	e.openOn(c) // the client goes on with a new one
-	e.dead(s, queue, own, stands)
-	e.stands(other, queue, stands.Place.ID)
+	e.dead(s, queue, own, first)
+	e.openOn(c)
+	e.dead(s, queue, own, first)
+	e.awaitQueue(other, queue, first.Place.ID)
 }
 
-// closedStaysClosed: the connection may live on for other sessions.
+// closedStaysClosed: the connection may stay open for other sessions.
 func closedStaysClosed(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.ok(d.behind.Close(e.soon()), "Close")
 	e.dead(d.behind, d.queue, d.second, d.first)
-	e.stands(d.ahead, d.queue, d.first.Place.ID)
+	e.awaitQueue(d.ahead, d.queue, d.first.Place.ID)
 }
 
 func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
@@ -244,7 +238,6 @@ func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
 	}
 }
 
-// doneCloses: Done is how holders are told of a loss that nobody asked about.
 func doneCloses(e *env) {
 	s := e.open()
 	if closed(s.Done()) {

@@ -10,22 +10,22 @@ import (
 )
 
 var viewCases = []testCase{
-	{"V1/a view is as new as what watch has told", nil, viewAsNewAsTold},
-	{"V1/a view never lacks one ahead while others come and go", nil, viewNeverLacks},
+	{"V1/a view is as new as what Watch has returned", nil, viewAsNewAsWatch},
+	{"V1/a view never lacks a contender ahead while others join and leave", nil, viewNeverLacks},
 	{"V2/a place that was left has no view", nil, viewOfLeft},
 	{"V2/a place of an ended session has no view", []Lever{Expire}, viewOfEnded},
-	{"Last/the end of a queue shows nobody behind", nil, lastAtEnd},
-	{"Last/shows that those behind have left", nil, lastAgain},
-	{"V3/last is false in front of others", nil, notLast},
-	{"V3/last is never true while somebody is always behind", []Lever{Converter}, lastNeverEarly},
+	{"Last/is true at the end of a queue", nil, lastAtEnd},
+	{"Last/is true after the contenders behind have left", nil, lastAgain},
+	{"V3/last is false ahead of others", nil, notLast},
+	{"V3/last is false while a contender is always behind", []Lever{Converter}, lastNeverEarly},
 	{"List,Mode,V4/a list and a view show entries in order, with mode and value", nil, listEntries},
 	{"Q1/each change is shown", []Lever{QueueWatcher}, queueChanges},
-	{"S1,V4/a list, a view and the head show what the session has finished", nil, listFresh},
+	{"S1,V4/a list, a view and the head show the session's own changes", nil, listFresh},
 }
 
-// viewAsNewAsTold: a view that still shows the one whose leaving ended the wait
-// would be waited for again, in a circle.
-func viewAsNewAsTold(e *env) {
+// viewAsNewAsWatch: a waiter would watch again and again a place that has left
+// and that its views still show.
+func viewAsNewAsWatch(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	var places []driver.Place
 	for range 6 {
@@ -39,12 +39,12 @@ func viewAsNewAsTold(e *env) {
 			"Watch of a place that was left")
 		places = slices.Delete(places, i, i+1)
 		e.same(e.ahead(b, queue, own.Place), ids(places),
-			"ahead without those that Watch has told are gone:")
+			"ahead, after Watch has returned the leavings:")
 	}
 }
 
-// viewNeverLacks: whoever stood ahead before a view was asked for, and still
-// stands when it came, must be in it.
+// viewNeverLacks: a view must show each contender that is ahead during the
+// whole call.
 func viewNeverLacks(e *env) {
 	queue, watcher, s := e.queue(), e.open(), e.open()
 	var over atomic.Bool
@@ -54,7 +54,7 @@ func viewNeverLacks(e *env) {
 		running = append(running, e.start(func() error {
 			for !over.Load() {
 				j := e.join(passing, queue)
-				e.jitter(e.Settle / 25) // mixes the steps with those of the others
+				e.jitter(e.Settle / 25)
 				e.leave(passing, queue, j.Place)
 			}
 			return nil
@@ -68,19 +68,18 @@ func viewNeverLacks(e *env) {
 			view := e.ahead(watcher, queue, own.Place)
 			view = slices.DeleteFunc(view,
 				func(id string) bool { return !slices.Contains(stay, id) })
-			e.same(view, stay, "of those that stay a view shows")
+			e.same(view, stay, "a view shows, of the contenders that stay,")
 			e.jitter(e.Settle / 50)
 		}
 		e.leave(watcher, queue, own.Place)
 	}
 	over.Store(true)
 	for _, o := range running {
-		e.ok(e.ends(o, e.Patience, "others who come and go"), "others who come and go")
+		e.ok(e.ends(o, e.Patience, "joins and leaves"), "joins and leaves")
 	}
 }
 
-// viewOfLeft: an empty view for a place that is not in the queue would read as
-// an admission.
+// viewOfLeft: an empty view of a place that has left would admit its contender.
 func viewOfLeft(e *env) {
 	s, queue := e.open(), e.queue()
 	own := e.join(s, queue)
@@ -94,15 +93,14 @@ func viewOfLeft(e *env) {
 	}
 }
 
-// viewOfEnded: the client need not know yet that its session is over.
+// viewOfEnded: the client may not know yet that its session is over.
 func viewOfEnded(e *env) {
-	d := e.duel()
+	d := e.pair()
 	e.expire(d.behind)
 	e.noView(d.behind, d.queue, d.second.Place)
 }
 
-// noView waits until Ahead fails: a view may be older than the end of its
-// asker's own entry.
+// noView waits until Ahead fails: a view may be older than the removal of own.
 func (e *env) noView(s session, queue driver.Queue, own driver.Place) {
 	var err error
 	e.eventually("Ahead fails", func() bool {
@@ -112,16 +110,15 @@ func (e *env) noView(s session, queue driver.Queue, own driver.Place) {
 	e.is(err, "Ahead of a place that is gone", driver.ErrGone, driver.ErrSessionLost)
 }
 
-// last checks Last. The view must be bound to show it: by the own join, or by
-// what Watch has told.
+// last checks Last, of a view that must be new enough: by the join of own, or
+// by a Watch.
 func (e *env) last(s session, queue driver.Queue, own driver.Joined, want bool, where string) {
 	if view := e.view(s, queue, own.Place); view.Last != want {
 		e.fail(fmt.Sprintf("Last is %t", want), "Last is %t %s", view.Last, where)
 	}
 }
 
-// lastAtEnd: nobody joins after the one who looks, so every view it may see
-// shows nobody behind.
+// lastAtEnd: no view of the last contender can show one behind.
 func lastAtEnd(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	e.last(a, queue, e.join(a, queue), true, "alone in the queue")
@@ -130,7 +127,7 @@ func lastAtEnd(e *env) {
 	e.last(a, queue, own, true, "at the end, with another of the same session ahead")
 }
 
-// lastAgain: what Watch has told of a leaving behind is in the view.
+// lastAgain: a view shows the leaving behind that Watch has returned.
 func lastAgain(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	own := e.join(a, queue)
@@ -140,30 +137,30 @@ func lastAgain(e *env) {
 			behind = e.convert(b, queue, behind, "r", "")
 		}
 		e.catchUp(a, b, queue)
-		e.last(a, queue, own, false, "in front of another")
+		e.last(a, queue, own, false, "ahead of another")
 		e.leave(b, queue, behind.Place)
-		e.fires(e.watch(a, queue, behind.Place), "the one behind left")
-		e.last(a, queue, own, true, "after the one behind has left")
+		e.fires(e.watch(a, queue, behind.Place), "the contender behind left")
+		e.last(a, queue, own, true, "after the contender behind has left")
 	}
 }
 
-// notLast: a converted entry is the newest of the service, wherever it stands.
+// notLast: a converted entry may be the newest without being the last.
 func notLast(e *env) {
 	q := e.trio()
-	look := func(when string) {
+	expect := func(when string) {
 		e.catchUp(q.ahead, q.behind, q.queue)
 		e.last(q.ahead, q.queue, q.first, false, "at the head of three "+when)
 		e.catchUp(q.s, q.behind, q.queue)
 		e.last(q.s, q.queue, q.own, false, "in the middle of three "+when)
 	}
-	look("that are as they joined")
+	expect("without conversions")
 	if e.has(Converter) {
 		q.last = e.convert(q.behind, q.queue, q.last, "r", "")
-		look("whose last was converted")
+		expect("whose last was converted")
 		q.own = e.convert(q.s, q.queue, q.own, "r", "")
-		look("of which the one in the middle was converted last")
+		expect("whose middle was converted last")
 		e.catchUp(q.behind, q.ahead, q.queue)
-		e.last(q.behind, q.queue, q.last, true, "at the end, behind one that was converted later")
+		e.last(q.behind, q.queue, q.last, true, "at the end, behind a later conversion")
 	}
 	e.leave(q.behind, q.queue, q.last.Place)
 	e.catchUp(q.ahead, q.s, q.queue)
@@ -179,30 +176,28 @@ func lastNeverEarly(e *env) {
 	e.relay(queue, a, b, behind, func() {
 		view := e.view(s, queue, own.Place)
 		e.same(ids(view.Ahead), []string{first.Place.ID},
-			"ahead while others relieve each other behind:")
+			"ahead while contenders behind replace each other:")
 		if view.Last {
-			e.fail("Last is false", "Last is true although there was always somebody behind")
+			e.fail("Last is false", "Last is true although a contender was always behind")
 		}
 	})
 }
 
-// nowhere is the place of one who does not stand in the queue.
-var nowhere driver.Place
+// noPlace makes Ahead return the whole queue (V4).
+var noPlace driver.Place
 
 func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.Place) {
-	if view := e.view(s, queue, nowhere); !slices.Equal(view.Ahead, want) || !view.Last {
-		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole queue is %+v, Last %t",
+	if view := e.view(s, queue, noPlace); !slices.Equal(view.Ahead, want) || !view.Last {
+		e.fail(fmt.Sprintf("%+v, Last true", want), "%s the whole queue is %+v, Last %t",
 			when, view.Ahead, view.Last)
 	}
 }
 
-// listEntries: values may hold any bytes, and what one session wrote another
-// must read. The mode decides who waits for whom, so a view that loses it
-// admits wrongly.
+// listEntries: all sessions see the same modes and values, of any bytes.
 func listEntries(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	e.whole(a, queue, "before anybody has joined") // on some services there is no queue to read
-	e.same(e.standing(a, queue), []string{}, "a queue that nobody joined has")
+	e.whole(a, queue, "before the first join") // some services have no such queue then
+	e.same(e.queued(a, queue), []string{}, "a new queue has")
 	values := []string{"host-1", "", big(), "\x00\xff ü/%"}
 	var want []driver.Place
 	var joined []driver.Joined
@@ -215,15 +210,15 @@ func listEntries(e *env) {
 				"Join returned %+v", p)
 		}
 		if view := e.view(s, queue, j.Place); !slices.Equal(view.Ahead, want) {
-			e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
+			e.fail(fmt.Sprintf("the places of Join: %+v", want), "Ahead: %+v", view.Ahead)
 		}
 		want, joined = append(want, j.Place), append(joined, j)
 	}
 	for _, s := range []session{b, a} {
 		e.eventually(fmt.Sprintf("the whole queue is %+v", want), func() bool {
-			return slices.Equal(e.view(s, queue, nowhere).Ahead, want)
+			return slices.Equal(e.view(s, queue, noPlace).Ahead, want)
 		})
-		e.whole(s, queue, "for one who has seen it all", want...)
+		e.whole(s, queue, "for a session that has seen it", want...)
 		for limit, n := range []int{4, 1, 2, 3, 4, 4} {
 			got, err := s.List(e.soon(), queue, limit)
 			e.ok(err, "List")
@@ -237,13 +232,12 @@ func listEntries(e *env) {
 	}
 }
 
-// listFresh: replicas may lag, but not behind what their own client has done.
-// With no place of its own there is none that says how new a view has to be.
+// listFresh: a replica may lag, but not behind the session's own changes.
 func listFresh(e *env) {
 	s, queue := e.open(), e.queue()
-	look := func(after, value string, want ...driver.Joined) {
+	expect := func(after, value string, want ...driver.Joined) {
 		places := placesOf(want)
-		e.same(e.standing(s, queue), ids(places), "after "+after+" the queue has")
+		e.same(e.queued(s, queue), ids(places), "after "+after+" the queue has")
 		e.whole(s, queue, "after "+after, places...)
 		if e.has(QueueWatcher) {
 			var view []driver.Place
@@ -255,27 +249,27 @@ func listFresh(e *env) {
 		switch {
 		case !e.has(HeadWatcher):
 		case len(want) == 0:
-			e.isNobody(e.head(s, queue), "after "+after)
+			e.isNoHead(e.head(s, queue), "after "+after)
 		default:
 			e.isHead(e.head(s, queue), want[0], value, "after "+after)
 		}
 	}
 	for i := range 10 {
 		first, second := e.join(s, queue), e.join(s, queue)
-		look("two joins", "", first, second)
+		expect("two joins", "", first, second)
 		value := fmt.Sprint(i)
 		if e.has(Writer) {
 			e.write(s, queue, first.Place, value)
-			look("a write", value, first, second)
+			expect("a write", value, first, second)
 		}
 		if e.has(Converter) {
 			first = e.convert(s, queue, first, "r", "converted")
-			look("a conversion", "converted", first, second)
+			expect("a conversion", "converted", first, second)
 		}
 		e.leave(s, queue, first.Place)
-		look("a leave", "", second)
+		expect("a leave", "", second)
 		e.ok(s.Forget(e.soon(), queue, second.Place.ID), "Forget")
-		look("a forget", "")
+		expect("a forget", "")
 	}
 }
 
@@ -291,7 +285,7 @@ func queueChanges(e *env) {
 			return !last.Load()
 		})
 	})
-	look := func(after string, want ...driver.Joined) {
+	expect := func(after string, want ...driver.Joined) {
 		places := placesOf(want)
 		e.eventually(fmt.Sprintf("WatchQueue shows %+v after %s", places, after), func() bool {
 			shown := latest.Load()
@@ -299,20 +293,20 @@ func queueChanges(e *env) {
 		})
 	}
 	first := e.join(a, queue)
-	look("a join", first)
+	expect("a join", first)
 	second := e.join(b, queue)
-	look("a join of its own session", first, second)
+	expect("a join of its own session", first, second)
 	if e.has(Converter) {
 		first = e.convert(a, queue, first, "r", "")
-		look("a conversion", first, second)
+		expect("a conversion", first, second)
 	}
 	third := e.join(a, queue)
 	e.leave(a, queue, first.Place)
-	look("a join and a leaving", second, third)
+	expect("a join and a leaving", second, third)
 	e.closes(a)
-	look("the end of a session", second)
+	expect("the end of a session", second)
 	e.leave(b, queue, second.Place)
-	look("all have left")
+	expect("all have left")
 	last.Store(true)
 	e.join(b, queue)
 	e.fires(o, "show returned false")

@@ -9,49 +9,49 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wait is a call that waits for a change in a queue. The second of a duel waits
-// for the first to leave, or for a value of its own in the head or record.
+// wait is a call that waits for a change of a queue. The second of a pair waits
+// for the first to leave, or for its value in the head or record.
 type wait struct {
 	name   string
-	told   string // the clause for what ends it
+	ends   string // the clause for what ends it
 	others string // the clause for what does not
 	over   string // the clause for its context
 	lost   string // the clause for its session
 	needs  []Lever
-	by     deed // by which the first leaves
-	// once waits once. passed is that of Follow.
-	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
-	// read returns the value and version there are; nil where there are none.
+	by     entryCall // by which the first leaves
+	// once waits once. passed is the result of Follow.
+	once func(ctx context.Context, s session, d *pair) (passed bool, err error)
+	// read reads or waits for a value and version; nil for waits without them.
 	read func(context.Context, session, driver.Queue, driver.Version) (driver.Record, error)
-	// change changes what is waited for; nil has the first leave.
-	change func(e *env, d *duel)
+	// change makes the change; if nil, the first leaves.
+	change func(e *env, d *pair)
 }
 
 var (
 	watches = wait{
-		name: "Watch", told: "W1", others: "W2", over: "W3", lost: "W4", by: leaves,
-		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+		name: "Watch", ends: "W1", others: "W2", over: "W3", lost: "W4", by: leaves,
+		once: func(ctx context.Context, s session, d *pair) (bool, error) {
 			return false, s.Watch(ctx, d.queue, d.first.Place)
 		},
 	}
 	follows = wait{
-		name: "Follow", told: "W1", others: "W2", over: "W3", lost: "W4",
+		name: "Follow", ends: "W1", others: "W2", over: "W3", lost: "W4",
 		by: passes, needs: passes.needs,
-		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+		once: func(ctx context.Context, s session, d *pair) (bool, error) {
 			return s.Follow(ctx, d.queue, d.second.Place, d.first.Place)
 		},
 	}
 	queueWaits = wait{
-		name: "WatchQueue", told: "Q1", over: "Q1", lost: "Q1",
+		name: "WatchQueue", ends: "Q1", over: "Q1", lost: "Q1",
 		by: leaves, needs: []Lever{QueueWatcher},
-		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+		once: func(ctx context.Context, s session, d *pair) (bool, error) {
 			return false, s.WatchQueue(ctx, d.queue, func(places []driver.Place) bool {
 				return slices.Contains(places, d.first.Place)
 			})
 		},
 	}
 	headWaits = wait{
-		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3",
+		name: "Head", ends: "H1", others: "H2", over: "H3", lost: "H3",
 		by: leaves, needs: []Lever{HeadWatcher},
 		read: func(
 			ctx context.Context, s session, queue driver.Queue, known driver.Version,
@@ -61,13 +61,13 @@ var (
 		},
 	}
 	recordWaits = wait{
-		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
+		name: "Record", ends: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
 		read: func(
 			ctx context.Context, s session, queue driver.Queue, known driver.Version,
 		) (driver.Record, error) {
 			return s.Record(ctx, queue, known)
 		},
-		change: func(e *env, d *duel) { e.overwrite(d.ahead, d.queue, d.value()) },
+		change: func(e *env, d *pair) { e.overwrite(d.ahead, d.queue, d.value()) },
 	}
 )
 
@@ -79,40 +79,41 @@ func waitCases() (all []testCase) {
 			})
 		}
 		for _, w := range changes {
-			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, x.duel(e), w) }, w.needs...)
+			add(x.ends, w.what+" ends the wait",
+				func(e *env) { x.waitEnds(e, x.pair(e), w) }, w.needs...)
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, x.duel(e), w) }, w.needs...)
+				add(x.ends, w.what+" ends the wait",
+					func(e *env) { x.isLeft(e, x.pair(e), w) }, w.needs...)
 			}
 		}
-		add(x.told, "a change at the time of the call is told", x.toldAtOnce)
-		add(x.told, "all are told, though one gives up", x.allTold)
+		add(x.ends, "a change during the call ends the wait", x.changeDuringCall)
+		add(x.ends, "all waits end, though one was cancelled", x.allEnd)
 		add(x.over, "it ends with its context's error", x.cancelled)
-		add(x.over, "one that was given up leaves at most one watch", x.watchesGo, Watches)
+		add(x.over, "a cancelled wait leaves at most one watch", x.watchesGo, Watches)
 		add(x.lost, "it ends when its own session is lost", x.sessionLost, Expire)
 		add(x.lost, "it ends when its own session is closed", x.sessionClosed)
-		add(x.lost, "a broken connection or a restart is no change", x.notTold, Network)
+		add(x.lost, "a broken connection or a restart is no change", x.brokenIsNoChange, Network)
 		if x.others != "" {
-			add(x.others, "others who come and go wake nobody", x.othersWakeNobody)
+			add(x.others, "other contenders end no wait", x.othersEndNoWait)
 		}
 	}
 	return all
 }
 
-// duel makes a duel in which the second knows a state that it can wait to
-// change.
-func (x wait) duel(e *env) *duel {
-	d := e.duelOf(x.by.follows)
+// pair returns a pair whose second knows the current state.
+func (x wait) pair(e *env) *pair {
+	d := e.pairOf(x.by.follows)
 	if x.change != nil {
 		e.overwrite(d.ahead, d.queue, "old")
 	}
-	x.look(e, d)
+	x.note(e, d)
 	return d
 }
 
-// look notes the present state of what the second of a duel waits for.
-func (x wait) look(e *env, d *duel) {
+// note sets known to the current version.
+func (x wait) note(e *env, d *pair) {
 	if x.read == nil {
 		return
 	}
@@ -124,9 +125,9 @@ func (x wait) look(e *env, d *duel) {
 	})
 }
 
-// alter changes what is waited for, and goes on while the service is
-// unavailable.
-func (x wait) alter(e *env, d *duel) {
+// alter makes the change that the wait is for, and repeats it while the service
+// is unavailable.
+func (x wait) alter(e *env, d *pair) {
 	if x.change != nil {
 		x.change(e, d)
 		return
@@ -134,9 +135,9 @@ func (x wait) alter(e *env, d *duel) {
 	x.by.repeat(e, d.ahead, d.queue, d.first)
 }
 
-// waitOnce waits once. A false alarm, or a state that was skipped later, ends
-// it too.
-func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
+// waitOnce waits once. A spurious wake-up or an intermediate state ends it,
+// too.
+func (x wait) waitOnce(ctx context.Context, s session, d *pair) (err error) {
 	if x.read == nil {
 		_, err = x.once(ctx, s, d)
 	} else {
@@ -145,7 +146,7 @@ func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
 	return err
 }
 
-func (x wait) waitFor(ctx context.Context, s session, d *duel) (passed bool, err error) {
+func (x wait) waitFor(ctx context.Context, s session, d *pair) (passed bool, err error) {
 	if x.read == nil {
 		return x.once(ctx, s, d)
 	}
@@ -161,7 +162,7 @@ func (x wait) reach(
 			return err
 		}
 		if got.Version == known {
-			return fmt.Errorf("%s returned the state that was known, version %d", x.name, known)
+			return fmt.Errorf("%s returned the known state, version %d", x.name, known)
 		}
 		if string(got.Value) == value {
 			return nil
@@ -175,8 +176,8 @@ type follower struct {
 	passed bool
 }
 
-// begin starts to wait for what the second of a duel wants to see.
-func (x wait) begin(e *env, s session, d *duel) *follower {
+// begin starts the wait of the second of a pair.
+func (x wait) begin(e *env, s session, d *pair) *follower {
 	f, now := &follower{}, *d
 	f.outcome = e.waits(func(ctx context.Context) (err error) {
 		f.passed, err = x.waitFor(ctx, s, &now)
@@ -185,81 +186,80 @@ func (x wait) begin(e *env, s session, d *duel) *follower {
 	return f
 }
 
-// way is something that changes what is waited for.
+// way is a way in which the change happens.
 type way struct {
 	what   string
 	needs  []Lever
-	happen func(e *env, d *duel, alter func())
+	happen func(e *env, d *pair, alter func())
 }
 
-// changes are those of which the news can get lost.
+// changes are ways in which the notification of a change can be lost.
 var changes = []way{
-	{what: "a change", happen: func(_ *env, _ *duel, alter func()) { alter() }},
+	{what: "a change", happen: func(_ *env, _ *pair, alter func()) { alter() }},
 	{what: "a change while cut off and healed", needs: []Lever{Network},
-		happen: func(e *env, d *duel, alter func()) {
+		happen: func(e *env, d *pair, alter func()) {
 			cut(d.client.Link)
 			alter()
 			e.settle()
 			d.client.Link.Heal()
 		}},
 	{what: "a change while disconnected", needs: []Lever{Network},
-		happen: func(e *env, d *duel, alter func()) {
+		happen: func(e *env, d *pair, alter func()) {
 			cut(d.client.Link)
-			d.client.Link.Reset() // what the service sends is lost for good
+			d.client.Link.Reset() // loses the notification
 			alter()
 			e.settle()
-			mend(d.client.Link)
+			resetAndHeal(d.client.Link)
 		}},
 	{what: "a change after a reconnect", needs: []Lever{Network},
-		happen: func(e *env, d *duel, alter func()) {
+		happen: func(e *env, d *pair, alter func()) {
 			d.client.Link.Reset()
 			e.settle()
 			alter()
 		}},
 	{what: "a change after a restart", needs: []Lever{Restart},
-		happen: func(e *env, _ *duel, alter func()) {
+		happen: func(e *env, _ *pair, alter func()) {
 			e.restart()
 			alter()
 		}},
 	{what: "a change that was compacted away", needs: []Lever{Network, Compact},
-		happen: func(e *env, d *duel, alter func()) {
+		happen: func(e *env, d *pair, alter func()) {
 			cut(d.client.Link)
 			alter()
 			for range 5 { // history to forget
-				e.leave(d.ahead, d.queue, e.joinDuel(d.ahead, d.queue, d.follow).Place)
+				e.leave(d.ahead, d.queue, e.joinPair(d.ahead, d.queue, d.follow).Place)
 			}
 			e.compact()
-			mend(d.client.Link) // to resume, the wait must ask for what is forgotten
+			resetAndHeal(d.client.Link) // the wait resumes at a compacted revision
 		}},
 }
 
-// waysOut are those by which the first of a duel leaves. The queue then has the
-// second alone.
+// waysOut are ways in which the first of a pair leaves.
 var waysOut = []way{
 	{what: "a leave",
-		happen: func(e *env, d *duel, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
+		happen: func(e *env, d *pair, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
 	{what: "a forget",
-		happen: func(e *env, d *duel, _ func()) { e.forget(d.ahead, d.queue, d.first.Place.ID) }},
-	{what: "a close", happen: func(e *env, d *duel, _ func()) { e.closes(d.ahead) }},
+		happen: func(e *env, d *pair, _ func()) { e.forget(d.ahead, d.queue, d.first.Place.ID) }},
+	{what: "a close", happen: func(e *env, d *pair, _ func()) { e.closes(d.ahead) }},
 	{what: "an ended session", needs: []Lever{Expire},
-		happen: func(e *env, d *duel, _ func()) { e.expire(d.ahead) }},
-	{what: "a deletion", needs: []Lever{Remove}, happen: func(e *env, d *duel, _ func()) {
+		happen: func(e *env, d *pair, _ func()) { e.expire(d.ahead) }},
+	{what: "a deletion", needs: []Lever{Remove}, happen: func(e *env, d *pair, _ func()) {
 		e.delete(d.queue, d.first.Place)
 	}},
-	{what: "a removal", needs: removes.needs, happen: func(e *env, d *duel, _ func()) {
+	{what: "a removal", needs: removes.needs, happen: func(e *env, d *pair, _ func()) {
 		removes.must(e, e.open(), d.queue, d.first)
 	}},
 }
 
-// changedCases: by an entry that was converted and written a service may hold
-// on to what the first one was tied to.
+// changedCases: a converted and written entry may not be bound to its session
+// any more.
 func changedCases() (all []testCase) {
 	for _, w := range waysOut {
 		all = append(all, testCase{
-			name:  "W1/" + w.what + " of a converted and written entry is told",
+			name:  "W1/" + w.what + " of a converted and written entry ends the wait",
 			needs: slices.Concat(w.needs, []Lever{Converter, Writer}),
 			body: func(e *env) {
-				d := watches.duel(e)
+				d := watches.pair(e)
 				d.first = e.convert(d.ahead, d.queue, d.first, "r", "converted")
 				e.write(d.ahead, d.queue, d.first.Place, "written")
 				watches.isLeft(e, d, w)
@@ -269,75 +269,74 @@ func changedCases() (all []testCase) {
 	return all
 }
 
-func (x wait) isTold(e *env, d *duel, w way) *follower {
+func (x wait) waitEnds(e *env, d *pair, w way) *follower {
 	f := x.begin(e, d.behind, d)
-	e.quiet(f.outcome, "nothing")
+	e.stillWaits(f.outcome, "nothing")
 	w.happen(e, d, func() { x.alter(e, d) })
 	e.fires(f.outcome, w.what)
 	return f
 }
 
-// isLeft waits while the first leaves by a way that is no pass.
-func (x wait) isLeft(e *env, d *duel, w way) {
-	if x.isTold(e, d, w).passed {
+// isLeft waits while the first leaves in a way that is no pass.
+func (x wait) isLeft(e *env, d *pair, w way) {
+	if x.waitEnds(e, d, w).passed {
 		e.fail("passed is false", "Follow after %s: passed", w.what)
 	}
-	if x.told == watches.told { // the view is as new as what Watch has told
+	if x.ends == watches.ends { // the view is as new as what Watch has returned
 		e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead after "+w.what)
 	}
-	e.stands(d.behind, d.queue, d.second.Place.ID)
+	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 }
 
-// toldAtOnce meets the moment between looking and watching, over and over, and
-// then the moment before the request arrives: for the client the state was the
-// one that it knows when it called; the service never saw it.
-func (x wait) toldAtOnce(e *env) {
-	d := x.duel(e)
+// changeDuringCall changes the state between a driver's read and its watch, and
+// then before the request arrives: the service never had the known state
+// during the wait.
+func (x wait) changeDuringCall(e *env) {
+	d := x.pair(e)
 	for range 30 {
 		o := e.start(func() error { return errOf(x.waitFor(e.soon(), d.behind, d)) })
 		e.jitter(e.Settle / 50)
 		x.alter(e, d)
 		e.fires(o, "a change at the same time")
-		// The one behind is the one ahead from now on.
+		// The second becomes the first.
 		x.by.repeat(e, d.ahead, d.queue, d.first)
 		d.ahead, d.behind, d.first = d.behind, d.ahead, d.second
-		d.second = e.joinDuel(d.behind, d.queue, x.by.follows)
-		x.look(e, d)
+		d.second = e.joinPair(d.behind, d.queue, x.by.follows)
+		x.note(e, d)
 	}
 	if e.has(Network) {
 		e.leave(d.behind, d.queue, d.second.Place)
 		d.client = e.connect()
 		d.behind = e.openOn(d.client)
-		d.second = e.joinDuel(d.behind, d.queue, x.by.follows)
-		x.look(e, d)
+		d.second = e.joinPair(d.behind, d.queue, x.by.follows)
+		x.note(e, d)
 		d.client.Link.HoldRequests()
 		f := x.begin(e, d.behind, d)
 		x.alter(e, d)
 		d.client.Link.Heal()
-		e.fires(f.outcome, "a change before the service was told of the wait")
+		e.fires(f.outcome, "a change before the request arrived")
 	}
 }
 
-// allTold: readers behind one writer all wait for the same, also over one
-// connection. What they have at the service may be shared.
-func (x wait) allTold(e *env) {
-	d := x.duel(e)
+// allEnd: several readers wait for one writer. Those of one client may share a
+// watch.
+func (x wait) allEnd(e *env) {
+	d := x.pair(e)
 	ctx, cancel := context.WithCancel(e.ctx)
 	given := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
 	e.settle()
 	var all []*follower
-	now := *d // each has its own place, and the value that is waited for stays the second's
+	now := *d // waits with another place, for the value of the second of d
 	for _, s := range []session{d.behind, d.behind, e.openOn(d.client), e.open()} {
 		if x.by.follows {
-			now.second = e.joinDuel(s, d.queue, true)
+			now.second = e.joinPair(s, d.queue, true)
 		}
 		all = append(all, x.begin(e, s, &now))
 	}
 	cancel()
-	e.is(e.ends(given, e.Patience, "a wait that is given up"), "a wait that is given up",
-		context.Canceled)
+	e.is(e.ends(given, e.Patience, "a cancelled wait"), "a cancelled wait", context.Canceled)
 	for _, f := range all {
-		e.quiet(f.outcome, "another gave up")
+		e.stillWaits(f.outcome, "another was cancelled")
 	}
 	x.alter(e, d)
 	for _, f := range all {
@@ -345,9 +344,8 @@ func (x wait) allTold(e *env) {
 	}
 }
 
-// cancelled: recipes tell a change from their own timeout by this error.
 func (x wait) cancelled(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	ctx, cancel := context.WithCancel(e.ctx)
 	o := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
 	e.settle()
@@ -362,20 +360,18 @@ func (x wait) cancelled(e *env) {
 	err = x.waitOnce(ctx, d.behind, d)
 	e.is(err, "a wait whose context has ended", context.Canceled)
 
-	// All is as it was, and can be waited for again.
 	f := x.begin(e, d.behind, d)
-	e.quiet(f.outcome, "earlier waits were given up")
+	e.stillWaits(f.outcome, "earlier waits were cancelled")
 	x.alter(e, d)
 	e.fires(f.outcome, "a change")
 }
 
-// giveUp waits and gives up, time and again: waiters that time out and come
-// back must not add up at the service.
-func (x wait) giveUp(e *env, d *duel) (before int) {
+// cancelWaits waits and times out several times: watches must not add up at the
+// service.
+func (x wait) cancelWaits(e *env, d *pair) (before int) {
 	before = e.watches()
 	for i := range 10 {
-		// Every second one is given up before the client can know that the
-		// service has it.
+		// Every second one times out before its reply.
 		slow := i%2 == 1 && e.has(Network)
 		if slow {
 			d.client.Link.HoldReplies()
@@ -384,53 +380,52 @@ func (x wait) giveUp(e *env, d *duel) (before int) {
 		e.is(err, "a wait that timed out", context.DeadlineExceeded)
 		if slow {
 			d.client.Link.Heal()
-			sleep(e.ctx, e.Settle/10) // for what was held
+			sleep(e.ctx, e.Settle/10) // for the held replies
 		}
 	}
-	e.fewWatches(before+1, "after waits that were given up")
+	e.fewWatches(before+1, "after cancelled waits")
 	return before
 }
 
 func (x wait) watchesGo(e *env) {
-	d := x.duel(e)
-	before := x.giveUp(e, d)
+	d := x.pair(e)
+	before := x.cancelWaits(e, d)
 	x.alter(e, d)
 	left := before
 	if x.by.follows {
-		left++ // what a pass leaves may be watched, by the one behind
+		left++ // the second may watch a marker
 	}
 	e.fewWatches(left, "after the change")
-	// Some services can watch what is not there, for ever.
+	// Some services accept watches of entries that do not exist.
 	e.fires(x.begin(e, d.behind, d).outcome, "a change before")
 	x.by.must(e, d.behind, d.queue, d.second)
 	x.changeLast(e, d)
 	e.fewWatches(before, "after all have left")
 }
 
-// changeLast changes a record once more, which ends the watches on it. A queue
-// ends those on its entries when it is left.
-func (x wait) changeLast(e *env, d *duel) {
+// changeLast changes a record once more, which ends the watches on it.
+func (x wait) changeLast(e *env, d *pair) {
 	if x.change != nil {
 		e.overwrite(d.ahead, d.queue, "last")
 	}
 }
 
-// sessionLost: the service says so at the latest in answer to the next renewal.
+// sessionLost: the client knows at the latest after the next renewal.
 func (x wait) sessionLost(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	f := x.begin(e, d.behind, d)
 	e.expire(d.behind)
 	err := e.ends(f.outcome, e.TTL/3+e.Patience, "a wait on a session that ended")
 	wanted := []error{driver.ErrSessionLost}
-	if x.by.follows { // its own place has left, too
+	if x.by.follows { // its own place has left
 		wanted = append(wanted, driver.ErrGone)
 	}
 	e.is(err, "a wait on a session that ended", wanted...)
 }
 
-// sessionClosed: the end of the own session must not read as a change.
+// sessionClosed: the end of the wait's own session is no change.
 func (x wait) sessionClosed(e *env) {
-	d := x.duel(e)
+	d := x.pair(e)
 	o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
 	e.settle()
 	e.ok(d.behind.Close(e.soon()), "Close")
@@ -440,10 +435,9 @@ func (x wait) sessionClosed(e *env) {
 	}
 }
 
-// notTold waits without repeating: the wait may go on or say ErrUnavailable,
-// but it must not say that something has changed.
-func (x wait) notTold(e *env) {
-	d := x.duel(e)
+// brokenIsNoChange: the wait may go on or return ErrUnavailable, but not nil.
+func (x wait) brokenIsNoChange(e *env) {
+	d := x.pair(e)
 	breaks := []func(){d.client.Link.Reset}
 	if e.has(Restart) {
 		breaks = append(breaks, e.restart)
@@ -458,39 +452,39 @@ func (x wait) notTold(e *env) {
 			e.is(o.err, "a wait when the connection broke", driver.ErrUnavailable)
 		}
 	}
-	x.by.repeat(e, d.ahead, d.queue, d.first) // the session has lived on
+	x.by.repeat(e, d.ahead, d.queue, d.first) // the session is alive
 }
 
-// othersWakeNobody counts what recipes rely on. A driver may hide needless
-// wake-ups from its caller, but the service has sent them.
-func (x wait) othersWakeNobody(e *env) {
-	d := x.duel(e)
+// othersEndNoWait also counts notifications, which a driver can hide from its
+// caller.
+func (x wait) othersEndNoWait(e *env) {
+	d := x.pair(e)
 	f := x.begin(e, d.behind, d)
 	also := e.open()
 	if e.has(Events) {
 		before := d.client.Events()
-		e.comeAndGo(d, also) // the client itself keeps still: it may watch its own entries
+		e.othersJoinAndLeave(d, also) // other clients only: a client may watch its own entries
 		e.settle()
 		if n := d.client.Events() - before; n != 0 {
-			e.fail("no notification", "%d notifications while others came and went", n)
+			e.fail("no notification", "%d notifications while others joined and left", n)
 		}
 	}
-	e.comeAndGo(d, d.behind)
-	e.quiet(f.outcome, "others came and went")
+	e.othersJoinAndLeave(d, d.behind)
+	e.stillWaits(f.outcome, "others joined and left")
 	x.alter(e, d)
 	e.fires(f.outcome, "a change")
 }
 
-// comeAndGo does in a queue all that is no leaving of the first two.
-func (e *env) comeAndGo(d *duel, also session) {
+// othersJoinAndLeave does all that is no leaving of the pair.
+func (e *env) othersJoinAndLeave(d *pair, also session) {
 	for range 3 {
-		third := e.joinDuel(d.ahead, d.queue, d.follow)
-		fourth := e.joinDuel(also, d.queue, d.follow)
-		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue to take them in
+		third := e.joinPair(d.ahead, d.queue, d.follow)
+		fourth := e.joinPair(also, d.queue, d.follow)
+		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue
 		e.leave(d.ahead, d.queue, third.Place)
 		e.forget(also, d.queue, fourth.Place.ID)
 		passing := e.open()
-		e.joinDuel(passing, d.queue, d.follow)
+		e.joinPair(passing, d.queue, d.follow)
 		e.closes(passing)
 		e.ok(d.ahead.Renew(e.soon()), "Renew")
 		e.refuse(d.ahead, d.queue)
@@ -499,32 +493,29 @@ func (e *env) comeAndGo(d *duel, also session) {
 }
 
 var watchCases = []testCase{
-	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
-	{"W1/a place that is gone already is told", nil, goneAlready},
-	{"W1/one of several places is told and no other", nil, oneOfSeveral},
-	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, othersChange},
+	{"W1/a session that expires ends the wait", []Lever{Network}, runsOut},
+	{"W1/a place that has left before ends the wait", nil, goneAlready},
+	{"W1/only a leaving of one of several places ends the wait", nil, oneOfSeveral},
+	{"W2/changes of others end no wait", []Lever{Converter, Writer, HeadWatcher}, othersChange},
 }
 
-// runsOut: nobody deletes the entry; the service ends the session by its own
-// clock.
 func runsOut(e *env) {
 	queue, c, behind := e.queue(), e.connect(), e.open()
-	first := e.join(e.openUntended(c), queue)
+	first := e.join(e.openUnrenewed(c), queue)
 	e.join(behind, queue)
 	w := e.watch(behind, queue, first.Place)
-	cut(c.Link) // also silences clients that ping on their own
-	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"),
-		"Watch of a session that ran out")
+	cut(c.Link) // also stops clients that ping on their own
+	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that expires"),
+		"Watch of a session that has expired")
 }
 
-// goneAlready: a watch that is only told of what comes after it would wait for
-// ever.
+// goneAlready: a watch of later changes alone would wait for ever.
 func goneAlready(e *env) {
-	d, c := e.duel(), contender()
+	d, c := e.pair(), contender()
 	third := e.joinAs(d.ahead, d.queue, c)
 	e.leave(d.ahead, d.queue, d.first.Place)
 	e.fires(e.watch(d.behind, d.queue, d.first.Place), "the place had left")
-	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "one of the places had left")
+	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "a place had left")
 	e.leave(d.ahead, d.queue, third.Place)
 	e.joinAs(d.ahead, d.queue, c)
 	e.fires(e.watch(d.behind, d.queue, third.Place), "the earlier entry of the same ID had left")
@@ -533,7 +524,7 @@ func goneAlready(e *env) {
 	e.fires(e.watch(d.behind, d.queue, last.Place), "the session of the place had ended")
 }
 
-// oneOfSeveral: a semaphore's first waiter watches all holders, who leave in
+// oneOfSeveral: a semaphore's first waiter watches all holders, which leave in
 // any order.
 func oneOfSeveral(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
@@ -544,9 +535,9 @@ func oneOfSeveral(e *env) {
 	}
 	e.join(b, queue)
 	w := e.watch(b, queue, places...)
-	e.leave(a, queue, other.Place)     // ahead of the watcher, yet not among the places
+	e.leave(a, queue, other.Place)     // ahead, but not watched
 	for _, i := range []int{3, 0, 1} { // the last, the first, one in between
-		e.quiet(w, "nothing to its places")
+		e.stillWaits(w, "nothing to its places")
 		e.leave(a, queue, places[i])
 		e.fires(w, "one of several left")
 		places = append(places[:i:i], places[i+1:]...)
@@ -554,9 +545,8 @@ func oneOfSeveral(e *env) {
 	}
 }
 
-// othersChange: Watch waits for leavings among its places. A value is none,
-// whoever writes it, and a conversion is one of the converted place only. Head
-// waits for changes of the first alone.
+// othersChange: a write is no leaving, and a conversion is the leaving of the
+// converted place only. Head waits for changes of the first entry only.
 func othersChange(e *env) {
 	q := e.trio()
 	head := func(known driver.Version, value string) *outcome {
@@ -572,17 +562,17 @@ func othersChange(e *env) {
 	}
 	e.write(q.behind, q.queue, q.last.Place, "written")
 	e.overwrite(q.ahead, q.queue, "record")
-	e.quiet(w, "conversions and writes of others, and a record")
-	e.quiet(h, "conversions and writes of others, and a record")
+	e.stillWaits(w, "conversions and writes of others, and a record")
+	e.stillWaits(h, "conversions and writes of others, and a record")
 	e.write(q.ahead, q.queue, q.first.Place, "new")
 	e.fires(h, "a write of the first")
-	e.quiet(f, "a write of the first")
+	e.stillWaits(f, "a write of the first")
 	h = head(e.head(q.behind, q.queue).Version, "converted")
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "converted")
 	e.fires(h, "a conversion of the first")
 	e.fires(f, "a conversion of the first")
 	e.leave(q.ahead, q.queue, q.first.Place)
-	e.quiet(w, "the first left")
+	e.stillWaits(w, "the first left")
 	e.leave(q.s, q.queue, q.own.Place)
-	e.fires(w, "the one it waits for left")
+	e.fires(w, "its place left")
 }

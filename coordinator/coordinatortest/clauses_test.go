@@ -20,7 +20,7 @@ func contract(t *testing.T) (numbered map[string]bool, source string) {
 	}
 	for _, m := range number.FindAllStringSubmatch(source, -1) {
 		if numbered[m[1]] {
-			t.Errorf("there is a clause %s twice", m[1])
+			t.Errorf("clause %s exists twice", m[1])
 		}
 		numbered[m[1]] = true
 	}
@@ -38,7 +38,7 @@ func TestEveryClauseHasACaseOrAReason(t *testing.T) {
 	for _, c := range cases {
 		for _, key := range c.clauses() {
 			if !numbered[key] && !regexp.MustCompile(`(?m)^[^/]*\b`+key+`\b`).MatchString(source) {
-				t.Errorf("case %q: there is no clause %s", c.name, key)
+				t.Errorf("case %q: no clause %s", c.name, key)
 			}
 			checked[key] = true
 		}
@@ -54,7 +54,7 @@ func TestEveryClauseHasACaseOrAReason(t *testing.T) {
 	}
 	for key := range untestable {
 		if !numbered[key] {
-			t.Errorf("there is no clause %s to have no case for", key)
+			t.Errorf("untestable has an unknown clause %s", key)
 		}
 	}
 }

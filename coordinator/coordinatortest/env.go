@@ -16,9 +16,9 @@ import (
 
 type session = Full
 
-// env is what a case works with. Its methods fail the case by panicking with a
-// *failure, which caught returns. Those that open something are for the
-// goroutine of the case only.
+// env is the environment of a case. Its methods fail the case by panicking with
+// a *failure, which caught returns. Only the goroutine of the case may open
+// clients and sessions.
 type env struct {
 	Harness
 	svc     Service
@@ -46,11 +46,10 @@ func (e *env) close() error {
 			c.Link.Heal()
 		}
 	}
-	// A goroutine of its own: even a Close that ignores ctx must not hang the
-	// run.
+	// In a goroutine, because a Close that ignores ctx must not hang the run.
 	e.group.Go(func() {
 		for _, s := range e.opened {
-			_ = s.Close(ctx) // the case has judged it already; lost ones fail
+			_ = s.Close(ctx) // fails for lost sessions
 		}
 		for _, c := range e.clients {
 			_ = c.Driver.Close(ctx)
@@ -72,7 +71,7 @@ func (e *env) close() error {
 	}
 }
 
-// has reports whether there are these levers or capabilities.
+// has reports whether harness and driver have these levers or capabilities.
 func (e *env) has(levers ...Lever) bool {
 	for _, l := range levers {
 		if _, lacks := e.Lacks[l]; lacks {
@@ -110,27 +109,25 @@ func (e *env) is(err error, what string, wanted ...error) {
 // in returns a context for one call. It ends with the case or after d.
 func (e *env) in(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(e.ctx, d)
-	// Cancelled by the end of the case: the call may outlive the case's next
-	// steps.
 	context.AfterFunc(e.ctx, cancel)
 	return ctx
 }
 
-// soon returns a context for a call that has to succeed.
+// soon returns a context for a call that must succeed.
 func (e *env) soon() context.Context { return e.in(e.Patience) }
 
-// settle waits until what should not happen would have happened.
+// settle waits long enough to see that something does not happen.
 func (e *env) settle() { time.Sleep(e.Settle) }
 
-// jitter waits for a random time below the limit: cases repeat a race until its
-// interleavings have been met.
+// jitter waits for a random time below limit. Cases repeat races with it to meet
+// all interleavings.
 func (e *env) jitter(limit time.Duration) { sleep(e.ctx, random(limit)) }
 
 func random(limit time.Duration) time.Duration {
 	return time.Duration(mathrand.Int64N(int64(limit)))
 }
 
-// sleep reports false when ctx ended first.
+// sleep returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -147,14 +144,12 @@ func (e *env) eventually(want string, holds func() bool) { e.within(e.Patience, 
 func (e *env) within(d time.Duration, want string, holds func() bool) {
 	for end := time.Now().Add(d); !holds(); time.Sleep(e.Settle / 20) {
 		if time.Now().After(end) {
-			e.fail(want, "it did not happen within %v", d)
+			e.fail(want, "not so within %v", d)
 		}
 	}
 }
 
-// again repeats a call while the service is unavailable, as package coordinator
-// does: it is how a client finds its way back after its connections were
-// broken.
+// again repeats a call while the service is unavailable, as the engine does.
 func (e *env) again(call request) error {
 	end := time.Now().Add(e.Patience)
 	for {
@@ -168,16 +163,16 @@ func (e *env) again(call request) error {
 
 type request = func(ctx context.Context) error
 
-// errOf is the error of a call that returns something besides.
+// errOf returns the error of a call with two results.
 func errOf[T any](_ T, err error) error { return err }
 
-// outcome is a call that runs on its own.
+// outcome is the result of a call in a goroutine.
 type outcome struct {
 	done chan struct{}
 	err  error
 }
 
-// start runs a call in a goroutine of the case. A failure in it is its error.
+// start runs a call in a goroutine. It turns a failure into an error.
 func (e *env) start(call func() error) *outcome {
 	o := &outcome{done: make(chan struct{})}
 	e.group.Go(func() {
@@ -207,7 +202,7 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 	return o.err
 }
 
-func (e *env) crowd(n int, what string, run func(i int)) {
+func (e *env) concurrently(n int, what string, run func(i int)) {
 	var all []*outcome
 	for i := range n {
 		all = append(all, e.start(func() error {
@@ -216,8 +211,7 @@ func (e *env) crowd(n int, what string, run func(i int)) {
 		}))
 	}
 	for _, o := range all {
-		// Each may have to wait for all others: many turns, so more than one
-		// patience.
+		// More than Patience, since each may wait for all others.
 		e.ok(e.ends(o, 3*e.Patience, what), what)
 	}
 }
@@ -228,11 +222,10 @@ func (e *env) waiting(o *outcome, what, after string) {
 	}
 }
 
-// held makes sure that the link held a call up: else the case would check
-// nothing.
+// held checks the harness: the link must have held a call.
 func (e *env) held(o *outcome) {
 	if o.ended() {
-		e.fail("the harness holds the call up", "the call returned %v in spite of the link", o.err)
+		e.fail("the link holds the call", "the call returned %v", o.err)
 	}
 }
 
@@ -243,29 +236,26 @@ func (e *env) connect() Client {
 	return c
 }
 
-// open opens a session on a new client and keeps it renewed until the case
-// ends.
+// open opens a session on a new client, and renews it until the case ends.
 func (e *env) open() session {
 	return e.openOn(e.connect())
 }
 
-// openOn opens one more session on a client and keeps it renewed.
+// openOn opens one more session on a client, and renews it.
 func (e *env) openOn(c Client) session {
-	s := e.openUntended(c)
+	s := e.openUnrenewed(c)
 	e.group.Go(func() {
 		for sleep(e.ctx, e.TTL/3) {
-			// Failures are the business of the case: it may have broken the
-			// link.
 			ctx, cancel := context.WithTimeout(e.ctx, e.TTL/3)
-			_ = s.Renew(ctx)
+			_ = s.Renew(ctx) // the case may have broken the link
 			cancel()
 		}
 	})
 	return s
 }
 
-// openUntended opens a session that nobody renews.
-func (e *env) openUntended(c Client) session {
+// openUnrenewed opens a session and does not renew it.
+func (e *env) openUnrenewed(c Client) session {
 	s, err := c.Driver.Open(e.soon(), e.TTL)
 	e.ok(err, "Open")
 	full := WithCapabilities(s)
@@ -291,7 +281,7 @@ func (e *env) compact() { e.ok(e.svc.Compact(e.soon()), "Compact of the harness"
 func (e *env) watches() int  { return e.tally(Watches, e.svc.Watches) }
 func (e *env) sessions() int { return e.tally(Sessions, e.svc.Sessions) }
 
-// tally counts what there is at the service, if the harness can.
+// tally returns a count of the harness, or 0 if it lacks the lever.
 func (e *env) tally(lever Lever, by func(ctx context.Context) (int, error)) (n int) {
 	if e.has(lever) {
 		var err error
@@ -312,13 +302,13 @@ func cut(l Link) {
 	l.HoldReplies()
 }
 
-// mend lets a link pass again. What was held is lost.
-func mend(l Link) {
+// resetAndHeal reconnects. Held messages are lost.
+func resetAndHeal(l Link) {
 	l.Reset()
 	l.Heal()
 }
 
-// queue names a queue that nobody else uses, in this run or any other.
+// queue returns the name of a queue that no other case uses, in any run.
 func (e *env) queue() driver.Queue { return driver.Queue("m/" + newID()) }
 
 func newID() string {

@@ -9,31 +9,30 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// endless is a driver whose Close waits for ever when its session was cut off.
+// endless is a driver whose Close does not end with its context.
 type endless struct {
 	driver.Driver
 	closed atomic.Bool
 }
 
-// Close ignores ctx until it is called a second time, by the clean-up of the
-// suite.
+// Close ignores ctx, except in the second call, which is that of env.close.
 func (d *endless) Close(ctx context.Context) error {
 	if d.closed.Swap(true) {
 		return d.Driver.Close(ctx)
 	}
-	time.Sleep(11 * time.Second) // longer than the patience of a case, shorter than that of its clean-up
+	time.Sleep(11 * time.Second) // between Patience and that of env.close
 	return nil
 }
 
 func callFlaws() []flaw {
-	const ends = "G2/calls end with their context while nothing passes"
+	const ends = "G2/calls end with their context while the link is held"
 	never := context.Background()
 	flaws := []flaw{
 		{
-			name: "errors say nothing", finds: []string{"G3/every error is classified"},
+			name: "errors wrap no sentinel", finds: []string{"G3/every error is classified"},
 			session: leaves.broken(func(_ *world, s *patched, a act) error {
 				if a.intact(s) != nil {
-					return errors.New("something went wrong")
+					return errors.New("failed")
 				}
 				return nil
 			}),
@@ -49,15 +48,15 @@ func callFlaws() []flaw {
 			driver: func(_ *world, d *patchedDriver) { d.Driver = &endless{Driver: d.Driver} },
 		},
 	}
-	for _, deaf := range []string{
+	for _, broken := range []string{
 		"Renew", "Join", "Ahead", "Watch", "Follow", "WatchQueue", "Convert", "Write", "Head of any version",
 		"Record of any version", "SetRecord", "Leave", "Pass", "Forget", "Check", "Remove", "Queues", "List", "Close",
 	} {
 		flaws = append(flaws, flaw{
-			name: deaf + " ignores its context", finds: []string{ends},
+			name: broken + " ignores its context", finds: []string{ends},
 			session: func(_ *world, s *patched) {
 				s.around = func(ctx context.Context, method string, intact func(ctx context.Context) error) error {
-					if method == deaf {
+					if method == broken {
 						ctx = never
 					}
 					return intact(ctx)

@@ -11,9 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// convertFlaws are wrong about what a conversion does.
 func convertFlaws() []flaw {
-	const key = "M1/a converted place has a key of its own and a view at once"
+	const key = "M1/a converted entry has a new key and a view at once"
 	return []flaw{
 		{
 			name: "conversion takes two steps, and joins again",
@@ -26,32 +25,32 @@ func convertFlaws() []flaw {
 		},
 		{
 			name:    "a converted entry belongs to another session",
-			finds:   []string{"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told"},
-			session: func(w *world, s *patched) { madeAnew(w, s, w.seer()) },
+			finds:   []string{"W1/an ended session of a converted and written entry ends the wait", "W1/a close of a converted and written entry ends the wait"},
+			session: func(w *world, s *patched) { madeAnew(w, s, w.observer()) },
 		},
-		{name: "views are put together of two", finds: []string{"M1/a view shows the old entry or the new one"}, session: aheadTwice},
-		{name: "a converted place is not seen at once", finds: []string{key}, session: unseen},
+		{name: "views are a union of two views", finds: []string{"M1/a view shows the old entry or the new one"}, session: aheadTwice},
+		{name: "a converted place is seen late", finds: []string{key}, session: unseen},
 		{name: "keys are made of ID and mode", finds: []string{key}, session: modeKeys},
 		{
-			name: "watch does not tell of conversions", finds: []string{"M2/the old place has left", "M2/the old place has left while disconnected"},
+			name: "conversions do not end a watch", finds: []string{"M2/the old place has left", "M2/the old place has left while disconnected"},
 			session: watchByID,
 		},
 		{
 			name:    "a repeated conversion finds nothing",
-			finds:   []string{"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated"},
+			finds:   []string{"M3/a conversion may be repeated after a lost reply", "M3/a cancelled conversion may be repeated"},
 			session: convertOnce,
 		},
 		{
-			name: "joining again looks for the mode, too", finds: []string{"J6/a converted entry is a contender to those who join"},
+			name: "joining again compares the mode", finds: []string{"J6/a converted entry counts for joins"},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
-				if x, there := w.standing(queue, c.ID); there && x.Mode != c.Mode {
+				if x, there := w.queued(queue, c.ID); there && x.Mode != c.Mode {
 					c.ID = newID()
 				}
 				return nil
 			}),
 		},
 		{
-			name: "converted entries do not count", finds: []string{"J6/a converted entry is a contender to those who join"},
+			name: "joins ignore converted entries", finds: []string{"J6/a converted entry counts for joins"},
 			session: func(w *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					empty := !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return x.Mode == "x" })
@@ -65,8 +64,8 @@ func convertFlaws() []flaw {
 	}
 }
 
-// madeAnew removes the old entry, and a little later makes the new one, by a
-// session that may be another.
+// madeAnew removes the old entry, and a little later makes the new one on a
+// session.
 func madeAnew(w *world, s *patched, by driver.Session) {
 	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		if err := remove(w, queue, own.Place.Key); err != nil {
@@ -79,7 +78,7 @@ func madeAnew(w *world, s *patched, by driver.Session) {
 	}
 }
 
-// aheadTwice reads two views and shows what is in either.
+// aheadTwice returns the union of two views.
 func aheadTwice(_ *world, s *patched) {
 	s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 		one, err := s.session.Ahead(ctx, queue, own)
@@ -97,7 +96,7 @@ func aheadTwice(_ *world, s *patched) {
 	}
 }
 
-// unseen looks at a replica that hears of conversions a little later.
+// unseen reads a replica that applies conversions late.
 func unseen(_ *world, s *patched) {
 	var made sync.Map // when, by key
 	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
@@ -113,7 +112,7 @@ func unseen(_ *world, s *patched) {
 	}
 }
 
-// watchByID waits until contenders have left, in whatever mode.
+// watchByID waits until contenders have left, and ignores conversions.
 func watchByID(w *world, s *patched) {
 	s.watch = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 		places = slices.Clone(places)
@@ -122,7 +121,7 @@ func watchByID(w *world, s *patched) {
 				return err
 			}
 			for i, p := range places {
-				x, there := w.standing(queue, p.ID)
+				x, there := w.queued(queue, p.ID)
 				if !there {
 					return nil
 				}
@@ -132,7 +131,7 @@ func watchByID(w *world, s *patched) {
 	}
 }
 
-// modeKeys gives an entry the key that it had when it was in that mode before.
+// modeKeys makes keys of ID and mode.
 func modeKeys(_ *world, s *patched) {
 	actual := map[string]driver.Place{}
 	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
@@ -147,10 +146,11 @@ func modeKeys(_ *world, s *patched) {
 	}
 }
 
-// convertOnce does not know its own work again. Its replies are slow.
+// convertOnce does not find the result of an earlier call. Its replies are
+// slow.
 func convertOnce(w *world, s *patched) {
 	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if x, there := w.standing(queue, own.Place.ID); there && x.Key != own.Place.Key {
+		if x, there := w.queued(queue, own.Place.ID); there && x.Key != own.Place.Key {
 			return driver.Place{}, driver.ErrGone
 		}
 		place, err := s.session.Convert(ctx, queue, own, mode, value)
@@ -166,7 +166,7 @@ func writeFlaws() []flaw {
 		{
 			name: "a repeated write finds nothing", finds: []string{"P1/a write may be repeated after a lost reply"},
 			session: func(w *world, s *patched) {
-				var failed sync.Map // keys of which it does not know whether it has written
+				var failed sync.Map // keys with an unknown outcome
 				writes.broken(func(_ *world, s *patched, a act) error {
 					if _, again := failed.Load(a.own.Place.Key); again {
 						return driver.ErrGone
@@ -180,15 +180,15 @@ func writeFlaws() []flaw {
 			},
 		},
 		{
-			name: "a write goes on when its caller has gone", finds: []string{"P1/a write that was given up does not overwrite a later one"},
+			name: "a cancelled write is applied late", finds: []string{"P1/a cancelled write does not overwrite a later one"},
 			session: func(w *world, s *patched) {
-				var calls atomic.Int32 // every second one overtakes the one before it
+				var calls atomic.Int32 // every second one overtakes the last
 				writes.broken(func(_ *world, s *patched, a act) error {
 					delay := 5 * time.Millisecond
 					if calls.Add(1)%2 == 0 {
 						delay = time.Microsecond
 					}
-					return stays(a.ctx, func(ctx context.Context) error {
+					return keepsWaiting(a.ctx, func(ctx context.Context) error {
 						time.Sleep(delay)
 						a.ctx = ctx
 						return a.intact(s)
@@ -199,10 +199,10 @@ func writeFlaws() []flaw {
 		{
 			name: "a written entry belongs to another session",
 			finds: []string{
-				"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told",
+				"W1/an ended session of a converted and written entry ends the wait", "W1/a close of a converted and written entry ends the wait",
 			},
 			session: func(w *world, s *patched) {
-				madeAnew(w, s, w.seer())
+				madeAnew(w, s, w.observer())
 				anew := s.convert
 				s.convert = s.session.Convert
 				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
@@ -211,10 +211,10 @@ func writeFlaws() []flaw {
 			},
 		},
 		{
-			name: "write makes a new entry", finds: []string{"W2/changes of others wake nobody", "P1/a write is shown by list and head"},
+			name: "write makes a new entry", finds: []string{"W2/changes of others end no wait", "P1/a write is shown by list and head"},
 			session: func(w *world, s *patched) {
 				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
-					x, _ := w.standing(queue, own.ID)
+					x, _ := w.queued(queue, own.ID)
 					return errOf(s.session.Convert(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value))
 				}
 			},

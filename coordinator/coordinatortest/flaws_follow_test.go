@@ -17,7 +17,7 @@ func followed(
 	}
 }
 
-// nearer changes whom Join shows as the nearest.
+// nearer changes Nearest of a Join.
 func nearer(which func(all []driver.Place) driver.Place) func(*world, *patched) {
 	return joined(func(w *world, queue driver.Queue, c driver.Contender, j *driver.Joined) {
 		if c.Follows {
@@ -27,31 +27,31 @@ func nearer(which func(all []driver.Place) driver.Place) func(*world, *patched) 
 }
 
 func followFlaws() []flaw {
-	nearest := []string{"J8/nearest is who joined before", "J8/nearest of one who asks for more is who joined before"}
+	nearest := []string{"J8/nearest is the contender that joined before", "J8/nearest with Alone and Record is the contender that joined before"}
 	return []flaw{
 		{
 			name: "nearest is the first in the queue", finds: nearest,
 			session: nearer(func(all []driver.Place) driver.Place { return all[0] }),
 		},
 		{
-			name: "nearest is the last in the queue, which may be its own", finds: nearest,
+			name: "nearest is the last in the queue, even its own", finds: nearest,
 			session: nearer(func(all []driver.Place) driver.Place { return all[len(all)-1] }),
 		},
 		{
-			name: "follow does not look first", finds: []string{"N1/a queue is passed on past one that leaves"},
+			name: "follow watches later changes only", finds: []string{"N1/a queue is passed on after a waiter has left"},
 			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-				if _, there := w.standing(queue, ahead.ID); !there {
+				if _, there := w.queued(queue, ahead.ID); !there {
 					return false, until(ctx)
 				}
 				return s.Follow(ctx, queue, own, ahead)
 			}),
 		},
 		{
-			name: "a follower watches all who are ahead", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
+			name: "a follower watches all entries ahead", finds: []string{"W2,N3/a pass wakes only the follower"},
 			session: followed(watchAhead),
 		},
 		{
-			name: "a follower watches all of the queue", finds: []string{"W2/Follow: others who come and go wake nobody"},
+			name: "a follower watches the whole queue", finds: []string{"W2/Follow: other contenders end no wait"},
 			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, _, ahead driver.Place) (bool, error) {
 				return false, watchAll(ctx, w, queue, []driver.Place{ahead}, s.Watch)
 			}),
@@ -59,8 +59,8 @@ func followFlaws() []flaw {
 		{
 			name: "every leaving is a pass",
 			finds: []string{
-				"N1/a queue is passed on past one that leaves", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
-				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
+				"N1/a queue is passed on after a waiter has left", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
+				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass and cancel", "W1/Follow: a leave ends the wait",
 			},
 			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 				_, err := s.Follow(ctx, queue, own, ahead)
@@ -68,15 +68,15 @@ func followFlaws() []flaw {
 			}),
 		},
 		{
-			name: "a pass speaks of the session", finds: []string{"N1/an earlier pass of the same session is no pass"},
-			session: speaks(func(own driver.Place) string { return own.Session }),
+			name: "the marker of a pass is for the session", finds: []string{"N1/an earlier pass of the same session is no pass"},
+			session: marks(func(own driver.Place) string { return own.Session }),
 		},
 		{
-			name: "a pass speaks of whatever key it is given", finds: []string{"N1/a pass of nothing is no pass"},
-			session: speaks(func(own driver.Place) string { return own.Key }),
+			name: "a pass of no entry leaves a marker", finds: []string{"N1/a pass of nothing is no pass"},
+			session: marks(func(own driver.Place) string { return own.Key }),
 		},
 		{
-			name: "a pass stays in the queue as an entry", finds: []string{"N3/what a pass leaves is no contender"},
+			name: "the marker of a pass is an entry", finds: []string{"N3/the marker of a pass is no contender"},
 			session: passes.broken(func(w *world, s *patched, a act) error {
 				err := a.intact(s)
 				w.svc.AddForeign(a.queue)
@@ -84,7 +84,7 @@ func followFlaws() []flaw {
 			}),
 		},
 		{
-			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
+			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes only the follower"},
 			session: passes.broken(func(_ *world, s *patched, a act) error {
 				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, a.queue, []byte("passed"), 0) })
 				return a.intact(s)
@@ -93,8 +93,8 @@ func followFlaws() []flaw {
 	}
 }
 
-// speaks keeps marks of its own of those who have passed.
-func speaks(of func(own driver.Place) string) func(*world, *patched) {
+// marks keeps its own markers of passes.
+func marks(of func(own driver.Place) string) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
 			w.open.Store(of(own), true)
@@ -108,12 +108,11 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 	}
 }
 
-// watchAhead looks again whenever one ahead leaves, as one does who does not
-// know who is next.
+// watchAhead reads the queue whenever a contender ahead leaves.
 func watchAhead(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	for {
 		view, err := s.Ahead(ctx, queue, own)
-		if _, there := w.standing(queue, ahead.ID); err != nil || !there {
+		if _, there := w.queued(queue, ahead.ID); err != nil || !there {
 			return false, err
 		}
 		if err := s.Watch(ctx, queue, view.Ahead...); err != nil {

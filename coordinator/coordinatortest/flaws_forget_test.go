@@ -16,39 +16,39 @@ func forgotten(broken func(ctx context.Context, w *world, s *patched, queue driv
 }
 
 func forgetFlaws() []flaw {
-	const removes = "F1/forget removes the entry, and it is no error if there is none"
+	const removes = "F1/forget removes the entry, if any"
 	return []flaw{
 		{
 			name: "forget does nothing", finds: []string{removes, "F1/forget after a lost reply leaves nothing"},
 			session: forgotten(func(context.Context, *world, *patched, driver.Queue, string) error { return nil }),
 		},
 		{
-			name: "forget only deletes", finds: []string{"F1/forget beats a join under way"},
+			name: "forget only deletes the entry", finds: []string{"F1/forget prevents a join under way"},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				_ = remove(w, queue, id)
 				return nil
 			}),
 		},
 		{
-			name: "forget knows the first mode only",
+			name: "forget finds no converted entry",
 			finds: []string{
-				"W1/a forget of a converted and written entry is told", "F1/forget removes what a lost conversion has made",
+				"W1/a forget of a converted and written entry ends the wait", "F1/forget removes the entry of a lost conversion",
 			},
 			session: forgotten(func(ctx context.Context, w *world, s *patched, queue driver.Queue, id string) error {
-				if x, there := w.standing(queue, id); there && x.Mode != "x" {
+				if x, there := w.queued(queue, id); there && x.Mode != "x" {
 					return nil
 				}
 				return s.session.Forget(ctx, queue, id)
 			}),
 		},
 		{
-			name: "forgetting nothing is an error", finds: []string{removes},
+			name: "forget without an entry is an error", finds: []string{removes},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				return remove(w, queue, id)
 			}),
 		},
 		{
-			name: "forget takes all of the session", finds: []string{"F2/others keep their places"},
+			name: "forget removes all of the session", finds: []string{"F2/others keep their places"},
 			session: forgotten(func(_ context.Context, w *world, s *patched, queue driver.Queue, _ string) error {
 				w.removeAll(queue, s.ID())
 				return nil

@@ -13,17 +13,17 @@ func headFlaws() []flaw {
 		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
-		changes: []string{"H1/a queue that hands on is followed to its end", first},
+		changes: []string{"H1/head follows a queue with many heads", first},
 		any:     []string{states},
 		passed:  []string{states},
 		fresh:   []string{showsLatest},
-		quiet:   []string{"H2/Head: others who come and go wake nobody", "W2/changes of others wake nobody"},
-		many:    []string{"H1/Head: the last of many changes is never missed, and none goes back"},
+		quiet:   []string{"H2/Head: other contenders end no wait", "W2/changes of others end no wait"},
+		many:    []string{"H1/Head: it shows the last of many changes, in order"},
 		nothing: []string{first},
 	}
 	return append(r.flaws("head"),
 		flaw{
-			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a queue that hands on is followed to its end"},
+			name: "head: an entry that leaves during the read is an empty queue", finds: []string{"H1/head follows a queue with many heads"},
 			session: r.broken(func(
 				ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[driver.Head],
 			) (driver.Head, error) {
@@ -46,7 +46,7 @@ func headFlaws() []flaw {
 			}),
 		},
 		flaw{
-			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/Head: others who come and go wake nobody"},
+			name: "head: watches the whole queue and filters", finds: []string{"H2/Head: other contenders end no wait"},
 			session: func(w *world, s *patched) {
 				s.head = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 					err := whole(ctx, w, s.session.Watch, queue, func() bool { _, now := r.now(w, queue); return now != known })

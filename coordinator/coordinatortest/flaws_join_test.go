@@ -35,24 +35,24 @@ func asked(change func(w *world, queue driver.Queue, c *driver.Contender) error)
 }
 
 func joinFlaws() []flaw {
-	const similar = "Queue/queues and records of similar names do not see each other"
+	const similar = "Queue/queues and records of similar names are unrelated"
 	return []flaw{
 		{
-			name: "token goes back",
+			name: "tokens fall",
 			finds: []string{
 				"J1,V1/order, tokens and views over sessions and clients", "J1/tokens rise over a restart",
-				"J1/order of joins at the same time",
+				"J1/order of concurrent joins",
 			},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.Token = 1000 - j.Token }),
 		},
 		{
-			name: "token is a number that starts again with the queue", finds: []string{"Token/rises over times when the queue is empty"},
+			name: "tokens start again with the queue", finds: []string{"Token/rises after the queue was empty"},
 			session: joined(func(w *world, queue driver.Queue, _ driver.Contender, j *driver.Joined) {
 				j.Token = driver.Token(len(w.svc.Snapshot(queue)))
 			}),
 		},
 		{
-			name: "create is repeated after a lost reply",
+			name: "a repeated join makes another entry",
 			finds: []string{
 				"J2/joining again finds the entry", "J2/joining again after a lost reply finds the entry",
 				"J2/a join that arrives after it was repeated adds nothing",
@@ -65,7 +65,7 @@ func joinFlaws() []flaw {
 			}),
 		},
 		{
-			name: "everyone is first", finds: []string{"J3/only the first may see first"},
+			name: "every join returns First", finds: []string{"J3/only the first gets First"},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.First = true }),
 		},
 		{
@@ -74,7 +74,7 @@ func joinFlaws() []flaw {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					j, err := s.session.Join(ctx, queue, c)
 					if errors.Is(err, driver.ErrSessionLost) {
-						return w.seer().Join(ctx, queue, c)
+						return w.observer().Join(ctx, queue, c)
 					}
 					return j, err
 				}
@@ -97,13 +97,13 @@ func joinFlaws() []flaw {
 			}),
 		},
 		{
-			name:    "a join looks and leaves, and watches hear of the whole queue",
-			finds:   []string{"W2/Watch: others who come and go wake nobody", "J7/a refused join wakes nobody and leaves no watch"},
+			name:    "a refused join joins and leaves, and watches wake for the whole queue",
+			finds:   []string{"W2/Watch: other contenders end no wait", "J7/a refused join wakes no contender and leaves no watch"},
 			session: joinAndLook,
 		},
 		{
 			name:    "a refused join leaves a watch",
-			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes nobody and leaves no watch"},
+			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes no contender and leaves no watch"},
 			session: joinAndWatch,
 		},
 		{name: "names are folded", finds: []string{similar}, session: renamed(strings.ToLower)},
@@ -127,14 +127,13 @@ func joinFlaws() []flaw {
 			},
 		},
 		{
-			name: "joined does not show the mode", finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
+			name: "join returns no mode", finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: joined(func(_ *world, _ driver.Queue, _ driver.Contender, j *driver.Joined) { j.Place.Mode = "" }),
 		},
 	}
 }
 
-// joinAndLook is Alone, and a Join by version, without the service's help. To
-// look and to leave takes a round trip.
+// joinAndLook joins, compares and leaves.
 func joinAndLook(w *world, s *patched) {
 	s.watch = watchQueue(w)
 	s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
@@ -148,7 +147,7 @@ func joinAndLook(w *world, s *patched) {
 			err = driver.ErrStale
 		}
 		if errors.Is(err, driver.ErrTaken) || errors.Is(err, driver.ErrStale) {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // a round trip
 			_ = s.session.Leave(ctx, queue, j.Place)
 		}
 		return j, err
@@ -189,20 +188,20 @@ func renamed(to func(string) string) func(*world, *patched) {
 
 func staleFlaws() []flaw {
 	const (
-		late    = "J7/a late join meets the record as it is then"
+		late    = "J7/a late join compares the current record"
 		refused = "J2,J7/another version is refused, unless the entry is there"
 		joins   = "J7/a join with the record's version joins"
 	)
 	return []flaw{
 		{
-			name: "versions are not looked at", finds: []string{refused, late},
+			name: "joins ignore versions", finds: []string{refused, late},
 			session: asked(func(_ *world, _ driver.Queue, c *driver.Contender) error {
 				c.Record = 0
 				return nil
 			}),
 		},
 		{
-			name: "versions are looked at before the join, and before the own entry", finds: []string{refused, late},
+			name: "versions are compared before the join, and before the search for its entry", finds: []string{refused, late},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
 				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return driver.ErrStale
@@ -212,7 +211,7 @@ func staleFlaws() []flaw {
 			}),
 		},
 		{
-			name: "no version is right", finds: []string{joins},
+			name: "every version is refused", finds: []string{joins},
 			session: asked(func(_ *world, _ driver.Queue, c *driver.Contender) error {
 				if c.Record != 0 {
 					return driver.ErrStale
@@ -221,7 +220,7 @@ func staleFlaws() []flaw {
 			}),
 		},
 		{
-			name: "no version means no record", finds: []string{joins},
+			name: "version zero means no record", finds: []string{joins},
 			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
 				if c.Record == 0 && w.svc.Record(queue).Version != 0 {
 					return driver.ErrStale

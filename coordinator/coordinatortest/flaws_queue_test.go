@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// showing replaces what a WatchQueue shows; broken makes one function for each
-// session, which returns nil for a view that is left out.
+// showing changes the views of WatchQueue. broken returns one function for each
+// session, which returns nil to skip a view.
 func showing(broken func() func(first bool, places []driver.Place) []driver.Place) func(*world, *patched) {
 	return func(_ *world, s *patched) {
 		change := broken()
@@ -30,7 +30,7 @@ func queueFlaws() []flaw {
 	const changes = "Q1/each change is shown"
 	return []flaw{
 		{
-			name: "queue: begins with what was shown before", finds: []string{showsLatest},
+			name: "queue: begins with an old view", finds: []string{showsLatest},
 			session: showing(func() func(bool, []driver.Place) []driver.Place {
 				stale := []driver.Place{}
 				return func(first bool, places []driver.Place) []driver.Place {
@@ -66,7 +66,7 @@ func queueFlaws() []flaw {
 			}),
 		},
 		{
-			name: "queue: goes on after show has returned false", finds: []string{changes},
+			name: "queue: continues after show has returned false", finds: []string{changes},
 			session: func(_ *world, s *patched) {
 				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 					over, end := context.WithCancel(ctx)
@@ -86,7 +86,7 @@ func queueFlaws() []flaw {
 	}
 }
 
-// listing replaces Queues; queues are what the intact one said.
+// listing changes the result of Queues.
 func listing(broken func(w *world, s *patched, queues []driver.Queue) []driver.Queue) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.queues = func(ctx context.Context) ([]driver.Queue, error) {
@@ -96,7 +96,7 @@ func listing(broken func(w *world, s *patched, queues []driver.Queue) []driver.Q
 	}
 }
 
-// without leaves out the queues that have no entry of which f is true.
+// without drops the queues that have no entry which f accepts.
 func without(w *world, queues []driver.Queue, f func(driver.Entry) bool) []driver.Queue {
 	return slices.DeleteFunc(queues, func(queue driver.Queue) bool { return !slices.ContainsFunc(w.svc.Snapshot(queue), f) })
 }
@@ -104,19 +104,19 @@ func without(w *world, queues []driver.Queue, f func(driver.Entry) bool) []drive
 func queuesFlaws() []flaw {
 	return []flaw{
 		{
-			name: "queues has its own session's only", finds: []string{"E1/queues has those of all sessions"},
+			name: "queues shows only its session's queues", finds: []string{"E1/queues shows queues of all sessions"},
 			session: listing(func(w *world, s *patched, queues []driver.Queue) []driver.Queue {
 				return without(w, queues, func(x driver.Entry) bool { return x.Session == s.ID() })
 			}),
 		},
 		{
-			name: "queues knows the first mode only", finds: []string{"E2/queues has none that only has a record"},
+			name: "queues finds no converted entry", finds: []string{"E2/queues shows no queue with only a record"},
 			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
 				return without(w, queues, func(x driver.Entry) bool { return x.Mode == "x" })
 			}),
 		},
 		{
-			name: "queues stops at a long one", finds: []string{"E1/queues has those behind a long one"},
+			name: "queues stops at a long one", finds: []string{"E1/queues shows queues after a long one"},
 			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
 				long := func(queue driver.Queue) bool { return len(w.svc.Snapshot(queue)) > 500 }
 				if i := slices.IndexFunc(queues, long); i >= 0 {
@@ -126,7 +126,7 @@ func queuesFlaws() []flaw {
 			}),
 		},
 		{
-			name: "queues remembers", finds: []string{"E2/queues has none that everybody has left"},
+			name: "queues caches", finds: []string{"E2/queues shows no queue that all have left"},
 			session: func(w *world, s *patched) {
 				seen := make(map[driver.Queue]bool)
 				listing(func(_ *world, _ *patched, queues []driver.Queue) []driver.Queue {
@@ -138,7 +138,7 @@ func queuesFlaws() []flaw {
 			},
 		},
 		{
-			name: "queues has those with a record", finds: []string{"E2/queues has none that only has a record"},
+			name: "queues shows queues with only a record", finds: []string{"E2/queues shows no queue with only a record"},
 			session: func(w *world, s *patched) {
 				recorded := make(map[driver.Queue]bool)
 				w.svc.OnStep(func(step memory.Step) {

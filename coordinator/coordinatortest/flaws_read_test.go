@@ -8,8 +8,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// reader is Head or Record, and what it needs to be broken in one of the ways
-// that are the same for both.
+// reader describes Head or Record, for the flaws that both can have.
 type reader[T any] struct {
 	read    func(s session) readFunc[T]
 	patch   func(s *patched, broken readFunc[T])
@@ -20,7 +19,7 @@ type reader[T any] struct {
 
 type readFunc[T any] func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error)
 
-// broken replaces the method. intact is what it was.
+// broken replaces the method.
 func (r reader[T]) broken(
 	wrong func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error),
 ) func(*world, *patched) {
@@ -31,13 +30,13 @@ func (r reader[T]) broken(
 	}
 }
 
-// now is the state at the service, whatever the link is like.
+// now returns the state at the service, without the link.
 func (r reader[T]) now(w *world, queue driver.Queue) (T, driver.Version) {
-	got, _ := r.read(WithCapabilities(w.seer()))(context.Background(), queue, driver.Any)
+	got, _ := r.read(WithCapabilities(w.observer()))(context.Background(), queue, driver.Any)
 	return got, r.version(got)
 }
 
-// flaws are wrong about when to answer, and whom.
+// flaws returns the flaws that Head and Record can have.
 func (r reader[T]) flaws(subject string) []flaw {
 	return []flaw{
 		{
@@ -50,10 +49,10 @@ func (r reader[T]) flaws(subject string) []flaw {
 			}),
 		},
 		{
-			name: subject + ": waits that were given up stay", finds: r.nothing,
+			name: subject + ": cancelled waits stay at the service", finds: r.nothing,
 			session: r.broken(func(ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 				var got T
-				err := stays(ctx, func(ctx context.Context) error { return errOf(intact(ctx, queue, known)) })
+				err := keepsWaiting(ctx, func(ctx context.Context) error { return errOf(intact(ctx, queue, known)) })
 				if err == nil {
 					return intact(ctx, queue, known)
 				}
@@ -61,7 +60,7 @@ func (r reader[T]) flaws(subject string) []flaw {
 			}),
 		},
 		{
-			name: subject + ": any is no version", finds: r.any,
+			name: subject + ": waits with version Any", finds: r.any,
 			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 				if known == driver.Any {
 					_, known = r.now(w, queue)
@@ -70,7 +69,7 @@ func (r reader[T]) flaws(subject string) []flaw {
 			}),
 		},
 		{
-			name: subject + ": waits for what is to come", finds: r.passed,
+			name: subject + ": waits with an earlier version", finds: r.passed,
 			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 				if known != driver.Any {
 					_, known = r.now(w, queue)
@@ -100,12 +99,12 @@ func (r reader[T]) flaws(subject string) []flaw {
 			}),
 		},
 		{
-			name: subject + ": replicas answer in turn", finds: r.many, session: r.inTurn,
+			name: subject + ": some answers are stale", finds: r.many, session: r.inTurn,
 		},
 	}
 }
 
-// inTurn asks every third time a replica that hears of nothing any more.
+// inTurn returns the first answer again every third time.
 func (r reader[T]) inTurn(w *world, s *patched) {
 	var mu sync.Mutex
 	var shown []T

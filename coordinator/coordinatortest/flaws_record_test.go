@@ -22,17 +22,17 @@ func recordFlaws() []flaw {
 		any:     []string{first},
 		passed:  []string{states},
 		fresh:   []string{states},
-		quiet:   []string{"Record/Record: others who come and go wake nobody"},
-		many:    []string{"D1/Record: the last of many changes is never missed, and none goes back"},
+		quiet:   []string{"Record/Record: other contenders end no wait"},
+		many:    []string{"D1/Record: it shows the last of many changes, in order"},
 		nothing: []string{first},
 	}
 	return append(r.flaws("record"),
 		flaw{
-			name: "a record goes with the session that wrote it", finds: []string{"D4/a record stays when all are gone"},
+			name: "a record ends with its writer's session", finds: []string{"D4/a record outlives contenders and sessions"},
 			session: tied,
 		},
 		flaw{
-			name: "a record stands in the queue", finds: []string{"D4/a queue with a record and nobody in it is empty"},
+			name: "a record is an entry", finds: []string{"D4/a queue with only a record is empty"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				if err == nil && c.known == 0 {
@@ -44,7 +44,7 @@ func recordFlaws() []flaw {
 		flaw{name: "versions are made of values", finds: []string{states}, session: sums})
 }
 
-// tied shows a record for as long as its writer's session lives.
+// tied shows a record while its writer's session lives.
 func tied(w *world, s *patched) {
 	s.record = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 		r, err := s.session.Record(ctx, queue, known)
@@ -62,7 +62,7 @@ func tied(w *world, s *patched) {
 	}
 }
 
-// sums gives a record the version that it had when it had that value before.
+// sums makes versions of values.
 func sums(_ *world, s *patched) {
 	var mu sync.Mutex
 	actual := map[driver.Version]driver.Version{}
@@ -76,8 +76,7 @@ func sums(_ *world, s *patched) {
 	}
 }
 
-// setting is a SetRecord under way. now is the version of the record at the
-// service.
+// setting is one SetRecord. now is the current version at the service.
 type setting struct {
 	ctx        context.Context
 	queue      driver.Queue
@@ -99,7 +98,7 @@ func set(broken func(w *world, c setting) (driver.Version, error)) func(*world, 
 }
 
 func setRecordFlaws() []flaw {
-	const values, atOnce = "SetRecord/writes any bytes of the right size", "D3/of several at once exactly one writes"
+	const values, atOnce = "SetRecord/writes any bytes of the right size", "D3/exactly one of several concurrent writes succeeds"
 	return []flaw{
 		{
 			name: "records are text", finds: []string{values},
@@ -123,27 +122,27 @@ func setRecordFlaws() []flaw {
 				if c.now != c.known {
 					return 0, driver.ErrStale
 				}
-				time.Sleep(time.Millisecond) // the round trip of the look
+				time.Sleep(time.Millisecond) // the round trip of the read
 				return c.intact(c.value, w.svc.Record(c.queue).Version)
 			}),
 		},
 		{
-			name: "a record that was not answered is taken back", finds: []string{"D3/a write may be repeated after a lost reply"},
+			name: "a write without an answer is undone", finds: []string{"D3/a write may be repeated after a lost reply"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				before := w.svc.Record(c.queue)
 				version, err := c.intact(c.value, c.known)
 				if errors.Is(err, driver.ErrUnavailable) {
-					_, _ = w.seer().SetRecord(c.ctx, c.queue, before.Value, w.svc.Record(c.queue).Version)
+					_, _ = w.observer().SetRecord(c.ctx, c.queue, before.Value, w.svc.Record(c.queue).Version)
 				}
 				return version, err
 			}),
 		},
 		{
-			name: "a record that was not answered is written later", finds: []string{"D3/a late write does not overwrite a later one"},
+			name: "a write without an answer is repeated later", finds: []string{"D3/a late write does not overwrite a later one"},
 			session: set(func(w *world, c setting) (driver.Version, error) {
 				version, err := c.intact(c.value, c.known)
 				later(err, func(ctx context.Context) {
-					_, _ = w.seer().SetRecord(ctx, c.queue, c.value, w.svc.Record(c.queue).Version)
+					_, _ = w.observer().SetRecord(ctx, c.queue, c.value, w.svc.Record(c.queue).Version)
 				})
 				return version, err
 			}),

@@ -11,7 +11,7 @@ import (
 )
 
 func sessionFlaws() []flaw {
-	const ids = "O3,TTL/sessions have ids of their own, and the ttl that was asked for"
+	const ids = "O3,TTL/sessions have new ids and the requested ttl"
 	return []flaw{
 		{
 			name: "slack is hidden", opts: []memory.Option{memory.WithSlack(testTTL / 4)},
@@ -19,11 +19,11 @@ func sessionFlaws() []flaw {
 			session: func(_ *world, s *patched) { s.slack = 0 },
 		},
 		{
-			name: "renewal is a dream", finds: []string{"R1/a renewal without the service fails", "O1/a session that is renewed lives on"},
+			name: "renewals send nothing", finds: []string{"R1/a renewal without the service fails", "O1/a renewed session stays alive"},
 			session: func(_ *world, s *patched) { s.renew = func(context.Context) error { return nil } },
 		},
 		{
-			name: "expiry is ignored", finds: []string{"R2/an ended session stays ended", "Done/is closed once the service has said so"},
+			name: "renewals ignore the end of the session", finds: []string{"R2/an ended session stays ended", "Done/is closed after the session ends"},
 			session: func(_ *world, s *patched) {
 				s.renew = func(ctx context.Context) error {
 					if err := s.session.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
@@ -42,7 +42,7 @@ func sessionFlaws() []flaw {
 			},
 		},
 		{
-			name: "done stays open", finds: []string{"Done/is closed once the service has said so"},
+			name: "done stays open", finds: []string{"Done/is closed after the session ends"},
 			session: func(_ *world, s *patched) { s.done = make(chan struct{}) },
 		},
 		{
@@ -50,7 +50,7 @@ func sessionFlaws() []flaw {
 			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
 		},
 		{
-			name: "close deletes entries and lets the session run out",
+			name: "close deletes entries and lets the session expire",
 			finds: []string{
 				"C1/a join under way is not applied after close", "C1/requests under way are not applied after close",
 			},
@@ -64,7 +64,7 @@ func sessionFlaws() []flaw {
 			},
 		},
 		{
-			name: "ttl is not what was granted", finds: []string{ids},
+			name: "TTL is not the granted one", finds: []string{ids},
 			session: func(_ *world, s *patched) { s.ttl = time.Hour },
 		},
 		{
@@ -85,10 +85,10 @@ func openFlaws() []flaw {
 	const refused = "O2/a ttl that is not granted is refused"
 	return []flaw{
 		{
-			name: "sessions live long",
+			name: "sessions outlive their ttl",
 			finds: []string{
 				"O1/a session lives for its ttl after open", "O4/an open whose reply was lost leaves nothing",
-				"W1/a session that runs out is told",
+				"W1/a session that expires ends the wait",
 			},
 			driver: opened(func(ctx context.Context, d driver.Driver, ttl time.Duration) (driver.Session, error) {
 				s, err := d.Open(ctx, 100*ttl)
@@ -107,7 +107,7 @@ func openFlaws() []flaw {
 			}),
 		},
 		{
-			name: "an odd ttl is refused without saying what would do", finds: []string{refused},
+			name: "an odd ttl is refused without the granted one", finds: []string{refused},
 			driver: opened(func(ctx context.Context, d driver.Driver, ttl time.Duration) (driver.Session, error) {
 				s, err := d.Open(ctx, ttl)
 				if errors.Is(err, driver.ErrInvalid) {
@@ -117,7 +117,7 @@ func openFlaws() []flaw {
 			}),
 		},
 		{
-			name: "an odd ttl is found out too late", finds: []string{refused},
+			name: "an odd ttl is refused and leaves a session", finds: []string{refused},
 			driver: opened(func(ctx context.Context, d driver.Driver, ttl time.Duration) (driver.Session, error) {
 				s, err := d.Open(ctx, max(ttl, time.Second))
 				if err == nil && s.TTL() != ttl {

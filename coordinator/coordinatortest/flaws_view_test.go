@@ -12,10 +12,10 @@ import (
 
 const (
 	listsEntries = "List,Mode,V4/a list and a view show entries in order, with mode and value"
-	showsLatest  = "S1,V4/a list, a view and the head show what the session has finished"
+	showsLatest  = "S1,V4/a list, a view and the head show the session's own changes"
 )
 
-// viewed changes what Ahead shows.
+// viewed changes the view of Ahead.
 func viewed(change func(w *world, queue driver.Queue, own driver.Place, view *driver.View)) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
@@ -28,7 +28,7 @@ func viewed(change func(w *world, queue driver.Queue, own driver.Place, view *dr
 	}
 }
 
-// listed changes what List returns, of all entries.
+// listed changes the result of List before its limit.
 func listed(change func(entries []driver.Entry, limit int) ([]driver.Entry, error)) func(*world, *patched) {
 	return func(_ *world, s *patched) {
 		s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
@@ -47,25 +47,25 @@ func listed(change func(entries []driver.Entry, limit int) ([]driver.Entry, erro
 func viewFlaws() []flaw {
 	return []flaw{
 		{
-			name: "order is forgotten", finds: []string{"J1,V1/order, tokens and views over sessions and clients"},
+			name: "views are reversed", finds: []string{"J1,V1/order, tokens and views over sessions and clients"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { slices.Reverse(view.Ahead) }),
 		},
 		{
-			name: "view lacks the one next ahead",
+			name: "view lacks the predecessor",
 			finds: []string{
 				"J1,V1/order, tokens and views over sessions and clients",
-				"V1/a view never lacks one ahead while others come and go", "G1/many goroutines share sessions and a queue",
+				"V1/a view never lacks a contender ahead while others join and leave", "G1/many goroutines share sessions and a queue",
 			},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) {
 				view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
 			}),
 		},
 		{
-			name: "view shows those behind", finds: []string{"L1/Leave removes the entry"},
+			name: "view shows contenders behind", finds: []string{"L1/Leave removes the entry"},
 			session: viewed(func(w *world, queue driver.Queue, _ driver.Place, view *driver.View) { view.Ahead = w.places(queue) }),
 		},
 		{
-			name: "view is cached", finds: []string{"V1/a view is as new as what watch has told"},
+			name: "view is cached", finds: []string{"V1/a view is as new as what Watch has returned"},
 			session: func(w *world, s *patched) {
 				cache := map[string]driver.View{}
 				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
@@ -77,7 +77,7 @@ func viewFlaws() []flaw {
 			},
 		},
 		{
-			name: "view of nothing is empty", finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
+			name: "view of a place that has left is empty", finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 					view, err := s.session.Ahead(ctx, queue, own)
@@ -102,7 +102,7 @@ func viewFlaws() []flaw {
 func listFlaws() []flaw {
 	return []flaw{
 		{
-			name: "list starts with the newest", finds: []string{"J1/order of joins at the same time", listsEntries},
+			name: "list starts with the newest", finds: []string{"J1/order of concurrent joins", listsEntries},
 			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
 				slices.Reverse(entries)
 				return entries, nil
@@ -149,49 +149,48 @@ func listFlaws() []flaw {
 	}
 }
 
-// lastFlaws are wrong about Last.
 func lastFlaws() []flaw {
 	return []flaw{
 		{
-			name: "last is never told", finds: []string{"Last/the end of a queue shows nobody behind", "Last/shows that those behind have left"},
+			name: "last is always false", finds: []string{"Last/is true at the end of a queue", "Last/is true after the contenders behind have left"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = false }),
 		},
 		{
-			name: "everyone is last", finds: []string{"V3/last is false in front of others"},
+			name: "last is always true", finds: []string{"V3/last is false ahead of others"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = true }),
 		},
 		{
-			name: "last goes by the age of entries", finds: []string{"V3/last is false in front of others"},
+			name: "last compares the age of entries", finds: []string{"V3/last is false ahead of others"},
 			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
 				younger := func(p driver.Place) bool { return made(p.Key) > made(own.Key) }
-				view.Last = own == nowhere || !slices.ContainsFunc(w.places(queue), younger)
+				view.Last = own == noPlace || !slices.ContainsFunc(w.places(queue), younger)
 			}),
 		},
 		{
-			name: "last is put together of two looks", finds: []string{"V3/last is never true while somebody is always behind"},
+			name: "last is made of two reads", finds: []string{"V3/last is false while a contender is always behind"},
 			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
 				before := w.places(queue)
 				time.Sleep(2 * time.Millisecond)
 				i := slices.IndexFunc(before, func(p driver.Place) bool { return p.ID == own.ID })
-				// it takes those for gone who are not there in both
+				// No contender behind is in both.
 				view.Last = i < 0 || !slices.ContainsFunc(before[i+1:], func(p driver.Place) bool {
-					_, there := w.standing(queue, p.ID)
+					_, there := w.queued(queue, p.ID)
 					return there
 				})
 			}),
 		},
 		{
-			name: "the whole queue ends before its last", finds: []string{listsEntries},
+			name: "the whole queue lacks its last", finds: []string{listsEntries},
 			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-				if own == nowhere {
+				if own == noPlace {
 					view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
 				}
 			}),
 		},
 		{
-			name: "nobody comes last", finds: []string{listsEntries},
+			name: "last of the whole queue is false", finds: []string{listsEntries},
 			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-				view.Last = view.Last && (own != nowhere || len(view.Ahead) == 0)
+				view.Last = view.Last && (own != noPlace || len(view.Ahead) == 0)
 			}),
 		},
 		{
@@ -199,7 +198,7 @@ func lastFlaws() []flaw {
 			session: func(w *world, s *patched) {
 				before := driver.View{Last: true}
 				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
-					if own == nowhere {
+					if own == noPlace {
 						before, *view = *view, before
 					}
 				})(w, s)
@@ -208,7 +207,7 @@ func lastFlaws() []flaw {
 	}
 }
 
-// made is the revision of which the memory service makes a key.
+// made returns the revision in a key of the memory service.
 func made(key string) int {
 	n, _ := strconv.Atoi(key[1:])
 	return n

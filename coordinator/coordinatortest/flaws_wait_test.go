@@ -9,8 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// waitFlaws are wrong about a wait in the ways that are the same for all of
-// them.
+// waitFlaws are the flaws that all waits can have.
 func waitFlaws() (all []flaw) {
 	type waitFunc = func(ctx context.Context, intact func(context.Context) error) error
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
@@ -27,8 +26,7 @@ func waitFlaws() (all []flaw) {
 		claims := func(clause string, claims ...string) []string {
 			return each(claims, func(claim string) string { return clause + "/" + x.name + ": " + claim })
 		}
-		// instead has the call do something else where it returns one of some
-		// errors.
+		// instead calls do if the call returns one of some errors.
 		instead := func(do func(ctx context.Context) error, of ...error) waitFunc {
 			return func(ctx context.Context, intact func(context.Context) error) error {
 				err := intact(ctx)
@@ -40,34 +38,34 @@ func waitFlaws() (all []flaw) {
 		}
 		change := func(context.Context) error { return nil }
 
-		told := []string{"a change at the time of the call is told"}
+		ended := []string{"a change during the call ends the wait"}
 		for _, w := range changes {
-			told = append(told, w.what+" is told")
+			ended = append(ended, w.what+" ends the wait")
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				told = append(told, w.what+" is told")
+				ended = append(ended, w.what+" ends the wait")
 			}
 		}
-		add("is not woken", instead(until, nil), claims(x.told, told...)...)
-		add("does not come back after the connection broke", instead(until, driver.ErrUnavailable),
-			claims(x.told, "a change while disconnected is told", "a change after a reconnect is told",
-				"a change after a restart is told", "a change that was compacted away is told")...)
-		add("takes a broken connection for a change", instead(change, driver.ErrUnavailable),
+		add("is not woken", instead(until, nil), claims(x.ends, ended...)...)
+		add("does not end after the connection broke", instead(until, driver.ErrUnavailable),
+			claims(x.ends, "a change while disconnected ends the wait", "a change after a reconnect ends the wait",
+				"a change after a restart ends the wait", "a change that was compacted away ends the wait")...)
+		add("returns nil for a broken connection", instead(change, driver.ErrUnavailable),
 			claims(x.lost, "a broken connection or a restart is no change")...)
-		add("takes the end of its context for a change", instead(change, context.Canceled, context.DeadlineExceeded),
+		add("returns nil at the end of its context", instead(change, context.Canceled, context.DeadlineExceeded),
 			claims(x.over, "it ends with its context's error")...)
-		add("goes on when its session is over", instead(until, driver.ErrSessionLost, driver.ErrGone),
+		add("continues when its session is over", instead(until, driver.ErrSessionLost, driver.ErrGone),
 			claims(x.lost, "it ends when its own session is lost", "it ends when its own session is closed")...)
-		add("stays at the service when it is given up", stays,
-			claims(x.over, "one that was given up leaves at most one watch")...)
-		add("shares the context of the first", sharing(), claims(x.told, "all are told, though one gives up")...)
+		add("stays at the service when it is cancelled", keepsWaiting,
+			claims(x.over, "a cancelled wait leaves at most one watch")...)
+		add("shares the context of the first", sharing(), claims(x.ends, "all waits end, though one was cancelled")...)
 	}
 	return all
 }
 
-// stays goes on waiting at the service when its caller has gone.
-func stays(ctx context.Context, intact func(context.Context) error) error {
+// keepsWaiting waits at the service after its caller has given up.
+func keepsWaiting(ctx context.Context, intact func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- intact(context.WithoutCancel(ctx)) }() // ends with the driver
 	select {
@@ -78,7 +76,7 @@ func stays(ctx context.Context, intact func(context.Context) error) error {
 	}
 }
 
-// sharing lets one wait at the service do for all of a session.
+// sharing shares one wait at the service, with the context of the first.
 func sharing() func(context.Context, func(context.Context) error) error {
 	var shared atomic.Pointer[outcome]
 	return func(ctx context.Context, intact func(context.Context) error) error {

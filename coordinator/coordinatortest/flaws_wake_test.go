@@ -21,10 +21,10 @@ func watched(
 }
 
 func wakeFlaws() []flaw {
-	const othersWakeNobody = "W2/Watch: others who come and go wake nobody"
+	const othersEndNoWait = "W2/Watch: other contenders end no wait"
 	return []flaw{
 		{
-			name: "watch does not know a converted entry again", finds: each(changedCases(), func(c testCase) string { return c.name }),
+			name: "watch misses the leaving of a converted entry", finds: each(changedCases(), func(c testCase) string { return c.name }),
 			session: watched(func(ctx context.Context, _ *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				if err := intact(ctx, queue, places...); err != nil || places[0].Mode == "x" {
 					return err
@@ -33,8 +33,8 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name:  "only leaves are told",
-			finds: []string{"W1/Watch: a close is told", "W1/Watch: an ended session is told", "W1/a session that runs out is told"},
+			name:  "the end of a session ends no watch",
+			finds: []string{"W1/Watch: a close ends the wait", "W1/Watch: an ended session ends the wait", "W1/a session that expires ends the wait"},
 			session: watched(func(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				err := intact(ctx, queue, places...)
 				if err == nil && !slices.Contains(w.svc.Sessions(), places[0].Session) {
@@ -44,27 +44,27 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch does not look first", finds: []string{"W1/a place that is gone already is told", "L1/Leave removes the entry"},
+			name: "watch sees later changes only", finds: []string{"W1/a place that has left before ends the wait", "L1/Leave removes the entry"},
 			session: watched(fromNow),
 		},
 		{
-			name: "watch looks and then registers", finds: []string{"W1/Watch: a change at the time of the call is told"},
+			name: "watch reads and then registers", finds: []string{"W1/Watch: a change during the call ends the wait"},
 			session: watched(func(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
-				if _, there := w.standing(queue, places[0].ID); !there {
+				if _, there := w.queued(queue, places[0].ID); !there {
 					return nil
 				}
-				sleep(ctx, 2*time.Millisecond) // what registering takes
+				sleep(ctx, 2*time.Millisecond) // a round trip
 				return fromNow(ctx, w, queue, places, intact)
 			}),
 		},
 		{
-			name: "only the last place is watched", finds: []string{"W1/one of several places is told and no other"},
+			name: "only the last place is watched", finds: []string{"W1/only a leaving of one of several places ends the wait"},
 			session: watched(func(ctx context.Context, _ *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				return intact(ctx, queue, places[len(places)-1])
 			}),
 		},
 		{
-			name: "a place has one watcher only", finds: []string{"W1/Watch: all are told, though one gives up"},
+			name: "a place has only one watcher", finds: []string{"W1/Watch: all waits end, though one was cancelled"},
 			session: func(_ *world, s *patched) {
 				var taken sync.Map
 				s.watch = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
@@ -76,7 +76,7 @@ func wakeFlaws() []flaw {
 			},
 		},
 		{
-			name: "watch wakes for nothing", finds: []string{othersWakeNobody},
+			name: "watch wakes without a reason", finds: []string{othersEndNoWait},
 			session: watched(func(ctx context.Context, _ *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 				short, cancel := context.WithTimeout(ctx, time.Minute/200)
 				defer cancel()
@@ -87,17 +87,17 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch wakes for anything in the queue", finds: []string{othersWakeNobody, "W2/changes of others wake nobody"},
+			name: "watch wakes for anything in the queue", finds: []string{othersEndNoWait, "W2/changes of others end no wait"},
 			session: func(w *world, s *patched) { s.watch = watchQueue(w) },
 		},
 		{
-			name: "watch is notified of the whole queue and keeps quiet", finds: []string{othersWakeNobody},
+			name: "watch watches the whole queue and filters", finds: []string{othersEndNoWait},
 			session: watched(watchAll),
 		},
 	}
 }
 
-// fromNow hears of what happens after it was registered.
+// fromNow sees only changes after its registration.
 func fromNow(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
 	for _, p := range places {
 		if _, there := w.entry(queue, p.Key); !there {
@@ -107,18 +107,17 @@ func fromNow(ctx context.Context, w *world, queue driver.Queue, places []driver.
 	return intact(ctx, queue, places...)
 }
 
-// watchAll watches the whole queue, and filters on the client's side.
+// watchAll watches the whole queue, and filters at the client.
 func watchAll(ctx context.Context, w *world, queue driver.Queue, places []driver.Place, intact watchFunc) error {
-	left := func(p driver.Place) bool { _, there := w.standing(queue, p.ID); return !there }
+	left := func(p driver.Place) bool { _, there := w.queued(queue, p.ID); return !there }
 	return whole(ctx, w, intact, queue, func() bool { return slices.ContainsFunc(places, left) })
 }
 
-// whole watches all of a queue until something is so.
+// whole watches a whole queue until is returns true.
 func whole(ctx context.Context, w *world, watch watchFunc, queue driver.Queue, is func() bool) error {
 	for !is() {
-		// To take in newcomers. The cases sleep whole milliseconds: nobody
-		// should leave just when one watch has ended and the next has not
-		// begun.
+		// Short watches, to include new contenders. The cases sleep whole
+		// milliseconds, so no contender leaves between two watches.
 		short, cancel := context.WithTimeout(ctx, 1009*time.Microsecond)
 		err := watch(short, queue, w.places(queue)...)
 		cancel()

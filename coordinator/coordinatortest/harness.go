@@ -11,62 +11,60 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Harness is a service under test together with what the suite may do to it.
-// Start and TTL are required.
+// Harness is a service under test with its levers. Start and TTL are required.
 type Harness struct {
 	// Start begins one case and returns the service and its levers. It may
-	// return the same service each time, since every case uses queues of its
-	// own. It runs inside the Bubble; what it opens is closed by t.Cleanup.
+	// return the same service each time, since cases share no queues. It runs
+	// inside the Bubble. It closes what it opens by t.Cleanup.
 	Start func(t *testing.T) Service
 
 	// TTL is a time to live that the service grants exactly. Some cases wait
-	// for it to pass. It must be several times Settle, and longer than a driver
-	// takes to connect again after a Reset: 2 to 6 seconds on real services.
+	// for its end. It must be several times Settle, and longer than a driver
+	// takes to reconnect after a Reset: 2 to 6 seconds on real services.
 	TTL time.Duration
 
-	// OddTTL is a time to live that the service does not grant exactly, and
-	// GrantedTTL the one that it would grant in its place.
+	// OddTTL is a time to live that the service does not grant exactly.
+	// GrantedTTL is what it would grant instead.
 	OddTTL, GrantedTTL time.Duration
 
-	// Patience is how long the suite waits for what must happen soon. The
-	// default is 10 seconds. It only matters when something fails.
+	// Patience is how long the suite waits for what must happen soon, by
+	// default 10 seconds. It matters only when something fails.
 	Patience time.Duration
 
 	// Settle is how long the suite waits to see that something does not happen,
 	// or for bytes to reach the proxy. The default is 200 milliseconds.
 	Settle time.Duration
 
-	// Attempts is how often a case may be run: again only after a failure in
-	// which the driver said that the service was unavailable or that the
-	// session was lost, as on a busy machine a real service is now and then.
-	// The default is 1.
+	// Attempts is how often a case may run, by default once. It runs again only
+	// after a failure with ErrUnavailable or ErrSessionLost, which real services
+	// on a busy machine sometimes return.
 	Attempts int
 
-	// Bubble runs each case; testing/synctest.Test for a driver without I/O.
-	// Nil calls it directly.
+	// Bubble runs each case, for instance testing/synctest.Test for a driver
+	// without I/O. If nil, cases run directly.
 	Bubble func(t *testing.T, f func(t *testing.T))
 
-	// Lacks names the levers that this harness does not have, and the
-	// capabilities that the driver does not have, with reasons.
+	// Lacks names the levers that the harness lacks and the capabilities that
+	// the driver lacks, with reasons.
 	Lacks map[Lever]string
 
-	// Without names the cases that cannot hold for a driver.Sharer, by the
-	// beginnings of their names, with reasons. For other drivers it is empty.
+	// Without names the cases that cannot hold for a driver.Sharer, by prefixes
+	// of their names, with reasons. For other drivers it is empty.
 	Without map[string]string
 }
 
 // Service is one running service. A nil function is a lever that Harness.Lacks
 // must name.
 type Service struct {
-	// Connect makes a client: a driver of its own, on a link of its own.
+	// Connect makes a client: a new driver on a new link.
 	Connect func() (Client, error)
 
-	// Expire ends a session at the service as an operator would, and returns
-	// when the service has done it. The session's own client is not asked.
+	// Expire ends a session at the service as an operator would. It does not
+	// use the session's own client.
 	Expire func(ctx context.Context, s driver.Session) error
 
-	// Remove deletes the entry of a place as an operator would; its session
-	// lives on.
+	// Remove deletes the entry of a place as an operator would. The session
+	// stays alive.
 	Remove func(ctx context.Context, queue driver.Queue, p driver.Place) error
 
 	// Restart stops the service and starts it again with its data.
@@ -75,14 +73,9 @@ type Service struct {
 	// Compact makes the service forget the history of its data up to now.
 	Compact func(ctx context.Context) error
 
-	// Watches counts the watches that are open at the service, of whatever
-	// client: nothing else may use the service during the run. The same goes
-	// for Sessions.
-	Watches func(ctx context.Context) (int, error)
-
-	// Sessions counts the sessions that are alive at the service, of whatever
-	// client.
-	Sessions func(ctx context.Context) (int, error)
+	// Watches counts the watches, and Sessions the live sessions, of all
+	// clients at the service. Nothing else may use the service during the run.
+	Watches, Sessions func(ctx context.Context) (int, error)
 }
 
 // Client is one client of a service. A nil Link or Events is a lever that
@@ -94,36 +87,35 @@ type Client struct {
 	Link Link
 
 	// Events counts the notifications of watches that the service has sent to
-	// this client, heartbeats and replies apart.
+	// this client, without heartbeats and replies.
 	Events func() int
 }
 
-// Link holds, breaks and heals what passes between one client and the service.
-// See the package comment for how a proxy does it.
+// Link is the network between one client and the service. The package comment
+// shows a proxy.
 type Link interface {
-	// HoldRequests keeps back what the client sends from now on, until Heal.
+	// HoldRequests holds what the client sends from now on, until Heal.
 	HoldRequests()
-	// HoldReplies keeps back what the service sends from now on, until Heal.
+	// HoldReplies holds what the service sends from now on, until Heal.
 	HoldReplies()
-	// Heal ends both and passes on what was kept back, in order.
+	// Heal ends both, and delivers held messages in order.
 	Heal()
 
-	// Reset breaks the client's connections; what was kept back is lost. New
-	// connections work, under the holds that are in force.
+	// Reset breaks the client's connections. Held messages are lost. Holds
+	// apply to new connections.
 	Reset()
 
-	// Strand breaks the client's connections for the client, but requests that
-	// were kept back stay under way. New connections work unheld.
+	// Strand breaks the client's connections, but held requests stay under way.
+	// Holds do not apply to new connections.
 	Strand()
-	// Deliver lets what Strand left under way reach the service.
+	// Deliver delivers the stranded requests.
 	Deliver()
 }
 
-// Lever names something that a harness can do, or a capability of its driver.
+// Lever is an optional ability of a harness, or a capability of its driver.
 type Lever string
 
-// The levers are the fields of Service, Client and Harness that may be left
-// out.
+// The levers: optional fields of Service, Client and Harness.
 const (
 	Expire   Lever = "Expire"
 	Remove   Lever = "Remove"
@@ -146,9 +138,8 @@ const (
 	Operator     Lever = "Operator"
 )
 
-// check fails on a harness that lacks something without naming it, or names
-// something that it has, or cases that there are not: all hide what was
-// checked.
+// check returns an error if the harness lacks something that it does not name,
+// or names something that it has, or cases that do not exist.
 func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error {
 	has := map[Lever]bool{
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
@@ -161,25 +152,25 @@ func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error
 	}
 	for lever, there := range has {
 		if why, named := h.Lacks[lever]; there == named || named && why == "" {
-			return fmt.Errorf("harness: %s is there: %t; Lacks names it: %t, with the reason %q",
+			return fmt.Errorf("harness: has %s: %t; Lacks names it: %t, with the reason %q",
 				lever, there, named, why)
 		}
 	}
 	for lever := range h.Lacks {
 		if _, known := has[lever]; !known {
-			return fmt.Errorf("harness: Lacks names %q, which is no lever", lever)
+			return fmt.Errorf("harness: Lacks names an unknown lever %q", lever)
 		}
 	}
 	for name := range h.Without {
 		named := func(c testCase) bool { return strings.HasPrefix(c.name, name) }
 		if !slices.ContainsFunc(cases, named) {
-			return fmt.Errorf("harness: Without names %q, with which no case begins", name)
+			return fmt.Errorf("harness: Without names %q, the prefix of no case", name)
 		}
 	}
 	return nil
 }
 
-// withDefaults fills in what was left out.
+// withDefaults sets the defaults of fields that are zero.
 func (h Harness) withDefaults() Harness {
 	if h.Patience <= 0 {
 		h.Patience = 10 * time.Second
@@ -194,9 +185,9 @@ func (h Harness) withDefaults() Harness {
 	return h
 }
 
-// Full is a session whose capabilities are methods of its own, nil where it has
-// none. Wrappers that replace some methods of a session embed it, and return
-// themselves by [Full.Offer].
+// Full is a session with its capabilities as embedded fields, which may be nil.
+// A wrapper that replaces some methods embeds it, and returns its capabilities
+// by [Full.Offer].
 type Full struct {
 	driver.Session
 	driver.Handoff
@@ -207,7 +198,7 @@ type Full struct {
 	driver.Operator
 }
 
-// WithCapabilities returns a session with its capabilities as methods.
+// WithCapabilities returns a session with its capabilities.
 func WithCapabilities(s driver.Session) Full {
 	c := s.Capabilities()
 	return Full{s, c.Handoff, c.Converter, c.Writer, c.HeadWatcher, c.QueueWatcher, c.Operator}
@@ -233,7 +224,7 @@ func (f Full) Offer(w interface {
 	return c
 }
 
-// instead returns w in place of a capability that there is.
+// instead returns w in place of a capability that is not nil.
 func instead[T any](has, w T) T {
 	if any(has) == nil {
 		return has

@@ -15,18 +15,18 @@ import (
 
 const testTTL = 10 * time.Second
 
-// world is one memory service and what was done to its driver.
+// world is one memory service, whose drivers wrap breaks.
 type world struct {
 	svc  *memory.Service
 	wrap func(*world, driver.Driver) driver.Driver
 
-	open  sync.Map // sessions under test by ID, not broken, where a flaw keeps them
+	open  sync.Map // for flaws: intact sessions by ID, or markers
 	once  sync.Once
-	spare driver.Session // see seer
+	spare driver.Session // see observer
 }
 
 // memoryHarness is the harness of the memory driver, which wrap may break. Each
-// case has a service of its own.
+// case has a new service.
 func memoryHarness(wrap func(*world, driver.Driver) driver.Driver, opts ...memory.Option) Harness {
 	opts = append([]memory.Option{memory.WithTTLRange(time.Second, time.Hour)}, opts...)
 	return Harness{
@@ -59,7 +59,7 @@ func (w *world) service() Service {
 			w.svc.Start()
 			return nil
 		},
-		Compact:  func(context.Context) error { return nil }, // no history is kept
+		Compact:  func(context.Context) error { return nil }, // the service has no history
 		Watches:  func(context.Context) (int, error) { return w.svc.Stats().Watches, nil },
 		Sessions: func(context.Context) (int, error) { return w.svc.Stats().Sessions, nil },
 	}
@@ -72,8 +72,8 @@ func found(ok bool) error {
 	return nil
 }
 
-// TestSuiteRunsWithoutLevers: a driver can be tried long before its proxy is
-// written.
+// TestSuiteRunsWithoutLevers: authors can run the suite before they write a
+// proxy.
 func TestSuiteRunsWithoutLevers(t *testing.T) {
 	full := memoryHarness(func(_ *world, d driver.Driver) driver.Driver {
 		return &patchedDriver{Driver: d, open: func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -91,7 +91,7 @@ func TestSuiteRunsWithoutLevers(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, lever := range c.needs {
-			bare.Lacks[lever] = "to see what is left"
+			bare.Lacks[lever] = "none in this test"
 		}
 	}
 	Run(t, bare)
@@ -102,20 +102,20 @@ type bareSession struct{ driver.Session }
 
 func (bareSession) Capabilities() driver.Capabilities { return driver.Capabilities{} }
 
-func TestHarnessMustSayWhatItLacks(t *testing.T) {
+func TestHarnessMustNameWhatItLacks(t *testing.T) {
 	full := memoryHarness(nil).withDefaults()
 	for _, x := range []struct {
 		name  string
 		lacks map[Lever]string
-		hurt  func(*Service)
+		edit  func(*Service)
 		want  string
 	}{
 		{"complete", nil, func(*Service) {}, ""},
-		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "Expire is there: false; Lacks names it: false"},
+		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "has Expire: false; Lacks names it: false"},
 		{"named without a reason", map[Lever]string{Expire: ""}, func(s *Service) { s.Expire = nil }, `the reason ""`},
-		{"named and there", map[Lever]string{Expire: "x"}, func(*Service) {}, "Expire is there: true; Lacks names it: true"},
-		{"capability named and there", map[Lever]string{Writer: "x"}, func(*Service) {}, "Writer is there: true"},
-		{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service) {}, "no lever"},
+		{"named, but not missing", map[Lever]string{Expire: "x"}, func(*Service) {}, "has Expire: true; Lacks names it: true"},
+		{"capability named, but not missing", map[Lever]string{Writer: "x"}, func(*Service) {}, "has Writer: true"},
+		{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service) {}, "unknown lever"},
 		{"no way to connect", nil, func(s *Service) { s.Connect = nil }, "required"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestHarnessMustSayWhatItLacks(t *testing.T) {
 			h.Lacks = x.lacks
 			h.Start = func(t *testing.T) Service {
 				svc := full.Start(t)
-				x.hurt(&svc)
+				x.edit(&svc)
 				return svc
 			}
 			if err := probe(t, h); (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
@@ -135,10 +135,10 @@ func TestHarnessMustSayWhatItLacks(t *testing.T) {
 
 func TestHarnessMustNameCasesThatExist(t *testing.T) {
 	h := memoryHarness(nil).withDefaults()
-	h.Without = map[string]string{"J8/": "it names cases", "Mode/": "it names none"}
+	h.Without = map[string]string{"J8/": "a prefix of cases", "Mode/": "a prefix of none"}
 	synctest.Test(t, func(t *testing.T) {
 		if err := probe(t, h); err == nil || !strings.Contains(err.Error(), `"Mode/"`) {
-			t.Errorf("%v, want an error with the name of no case", err)
+			t.Errorf("%v, want an error with the unknown prefix", err)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestMissingLeversAreReportedByClause(t *testing.T) {
 	got := coverage(h)
 	for _, want := range []string{
 		"clause O2: 0 of 1 cases ran", "harness lacks OddTTL: every ttl is granted",
-		"clause F1: 1 of 4 cases ran", "F1/forget beats a join under way",
+		"clause F1: 1 of 4 cases ran", "F1/forget prevents a join under way",
 		"clause C3: no case: ",
 	} {
 		if !strings.Contains(got, want) {
@@ -158,7 +158,7 @@ func TestMissingLeversAreReportedByClause(t *testing.T) {
 	}
 }
 
-func TestCaseIsRunAgainOnlyWhenTheServiceWasAway(t *testing.T) {
+func TestCaseIsRepeatedOnlyAfterErrorsOfAvailability(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		runs int
@@ -173,7 +173,7 @@ func TestCaseIsRunAgainOnlyWhenTheServiceWasAway(t *testing.T) {
 		runs := 0
 		failing := testCase{name: "J3/claim", body: func(e *env) {
 			runs++
-			e.fail("better weather", "Join: %v", c.err)
+			e.fail("no error", "Join: %v", c.err)
 		}}
 		if err := failing.attempt(t, h); err == nil {
 			t.Errorf("a case that fails with %v passes", c.err)

@@ -35,7 +35,7 @@ type (
 	keyFunc    = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
 )
 
-// patched is a session whose methods can be replaced, one by one or all by
+// patched is a session whose methods can be replaced one by one, or wrapped by
 // around.
 type patched struct {
 	session
@@ -85,7 +85,7 @@ func (s *patched) TTL() time.Duration    { return s.ttl }
 func (s *patched) Slack() time.Duration  { return s.slack }
 func (s *patched) Done() <-chan struct{} { return s.done }
 
-// calling makes a call that returns something by way of around.
+// calling makes a call with two results through around.
 func calling[T any](
 	ctx context.Context, s *patched, method string, call func(ctx context.Context) (T, error),
 ) (got T, err error) {
@@ -171,7 +171,7 @@ func (s *patched) Record(ctx context.Context, queue driver.Queue, known driver.V
 	})
 }
 
-// waiting names a call that waits, and another that reads what is there.
+// waiting returns different names for a call that waits and one that reads.
 func waiting(method string, known driver.Version) string {
 	if known == driver.Any {
 		return method + " of any version"

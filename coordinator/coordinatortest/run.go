@@ -12,10 +12,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Run checks a driver against the contract in package driver: one subtest for
-// each case, named after the clause that it checks. A case that fails prints
-// the clause, what was seen and what was wanted. Cases whose levers the harness
-// lacks are skipped, and what was not checked is logged at the end.
+// Run checks a driver against the contract in package driver, with one subtest
+// for each case. A failed case prints the clause, what it saw and what it
+// wanted. Run skips cases whose levers the harness lacks, and logs at the end
+// what was not checked.
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
 	usable := t.Run("harness", func(t *testing.T) {
@@ -41,7 +41,7 @@ func Run(t *testing.T, h Harness) {
 	t.Log(coverage(h))
 }
 
-// probe checks the harness itself before anything is concluded from it.
+// probe checks the harness itself.
 func probe(t *testing.T, h Harness) error {
 	if h.Start == nil || h.TTL <= 0 {
 		return errors.New("harness: Start and TTL are required")
@@ -67,7 +67,7 @@ type testCase struct {
 	// name is "clause/claim", or "clause,clause/claim".
 	name  string
 	needs []Lever
-	// body makes the claim and fails through its env. It runs in one goroutine.
+	// body checks the claim, in one goroutine.
 	body func(e *env)
 }
 
@@ -76,7 +76,7 @@ func (c testCase) clauses() []string {
 	return strings.Split(keys, ",")
 }
 
-// unable says why a case cannot run with a harness; "" if it can.
+// unable returns why a case cannot run with a harness, or "" if it can.
 func (c testCase) unable(h Harness) string {
 	for _, lever := range c.needs {
 		if why, lacks := h.Lacks[lever]; lacks {
@@ -91,36 +91,34 @@ func (c testCase) unable(h Harness) string {
 	return ""
 }
 
-// attempt runs the case, each time in a bubble of its own, as often as the
-// harness allows.
+// attempt runs the case as often as Attempts allows, each time in a new bubble.
 func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 	for range h.Attempts {
 		h.Bubble(t, func(t *testing.T) { err = c.run(t, h) })
 		if !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrSessionLost) {
 			return err
 		}
-		t.Logf("%s found the service away:\n%v", c.name, err)
+		t.Logf("%s failed because of the service:\n%v", c.name, err)
 	}
 	return err
 }
 
-// run runs the case and returns what it found, rather than failing t: so the
-// suite can be tested with drivers that are broken on purpose.
+// run runs the case. It returns a failure instead of failing t, for the tests
+// of the suite with broken drivers.
 func (c testCase) run(t *testing.T, h Harness) error {
 	e := newEnv(t, h)
 	err := caught(func() error {
 		c.body(e)
 		return nil
 	})
-	// What the body found comes first: calls that hang are then a consequence.
+	// The body's failure comes first: hanging calls are a consequence.
 	if closing := e.close(); err == nil {
 		err = closing
 	}
 	return err
 }
 
-// caught makes a call and returns the failure that it panics with, as t.FailNow
-// stops a test by Goexit. Every other panic goes on.
+// caught makes a call, and returns the *failure that it panics with.
 func caught(call func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -136,7 +134,7 @@ func caught(call func() error) (err error) {
 
 type failure struct {
 	saw, want string
-	cause     error // what the driver returned, if that is what was wrong
+	cause     error // the driver's error, if any
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.saw, f.want) }
@@ -155,9 +153,9 @@ func coverage(h Harness) string {
 			}
 		}
 	}
-	for key, lines := range lacking {
+	for key, skipped := range lacking {
 		why[key] = fmt.Sprintf("%d of %d cases ran:\n\t%s",
-			total[key]-len(lines), total[key], strings.Join(lines, "\n\t"))
+			total[key]-len(skipped), total[key], strings.Join(skipped, "\n\t"))
 	}
 	text := fmt.Sprintf("conformance: %d cases", len(cases))
 	for _, key := range slices.Sorted(maps.Keys(why)) {
@@ -166,15 +164,15 @@ func coverage(h Harness) string {
 	return text
 }
 
-// untestable are the clauses that have no case, with reasons.
+// untestable has the clauses without a case, with reasons.
 var untestable = map[string]string{
 	"J4": "no case: it promises nothing; J2 and F1 check what holds after such an error",
-	"C3": "no case: a driver's own tests check it, with a connection made outside of it",
+	"C3": "no case: a driver's own tests check it, with an external connection",
 }
 
 var cases = slices.Concat(
 	sessionCases, joinCases, viewCases, contestCases,
-	deedCases(), forgetCases, closeCases,
+	entryCallCases(), forgetCases, closeCases,
 	waitCases(), watchCases, changedCases(),
 	needing(convertCases, Converter), needing(writeCases, Writer), lateCases(),
 	nearestCases, needing(handoffCases, Handoff),

@@ -15,12 +15,12 @@ func contender() driver.Contender {
 	return driver.Contender{ID: newID(), Mode: "x"}
 }
 
-// alone makes a contender that joins an empty queue only.
+// alone returns a contender that joins only an empty queue.
 func alone() driver.Contender {
 	return driver.Contender{ID: newID(), Mode: "x", Alone: true}
 }
 
-// knowing makes a contender join by the version of the record.
+// knowing returns a contender that joins only at a version of the record.
 func knowing(c driver.Contender, version driver.Version) driver.Contender {
 	c.Record = version
 	return c
@@ -30,7 +30,7 @@ func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
 
-// joinAs joins as the engine does: again while the outcome is unknown.
+// joinAs joins as the engine does: it repeats the call after an unknown outcome.
 func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.Joined {
 	var j driver.Joined
 	e.ok(e.again(func(ctx context.Context) (err error) {
@@ -41,11 +41,11 @@ func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.J
 	return j
 }
 
-// rejoin joins with an ID that stands in the queue, which must find the entry.
+// rejoin joins again with an ID that is in the queue. It must find the entry.
 func (e *env) rejoin(s session, queue driver.Queue, c driver.Contender, want driver.Joined) {
 	c.Again = true
 	if got := e.joinAs(s, queue, c); got.Place != want.Place || got.Token != want.Token {
-		e.fail(fmt.Sprintf("the entry that is there: %+v, token %d", want.Place, want.Token),
+		e.fail(fmt.Sprintf("the existing entry: %+v, token %d", want.Place, want.Token),
 			"Join again returned %+v, token %d", got.Place, got.Token)
 	}
 }
@@ -76,17 +76,16 @@ func (e *env) list(s session, queue driver.Queue) []driver.Entry {
 	return entries
 }
 
-func (e *env) standing(s session, queue driver.Queue) []string {
+func (e *env) queued(s session, queue driver.Queue) []string {
 	return entryIDs(e.list(s, queue))
 }
 
-// stands waits until a queue, seen by any session, has exactly these contenders
-// in this order. It waits because no clause makes one session's view as new as
-// another's writes.
-func (e *env) stands(s session, queue driver.Queue, want ...string) {
+// awaitQueue waits until a queue has exactly these contenders, in order. It
+// waits because a session's view may be older than another session's writes.
+func (e *env) awaitQueue(s session, queue driver.Queue, want ...string) {
 	var got []string
 	for end := time.Now().Add(e.Patience); ; time.Sleep(e.Settle / 20) {
-		if got = e.standing(s, queue); slices.Equal(got, want) {
+		if got = e.queued(s, queue); slices.Equal(got, want) {
 			return
 		}
 		if time.Now().After(end) {
@@ -97,7 +96,7 @@ func (e *env) stands(s session, queue driver.Queue, want ...string) {
 
 func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.settle()
-	e.same(e.standing(s, queue), want, "the queue has")
+	e.same(e.queued(s, queue), want, "the queue has")
 }
 
 func (e *env) same(got, want []string, what string) {
@@ -123,8 +122,8 @@ func (e *env) lost(s session) {
 	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
 
-// waits starts a wait and lets it reach the service. It goes on while the
-// service is unavailable, as clause W4 wants the engine to do.
+// waits starts a wait and lets it reach the service. It repeats the call after
+// ErrUnavailable, as the engine does.
 func (e *env) waits(wait request) *outcome {
 	o := e.start(func() error {
 		for {
@@ -142,7 +141,7 @@ func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outc
 	return e.waits(func(ctx context.Context) error { return s.Watch(ctx, queue, places...) })
 }
 
-func (e *env) quiet(w *outcome, after string) {
+func (e *env) stillWaits(w *outcome, after string) {
 	e.settle()
 	e.waiting(w, "the wait", after)
 }
@@ -153,7 +152,7 @@ func (e *env) fires(w *outcome, after string) {
 	}
 }
 
-// each maps the elements of a list; the result is never nil.
+// each maps the elements of a list. It never returns nil.
 func each[T, U any](list []T, f func(T) U) []U {
 	all := []U{}
 	for _, x := range list {
@@ -174,10 +173,10 @@ func placesOf(joined []driver.Joined) []driver.Place {
 	return each(joined, func(j driver.Joined) driver.Place { return j.Place })
 }
 
-// sprint shortens IDs, which are long and random, for messages.
+// sprint shortens IDs for messages.
 func sprint(list []string) string { return fmt.Sprintf("%.6s", list[:min(8, len(list))]) }
 
-// convert converts as the engine does, and returns own with its new place.
+// convert converts as the engine does, and returns own with the new place.
 func (e *env) convert(
 	s session, queue driver.Queue, own driver.Joined, mode, value string,
 ) driver.Joined {
@@ -201,7 +200,7 @@ func (e *env) write(s session, queue driver.Queue, own driver.Place, value strin
 	}), "Write")
 }
 
-// shows waits until a list, read by any session, has this entry as number at.
+// shows waits until a list of s has this entry at an index.
 func (e *env) shows(s session, queue driver.Queue, at int, own driver.Joined, value string) {
 	e.eventually(fmt.Sprintf("number %d is %s", at+1, sprintEntry(own, value)), func() bool {
 		entries := e.list(s, queue)
@@ -209,13 +208,12 @@ func (e *env) shows(s session, queue driver.Queue, at int, own driver.Joined, va
 	})
 }
 
-// showsNow checks the same of a list that must be current: the session has done
-// the latest change itself.
+// showsNow checks the same at once, after a change by s itself.
 func (e *env) showsNow(s session, queue driver.Queue, at int, own driver.Joined, value string) {
 	entries := e.list(s, queue)
 	if len(entries) <= at || !sameEntry(entries[at], own, value) {
 		e.fail(fmt.Sprintf("number %d is %s", at+1, sprintEntry(own, value)),
-			"the session that has done it lists %s", sprintEntries(entries))
+			"the session that changed it lists %s", sprintEntries(entries))
 	}
 }
 
@@ -233,9 +231,7 @@ func sprintEntries(entries []driver.Entry) string {
 	}))
 }
 
-// catchUp makes the views of s as new as all that was done before: by Watch it
-// is told of a leaving that came later (V1). Nobody else may be waiting for
-// anything in the queue.
+// catchUp makes the views of s current: its Watch returns a later leaving (V1).
 func (e *env) catchUp(s, other session, queue driver.Queue) {
 	passing := e.join(other, queue)
 	e.leave(other, queue, passing.Place)
@@ -243,40 +239,39 @@ func (e *env) catchUp(s, other session, queue driver.Queue) {
 		"Watch of a place that was left")
 }
 
-// duel is one contender behind another, each on a client of its own.
-type duel struct {
+// pair is one contender behind another, each on its own client.
+type pair struct {
 	queue         driver.Queue
 	ahead, behind session
 	first, second driver.Joined
-	client        Client         // of the one behind
+	client        Client         // of behind
 	follow        bool           // all contenders of the queue follow
 	known         driver.Version // of the head or record, see wait
 }
 
-// value is that of the second, and what the first or a record is changed to by
-// those who want the one behind to see a change.
-func (d *duel) value() string { return d.second.Place.ID }
+// value is the value of the second, and of changes that it waits for.
+func (d *pair) value() string { return d.second.Place.ID }
 
-func (e *env) duel() *duel { return e.duelOf(false) }
+func (e *env) pair() *pair { return e.pairOf(false) }
 
-func (e *env) duelOf(follow bool) *duel {
-	d := &duel{queue: e.queue(), ahead: e.open(), client: e.connect(), follow: follow}
+func (e *env) pairOf(follow bool) *pair {
+	d := &pair{queue: e.queue(), ahead: e.open(), client: e.connect(), follow: follow}
 	d.behind = e.openOn(d.client)
-	d.first = e.joinDuel(d.ahead, d.queue, follow)
-	d.second = e.joinDuel(d.behind, d.queue, follow)
+	d.first = e.joinPair(d.ahead, d.queue, follow)
+	d.second = e.joinPair(d.behind, d.queue, follow)
 	return d
 }
 
-// joinDuel joins as one of a duel does: its value is its ID.
-func (e *env) joinDuel(s session, queue driver.Queue, follow bool) driver.Joined {
+// joinPair joins a contender whose value is its ID.
+func (e *env) joinPair(s session, queue driver.Queue, follow bool) driver.Joined {
 	c := contender()
 	c.Value, c.Follows = []byte(c.ID), follow
 	return e.joinAs(s, queue, c)
 }
 
-func (d *duel) places() []driver.Place { return []driver.Place{d.first.Place, d.second.Place} }
+func (d *pair) places() []driver.Place { return []driver.Place{d.first.Place, d.second.Place} }
 
-// trio is a contender between two others, each of another session.
+// trio is a contender between two others of other sessions.
 type trio struct {
 	queue            driver.Queue
 	ahead, s, behind session
@@ -296,27 +291,26 @@ func (q *trio) places() []driver.Place {
 	return []driver.Place{q.first.Place, q.own.Place, q.last.Place}
 }
 
-// lostReply runs a call whose request is applied and whose reply is lost with
-// the connection. applied says when the service has done it.
+// lostReply runs a call whose request is applied and whose reply is lost.
+// applied reports whether the service has applied it.
 func (e *env) lostReply(c Client, call request, applied func() bool) {
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
 	e.eventually("the request is applied while its reply is held", applied)
 	e.held(o)
-	mend(c.Link)
+	resetAndHeal(c.Link)
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
 
-// acquaint lets a session see that somebody is in a queue. A driver may send
-// another request to join one of which it does not know that, and a second one
-// when the first is refused.
-func (e *env) acquaint(s session, queue driver.Queue) {
+// seeNonEmpty lets a session see that a queue is not empty. A driver may join a
+// queue of unknown state with other, or more, requests.
+func (e *env) seeNonEmpty(s session, queue driver.Queue) {
 	e.leave(s, queue, e.join(s, queue).Place)
 }
 
-// strand runs calls whose requests stay on the wire of a connection that the
-// client has lost. For a Join somebody must stand in the queue, and the session
-// must be acquainted with it: else a driver may have to make the queue first.
+// strand runs calls whose requests stay on a connection that the client has
+// lost. Before a Join the session must seeNonEmpty the queue: else a driver may
+// have to make the queue first.
 func (e *env) strand(c Client, calls ...request) {
 	c.Link.HoldRequests()
 	var running []*outcome
@@ -339,8 +333,7 @@ type call struct {
 	do    request
 }
 
-// calls are all calls of a session but Close, for a contender of its own behind
-// another.
+// calls returns all calls of a session but Close. own is behind other.
 func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
 	all := []call{
 		{"Renew", nil, s.Renew},
@@ -350,8 +343,8 @@ func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []c
 		{"Ahead", nil, func(ctx context.Context) error {
 			return errOf(s.Ahead(ctx, queue, own.Place))
 		}},
-		{"Ahead of nobody", nil, func(ctx context.Context) error {
-			return errOf(s.Ahead(ctx, queue, nowhere))
+		{"Ahead of the zero Place", nil, func(ctx context.Context) error {
+			return errOf(s.Ahead(ctx, queue, noPlace))
 		}},
 		{"Watch", nil, func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
 		{"List", nil, func(ctx context.Context) error { return errOf(s.List(ctx, queue, 0)) }},
@@ -375,7 +368,7 @@ func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []c
 			return errOf(s.Queues(ctx))
 		}},
 	}
-	for _, x := range deeds {
+	for _, x := range entryCalls {
 		all = append(all, call{x.name, x.needs, x.request(s, queue, own)})
 	}
 	return slices.DeleteFunc(all, func(x call) bool { return !e.has(x.needs...) })

@@ -5,36 +5,34 @@ import (
 	"fmt"
 )
 
-// The errors of the contract. Package coordinator gives users the same values.
+// The errors of the contract. Package coordinator exports the same values.
 var (
 	// ErrUnavailable: the service did not answer, lacks a quorum or is
-	// overloaded. The request may have been applied. Trying again makes sense.
+	// overloaded. The request may have been applied. A retry may succeed.
 	ErrUnavailable = errors.New("service unavailable")
 
-	// ErrSessionLost: the session is over at the service and all it held is
+	// ErrSessionLost: the session is over at the service, and its entries are
 	// gone.
 	ErrSessionLost = errors.New("session lost")
 
 	// ErrGone: the entry is not in the queue.
 	ErrGone = errors.New("entry is gone")
 
-	// ErrTaken: the queue is not empty, and the contender asked to be alone.
+	// ErrTaken: the queue is not empty, and the contender set Alone.
 	ErrTaken = errors.New("taken")
 
 	// ErrStale: the queue's record has another version than the caller knows.
 	ErrStale = errors.New("stale version")
 
-	// ErrRefused: the service answered and said no: no permission, no space,
-	// bad credentials. Nothing was applied. Trying again does not help by
-	// itself.
+	// ErrRefused: the service refused the request: permissions, space or
+	// credentials. Nothing was applied. A retry alone does not help.
 	ErrRefused = errors.New("refused by the service")
 
 	// ErrInvalid: a value breaks a rule. Nothing was sent or applied.
 	ErrInvalid = errors.New("invalid")
 )
 
-// Error is a sentinel of this package together with the service's own
-// error. Both are found by errors.Is and errors.As.
+// Error wraps a sentinel of this package and the service's own error.
 type Error struct {
 	Kind  error // one of the sentinels above
 	Cause error // the service's error; may be nil
@@ -50,7 +48,7 @@ func (e *Error) Error() string {
 	return e.Kind.Error() + ": " + e.Cause.Error()
 }
 
-// Unwrap gives errors.Is and errors.As both the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Cause == nil {
 		return []error{e.Kind}
@@ -58,16 +56,15 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Cause}
 }
 
-// OpError is what failed calls of Baton return: the operation, the name it was
-// about, and why. Drivers return bare errors, which the engine puts into one.
+// OpError is the error of a failed call of a client or recipe. The engine makes
+// it; drivers return bare errors.
 type OpError struct {
 	Op   string // "lock", "unlock", "session", …
-	Name string // the recipe's name or the service
-	Err  error  // one of Baton's errors, with the service's own error behind it
+	Name string // of the recipe or the service
+	Err  error  // wraps one of Baton's errors and the service's own error
 
-	// Maybe is true when the call may have changed the service nevertheless.
-	// What it changed is undone (a join) or finished (a release) in the
-	// background.
+	// Maybe is true when the call may have changed the service. Baton undoes a
+	// join and finishes a release in the background.
 	Maybe bool
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// An Opener reads its URL with Hosts, Namespace and Params, which refuse what
-// breaks a rule and show no secret.
+// An Opener reads its URL with Hosts, Namespace and Params. Their errors show
+// no secrets.
 func Example() {
 	u, err := url.Parse("consul://user:secret@h1,h2:8501/apps/orders?ttl=10s&datacentre=east")
 	if err != nil {
@@ -23,7 +23,7 @@ func Example() {
 
 	p := driver.NewParams(u)
 	fmt.Println(p.Duration("ttl", 5*time.Second))
-	fmt.Println(p.Err()) // of the one that nobody has read
+	fmt.Println(p.Err()) // names the parameter that was not read
 	// Output:
 	// [h1:8500 h2:8501] <nil>
 	// apps/orders <nil>

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzNamespace: what is accepted is a path of visible segments, and is
-// accepted again as it is.
+// FuzzNamespace: an accepted namespace has visible segments, and is accepted
+// again unchanged.
 func FuzzNamespace(f *testing.F) {
 	for _, path := range []string{"", "/", "/a/b/", "a//b", "/./a", "/..", "a b", "/é", strings.Repeat("a", 256), "//"} {
 		f.Add(path)
@@ -34,8 +34,8 @@ func FuzzNamespace(f *testing.F) {
 	})
 }
 
-// FuzzHosts: each host that is accepted has a name and a port, and is accepted
-// again as it is.
+// FuzzHosts: an accepted host has a name and a port, and is accepted again
+// unchanged.
 func FuzzHosts(f *testing.F) {
 	for _, host := range []string{"h", "h:1", "h1,h2:2", "[::1]", "[::1]:2", ":1", "h:", "h:0", "h:+1", ",", "h:01", "a]:1", "h:65536"} {
 		f.Add(host)
@@ -55,8 +55,7 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// FuzzParams: what a driver asks for it gets once, or there is an error; values
-// are never shown.
+// FuzzParams: unknown, repeated and malformed parameters are errors.
 func FuzzParams(f *testing.F) {
 	for _, query := range []string{"", "a=1&b=10s", "a=1&a=2", "b=-1s", "d=1", "a=", "%zz", "a=1;b=2", "b=99999999999999h"} {
 		f.Add(query)
@@ -84,7 +83,7 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzQueue: the queue of a name gives the name back, and no other queue does.
+// FuzzQueue: Split inverts NewQueue, and accepts no other queue.
 func FuzzQueue(f *testing.F) {
 	for _, name := range []string{"a", "a/b", "a%2Fb", "%", "", "ü \x00\xff", "..", "~-_."} {
 		f.Add("mutex", name, "mutex/"+name)

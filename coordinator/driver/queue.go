@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// NewQueue returns the queue of a kind, letters and "-", and a name, which is
-// turned into one path component. Slashes are escaped like all else, so that
-// the queues of "a" and "a/b" can never lie inside each other, which etcd's
-// prefix ranges and ZooKeeper's children would make a double grant of. It does
-// not check either of the two.
+// NewQueue returns the queue of a kind, letters and "-", and a name. It escapes
+// the name to one path component, slashes included: if the queue of "a/b" were
+// inside that of "a", etcd's prefix ranges and ZooKeeper's children would mix
+// their entries. It does not check its arguments.
 func NewQueue(kind, name string) Queue {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -29,8 +28,8 @@ func NewQueue(kind, name string) Queue {
 	return Queue(b.String())
 }
 
-// Split returns the kind and the name that NewQueue made the queue of; ok is
-// false if it did not.
+// Split returns the kind and name of a queue; ok is false if NewQueue did not
+// make it.
 func (q Queue) Split() (kind, name string, ok bool) {
 	kind, escaped, found := strings.Cut(string(q), "/")
 	name, err := url.PathUnescape(escaped)

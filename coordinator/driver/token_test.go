@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func TestTokenIsReadAsItWasWritten(t *testing.T) {
+func TestParseTokenInvertsString(t *testing.T) {
 	for _, token := range []driver.Token{1, 9, 10, 1 << 40, math.MaxInt64} {
 		if got, err := driver.ParseToken(token.String()); got != token || err != nil || fmt.Sprint(token) != fmt.Sprintf("%d", token) {
 			t.Errorf("%d is written %q and read as %d, %v", int64(token), token, got, err)

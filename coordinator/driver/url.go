@@ -9,14 +9,12 @@ import (
 	"time"
 )
 
-// Opener makes a driver from a URL, without I/O. Parameters that package
-// coordinator understands itself (ttl, identity) have been taken out of the
-// URL.
+// Opener makes a driver from a URL, without I/O. Package coordinator has
+// removed its own parameters, ttl and identity, from the URL.
 type Opener func(u *url.URL) (Driver, error)
 
-// Params reads the parameters of a URL once each and refuses what is unknown,
-// repeated or malformed. Values never appear in its errors, since they may be
-// secrets.
+// Params reads the parameters of a URL and refuses unknown, repeated and
+// malformed ones. Its errors do not show values, which may be secrets.
 type Params struct {
 	values url.Values
 	known  []string
@@ -33,7 +31,7 @@ func NewParams(u *url.URL) *Params {
 	return p
 }
 
-// String returns the parameter, or def when it is absent.
+// String returns the parameter, or def if it is absent.
 func (p *Params) String(name, def string) string {
 	p.known = append(p.known, name)
 	switch v := p.values[name]; len(v) {
@@ -70,8 +68,8 @@ func (p *Params) fail(name, rule string) {
 	}
 }
 
-// Err returns the first rule broken, unknown parameters included. Call it after
-// all parameters were read.
+// Err returns the first error, or one for an unknown parameter. Call it after
+// reading all parameters.
 func (p *Params) Err() error {
 	if p.err != nil {
 		return p.err
@@ -87,8 +85,8 @@ func (p *Params) Err() error {
 }
 
 // Hosts splits the host part of a URL, "h1:2379,h2:2379", and adds the default
-// port where there is none. Its errors do not quote a host, which is part of a
-// password if that was not percent-encoded.
+// port where there is none. Its errors do not quote a host, since that may be
+// part of a password that was not percent-encoded.
 func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 	if u.Host == "" {
 		return nil, fmt.Errorf("%w: %s URL names no host; want %s://host:%s[,host...]/namespace",
@@ -109,8 +107,8 @@ func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 	return hosts, nil
 }
 
-// Namespace checks the path of a URL as a namespace and returns it without
-// slashes at its ends: "/apps/orders" gives "apps/orders", "/" gives "".
+// Namespace checks the path of a URL as a namespace. It trims slashes at the
+// ends: "/apps/orders" becomes "apps/orders", and "/" becomes "".
 func Namespace(path string) (string, error) {
 	ns := strings.Trim(path, "/")
 	if ns == "" {

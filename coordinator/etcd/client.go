@@ -17,10 +17,9 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// source is the etcd client of a driver: a given one, which belongs to someone
-// else, or one that it makes when the first session needs it. With a user name,
-// clientv3.New fetches a token from the service, and a driver is made without
-// I/O.
+// source is the etcd client of a driver: a given one, which the caller owns, or
+// one made when the first session needs it. With a user name, clientv3.New
+// fetches a token from the service, and a driver is made without I/O.
 type source struct {
 	given *clientv3.Client // nil if the driver makes its client
 
@@ -29,9 +28,8 @@ type source struct {
 	client *clientv3.Client
 	closed bool
 
-	// trouble is gRPC's last word on why there is no connection, nil while
-	// there is one.
-	trouble atomic.Pointer[string]
+	// dialErr is gRPC's latest reason for a missing connection, or nil.
+	dialErr atomic.Pointer[string]
 }
 
 func newSource(cfg *clientv3.Config) *source {
@@ -45,32 +43,31 @@ func (d *source) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	if !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") { // which ask about the member itself
+	if !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") { // they ask about the member itself
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
-	d.note(err)
+	d.noteDialError(err)
 	return err
 }
 
-// note keeps the reason for a missing connection. Requests wait for one, and
-// when their context ends the client returns the context's bare error. A user
-// who has mistyped a port or trusts the wrong authority would never learn it.
-func (d *source) note(err error) {
+// noteDialError keeps the reason for a missing connection. Requests wait for a
+// connection, and when their context ends the client returns only the context's
+// error. It would never show a mistyped port or a wrong authority.
+func (d *source) noteDialError(err error) {
 	if err == nil {
-		d.trouble.Store(nil)
+		d.dialErr.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
-		// The reason exists as gRPC's text only. Should that change, it is
-		// missing again.
+		// The reason exists as gRPC's text only. If that changes, it is lost.
 		why = strings.TrimPrefix(why, "connection error: desc = ")
-		d.trouble.Store(&why)
+		d.dialErr.Store(&why)
 	}
 }
 
-// explain adds to the error of a context why it took so long, if that is known.
+// explain adds the reason for a missing connection to the error of a context.
 func (d *source) explain(err error) error {
-	why := d.trouble.Load()
+	why := d.dialErr.Load()
 	var known *driver.Error
 	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
 		return err
@@ -106,10 +103,10 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	return c, err
 }
 
-// dial bounds clientv3.New by ctx although the client outlives it. New knows
-// only the context of the client's whole life, so that one ends with ctx while
-// New is at work, and is let go of afterwards. Running New in a goroutine
-// instead would leave it behind for as long as the service is away.
+// dial bounds clientv3.New by ctx although the client outlives it. New takes
+// only the context of the client's whole life. So that context ends with ctx
+// while New runs, and is independent afterwards. Running New in a goroutine
+// instead would leave it behind while the service is away.
 func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	life, end := context.WithCancel(context.Background())
 	cfg.Context = life
@@ -121,7 +118,7 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 		return nil, answer.Wrap(ctx, err)
 	}
 	if !stop() {
-		// ctx ended just now and life with it: the client is of no use.
+		// ctx has just ended, and life with it: the client is unusable.
 		end()
 		_ = c.Close()
 		return nil, context.Cause(ctx)
@@ -129,9 +126,8 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	return c, nil
 }
 
-// close ends the client that the driver made. clientv3's Close takes no
-// context; it waits for the client's own goroutines, which end as soon as they
-// look.
+// close closes the client that the driver made. clientv3's Close takes no
+// context; it waits for the client's own goroutines, which end soon.
 func (d *source) close(ctx context.Context) error {
 	if d.given != nil {
 		return nil
@@ -155,16 +151,15 @@ func (d *source) close(ctx context.Context) error {
 	}
 }
 
-// lock is a mutex that can be waited for with a context, and so be held across
-// I/O: who waits behind a service that does not answer still ends by its own
-// context.
+// lock is a mutex whose acquire takes a context. So it can be held across I/O:
+// a waiter behind a silent service ends by its own context.
 type lock chan struct{}
 
 func newLock() lock { return make(lock, 1) }
 
 func (l lock) acquire(ctx context.Context) error {
 	select {
-	case l <- struct{}{}: // also when ctx has ended: what is local has to be released
+	case l <- struct{}{}: // even with a dead ctx: local resources must be released
 		return nil
 	default:
 	}
@@ -178,13 +173,13 @@ func (l lock) acquire(ctx context.Context) error {
 
 func (l lock) release() { <-l }
 
-// lead is the context of a request that a member must refuse at once, with
-// ErrNoLeader, if it knows no leader. Without it a write hangs there for the
-// server's own timeout of 5 s and more, and a serializable read goes on
-// answering from the past; refused, the next attempt goes to another member.
+// lead is the context of a request that a member without a leader must refuse
+// at once, with ErrNoLeader. Without it a write blocks there for the server's
+// own timeout of 5 s and more, and a serializable read still returns old data.
+// After the refusal the next attempt goes to another member.
 //
-// To a client that the driver made intercept adds it: added to what clientv3
-// has put there by then it costs less.
+// On a client made by the driver, intercept adds the metadata: after clientv3's
+// own this costs less.
 func (d *source) lead(ctx context.Context) context.Context {
 	if d.given == nil {
 		return ctx

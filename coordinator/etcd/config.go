@@ -17,22 +17,21 @@ import (
 )
 
 const (
-	// defaultDialTimeout is how long one attempt to connect to one member may
-	// take. gRPC's own 20 s would keep a client on an address that swallows
-	// packets for that long.
+	// defaultDialTimeout bounds one attempt to connect to one member. gRPC's
+	// own 20 s would keep a client that long on an address that drops packets.
 	defaultDialTimeout = 2 * time.Second
 
-	// pingTime and pingTimeout find a connection whose peer is gone without a
-	// word. gRPC raises less than 10 s to 10 s. The timeout is also TCP's: data
-	// that is not acknowledged for so long ends the connection, and renewals
-	// provide data.
+	// pingTime and pingTimeout detect a connection whose peer is gone silently.
+	// gRPC raises less than 10 s to 10 s. The timeout is also TCP's: data
+	// unacknowledged for so long ends the connection, and renewals provide
+	// data.
 	pingTime    = 10 * time.Second
 	pingTimeout = 2 * time.Second
 
-	// window is how much of an answer a member may send before the client has
-	// read it: more than all but the longest listings. With a window that
-	// adapts itself, which is the default, gRPC follows each answer with a ping
-	// to measure the connection.
+	// window is how much of a reply a member may send before the client reads
+	// it: more than all but the longest listings. With gRPC's default, an
+	// adaptive window, each reply is followed by a ping that measures the
+	// connection.
 	window = 1 << 20
 )
 
@@ -41,18 +40,18 @@ const (
 //	etcd://h1:2379,h2:2379/namespace
 //	etcds://user:password@h1,h2,h3/namespace?cacert=/etc/ca.pem&cert=...&key=...
 //
-// The scheme etcds uses TLS, against the system's roots unless cacert names a
-// file of trusted certificates. cert and key name the client's certificate;
-// they are read again for each connection, so that a renewed certificate is
-// used. servername is the name to look for in the servers' certificates instead
-// of the host's. dial-timeout (2s) bounds one attempt to connect to one member.
-// layout says how queues are laid out: native (the default), or as a client
-// does with which they are shared, see [Layout].
+// The scheme etcds uses TLS. It trusts the system's roots unless cacert names a
+// file of certificates. cert and key name the client's certificate; they are
+// read again for each connection, so that a renewed certificate is used.
+// servername replaces the host's name in the check of the servers'
+// certificates. dial-timeout (2s) bounds one attempt to connect to one member.
+// layout says how queues are stored: native (the default), or as another client
+// does: see [Layout].
 //
-// Open reads the files. A URL that breaks a rule is driver.ErrInvalid. The
-// first session tells about bad credentials with driver.ErrRefused, and why
-// there is no connection with driver.ErrUnavailable. Errors and the driver's
-// String never show the password.
+// Open reads the files. For a URL that breaks a rule it fails with
+// driver.ErrInvalid. The first session reports bad credentials with
+// driver.ErrRefused, and why there is no connection with driver.ErrUnavailable.
+// Errors and the driver's String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	cfg, o, err := parseURL(u)
 	if err != nil {
@@ -69,7 +68,7 @@ func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 		return nil, options{}, answer.Invalid("scheme %q; want etcd or etcds", u.Scheme)
 	}
 	if u.Fragment != "" {
-		// A password with a bare # ends up here, so it is not shown.
+		// Not shown: it is the end of a password that contains "#".
 		return nil, options{}, answer.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
 	hosts, err := driver.Hosts(u, "2379")
@@ -97,8 +96,8 @@ func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 	return cfg, o, nil
 }
 
-// setUser refuses half of a pair: the client would go on without credentials,
-// and the error would come from a server that does not know why.
+// setUser refuses half of a pair: the client would connect without credentials,
+// and a server that does not know why would report the error.
 func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 	if user == nil {
 		return nil
@@ -130,15 +129,14 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		return err
 	}
 	// No DialTimeout: in this client it bounds the authentication, which the
-	// context of the call bounds already. No PermitWithoutStream: etcd refuses
-	// pings without a stream ("too_many_pings"), and an open session always has
-	// one.
+	// call's context already bounds. No PermitWithoutStream: etcd refuses pings
+	// without a stream ("too_many_pings"), and an open session always has one.
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = pingTime, pingTimeout
 	cfg.Logger = zap.NewNop()
 	cfg.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// A member that returns is found within half a second. gRPC's own
-			// ceiling of two minutes is longer than any session lives.
+			// maximum of two minutes is longer than any session's TTL.
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, MaxDelay: 400 * time.Millisecond,
 				Multiplier: 1.6, Jitter: 0.2,
@@ -148,16 +146,16 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if files.ServerName != "" {
-		// The client names each endpoint's own host to gRPC, which then
-		// overrides the name in the TLS configuration; only this overrides
-		// both.
+		// The client passes each endpoint's own host to gRPC, which then
+		// overrides the name in the TLS configuration; only this option
+		// overrides both.
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.ServerName))
 	}
 	return nil
 }
 
-// describe names a service for people: scheme, members, namespace. Whatever an
-// endpoint of a client that was given carries before an "@" is left out.
+// describe names a service: scheme, members, namespace. It drops the part of an
+// external client's endpoint before an "@".
 func describe(endpoints []string, namespace string) string {
 	scheme, hosts := "etcd", make([]string, len(endpoints))
 	for i, e := range endpoints {
@@ -172,7 +170,6 @@ func describe(endpoints []string, namespace string) string {
 	return scheme + "://" + strings.Join(hosts, ",") + "/" + namespace
 }
 
-// Importing this package makes its schemes known to coordinator.Open.
 func init() {
 	coordinator.Register("etcd", Open)
 	coordinator.Register("etcds", Open)

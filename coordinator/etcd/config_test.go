@@ -58,7 +58,7 @@ func TestOpenAcceptsURLs(t *testing.T) {
 			t.Errorf("%s: namespace %q, endpoints %q", c.url, o.namespace, cfg.Endpoints)
 		}
 		if u.User != nil && (cfg.Username != "user" || cfg.Password != secret) {
-			t.Errorf("%s: credentials are lost", c.url)
+			t.Errorf("%s: no credentials", c.url)
 		}
 		if (cfg.TLS != nil) != (u.Scheme == "etcds") {
 			t.Errorf("%s: TLS %v", c.url, cfg.TLS != nil)
@@ -131,7 +131,7 @@ func TestTLSFilesAreUsed(t *testing.T) {
 	if pair, err := cfg.TLS.GetClientCertificate(nil); err != nil || len(pair.Certificate) != 1 {
 		t.Errorf("client certificate: %v", err)
 	}
-	// The pair is read for each connection.
+	// Each connection reads the pair again.
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,8 @@ func TestTLSFilesAreUsed(t *testing.T) {
 	}
 }
 
-// The client library names the endpoint's host to gRPC, which must not win.
+// TestServerNameReachesTheHandshake, although the client library passes the
+// endpoint's host to gRPC.
 func TestServerNameReachesTheHandshake(t *testing.T) {
 	names := make(chan string, 10)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{

@@ -21,8 +21,8 @@ func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) d
 	return p
 }
 
-// L2: a contender that was converted there and back stands under a key that it
-// had before. That was another entry.
+// L2: a contender converted there and back has a key that it had before. That
+// was another entry.
 func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -39,7 +39,8 @@ func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	}
 }
 
-// delay makes the transaction of do fail, and returns what delivers it late.
+// delay makes the transaction of do fail, and returns a function that delivers
+// it late.
 func delay(f *fake, do func()) (deliver func(t *testing.T)) {
 	var late *pb.TxnRequest
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
@@ -55,8 +56,8 @@ func delay(f *fake, do func()) (deliver func(t *testing.T)) {
 	}
 }
 
-// C1: late conversions find the sentinel gone, whichever key is deleted first.
-func TestWithdrawRemovesConvertedEntries(t *testing.T) {
+// C1: late conversions find no sentinel, whichever key is deleted first.
+func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 	f, c := newFake(t)
 	external := openExternal(t, c)
 	stays, leaves := join(t, external, contender()), join(t, external, contender())
@@ -65,7 +66,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(external.memory.contenders); n != 1 {
-		t.Errorf("%d contenders are remembered", n)
+		t.Errorf("%d contenders are in memory", n)
 	}
 	if err := external.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -99,14 +100,14 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	}
 }
 
-// TestRefusedConversionForgetsNothing: the marker with which the one ahead
-// handed over is deleted with the entry all the same.
+// TestRefusedConversionForgetsNothing: the entry's deletion still deletes the
+// predecessor's marker.
 func TestRefusedConversionForgetsNothing(t *testing.T) {
 	f, c := newFake(t)
 	a, b := open(t, f, c), open(t, f, c)
 	ahead, behind := contender(), contender()
 	ahead.Follows, behind.Follows = true, true
-	first := join(t, a, contender()).Place // so that the next one follows, and can pass
+	first := join(t, a, contender()).Place // so that the next entry follows, and can pass
 	ja, jb := join(t, a, ahead), join(t, b, behind)
 	check(t, a.Leave(t.Context(), queue, first))
 	followed := make(chan error, 1)
@@ -128,9 +129,9 @@ func TestRefusedConversionForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestConversionOfARemovedEntryLeavesNothingToRemember once Leave has said that
-// the entry is gone.
-func TestConversionOfARemovedEntryLeavesNothingToRemember(t *testing.T) {
+// TestConversionOfARemovedEntryLeavesNothingInMemory once Leave has returned
+// ErrGone.
+func TestConversionOfARemovedEntryLeavesNothingInMemory(t *testing.T) {
 	f, c := newFake(t)
 	a, operator := open(t, f, c), open(t, f, c)
 	j := join(t, a, contender())
@@ -142,6 +143,6 @@ func TestConversionOfARemovedEntryLeavesNothingToRemember(t *testing.T) {
 		t.Fatalf("Leave = %v", err)
 	}
 	if all := a.memory.all(); len(all) != 0 {
-		t.Errorf("still remembered: %v", all)
+		t.Errorf("still in memory: %v", all)
 	}
 }

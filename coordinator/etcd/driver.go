@@ -16,7 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// Option sets a detail of a driver that is made from a client or a session.
+// Option configures a driver made from a client or a session.
 type Option func(*options) error
 
 type options struct {
@@ -32,12 +32,11 @@ const (
 	Concurrency = foreign.Concurrency
 )
 
-// Layout says how queues are laid out: [Native], which is the default, or
-// [Concurrency]. Under the latter the other client gets as its prefix, or lock
-// name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"),
-// etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each
-// other. With a namespace that and a "/" come before it. See the package's
-// comment for what is different on such queues.
+// Layout selects the layout of queues: [Native], the default, or [Concurrency].
+// Under Concurrency the other client's prefix, or lock name, is the name in
+// Baton: concurrency.NewMutex(s, "/locks/orders"), etcdctl lock /locks/orders
+// and mutex.New(c, "/locks/orders") exclude each other. A namespace and a "/"
+// are put before it. The package's comment says how such queues differ.
 func Layout(name string) Option {
 	return func(o *options) error {
 		if name != Native && name != Concurrency {
@@ -49,8 +48,8 @@ func Layout(name string) Option {
 }
 
 // Namespace puts all keys of the driver below the given path, such as
-// "apps/orders". Drivers of different namespaces have nothing in common. The
-// default is the empty namespace, as in a URL without a path.
+// "apps/orders". Drivers of different namespaces share nothing. The default is
+// the empty namespace, as in a URL without a path.
 func Namespace(path string) Option {
 	return func(o *options) (err error) {
 		o.namespace, err = driver.Namespace(path)
@@ -70,10 +69,9 @@ func apply(opts []Option) (o options, err error) {
 	return o, nil
 }
 
-// FromClient makes a driver on a client that exists already, and that may be
-// one of package clientv3/namespace. The client stays the caller's: closing the
-// driver does not close it. It is an error if c is nil or an option breaks a
-// rule.
+// FromClient makes a driver on an existing client, which may be one of package
+// clientv3/namespace. The caller still owns the client: closing the driver does
+// not close it. It is an error if c is nil or an option breaks a rule.
 func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if c == nil {
 		return nil, answer.Invalid("nil client")
@@ -85,14 +83,13 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	return newDriver(o, &source{given: c}), nil
 }
 
-// FromSession makes a driver that binds Baton's entries to the lease of s.
-// Keeping and revoking the lease stay with s, whose end is the end of Baton's
-// session.
+// FromSession makes a driver that binds Baton's entries to the lease of s. s
+// keeps and revokes the lease, and the end of s ends Baton's session.
 //
-// The driver has one session to give: Open returns driver.ErrInvalid unless it
-// is asked for exactly the TTL of the lease, and driver.ErrSessionLost after
-// the lease was adopted once, even when that session was closed. Closing the
-// session removes Baton's entries and leaves the lease.
+// The driver has one session: Open returns driver.ErrInvalid unless it is asked
+// for exactly the TTL of the lease, and driver.ErrSessionLost after an Open has
+// succeeded, even if that session was closed. Closing the session removes
+// Baton's entries and keeps the lease.
 func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) {
 	if s == nil {
 		return nil, answer.Invalid("nil session")
@@ -102,11 +99,11 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, err
 	}
 	if o.shared {
-		return nil, answer.Invalid("layout %s needs leases that the driver keeps by itself: "+
+		return nil, answer.Invalid("layout %s needs leases of the driver: "+
 			"use FromClient", Concurrency)
 	}
 	service := newService(o.namespace, &source{given: s.Client()})
-	return &borrower{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
+	return &externalDriver{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
 func newDriver(o options, c *source) driver.Driver {
@@ -120,7 +117,7 @@ func newDriver(o options, c *source) driver.Driver {
 // native is a driver with Baton's own layout.
 type native struct{ *service }
 
-// Open starts a session: see driver.Driver. It takes a grant and a transaction.
+// Open starts a session. It takes a grant and a transaction.
 func (d native) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	s, err := d.Begin(ctx, d.keys, ttl)
 	if err != nil {
@@ -129,7 +126,7 @@ func (d native) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	return d.session(s), nil
 }
 
-// service is etcd as one client sees it, whatever the layout of queues.
+// service is etcd as one client sees it, in any layout of queues.
 type service struct {
 	source    *source
 	namespace string
@@ -144,7 +141,6 @@ func newService(namespace string, c *source) *service {
 // String names the service without secrets: "etcd://h1:2379,h2:2379/namespace".
 func (d *service) String() string { return describe(d.source.endpoints(), d.namespace) }
 
-// Close closes the client if the driver made it.
 func (d *service) Close(ctx context.Context) error { return d.source.close(ctx) }
 
 func (d *service) session(s *lease.Session) *session {
@@ -168,8 +164,8 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	return lease.Conn{Client: c, Lead: d.source.lead, Streams: &d.streams}, nil
 }
 
-// Begin starts a session on a lease of its own. If it fails after the grant,
-// the lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
+// Begin starts a session on a lease of its own. If it fails after the grant, it
+// revokes the lease if ctx still allows; else the TTL ends it (O4).
 func (d *service) Begin(
 	ctx context.Context, layout lease.Layout, ttl time.Duration,
 ) (*lease.Session, error) {
@@ -189,12 +185,12 @@ func (d *service) Begin(
 	return s, nil
 }
 
-// session is a session with Baton's own layout; it implements driver.Session.
+// session implements driver.Session with Baton's own layout.
 type session struct {
 	*lease.Session
 	keys    keys.Layout
 	memory  memory
-	batcher *batch.Batcher // nil on a client that was given
+	batcher *batch.Batcher // nil on an external client
 }
 
 // send sends one of the two requests of an uncontended lock.
@@ -207,8 +203,7 @@ func (s *session) send(
 	return s.batcher.Send(ctx, queue, op)
 }
 
-// Capabilities are all that recipes use. For ReuseIDs see the package's
-// comment.
+// Capabilities are all but Revoker. For ReuseIDs see the package's comment.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,

@@ -13,20 +13,18 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Convert makes a new key for the contender in the transaction that deletes the
-// old one (M1). The old key's watches show the deletion (M2), and a view finds
-// the new key in the range of converted entries, at the place that its name
-// says.
+// Convert puts a new key for the contender in the transaction that deletes the
+// old one (M1). Watches on the old key show the deletion (M2). A view finds the
+// new key in the range of converted entries, at the place in its name.
 //
-// The transaction compares the old entry, so a late request finds it gone once
+// The transaction compares the old entry. So a late request finds it gone once
 // the contender has left, was forgotten or was converted by a later call (M4).
-// The same holds for a call that is repeated after the first was applied: then
-// the new entry is there, with this rank and mode, and is the outcome (M3).
+// The same holds for a repeated call after the first was applied: then the new
+// entry, with this rank and mode, is the outcome (M3).
 //
-// It compares the sentinel, too. A session on an external lease deletes its
-// entries in several transactions when there are many; the first deletes the
-// sentinel, and between that and the last no entry may move to where the
-// deletions have been.
+// It also compares the sentinel. A session on an external lease deletes many
+// entries in several transactions, the sentinel in the first. After that no
+// entry may move to a range that was already deleted.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -52,14 +50,14 @@ func (s *session) Convert(
 	return s.keys.Place(queue, e), nil
 }
 
-// convert sends the transaction of Convert. After an error the new entry may be
-// there, unless unmade is true.
+// convert sends the transaction of Convert. After an error the new entry may
+// exist, unless unmade is true.
 func (s *session) convert(
 	ctx context.Context, old keys.Entry, key string, value []byte,
 ) (e keys.Entry, unmade bool, err error) {
 	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
 	resp, err := s.Txn(ctx).
-		If(old.Stands(), s.Sentinel.Stands()).
+		If(old.Exists(), s.Sentinel.Exists()).
 		Then(
 			clientv3.OpDelete(old.Key),
 			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
@@ -84,7 +82,6 @@ func (s *session) convert(
 	return keys.Entry{Key: key, Rev: kvs[0].CreateRevision}, false, nil
 }
 
-// Write changes the value of the entry: see lease.Session.Put.
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -92,7 +89,7 @@ func (s *session) Write(
 	if err != nil {
 		return err
 	}
-	mod := e.Rev // of its making, if nobody wrote it
+	mod := e.Rev // its creation, if it was never written to
 	s.memory.about(e, func(k *known) { mod = k.mod })
 	if mod, err = s.Put(ctx, e.Entry, mod, value); err == nil {
 		s.memory.about(e, func(k *known) { k.mod = mod })
@@ -100,21 +97,20 @@ func (s *session) Write(
 	return err
 }
 
-// Guard returns a comparison for a transaction of the caller's own on the
-// cluster that gave the grant: it is true while the grant of the sequencer
-// holds at the very moment at which the transaction is applied.
+// Guard returns a comparison for a transaction of the caller on the cluster
+// that gave the grant. It is true if the sequencer's grant holds at the moment
+// when the cluster applies the transaction.
 //
 //	holds, err := etcd.Guard(seq)
 //	resp, err := client.Txn(ctx).If(holds).Then(clientv3.OpPut("/orders/42", "paid")).Commit()
 //	... !resp.Succeeded: the grant was over, and nothing was written
 //
-// So what is in Then cannot be written late, and needs no token beside it.
+// So the operations in Then are never applied late, and need no token.
 //
-// The client must see the keys as Baton's does: one of package
-// clientv3/namespace must be the one that was given to FromClient. On another
-// cluster the comparison is never true, since no entry there has this name. A
-// sequencer of another kind of service, or one that makes no sense, is
-// driver.ErrInvalid.
+// The client must see the same keys as Baton's: one of package
+// clientv3/namespace must be the client passed to FromClient. On another
+// cluster the comparison is never true, since no entry there has this name. An
+// invalid sequencer, or one of another kind of service, is driver.ErrInvalid.
 func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	if err := seq.Validate(); err != nil {
 		return clientv3.Cmp{}, err
@@ -123,7 +119,7 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	l, ok := keys.OfHandle(queue, seq.Key)
 	e, named := l.Named(queue, seq.Key, seq.Token)
 	if !ok || !named {
-		return clientv3.Cmp{}, answer.Invalid("sequencer %q is not of an etcd", seq)
+		return clientv3.Cmp{}, answer.Invalid("sequencer %q is not etcd's", seq)
 	}
-	return e.Stands(), nil
+	return e.Exists(), nil
 }

@@ -15,15 +15,14 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// Limits of what is fine.
 const (
-	memberPatience = 3 * time.Second // for one member's answer
-	fullness       = 0.8             // of its quota, of which a database is said to be getting full
-	clockGap       = 2 * time.Second // members tell their time in whole seconds
+	memberTimeout = 3 * time.Second // for one member's answer
+	fullShare     = 0.8             // of the quota; a larger database is a warning
+	clockGap      = 2 * time.Second // members report whole seconds
 )
 
 // Examine asks each member that the driver knows for its status, the service
-// for its shortest lease, and, if the driver made its client, each member for
+// for its shortest lease, and, unless the client is external, each member for
 // its time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
 	c, err := d.source.get(ctx)
@@ -33,7 +32,7 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	endpoints := d.source.endpoints()
 	members := make([]member, len(endpoints))
 	var wg sync.WaitGroup
-	// at once: those that are silent must not use up the others' time
+	// at once, so that a silent member delays no other
 	for i, endpoint := range endpoints {
 		wg.Go(func() {
 			members[i] = examineStatus(ctx, c, endpoint)
@@ -52,26 +51,25 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	}
 	if len(versions) > 2 {
 		all.add(driver.Found(driver.Warning, "versions", "members run different versions").
-			So("finish the upgrade: etcd wants all members to be of one minor version"))
+			So("finish the upgrade: all members should have the same minor version"))
 	}
-	if all.up { // else to wait for a lease would be to wait in vain
+	if all.up { // else no member grants a lease
 		all.add(d.examineLeases(ctx, c))
 	}
 	return all.found
 }
 
-// member is what is known of one.
 type member struct {
 	found   []driver.Finding
 	up      bool
-	version string // empty if it does not tell
+	version string // "" if unknown
 }
 
 func (m *member) add(found ...driver.Finding) { m.found = append(m.found, found...) }
 
 func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
 	about := "member " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	began := time.Now()
 	s, err := c.Status(ctx, endpoint)
@@ -79,15 +77,15 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 	switch {
 	case err == nil:
 	case answer.Code(answer.Of(err)) == codes.Unimplemented:
-		m.add(driver.Found(driver.Failure, about, "what answers there is no etcd: %v", answer.Of(err)).
+		m.add(driver.Found(driver.Failure, about, "the server is not etcd: %v", answer.Of(err)).
 			So("is the address right? Is a proxy in between?"))
 		return m
 	case errors.Is(answer.Kind(err), driver.ErrRefused):
-		m.add(driver.Found(driver.Note, about, "does not tell this user its status: %v", answer.Of(err)))
+		m.add(driver.Found(driver.Note, about, "refuses to show this user its status: %v", answer.Of(err)))
 		m.up = true
 		return m
 	default:
-		m.add(driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer.Of(err)).
+		m.add(driver.Found(driver.Failure, about, "no answer within %v: %v", memberTimeout, answer.Of(err)).
 			So("is the member running, is the address right, and does a firewall let it through?"))
 		return m
 	}
@@ -104,70 +102,70 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 	m.add(driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
 	if s.Leader == 0 {
 		m.add(driver.Found(driver.Failure, about, "knows no leader").
-			So("a majority of the members has to be up and to reach each other"))
+			So("a majority of the members must be up and connected to each other"))
 	}
 	if s.IsLearner {
 		m.add(driver.Found(driver.Warning, about, "is a learner, and refuses most requests").
-			So("take it out of the URL until it was promoted"))
+			So("remove it from the URL until it is promoted"))
 	}
 	for _, e := range s.Errors {
-		if !strings.Contains(e, "etcdserver: no leader") { // told above
+		if !strings.Contains(e, "etcdserver: no leader") { // reported above
 			m.add(driver.Found(driver.Failure, about, "raises the alarm %q", e).
 				So("see `etcdctl alarm list`; after NOSPACE compact, defragment, and disarm"))
 		}
 	}
-	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullness {
+	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullShare {
 		m.add(driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
-			So("compact and defragment: once it is full, nobody gets a lock"))
+			So("compact and defragment: once it is full, no lock can be acquired"))
 	}
 	return m
 }
 
-// examineLeases asks for the shortest lease that there is.
+// examineLeases finds the shortest TTL.
 func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	lease, err := c.Grant(d.source.lead(ctx), 1)
 	if err != nil {
 		return driver.Found(driver.Failure, "TTL", "no lease is granted: %v", answer.Of(err))
 	}
-	_, _ = c.Revoke(d.source.lead(ctx), lease.ID) // it ends by itself too
+	_, _ = c.Revoke(d.source.lead(ctx), lease.ID) // else its TTL ends it
 	return driver.Found(driver.Fine, "TTL", "whole seconds, from %v on (1.5 election timeouts of the members)", time.Duration(lease.TTL)*time.Second)
 }
 
-// examineClock compares this machine's clock with that of a member. Baton
-// counts durations alone, so nothing depends on it; but the times in listings
-// are those of many machines.
+// examineClock compares this machine's clock with a member's. Baton only counts
+// durations, so nothing depends on it; but the times in listings come from many
+// machines.
 func (d *source) examineClock(ctx context.Context, endpoint string) driver.Finding {
 	about := "clock of " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	transport := &http.Transport{TLSClientConfig: d.cfg.TLS.Clone()}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/version", nil)
 	if err != nil {
-		return driver.Found(driver.Note, about, "cannot be asked for: %v", err)
+		return driver.Found(driver.Note, about, "no answer: %v", err)
 	}
 	began := time.Now()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return driver.Found(driver.Note, about, "cannot be asked for: %v", err)
+		return driver.Found(driver.Note, about, "no answer: %v", err)
 	}
 	_ = resp.Body.Close()
 	theirs, err := http.ParseTime(resp.Header.Get("Date"))
 	if err != nil {
-		return driver.Found(driver.Note, about, "the member does not tell its time")
+		return driver.Found(driver.Note, about, "the member does not report its time")
 	}
-	// It was cut to the second, and told at some moment between began and now.
+	// It is cut to the second, and was read between began and now.
 	gap := theirs.Add(time.Second / 2).Sub(began.Add(time.Since(began) / 2))
 	if gap.Abs() <= clockGap {
 		return driver.Found(driver.Fine, about, "within %v of this machine's", clockGap)
 	}
 	return driver.Found(driver.Note, about, "%v off this machine's", gap.Round(time.Second)).
-		So("locks do not depend on it, and the times in listings do: see that all machines follow a time server")
+		So("locks do not depend on it, but the times in listings do: synchronize all clocks with a time server")
 }
 
-// describeHost is an endpoint for people.
+// describeHost is an endpoint without scheme or secrets.
 func describeHost(endpoint string) string {
 	full := describe([]string{endpoint}, "")
 	return strings.TrimSuffix(full[strings.Index(full, "://")+3:], "/")

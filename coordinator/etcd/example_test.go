@@ -12,9 +12,9 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// These need an etcd, so they are compiled here and not run.
+// The examples need an etcd, so they are compiled and not run.
 
-// A client by URL: import the package for its schemes.
+// Opens a client by URL: import the package for its schemes.
 func Example() {
 	client, err := coordinator.Open("etcd://127.0.0.1:2379/apps/orders?ttl=10s")
 	if err != nil {
@@ -23,11 +23,11 @@ func Example() {
 	defer client.Close(context.Background())
 }
 
-// On a client that exists already, and stays the caller's.
+// Uses an existing client, which the caller still owns.
 func ExampleFromClient() {
 	etcdClient, err := clientv3.New(clientv3.Config{
 		Endpoints:         []string{"127.0.0.1:2379"},
-		DialKeepAliveTime: 10 * time.Second, // else a dead connection is noticed late
+		DialKeepAliveTime: 10 * time.Second, // else a dead connection is detected late
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -45,8 +45,8 @@ func ExampleFromClient() {
 	defer client.Close(context.Background()) // before etcdClient
 }
 
-// A write into etcd that is applied while the lock is held, or never. seq is
-// from lock.Sequencer.
+// A write to etcd that is applied while the lock is held, or never. seq is from
+// lock.Sequencer.
 func ExampleGuard() {
 	pay := func(ctx context.Context, etcdClient *clientv3.Client, seq fence.Sequencer) (late bool, err error) {
 		holds, err := etcd.Guard(seq)

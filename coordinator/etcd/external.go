@@ -14,22 +14,20 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
-// borrower is the driver of FromSession: its one session is on the lease of a
-// concurrency.Session. A second Baton session would have the ID of the first
-// (O3).
-type borrower struct {
+// externalDriver is the driver of FromSession: its one session is on the lease
+// of a concurrency.Session. A second Baton session would have the same ID (O3).
+type externalDriver struct {
 	*service
 	owner *concurrency.Session
-	// nonce is drawn once and not for each Open, so that an Open that is
-	// repeated after a lost reply writes the same sentinel and leaves nothing
-	// behind.
+	// nonce is drawn once and not for each Open, so that an Open repeated after
+	// a lost reply writes the same sentinel and leaves nothing behind.
 	nonce string
 	lock  lock
 	used  bool // guarded by lock
 }
 
-// Open adopts the lease.
-func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+// Open starts the session on the external lease.
+func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	conn, err := d.conn(ctx, ttl)
 	if err != nil {
 		return nil, err
@@ -56,7 +54,8 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
 	if err != nil {
 		// The put may have been applied, and this lease may live for years. One
-		// attempt to take it back is made; a later Open would reuse the key.
+		// attempt is made to delete the sentinel; a later Open would reuse the
+		// key.
 		if ctx.Err() == nil {
 			_, _ = conn.Client.Delete(conn.Lead(ctx), sentinel)
 		}
@@ -64,7 +63,7 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	}
 	d.used = true
 	// The owner may stop keeping the lease (Orphan) while it still has some
-	// TTL: then it is not ours to renew, and the session is over.
+	// TTL. Then Baton must not renew it, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
 	return &externalSession{session: d.session(s), unhook: unhook}, nil
 }
@@ -75,43 +74,42 @@ type externalSession struct {
 	unhook func() bool // stops waiting for the owner of the lease
 }
 
-// Capabilities are those of the session, but for what an external lease
-// changes.
+// Capabilities are the session's, with this Pass.
 func (x *externalSession) Capabilities() driver.Capabilities {
 	c := x.session.Capabilities()
 	c.Handoff = x
 	return c
 }
 
-// Pass makes no handoff marker: the lease outlives the session, and with it the
-// marker.
+// Pass writes no handoff marker: the lease outlives the session, and with it
+// the marker.
 func (x *externalSession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return x.Leave(ctx, queue, own)
 }
 
-// Forget deletes the tail key too if it names the contender: the lease, with
-// which it would go, outlives the session.
+// Forget also deletes the tail key if it names the contender: it is bound to
+// the lease, which outlives the session.
 func (x *externalSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	return x.forget(ctx, queue, id, x.dropTail(x.keys.Tail(queue)))
 }
 
-// mostAtOnce bounds the contenders that one transaction removes, with three
-// operations each, of which a member takes 128 by default.
-const mostAtOnce = 40
+// maxPerTxn bounds the contenders that one transaction removes, with three
+// operations each: a member accepts 128 by default.
+const maxPerTxn = 40
 
-// Close leaves the lease. First the sentinel goes and with it the epoch, so
-// that nothing which compares it and is under way can be applied any more. Then
-// go the entries, and the tail keys that may name them. The lease's list of
-// keys would not do, since the lease has keys of others, and since a member may
-// answer before it has applied the last join. A Join that finds the session
-// alive has said before that it expects an entry.
+// Close keeps the lease. It deletes the sentinel first, and with it the epoch,
+// so that no late request which compares it can be applied. Then it deletes the
+// entries, and the tail keys that may name them. The lease's list of keys would
+// not do: the lease has keys of others, and a member may answer before it has
+// applied the last join. A Join that finds the session alive has called expect
+// before.
 func (x *externalSession) Close(ctx context.Context) error {
 	x.unhook()
 	x.Stop()
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
 		return answer.Wrap(ctx, err)
 	}
-	for some := range slices.Chunk(x.memory.all(), mostAtOnce) {
+	for some := range slices.Chunk(x.memory.all(), maxPerTxn) {
 		var ops []clientv3.Op
 		for _, contender := range some {
 			ops = append(ops, x.dropTail(keys.TailOf(contender)),

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
+func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 	t.Helper()
 	owner, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
 	if err != nil {
@@ -23,10 +23,10 @@ func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 	return owner
 }
 
-// openExternal starts a session on a lease of somebody else.
+// openExternal starts a session on an external lease.
 func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
 	t.Helper()
-	d, err := FromSession(lend(t, c, 7), Namespace("ns"))
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,9 @@ func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
 }
 
 // O2, O3
-func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
+func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 	f, c := newFake(t)
-	owner := lend(t, c, 7)
+	owner := newOwner(t, c, 7)
 	d, err := FromSession(owner, Namespace("ns"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +63,10 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("adopted twice: %v", err)
+		t.Errorf("second session on the lease: %v", err)
 	}
 
-	owner = lend(t, c, 7)
+	owner = newOwner(t, c, 7)
 	_, _ = c.Revoke(t.Context(), owner.Lease())
 	d, _ = FromSession(owner)
 	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
@@ -74,19 +74,19 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 	}
 }
 
-func TestOwnersEndIsTheEnd(t *testing.T) {
+func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	_, c := newFake(t)
-	owner := lend(t, c, 7)
+	owner := newOwner(t, c, 7)
 	d, _ := FromSession(owner)
 	s, err := d.Open(t.Context(), 7*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner.Orphan() // the lease is still there, and not ours to keep
+	owner.Orphan() // the lease still exists, but Baton must not renew it
 	select {
 	case <-s.Done():
 	case <-time.After(time.Second):
-		t.Fatal("nobody told")
+		t.Fatal("Done is not closed")
 	}
 	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew: %v", err)
@@ -96,9 +96,8 @@ func TestOwnersEndIsTheEnd(t *testing.T) {
 	}
 }
 
-// An adopted session has no lease to revoke; closing it must find all its
-// entries.
-func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
+// An external session has no lease to revoke; Close must find all its entries.
+func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 	f, c := newFake(t)
 	external, other := openExternal(t, c), open(t, f, c)
 	s := external.session
@@ -114,11 +113,11 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	taken.Alone, stale.Record = true, 1
 	for _, refused := range []driver.Contender{taken, stale} {
 		if _, err := external.Join(t.Context(), queue, refused); err == nil {
-			t.Error("joined")
+			t.Error("joined a queue that refuses it")
 		}
 	}
 	if n := len(external.memory.contenders); n != 250 {
-		t.Errorf("%d contenders are remembered", n)
+		t.Errorf("%d contenders are in memory", n)
 	}
 	stays := join(t, other, contender())
 	n := f.sent(func() {
@@ -126,7 +125,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n != 8 { // the sentinel, and seven times some of the contenders
+	if n != 8 { // the sentinel, and seven chunks of contenders
 		t.Errorf("%d requests", n)
 	}
 	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
@@ -137,10 +136,10 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	}
 }
 
-// The tails of queues in which an external session once stood are not
-// remembered; those that name its contenders go with it, and others stay.
-func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
-	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
+// Queues that an external session has left are not in memory. Close deletes the
+// tail keys that name its contenders, and keeps others.
+func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {
+	for name, forget := range map[string]bool{"forgotten": true, "queued": false} {
 		f, c := newFake(t)
 		external, other := openExternal(t, c), open(t, f, c)
 		s := external.session
@@ -161,7 +160,7 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(external.memory.contenders); n != 0 {
-			t.Errorf("%s: %d prefixes are remembered: %v", name, n, external.memory.contenders)
+			t.Errorf("%s: %d prefixes are in memory: %v", name, n, external.memory.contenders)
 		}
 		last := follow(external, own)
 		follow(external, others)
@@ -181,7 +180,7 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 			}
 		}
 		if f.kvs[s.keys.Tail(others)] == nil {
-			t.Errorf("%s: the tail of another is gone", name)
+			t.Errorf("%s: the tail key of another contender is gone", name)
 		}
 		f.mu.Unlock()
 	}

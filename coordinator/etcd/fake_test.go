@@ -21,12 +21,11 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// fake is as much of etcd as the driver uses, in memory: revisions,
-// transactions, leases, watches. What etcd really does is tested by the
-// conformance suite on real servers; this one makes the awkward interleavings
-// happen at will.
+// fake is the part of etcd that the driver uses, in memory: revisions,
+// transactions, leases, watches. The conformance suite tests etcd's real
+// behaviour; the fake produces rare interleavings at will.
 type fake struct {
-	pb.KVClient // panics on what is not implemented below
+	pb.KVClient // panics in methods not implemented below
 
 	mu       sync.Mutex
 	rev      int64
@@ -34,15 +33,15 @@ type fake struct {
 	leases   map[clientv3.LeaseID]int64
 	watchers map[*watcher]bool
 	requests int
-	reads    map[string]int     // requests that read one key alone, by key
+	reads    map[string]int     // requests that read a single key, by key
 	kept     []clientv3.LeaseID // by keep-alives
-	led      map[string][]bool  // which calls of a method wanted a leader
+	led      map[string][]bool  // whether each call of a method required a leader
 
 	minTTL int64
-	held   []held                                              // what a member that is behind has not told yet
-	past   *fake                                               // what the member at hand has, if it is behind
+	held   []held                                              // events not yet sent by a member that is behind
+	past   *fake                                               // the state of the member at hand, if it is behind
 	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens  func()                                              // called without mu, before a watch is made
+	opens  func()                                              // called without mu, before a watch is created
 }
 
 type held struct {
@@ -66,7 +65,6 @@ func newFake(t *testing.T) (*fake, *clientv3.Client) {
 	return f, c
 }
 
-// open starts a session that the test closes.
 func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 	t.Helper()
 	d, err := FromClient(c, Namespace("ns"))
@@ -86,8 +84,8 @@ func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 	return own
 }
 
-// lag makes the member at hand, which answers serializable reads and has the
-// watches, stay as it is, and the function that it returns lets it catch up.
+// lag keeps the member at hand, which answers serializable reads and serves the
+// watches, at its present state, until catchUp is called.
 func (f *fake) lag() (catchUp func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,12 +96,12 @@ func (f *fake) lag() (catchUp func()) {
 		held := f.past.held
 		f.past = nil
 		for _, h := range held {
-			f.tell(h.events, h.rev)
+			f.notify(h.events, h.rev)
 		}
 	}
 }
 
-// member is what answers serializable reads and serves watches.
+// member is the member that answers serializable reads and serves watches.
 func (f *fake) member() *fake {
 	if f.past != nil {
 		return f.past
@@ -133,9 +131,9 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 
 func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
 
-// note remembers whether a request wanted a leader. The caller holds f.mu.
+// note notes whether a request required a leader. The caller holds f.mu.
 func (f *fake) note(ctx context.Context, method string) {
-	f.led[method] = append(f.led[method], wantsLeader(ctx))
+	f.led[method] = append(f.led[method], requiresLeader(ctx))
 }
 
 func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
@@ -169,7 +167,7 @@ func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	return resp
 }
 
-// loseReply applies the next transaction, whose caller hears nothing of it.
+// loseReply applies the next transaction and loses its reply.
 func (f *fake) loseReply() {
 	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
 		f.before = nil
@@ -202,7 +200,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	}
 	if len(events) > 0 {
 		f.rev = at
-		f.tell(events, at)
+		f.notify(events, at)
 	}
 	resp.Header = member.header()
 	return resp, nil
@@ -221,9 +219,8 @@ func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...g
 	return &pb.DeleteRangeResponse{Header: resp.Header, Deleted: deleted}, nil
 }
 
-// compare says of a transaction, and of those within it that it will do, in
-// their order, whether their conditions hold: etcd compares before it writes
-// anything.
+// compare evaluates the conditions of a transaction, and of the transactions
+// within it that will run, in their order: etcd compares before it writes.
 func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
@@ -258,7 +255,7 @@ func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	return outcomes
 }
 
-// txn takes what it has used from the front of outcomes.
+// txn removes the outcomes that it uses from the front.
 func (f *fake) txn(r *pb.TxnRequest, at int64, outcomes *[]bool) (*pb.TxnResponse, []*clientv3.Event, error) {
 	ops, ok := r.Success, (*outcomes)[0]
 	*outcomes = (*outcomes)[1:]
@@ -319,8 +316,8 @@ func (f *fake) remove(kvs []*mvccpb.KeyValue, at int64) (events []*clientv3.Even
 	return events
 }
 
-// tell sends events to the watches they are for.
-func (f *fake) tell(events []*clientv3.Event, rev int64) {
+// notify sends events to their watches.
+func (f *fake) notify(events []*clientv3.Event, rev int64) {
 	if f.past != nil {
 		f.past.held = append(f.past.held, held{events, rev})
 		return
@@ -386,7 +383,7 @@ func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("still not: ", what)
+			t.Fatal("it did not happen: ", what)
 		}
 	}
 }

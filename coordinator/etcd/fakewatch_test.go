@@ -40,7 +40,7 @@ func (l fakeLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3.L
 		}
 	}
 	l.f.rev++
-	l.f.tell(l.f.remove(kvs, l.f.rev), l.f.rev)
+	l.f.notify(l.f.remove(kvs, l.f.rev), l.f.rev)
 	return &clientv3.LeaseRevokeResponse{}, nil
 }
 
@@ -66,7 +66,7 @@ func (l fakeLease) TimeToLive(
 	return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: -1}, nil
 }
 
-// KeepAlive never answers, which a concurrency.Session does not mind.
+// KeepAlive never answers, which a concurrency.Session tolerates.
 func (l fakeLease) KeepAlive(ctx context.Context, _ clientv3.LeaseID) (<-chan *clientv3.LeaseKeepAliveResponse, error) {
 	answers := make(chan *clientv3.LeaseKeepAliveResponse)
 	context.AfterFunc(ctx, func() { close(answers) })
@@ -79,7 +79,7 @@ func (fakeWatcher) Close() error                          { return nil }
 func (fakeWatcher) RequestProgress(context.Context) error { return errors.New("not used") }
 
 func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	early := false // cancelled while it was being made
+	early := false // cancelled while it was being created
 	if fw.f.opens != nil {
 		fw.f.opens()
 		early = ctx.Err() != nil
@@ -90,7 +90,7 @@ func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
 	w.out <- clientv3.WatchResponse{Header: fw.f.member().header(), Created: true}
 	fw.f.watchers[w] = true
-	if early { // the client never sends a cancel then
+	if early { // then the client sends no cancel
 		gone := make(chan clientv3.WatchResponse)
 		close(gone)
 		return gone

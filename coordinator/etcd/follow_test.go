@@ -11,35 +11,34 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ring is two contenders of two sessions that take turns. It is the second that
-// follows the first.
-type ring struct {
+// pair is two contenders of two sessions. The second follows the first.
+type pair struct {
 	*fake
 	a, b          *session
 	as            [2]driver.Contender
 	first, second driver.Place
 }
 
-func newRing(t *testing.T) *ring {
+func newPair(t *testing.T) *pair {
 	f, c := newFake(t)
-	r := &ring{fake: f, a: open(t, f, c), b: open(t, f, c), as: [2]driver.Contender{contender(), contender()}}
+	r := &pair{fake: f, a: open(t, f, c), b: open(t, f, c), as: [2]driver.Contender{contender(), contender()}}
 	r.as[0].Follows, r.as[1].Follows = true, true
-	zero := join(t, r.a, contender()).Place // so that the first has somebody ahead when it joins, and a tail
+	zero := join(t, r.a, contender()).Place // so that the first joins a non-empty queue, and there is a tail key
 	r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
 	check(t, r.a.Leave(t.Context(), queue, zero))
 	return r
 }
 
-func rings(t *testing.T, test func(t *testing.T, r *ring)) {
+func withPair(t *testing.T, test func(t *testing.T, r *pair)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+		r := newPair(t)
 		test(t, r)
-		r.stand(t, 0)
+		r.wantWatches(t, 0)
 	})
 }
 
-func (r *ring) follow(ctx context.Context) <-chan outcome[bool] {
+func (r *pair) follow(ctx context.Context) <-chan outcome[bool] {
 	end := make(chan outcome[bool], 1)
 	go func() {
 		passed, err := r.b.Follow(ctx, queue, r.second, r.first)
@@ -49,30 +48,30 @@ func (r *ring) follow(ctx context.Context) <-chan outcome[bool] {
 	return end
 }
 
-func (r *ring) told(t *testing.T, end <-chan outcome[bool], want outcome[bool]) {
+func (r *pair) wantEnd(t *testing.T, end <-chan outcome[bool], want outcome[bool]) {
 	t.Helper()
 	synctest.Wait()
 	select {
 	case got := <-end:
 		if got.got != want.got || !errors.Is(got.err, want.err) {
-			t.Errorf("told %+v, want %+v", got, want)
+			t.Errorf("Follow = %+v, want %+v", got, want)
 		}
 	default:
-		t.Error("it waits on")
+		t.Error("Follow still waits")
 	}
 }
 
-// waits fails the test if the wait has ended.
-func (r *ring) waits(t *testing.T, end <-chan outcome[bool]) {
+// wantWait fails the test if the wait has ended.
+func (r *pair) wantWait(t *testing.T, end <-chan outcome[bool]) {
 	t.Helper()
 	synctest.Wait()
 	if len(end) > 0 {
-		t.Fatalf("told %+v", <-end)
+		t.Fatalf("Follow = %+v", <-end)
 	}
 }
 
-// compact ends the watches in the queue, and not those of sentinels.
-func (r *ring) compact() {
+// compact ends the watches in the queue, not those of sentinels.
+func (r *pair) compact() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for w := range r.watchers {
@@ -85,8 +84,8 @@ func (r *ring) compact() {
 	}
 }
 
-// stand fails the test unless there are n watches in the queue now.
-func (r *ring) stand(t *testing.T, n int) {
+// wantWatches fails the test unless the queue has n watches.
+func (r *pair) wantWatches(t *testing.T, n int) {
 	t.Helper()
 	synctest.Wait()
 	if have := r.watched("/mutex/"); have != n {
@@ -94,35 +93,35 @@ func (r *ring) stand(t *testing.T, n int) {
 	}
 }
 
-func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
+func TestFollowReportsHowThePredecessorLeft(t *testing.T) {
 	passed, left := outcome[bool]{got: true}, outcome[bool]{}
-	for name, test := range map[string]func(t *testing.T, r *ring){
-		"left before the wait, and another life after it": func(t *testing.T, r *ring) {
+	for name, test := range map[string]func(t *testing.T, r *pair){
+		"left before the wait, and the key was recreated": func(t *testing.T, r *pair) {
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			join(t, r.a, r.as[0])
-			r.told(t, r.follow(t.Context()), left)
+			r.wantEnd(t, r.follow(t.Context()), left)
 		},
-		"passed while the member at hand was behind": func(t *testing.T, r *ring) {
+		"passed while the member at hand was behind": func(t *testing.T, r *pair) {
 			catchUp := r.lag()
 			check(t, r.a.Pass(t.Context(), queue, r.first))
 			end := r.follow(t.Context())
-			r.waits(t, end)
+			r.wantWait(t, end)
 			catchUp()
-			r.told(t, end, passed)
+			r.wantEnd(t, end, passed)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rings(t, func(t *testing.T, r *ring) {
+			withPair(t, func(t *testing.T, r *pair) {
 				test(t, r)
 			})
 		})
 	}
 }
 
-// TestMessageOfALeavingTellsOfTheNextLifeToo: etcd may put events of several
-// revisions into one message.
-func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
+// TestFollowReadsEventsOfSeveralEntriesInOneMessage: etcd may put events of
+// several revisions, with two entries of one key, into one message.
+func TestFollowReadsEventsOfSeveralEntriesInOneMessage(t *testing.T) {
+	withPair(t, func(t *testing.T, r *pair) {
 		end := r.follow(t.Context())
 		catchUp := r.lag()
 		check(t, r.a.Pass(t.Context(), queue, r.first))
@@ -136,87 +135,87 @@ func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 		r.past.held = []held{all}
 		r.mu.Unlock()
 		catchUp()
-		r.told(t, end, outcome[bool]{got: true})
-		r.told(t, r.follow(t.Context()), outcome[bool]{})
+		r.wantEnd(t, end, outcome[bool]{got: true})
+		r.wantEnd(t, r.follow(t.Context()), outcome[bool]{})
 	})
 }
 
-// TestFollowUntilTheWatchStands: the watch takes as long as the test says.
-func TestFollowUntilTheWatchStands(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T, r *ring, stands chan struct{}){
-		"the first leaves while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
+// TestFollowUntilTheWatchIsCreated: the test decides when that is.
+func TestFollowUntilTheWatchIsCreated(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, r *pair, created chan struct{}){
+		"the first leaves while the watch is created": func(t *testing.T, r *pair, created chan struct{}) {
 			end := r.follow(t.Context())
 			check(t, r.a.Leave(t.Context(), queue, r.first))
-			r.waits(t, end)
-			close(stands)
-			r.told(t, end, outcome[bool]{})
+			r.wantWait(t, end)
+			close(created)
+			r.wantEnd(t, end, outcome[bool]{})
 		},
-		"the caller gives up while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
+		"the caller gives up while the watch is created": func(t *testing.T, r *pair, created chan struct{}) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			end := r.follow(ctx)
 			cause := errors.New("enough")
 			cancel(cause)
-			r.told(t, end, outcome[bool]{err: cause})
-			close(stands)
-			r.stand(t, 0)
+			r.wantEnd(t, end, outcome[bool]{err: cause})
+			close(created)
+			r.wantWatches(t, 0)
 		},
-		"the member at hand is behind the first's leaving": func(t *testing.T, r *ring, stands chan struct{}) {
-			leavesUnseen(t, r, stands, r.lag())
+		"the member at hand is behind the leave": func(t *testing.T, r *pair, created chan struct{}) {
+			leavesUnseen(t, r, created, r.lag())
 		},
-		"the member at hand is behind both joins": func(t *testing.T, r *ring, stands chan struct{}) {
+		"the member at hand is behind both joins": func(t *testing.T, r *pair, created chan struct{}) {
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			check(t, r.b.Leave(t.Context(), queue, r.second))
 			catchUp := r.lag()
 			r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
-			leavesUnseen(t, r, stands, catchUp)
+			leavesUnseen(t, r, created, catchUp)
 		},
-		"the first leaves while the watch is made anew": func(t *testing.T, r *ring, stands chan struct{}) {
+		"the first leaves while the watch is recreated": func(t *testing.T, r *pair, created chan struct{}) {
 			end := r.follow(t.Context())
-			close(stands)
-			r.waits(t, end)
+			close(created)
+			r.wantWait(t, end)
 			again := make(chan struct{})
 			r.opens = func() { <-again }
 			r.compact()
-			r.waits(t, end)
+			r.wantWait(t, end)
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			close(again)
-			r.told(t, end, outcome[bool]{})
+			r.wantEnd(t, end, outcome[bool]{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rings(t, func(t *testing.T, r *ring) {
-				stands := make(chan struct{})
-				r.opens = func() { <-stands }
-				test(t, r, stands)
+			withPair(t, func(t *testing.T, r *pair) {
+				created := make(chan struct{})
+				r.opens = func() { <-created }
+				test(t, r, created)
 			})
 		})
 	}
 }
 
-// leavesUnseen has the first leave while the member at hand is behind, which
-// tells of it when it catches up.
-func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
+// leavesUnseen has the first leave while the member at hand is behind. Its
+// watch shows that when it catches up.
+func leavesUnseen(t *testing.T, r *pair, created chan struct{}, catchUp func()) {
 	t.Helper()
 	end := r.follow(t.Context())
-	close(stands)
-	r.waits(t, end)
+	close(created)
+	r.wantWait(t, end)
 	check(t, r.a.Leave(t.Context(), queue, r.first))
-	r.waits(t, end)
+	r.wantWait(t, end)
 	catchUp()
-	r.told(t, end, outcome[bool]{})
+	r.wantEnd(t, end, outcome[bool]{})
 }
 
-// TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch
+// TestFollowOfASessionThatIsLostWhileTheWatchIsCreated: etcd keeps the watch
 // until the stream ends.
-func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
+func TestFollowOfASessionThatIsLostWhileTheWatchIsCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, stands := newRing(t), make(chan struct{})
-		r.opens = func() { <-stands }
+		r, created := newPair(t), make(chan struct{})
+		r.opens = func() { <-created }
 		end := r.follow(t.Context())
 		_, err := r.b.Conn.Client.Revoke(t.Context(), r.b.Lease)
 		check(t, err)
-		close(stands)
-		r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})
+		close(created)
+		r.wantEnd(t, end, outcome[bool]{err: driver.ErrSessionLost})
 	})
 }
 

@@ -34,13 +34,12 @@ func openForeign(t *testing.T, f *fake, c *clientv3.Client) driver.Session {
 	return s
 }
 
-// bareHex writes a lease as package concurrency does.
+// bareHex formats a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return strconv.FormatInt(int64(lease), 16) }
 
-// bareID is the lease of a session.
 func bareID(s driver.Session) string { return strings.TrimLeft(s.ID(), "0") }
 
-func enter(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
+func joinShared(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := g.Join(t.Context(), queue, c)
 	if err != nil {
@@ -49,7 +48,7 @@ func enter(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
 	return j
 }
 
-// keys are those of the queue, in order of creation.
+// keys are the keys of the queue, in order of creation.
 func (f *fake) keys() (keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,10 +69,10 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	g, other := openForeign(t, f, c), openForeign(t, f, c)
 	var first, second driver.Joined
 	a, b := contender(), contender()
-	if n := f.sent(func() { first = enter(t, g, a) }); n != 1 {
-		t.Errorf("joining: %d requests", n)
+	if n := f.sent(func() { first = joinShared(t, g, a) }); n != 1 {
+		t.Errorf("Join took %d requests", n)
 	}
-	second = enter(t, other, b)
+	second = joinShared(t, other, b)
 	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
 		t.Errorf("first %+v, second %+v", first, second)
 	}
@@ -92,16 +91,16 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 			t.Error(err)
 		}
 	}); n != 1 {
-		t.Errorf("leaving: %d requests", n)
+		t.Errorf("Leave took %d requests", n)
 	}
 }
 
-// TestContendersOfOneSessionHaveALeaseEach: for as long as they contend for one
-// name. Then one is enough again.
+// TestContendersOfOneSessionHaveALeaseEach while they contend for one name;
+// then one lease is enough again.
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := enter(t, g, contender()), enter(t, g, contender())
+	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
 	keys := f.keys()
 	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
 		t.Fatalf("keys %q, second %+v", keys, b)
@@ -132,18 +131,18 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	again := enter(t, g, contender())
+	again := joinShared(t, g, contender())
 	if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
 		t.Errorf("keys %q, %+v", got, again)
 	}
-	renew(keys...) // it is found idle
-	renew(keys[0]) // and revoked
+	renew(keys...) // finds it idle
+	renew(keys[0]) // revokes it
 	if n := f.granted(); n != 1 {
 		t.Errorf("%d leases are left at the service", n)
 	}
 }
 
-// granted counts the leases that live.
+// granted counts the live leases.
 func (f *fake) granted() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,12 +154,12 @@ func (f *fake) granted() (n int) {
 	return n
 }
 
-// TestALostLeaseEndsTheSession: its key has gone, whoever held it.
+// TestALostLeaseEndsTheSession: the key of one contender is gone.
 func TestALostLeaseEndsTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	enter(t, g, contender())
-	enter(t, g, contender())
+	joinShared(t, g, contender())
+	joinShared(t, g, contender())
 	second, err := strconv.ParseInt(f.keys()[1], 16, 64)
 	check(t, err)
 	if _, err := c.Revoke(t.Context(), clientv3.LeaseID(second)); err != nil {
@@ -172,11 +171,11 @@ func TestALostLeaseEndsTheSession(t *testing.T) {
 	select {
 	case <-g.Done():
 	case <-time.After(time.Second):
-		t.Error("the session goes on")
+		t.Error("the session is alive")
 	}
 }
 
-// TestForeignJoinsAfterALostReply: the key is found, or removed for certain.
+// TestForeignJoinsAfterALostReply: the key is found, or certainly removed.
 func TestForeignJoinsAfterALostReply(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
@@ -186,14 +185,14 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 		t.Fatalf("a lost reply: %v", err)
 	}
 	x.Again = true
-	if j := enter(t, g, x); j.Place.ID != x.ID || !j.First {
+	if j := joinShared(t, g, x); j.Place.ID != x.ID || !j.First {
 		t.Errorf("again: %+v", j)
 	}
 	if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
 		t.Errorf("forgotten: %v, keys %q", err, f.keys())
 	}
 
-	// A request that is late: it arrives when the contender was forgotten.
+	// A late request arrives after the contender was forgotten.
 	y := contender()
 	var late *pb.TxnRequest
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
@@ -209,7 +208,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
 		t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
 	}
-	if j := enter(t, g, contender()); !j.First { // with the lease that has become free
+	if j := joinShared(t, g, contender()); !j.First { // with the lease that is free again
 		t.Errorf("%+v", j)
 	}
 	if n := f.granted(); n != 1 {
@@ -217,7 +216,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	}
 }
 
-// TestStrayKeysMakeAQueueAmbiguous, if they stand ahead.
+// TestStrayKeysMakeAQueueAmbiguous, if they are ahead.
 func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
@@ -227,26 +226,26 @@ func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first := enter(t, g, contender())
+	first := joinShared(t, g, contender())
 	put("ns/x/behind", 0)
 	if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
-		t.Errorf("what is behind: %+v, %v", view, err)
+		t.Errorf("stray behind: %+v, %v", view, err)
 	}
-	second := enter(t, g, contender())
+	second := joinShared(t, g, contender())
 	_, err := g.Ahead(t.Context(), queue, second.Place)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
-		t.Errorf("what is ahead: %v", err)
+		t.Errorf("stray ahead: %v", err)
 	}
 	alone := contender()
 	alone.Alone = true
 	if _, err := g.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
-		t.Errorf("alone: %v", err)
+		t.Errorf("Join with Alone: %v", err)
 	}
 	if _, err := g.Ahead(t.Context(), queue, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("the whole queue: %v", err)
 	}
 	if err := g.Leave(t.Context(), queue, second.Place); err != nil {
-		t.Errorf("leaving: %v", err)
+		t.Errorf("Leave: %v", err)
 	}
 }
 
@@ -280,37 +279,37 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 	f.fill(false)
 	err := g.Forget(t.Context(), queue, me.ID)
 	if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
-		t.Errorf("Forget = %v, want the service's answer as the cause", err)
+		t.Errorf("Forget = %v, want the service's error as the cause", err)
 	}
 }
 
-// TestForeignLeaveOfAnEarlierLifeKeepsTheLease: the ID of a contender is used
-// again, and so is the key. What is freed must not be the later one's lease.
+// TestForeignLeaveOfAnEarlierLifeKeepsTheLease: ID and key of a contender are
+// reused. A late Leave must not free the later contender's lease.
 func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 	f, c := newFake(t)
 	g, x := openForeign(t, f, c), contender()
-	old := enter(t, g, x)
+	old := joinShared(t, g, x)
 	check(t, g.Leave(t.Context(), queue, old.Place))
-	now := enter(t, g, x)
+	now := joinShared(t, g, x)
 	for range 2 {
 		if err := g.Leave(t.Context(), queue, old.Place); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Leave of the earlier entry: %v", err)
 		}
 	}
-	if other := enter(t, g, contender()); other.First {
-		t.Errorf("%+v is first beside %+v", other, now)
+	if other := joinShared(t, g, contender()); other.First {
+		t.Errorf("%+v is first together with %+v", other, now)
 	}
 	if err := g.Leave(t.Context(), queue, now.Place); err != nil {
 		t.Errorf("Leave: %v", err)
 	}
 }
 
-// TestRenewalsThatOverlapKeepTheSession: one revokes a lease that has been idle
-// while the other asks for it to be renewed.
+// TestRenewalsThatOverlapKeepTheSession: one revokes an idle lease while the
+// other renews it.
 func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := enter(t, g, contender()), enter(t, g, contender())
+	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
 	check(t, g.Leave(t.Context(), queue, a.Place))
 	check(t, g.Leave(t.Context(), queue, b.Place))
 	extra := clientv3.LeaseID(0)
@@ -325,7 +324,7 @@ func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
 	check(t, g.Renew(t.Context()))
 }
 
-// overlapping has another renewal happen just before one of a lease.
+// overlapping runs another renewal just before a lease is renewed.
 type overlapping struct {
 	clientv3.Lease
 	extra clientv3.LeaseID

@@ -14,14 +14,13 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// sequencerOf is that of an entry in the queue of these tests.
+// sequencerOf is the sequencer of an entry in the tests' queue.
 func sequencerOf(j driver.Joined) fence.Sequencer {
 	kind, name, _ := queue.Split()
 	return fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: kind, Name: name}, Token: j.Token, Key: j.Place.Key}
 }
 
-// passes writes under the guard of a sequencer, and reports whether that
-// happened.
+// passes reports whether a write under a sequencer's guard was applied.
 func passes(t *testing.T, c *clientv3.Client, seq fence.Sequencer) bool {
 	t.Helper()
 	holds, err := Guard(seq)
@@ -48,12 +47,12 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		}
 		s := opened.(*session)
 		t.Cleanup(func() { _ = s.Close(context.Background()) })
-		f.watching(t, 1, s.Sentinel.Key) // so that its look is not counted later
+		f.watching(t, 1, s.Sentinel.Key) // so that its read is not counted later
 		x := contender()
 		own := join(t, s, x)
 		first := sequencerOf(own)
 		if !passes(t, c, first) {
-			t.Errorf("%q: an entry that stands", namespace)
+			t.Errorf("%q: Guard fails for a queued entry", namespace)
 		}
 		own.Place = convert(t, s, own, "y")
 		second := sequencerOf(own)
@@ -63,9 +62,9 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 			t.Fatal(err)
 		}
-		again := join(t, s, x) // the key is the first one's
+		again := join(t, s, x) // under the key of the first entry
 		if passes(t, c, first) || passes(t, c, second) || !passes(t, c, sequencerOf(again)) {
-			t.Errorf("%q: after leaving and joining again", namespace)
+			t.Errorf("%q: wrong outcome after leaving and joining again", namespace)
 		}
 		if n := f.sent(func() { _, _ = Guard(first) }); n != 0 {
 			t.Errorf("%d requests", n)
@@ -73,7 +72,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 	}
 }
 
-func TestGuardRefusesWhatIsNotOfAnEtcd(t *testing.T) {
+func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())
@@ -90,7 +89,7 @@ func TestGuardRefusesWhatIsNotOfAnEtcd(t *testing.T) {
 		"another kind":             func(s *fence.Sequencer) { s.Kind = "m" },
 		"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
 		"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
-		"a mark":                   func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
+		"a marker":                 func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
 		"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
 	} {
 		for _, bad := range []fence.Sequencer{seq, moved} {
@@ -123,8 +122,8 @@ func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the
-// queue that the sequencer names.
+// FuzzGuard: the comparison is of an entry of the queue that the sequencer
+// names, even for a forged sequencer.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "ns/./m/a/0123456789abcdef-0000000000000001-x@5", int64(5))
 	f.Add("m", "a", "./m/a/+0123456789abcdef-0000000000000001-x-0000000000000005@7", int64(5))
@@ -138,9 +137,9 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		line, compared := "./"+string(driver.NewQueue(kind, name))+"/", string(holds.KeyBytes())
-		at := strings.LastIndex(compared, line)
-		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(line):], "/") || keys.IsMark(compared) {
+		prefix, compared := "./"+string(driver.NewQueue(kind, name))+"/", string(holds.KeyBytes())
+		at := strings.LastIndex(compared, prefix)
+		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(prefix):], "/") || keys.IsMarker(compared) {
 			t.Errorf("%v is guarded by %q", seq, compared)
 		}
 	})

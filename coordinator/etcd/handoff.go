@@ -93,13 +93,13 @@ func (s *session) onLeaving(
 	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", rank)
 	var create []clientv3.Op
 	if handoff && rank == e.Rev { // a converted entry has no marker: see attempt.own
-		marker := clientv3.OpPut(keys.Mark(e.Key), madeAt(e), clientv3.WithLease(s.Lease))
+		marker := clientv3.OpPut(keys.Marker(e.Key), madeAt(e), clientv3.WithLease(s.Lease))
 		create = append(create, marker)
 	}
 	drop := []clientv3.Op{clientv3.OpDelete(tail)}
 	ops := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{newer}, create, drop)}
 	for _, m := range marks {
-		if m != keys.Mark(e.Key) { // a request may not delete and make one key
+		if m != keys.Marker(e.Key) { // a request may not delete and make one key
 			ops = append(ops, clientv3.OpDelete(m))
 		}
 	}
@@ -113,7 +113,7 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 	var same []clientv3.Cmp
 	var drop []clientv3.Op
 	for _, kv := range kvs {
-		if !keys.IsMark(string(kv.Key)) {
+		if !keys.IsMarker(string(kv.Key)) {
 			return false, nil
 		}
 		same = append(same, keys.Unchanged(string(kv.Key), kv.ModRevision))
@@ -140,9 +140,9 @@ func (s *session) Follow(
 	if !ok {
 		return false, answer.Invalid("%q is no place of queue %q", ahead.Key, queue)
 	}
-	s.memory.noteMark(me, keys.Mark(e.Key))
+	s.memory.noteMark(me, keys.Marker(e.Key))
 	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
-	both := clientv3.WithRange(keys.Mark(e.Key) + "\x00")
+	both := clientv3.WithRange(keys.Marker(e.Key) + "\x00")
 	f.both = clientv3.OpGet(e.Key, both)
 	err = s.Await(ctx, e.Key, []clientv3.OpOption{both}, f.isGone)
 	return f.passed && err == nil, err
@@ -163,9 +163,9 @@ func (f *following) isGone(
 ) (gone bool, err error) {
 	for _, ev := range resp.Events {
 		switch {
-		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
+		case ev.Type == mvccpb.PUT && f.isMarker(ev.Kv):
 			f.passed = true
-		case f.ahead.Goes(ev):
+		case f.ahead.IsDeletedBy(ev):
 			f.s.Learn(ev.Kv.ModRevision)
 			gone = true
 		}
@@ -182,7 +182,7 @@ func (f *following) isGone(
 		switch {
 		case f.ahead.Is(kv):
 			gone = false
-		case f.isMark(kv):
+		case f.isMarker(kv):
 			f.passed = true
 		}
 	}
@@ -190,10 +190,10 @@ func (f *following) isGone(
 	return gone, nil
 }
 
-// isMark tells whether a key is the marker of the entry ahead. An earlier entry
+// isMarker tells whether a key is the marker of the entry ahead. An earlier entry
 // of that name may have left one, too.
-func (f *following) isMark(kv *mvccpb.KeyValue) bool {
-	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
+func (f *following) isMarker(kv *mvccpb.KeyValue) bool {
+	return string(kv.Key) == keys.Marker(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
 }
 
 // madeAt is the value of an entry's marker.

@@ -28,13 +28,13 @@ func waitHead(ctx context.Context, s *session, known driver.Version) <-chan outc
 	return result
 }
 
-// is compares a state with what an entry should look like.
+// is reports whether h shows an entry with a value.
 func is(h driver.Head, own driver.Joined, value string) bool {
 	return h.Place == own.Place && h.Token == own.Token && string(h.Value) == value && h.Version != 0
 }
 
-// A wait costs a read and the watch while nobody writes; to hear of a new value
-// then costs nothing, and of another first entry a read.
+// A wait costs a read and the watch. A new value then costs nothing, and
+// another first entry a read.
 func TestHeadSavesRequests(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -44,7 +44,7 @@ func TestHeadSavesRequests(t *testing.T) {
 	if n := f.sent(func() {
 		result = waitHead(t.Context(), s, known)
 		f.watching(t, 1, "/mutex/")
-		asleep(t, result)
+		stillWaits(t, result)
 	}); n != 1 {
 		t.Errorf("%d requests to wait", n)
 	}
@@ -56,18 +56,17 @@ func TestHeadSavesRequests(t *testing.T) {
 	}
 	result = waitHead(t.Context(), s, known)
 	f.watching(t, 1, "/mutex/")
-	asleep(t, result)
+	stillWaits(t, result)
 	if n := f.sent(func() {
 		_ = s.Leave(t.Context(), queue, own.Place)
 		ended(t, result)
 	}); n != 2 {
-		t.Errorf("%d requests for a leaving and a wake-up", n)
+		t.Errorf("%d requests for a leave and a wake-up", n)
 	}
 }
 
-// H1: a key that is made again is not the first entry, although the watch is on
-// it.
-func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
+// H1: a recreated key is not the first entry, although the watch is on it.
+func TestHeadIsNotARecreatedKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	key := s.keys.Queue(queue) + "foreign"
@@ -80,7 +79,7 @@ func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, c, key)
-	f.mu.Lock() // a watch that was resumed tells of both at once
+	f.mu.Lock() // a resumed watch shows both in one message
 	held := f.past.held
 	f.past.held = held[:1]
 	f.past.held[0].events = append(held[0].events, held[1].events...)
@@ -92,7 +91,7 @@ func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
 	}
 }
 
-// H1: the member at hand neither brings back the past nor hides the present.
+// H1: a member that is behind neither shows an old head nor hides the new one.
 func TestHeadDoesNotGoBack(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -109,20 +108,20 @@ func TestHeadDoesNotGoBack(t *testing.T) {
 	}
 	result := waitHead(t.Context(), s, now.Version)
 	f.watching(t, 1, "/mutex/")
-	catchUp() // which tells of what is known
-	asleep(t, result)
+	catchUp() // it sends an event of a known state
+	stillWaits(t, result)
 	catchUp = f.lag()
 	write(t, s, own.Place, "two")
-	asleep(t, result)
+	stillWaits(t, result)
 	catchUp()
 	if o := ended(t, result); o.err != nil || !is(o.got, own, "two") {
 		t.Errorf("%+v", o)
 	}
 }
 
-// H1: one member tells of a change, and another that has not heard of it yet is
-// asked for the head.
-func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
+// H1: one member shows a change, and a member that is behind is asked for the
+// head.
+func TestHeadReadIsAsNewAsTheEventThatWokeIt(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())

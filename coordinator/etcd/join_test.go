@@ -53,9 +53,8 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 	}
 }
 
-// A tail may outlive the contender that it names. It is nobody in the queue
-// (J6).
-func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
+// A tail key may outlive its contender, and is no entry (J6).
+func TestAloneJoinsAQueueWithAStaleTailKey(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
 	a, b, alone := contender(), contender(), contender()
@@ -70,7 +69,7 @@ func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 	}
 	sent := 0
 	f.before = func(context.Context, *pb.TxnRequest) error {
-		if sent++; sent > 10 { // it would go on for ever
+		if sent++; sent > 10 { // stops an endless loop
 			return rpctypes.ErrGRPCTimeout
 		}
 		return nil
@@ -81,17 +80,17 @@ func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 	behind := contender()
 	behind.Follows = true
 	if j := join(t, s, behind); j.Nearest != (driver.Place{}) {
-		t.Errorf("behind %+v, whom the tail should not name any more", j.Nearest)
+		t.Errorf("behind %+v, which the tail key should not name any more", j.Nearest)
 	}
 }
 
-// So may marks, in any number.
-func TestAloneJoinsAQueueOfMarks(t *testing.T) {
+// So may markers, in any number.
+func TestAloneJoinsAQueueOfMarkers(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := keys.Mark(s.keys.Contender(queue, s.ID(), contender().ID) + "x")
+		key := keys.Marker(s.keys.Contender(queue, s.ID(), contender().ID) + "x")
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
@@ -113,8 +112,7 @@ func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	}
 }
 
-// F1: a join that is under way when it is forgotten is not applied, nor sent
-// again.
+// F1: a join under way when it is forgotten is not applied, nor sent again.
 func TestForgetOvertakesJoin(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -138,8 +136,8 @@ func TestForgetOvertakesJoin(t *testing.T) {
 	}
 }
 
-// F2: the join of another contender crosses any number of Forgets, at one
-// request more.
+// F2: another contender's join survives any number of Forgets, at one request
+// more.
 func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -167,8 +165,7 @@ func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	}
 }
 
-// An alone join that only crosses a Forget was not refused because of the
-// queue.
+// A Forget alone does not refuse a join with Alone.
 func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -184,15 +181,15 @@ func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 }
 
 // After an outage all joins of a session are sent again at once. Each raises
-// the epoch and thereby refuses the others, so it must do that in its first
-// attempt only.
+// the epoch and thereby refuses the others, so only its first attempt may do
+// that.
 func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	var raises []bool
 	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
 		raises = append(raises, r.Failure[len(r.Failure)-1].GetRequestTxn() != nil)
-		if len(raises) < 3 { // another raises it meanwhile, twice
+		if len(raises) < 3 { // another join raises it meanwhile, twice
 			before := f.before
 			f.before = nil
 			defer func() { f.before = before }()
@@ -216,10 +213,10 @@ func TestJoinAfterLostForget(t *testing.T) {
 	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	if n := f.sent(func() { join(t, s, contender()) }); n != 3 { // refused; told why; made
+	if n := f.sent(func() { join(t, s, contender()) }); n != 3 { // refused; reads why; created
 		t.Errorf("%d requests", n)
 	}
-	for _, want := range []int{2, 1} { // to learn that the queue is not empty
+	for _, want := range []int{2, 1} { // one to find that the queue is not empty
 		if n := f.sent(func() { join(t, s, contender()) }); n != want {
 			t.Errorf("then %d requests, want %d", n, want)
 		}
@@ -230,7 +227,7 @@ func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
-	delete(f.kvs, s.Sentinel.Key) // the watch does not tell
+	delete(f.kvs, s.Sentinel.Key) // without an event
 	f.mu.Unlock()
 	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
@@ -256,9 +253,9 @@ func hold(f *fake, id string) (arrived, release chan struct{}) {
 	return arrived, release
 }
 
-// markOf leaves the mark of a contender that has left s, and maybe somebody who
-// stands behind it, of another session.
-func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
+// leaveMarker leaves the marker of a contender that has left s, and maybe an
+// entry of another session behind it.
+func leaveMarker(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
 	t.Helper()
 	follower := func() driver.Contender {
 		y := contender()
@@ -273,27 +270,26 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	join(t, other, follower())
 	check(t, s.Pass(t.Context(), queue, left.Place))
 	if !behind {
-		check(t, other.Close(t.Context())) // without a word about the mark
+		check(t, other.Close(t.Context())) // without deleting the marker
 	}
 	key := s.keys.Contender(queue, s.ID(), x.ID) + x.Mode
-	if f.kvs[keys.Mark(key)] == nil || f.kvs[key] != nil {
-		t.Fatal("no mark, or still an entry")
+	if f.kvs[keys.Marker(key)] == nil || f.kvs[key] != nil {
+		t.Fatal("no marker, or still an entry")
 	}
 }
 
-// TestMarkIsNoEntryOfItsMaker: a mark bears the name of a contender that has
-// left, which the session uses again. A join of that name that is repeated, and
-// whose first request got lost, finds the mark and must not take it for its
-// entry.
-func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
+// TestMarkerIsNoEntry: a marker has the name of a contender that has left, and
+// the session reuses that name. A repeated join whose first request was lost
+// must not take the marker for its entry.
+func TestMarkerIsNoEntry(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		alone, behind bool
-	}{{"the queue is empty", false, false}, {"alone", true, false}, {"somebody stands", false, true}} {
+	}{{"the queue is empty", false, false}, {"alone", true, false}, {"an entry is queued", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			f, client := newFake(t)
 			s, x := open(t, f, client), contender()
-			markOf(t, f, client, s, x, c.behind)
+			leaveMarker(t, f, client, s, x, c.behind)
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
@@ -305,12 +301,12 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 	}
 }
 
-// TestMarkIsNotWhatWasRefused: of a join that was refused for want of space,
-// only its entry tells that it was applied.
-func TestMarkIsNotWhatWasRefused(t *testing.T) {
+// TestMarkerDoesNotShowARefusedJoin: of a join refused for want of space, only
+// its entry shows that it was applied.
+func TestMarkerDoesNotShowARefusedJoin(t *testing.T) {
 	f, client := newFake(t)
 	s, x := open(t, f, client), contender()
-	markOf(t, f, client, s, x, true)
+	leaveMarker(t, f, client, s, x, true)
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
 		if len(r.Compare) > 0 {
 			return rpctypes.ErrGRPCNoSpace

@@ -9,15 +9,13 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// pageOfQueues is how many keys a request for queues reads. The member walks
-// its index of the rest of the namespace for each request, so many queues want
-// large pages; and a queue that is longer than a page is left with the first
-// one.
-const pageOfQueues = 512
+// queuesPage is how many keys one request of Queues reads. The member walks its
+// index of the rest of the namespace for each request, so many queues need
+// large pages. Of a queue longer than a page only one page is read.
+const queuesPage = 512
 
-// Queues reads the names of keys, page by page, by quorum. When a page ends
-// inside a queue in which somebody stands, the next one begins behind that
-// queue.
+// Queues reads the names of keys, page by page, by quorum. After a page that
+// ends inside a queue with an entry, the next page begins behind that queue.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	var queues []driver.Queue
 	from, end := s.keys.All()
@@ -26,7 +24,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 			return nil, err
 		}
 		page := clientv3.OpGet(from, clientv3.WithRange(end),
-			clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly())
+			clientv3.WithLimit(queuesPage), clientv3.WithKeysOnly())
 		r, err := s.Get(ctx, page)
 		if err != nil {
 			return nil, s.Failed(ctx, err)
@@ -41,14 +39,14 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 			queues = append(queues, queue)
 		}
 		if r.Count <= int64(len(r.Kvs)) {
-			return slices.Compact(queues), nil // the keys of a queue are neighbours
+			return slices.Compact(queues), nil // the keys of a queue are contiguous
 		}
 	}
 }
 
-// Remove deletes one key, if it is still in the life that the handle names. It
-// makes no handoff marker, and deletes a tail key that names the entry, as
-// Leave does.
+// Remove deletes one key if it is still the entry that the handle names. Like
+// Leave, it writes no handoff marker and deletes a tail key that names the
+// entry.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {

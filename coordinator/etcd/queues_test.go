@@ -11,9 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesPassOverLongOnes: what is read goes by pages, and a queue that is
-// longer than one is left with the first.
-func TestQueuesPassOverLongOnes(t *testing.T) {
+// TestQueuesReadsOnePageOfALongQueue, and continues behind the queue.
+func TestQueuesReadsOnePageOfALongQueue(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	put := func(key string) {
@@ -22,16 +21,16 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 10 * pageOfQueues {
+	for i := range 10 * queuesPage {
 		put(fmt.Sprintf("mutex/b/%016x-%016x-x", 7, i))
 	}
-	for i := range pageOfQueues { // below a session's and a record's key nobody stands
+	for i := range queuesPage { // sessions and records have no entries below
 		put(fmt.Sprintf("sessions/%016x-%016x", i, i))
 		put(fmt.Sprintf("mutex/r%d+record", i))
 	}
 	for _, key := range []string{
 		"mutex/a/foreign", "mutex/b+tail", "mutex/b-/+0-x", "mutex/c/+0000000000000001-0000000000000002-x-0000000000000003",
-		"mutex/marks/0000000000000001-0000000000000002-x~", "mutex/z/deep/er", "rwlock/b/0", "nothing", "/b/c", "mutex//c",
+		"mutex/markers/0000000000000001-0000000000000002-x~", "mutex/z/deep/er", "rwlock/b/0", "nothing", "/b/c", "mutex//c",
 	} {
 		put(key)
 	}
@@ -46,14 +45,14 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 	if slices.Sort(queues); !slices.Equal(queues, want) {
 		t.Errorf("queues %q, want %q", queues, want)
 	}
-	if n > 5 { // two pages of records, two of sessions, and the one that ends in the long queue
+	if n > 5 { // two pages of records, two of sessions, one that ends in the long queue
 		t.Errorf("%d requests", n)
 	}
 }
 
-// TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would
-// be passed over.
-func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
+// TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry: without another tail key, a
+// join would skip the entries between.
+func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	var all []driver.Joined
@@ -82,16 +81,16 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 		}
 	}
 	if remove(all[1]); !tail() {
-		t.Error("the tail went with an entry that it does not name")
+		t.Error("the tail key was deleted with an entry that it does not name")
 	}
 	if remove(all[2]); tail() {
-		t.Error("the tail names an entry that was removed")
+		t.Error("the tail key names a removed entry")
 	}
 	remove(all[0])
 }
 
-// TestRemoveOfAnEarlierLifeDeletesNothing: names are used again, so that the
-// key alone is not the entry.
+// TestRemoveOfAnEarlierLifeDeletesNothing: names are reused, so the key alone
+// does not identify the entry.
 func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s, x := open(t, f, c), contender()
@@ -110,6 +109,6 @@ func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 		t.Errorf("Remove of an earlier entry of the same name: %v", err)
 	}
 	if err := s.Check(t.Context(), queue, now.Place.Key, now.Token); err != nil {
-		t.Errorf("the entry that stands: %v", err)
+		t.Errorf("Remove of the present entry: %v", err)
 	}
 }

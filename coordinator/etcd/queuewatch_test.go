@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueueIsReadOnceAndKeptByItsWatch: by quorum, so that a member that is
-// behind shows it too; and nothing is left behind.
+// TestQueueIsReadOnceAndKeptByItsWatch: by quorum, so a lagging member shows it
+// too. The watch does not outlive the call.
 func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -60,7 +60,7 @@ func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 		if err := s.Leave(t.Context(), queue, b.Place); err != nil {
 			t.Fatal(err)
 		}
-		shown("a leaving", a.Place.ID+"r", d.Place.ID+"x")
+		shown("a leave", a.Place.ID+"r", d.Place.ID+"x")
 	})
 	if sent != 4 {
 		t.Errorf("%d requests for four changes", sent)

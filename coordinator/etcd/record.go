@@ -13,15 +13,14 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// maxRecord is the most that a record may have, in bytes.
-const maxRecord = 64 << 10
+const maxRecord = 64 << 10 // bytes
 
-// Record waits for a change of the record's key. Its version is the mod
-// revision, zero as long as there is no key.
+// Record waits for a change of the record's key. The version is the mod
+// revision, or zero if there is no key.
 //
-// The read that follows the creation of the watch is a quorum read, since the
-// record must be as new as what this session finished before, wherever that was
-// applied (D1). After it the events are enough.
+// The read after the creation of the watch is by quorum: the record must be as
+// new as the calls that this session has finished, on any member (D1). From
+// then on the events are enough.
 func (s *session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -30,7 +29,7 @@ func (s *session) Record(
 	}
 	key := s.keys.Record(queue)
 	var now driver.Record
-	var rev int64 // as of which now is the record
+	var rev int64 // the revision of now
 	read := func(ctx context.Context) error {
 		r, err := s.Get(ctx, clientv3.OpGet(key))
 		now, rev = record(r.Kvs), r.Rev
@@ -40,14 +39,14 @@ func (s *session) Record(
 		err := s.Failed(ctx, read(ctx))
 		return now, err
 	}
-	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	handle := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		if resp.Created {
 			err := read(ctx)
 			return err == nil && now.Version != known, err
 		}
 		for _, ev := range resp.Events {
 			if ev.Kv.ModRevision <= rev {
-				continue // the read has shown it
+				continue // older than the read
 			}
 			now, rev = driver.Record{}, ev.Kv.ModRevision
 			if ev.Type == mvccpb.PUT {
@@ -56,7 +55,7 @@ func (s *session) Record(
 		}
 		return now.Version != known, nil
 	}
-	err := s.Await(ctx, key, nil, tell)
+	err := s.Await(ctx, key, nil, handle)
 	return now, err
 }
 
@@ -67,11 +66,11 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 	return driver.Record{Value: kvs[0].Value, Version: driver.Version(kvs[0].ModRevision)}
 }
 
-// SetRecord puts the record if its key has the known mod revision, which is
-// zero while there is no key. The key has no lease and stays (D4).
+// SetRecord puts the record if its key has the known mod revision, zero for no
+// key. The key has no lease and stays (D4).
 //
-// The transaction compares the sentinel because nothing else would stop a late
-// request once the session is closed (C1).
+// The transaction compares the sentinel, which stops late requests once the
+// session is closed (C1).
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
@@ -83,7 +82,7 @@ func (s *session) SetRecord(
 	}
 	key := s.keys.Record(queue)
 	resp, err := s.Txn(ctx).
-		If(keys.Unchanged(key, int64(known)), s.Sentinel.Stands()).
+		If(keys.Unchanged(key, int64(known)), s.Sentinel.Exists()).
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.ReadSentinel()).
 		Commit()
@@ -94,7 +93,7 @@ func (s *session) SetRecord(
 		}
 		now := record(r.Kvs)
 		if now.Version != known && bytes.Equal(now.Value, value) {
-			return now.Version, nil // another session that has written the same will do, too
+			return now.Version, nil // or another session wrote the same, which is as good
 		}
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func setRecord(t *testing.T, s *session, value string, known driver.Version) dri
 	return v
 }
 
-// current is the record as it is.
+// current is the current record.
 func current(t *testing.T, s *session) driver.Record {
 	t.Helper()
 	r, err := s.Record(t.Context(), queue, driver.Any)
@@ -42,19 +42,19 @@ func waitRecord(ctx context.Context, s *session, known driver.Version) <-chan ou
 	return result
 }
 
-// ended waits for the end of a call, asleep makes sure that there is none.
+// ended waits for the end of a call, stillWaits checks that it has not ended.
 func ended[T any](t *testing.T, result <-chan outcome[T]) outcome[T] {
 	t.Helper()
 	select {
 	case o := <-result:
 		return o
 	case <-time.After(time.Second):
-		t.Fatal("the wait goes on")
+		t.Fatal("the call still waits")
 		panic("unreachable")
 	}
 }
 
-func asleep[T any](t *testing.T, result <-chan outcome[T]) {
+func stillWaits[T any](t *testing.T, result <-chan outcome[T]) {
 	t.Helper()
 	select {
 	case o := <-result:
@@ -68,18 +68,19 @@ func TestSetRecordFindsItsSessionLost(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
-	delete(f.kvs, s.Sentinel.Key) // the watch does not tell
+	delete(f.kvs, s.Sentinel.Key) // without an event
 	f.mu.Unlock()
 	if _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
 	if s.Alive() == nil {
-		t.Error("the session goes on")
+		t.Error("the session is alive")
 	}
 }
 
-// D1: the member at hand neither brings back the past nor hides the present.
-func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
+// D1: a member that is behind neither shows an old record nor hides the new
+// one.
+func TestRecordIsNoOlderThanEarlierResults(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	v := setRecord(t, s, "one", 0)
@@ -95,16 +96,16 @@ func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
 	}
 	result := waitRecord(t.Context(), s, w)
 	f.watching(t, 1, "+record")
-	asleep(t, result)
-	catchUp() // which tells of the past and of w
-	asleep(t, result)
+	stillWaits(t, result)
+	catchUp() // it sends the events up to w
+	stillWaits(t, result)
 	v = setRecord(t, s, "four", w)
 	if o := ended(t, result); o.err != nil || o.got.Version != v {
 		t.Errorf("%+v, want version %d", o, v)
 	}
 }
 
-// J7: a request that is late is not applied behind ErrStale.
+// J7: a late request is not applied after ErrStale was returned.
 func TestLateJoinIsNotAppliedBehindErrStale(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		f, c := newFake(t)

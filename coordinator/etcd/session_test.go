@@ -31,7 +31,7 @@ func TestConstructorsRefuseNil(t *testing.T) {
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	f, c := newFake(t)
 	d, _ := FromClient(c)
-	f.opens = func() { // just before the watch is made
+	f.opens = func() { // just before the watch is created
 		for id := range f.leases {
 			_, _ = c.Revoke(context.Background(), id)
 		}
@@ -43,7 +43,7 @@ func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	select {
 	case <-s.Done():
 	case <-time.After(time.Second):
-		t.Fatal("nobody told")
+		t.Fatal("Done is not closed")
 	}
 }
 
@@ -88,12 +88,12 @@ func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestDialerIsWaitedForWithContext(t *testing.T) {
+func TestOpenWaitsForTheDialerWithItsContext(t *testing.T) {
 	d, err := Open(parse(t, "etcd://127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = d.(native).source.lock.acquire(t.Context()) // another Open is at work
+	_ = d.(native).source.lock.acquire(t.Context()) // another Open is running
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, context.DeadlineExceeded) {

@@ -15,16 +15,16 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// puts says whether a transaction may put something, which an etcd without
-// space refuses.
+// puts reports whether a transaction may put, which an etcd without space
+// refuses.
 func puts(r *pb.TxnRequest) bool {
 	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
 		return op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn())
 	})
 }
 
-// fill refuses puts from now on. The first, if it crosses the quota, is applied
-// all the same, as etcd does.
+// fill refuses puts from now on. With crossing, the first is applied all the
+// same, as by an etcd whose quota it exceeds.
 func (f *fake) fill(crossing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -45,8 +45,8 @@ func (f *fake) fill(crossing bool) {
 	}
 }
 
-// TestRequestThatCrossesTheQuotaIsFound: it was applied, whatever its answer
-// said.
+// TestRequestThatCrossesTheQuotaIsFound: it was applied, although it was
+// refused.
 func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -56,7 +56,7 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 		t.Fatalf("%+v, %v", j, err)
 	}
 	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next one: %v", err)
+		t.Errorf("the next request: %v", err)
 	}
 	f.fill(true)
 	p, err := s.Convert(t.Context(), queue, j, "y", nil)
@@ -65,7 +65,7 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	}
 	j.Place = p
 	if _, err := s.Convert(t.Context(), queue, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next one: %v", err)
+		t.Errorf("the next request: %v", err)
 	}
 	if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
 		t.Errorf("%+v", v)
@@ -75,7 +75,7 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	}
 }
 
-// TestPassThatCrossesTheQuotaHasLeft: it was applied, whatever its answer said.
+// TestPassThatCrossesTheQuotaHasLeft: it was applied, although it was refused.
 func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
 	for _, crossing := range []bool{false, true} {
 		f, c := newFake(t)
@@ -95,8 +95,8 @@ func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
 	}
 }
 
-// F1 without space: whether nothing can come late is known, or another try is
-// wanted. F2: nobody else is touched.
+// F1 without space: Forget returns nil only if no late join can be applied. F2:
+// other contenders are not affected.
 func TestForgetWithoutSpace(t *testing.T) {
 	fail := func(f *fake) (late **pb.TxnRequest) {
 		late = new(*pb.TxnRequest)
@@ -141,7 +141,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 		}, true},
 		"a join given up": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(driver.ErrRefused) // which is not the service's word
+			cancel(driver.ErrRefused) // not an error of the service
 			late := new(*pb.TxnRequest)
 			f.before = func(ctx context.Context, r *pb.TxnRequest) error {
 				*late = r
@@ -181,7 +181,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 	}
 }
 
-// TestForgetWithoutSpaceDuringAJoin: its answer may still come.
+// TestForgetWithoutSpaceDuringAJoin, which may still be applied.
 func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -197,7 +197,7 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	for range 2 {
 		err := s.Forget(t.Context(), queue, me.ID)
 		if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
-			t.Errorf("Forget = %v, want the service's answer as the cause", err)
+			t.Errorf("Forget = %v, want the service's error as the cause", err)
 		}
 	}
 	close(release)
@@ -213,8 +213,8 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	}
 }
 
-// TestRecordThatCrossesTheQuotaIsFound: it is written, and refused all the
-// same.
+// TestRecordThatCrossesTheQuotaIsFound: it was written, although it was
+// refused.
 func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -224,16 +224,16 @@ func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 		t.Fatalf("the write that crosses the quota: %v, %v", v, err)
 	}
 	if _, err := s.SetRecord(t.Context(), "m/x", []byte("two"), v); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next one: %v", err)
+		t.Errorf("the next request: %v", err)
 	}
 	if r, err := s.Record(t.Context(), "m/x", driver.Any); err != nil || string(r.Value) != "one" || r.Version != v {
 		t.Errorf("the record is %+v, %v", r, err)
 	}
 }
 
-// TestCloseGivesTheClientBackWithADeadContext: a Close that waited for a silent
-// service in vain has no context left.
-func TestCloseGivesTheClientBackWithADeadContext(t *testing.T) {
+// TestCloseClosesTheClientWithADeadContext: a Close that has waited for a
+// silent service has a dead context.
+func TestCloseClosesTheClientWithADeadContext(t *testing.T) {
 	for range 30 {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
 		if err != nil {

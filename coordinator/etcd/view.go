@@ -11,14 +11,13 @@ import (
 )
 
 // Ahead reads the queue from the member at hand, without a quorum. Entries
-// ahead can only disappear, so an old view shows at worst one that is gone. But
-// the view must not be older than own's join, or it lacks entries that are
-// ahead, and not older than what Watch has shown, or the caller waits for an
-// entry that it knows to be gone (V1).
+// ahead can only disappear, so at worst a stale view shows an entry that is
+// gone. But a view older than own's join could lack entries that are ahead. And
+// a view older than the events of Watch would make the caller wait for an entry
+// that it knows to be gone (V1).
 //
-// The server leaves out entries behind own, except converted ones: they are
-// few, and their create revisions do not tell on which side they are. It counts
-// all entries.
+// The server omits entries behind own, except converted ones: they are few, and
+// their create revisions do not show their places. It counts all entries.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -42,8 +41,8 @@ func (s *session) Ahead(
 		return driver.View{}, s.Failed(ctx, err)
 	}
 	if own, err := s.own(queue, own); err == nil {
-		for _, kv := range r.Kvs { // left over, or its follower would have removed it
-			if keys.IsMark(string(kv.Key)) {
+		for _, kv := range r.Kvs { // left over: its follower has not removed it
+			if keys.IsMarker(string(kv.Key)) {
 				s.memory.noteMark(own, string(kv.Key))
 			}
 		}

@@ -41,7 +41,7 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 		t.Errorf("member at hand: %d requests", n)
 	}
 
-	// What Watch told must not come back.
+	// A view must not show an entry that Watch showed gone.
 	catchUp = f.lag()
 	_ = s.Leave(t.Context(), queue, first.Place)
 	s.Learn(f.rev)
@@ -59,12 +59,12 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 }
 
 // V3
-func TestLastIsWhoHasNobodyBehind(t *testing.T) {
+func TestLastHasNoEntryBehind(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	a := join(t, s, contender())
 	if !ahead(t, s, a.Place).Last {
-		t.Error("alone, and not last")
+		t.Error("the only entry is not last")
 	}
 	b := join(t, s, contender())
 	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
@@ -80,7 +80,7 @@ func TestLastIsWhoHasNobodyBehind(t *testing.T) {
 	}
 }
 
-// put makes a foreign key and returns its create revision.
+// put puts a foreign key and returns its create revision.
 func put(t *testing.T, c *clientv3.Client, key string) int64 {
 	t.Helper()
 	resp, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "foreign")).Commit()

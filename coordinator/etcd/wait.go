@@ -14,9 +14,9 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// WatchQueue reads the queue once its watch exists, by quorum, and keeps the
-// view up to date by the events: nothing is read again. Written values and
-// handoff markers change nothing in it.
+// WatchQueue reads the queue by quorum once its watch exists, and then updates
+// the view by the events, without another read. It ignores written values and
+// handoff markers.
 func (s *session) WatchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
 ) error {
@@ -24,8 +24,8 @@ func (s *session) WatchQueue(
 		return err
 	}
 	var entries []driver.Head // in order, without values
-	var rev int64             // of the read that they began with
-	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	var rev int64             // of the read
+	handle := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
 			r, err := s.readWithin(ctx, s.allKeys(queue))
@@ -36,23 +36,23 @@ func (s *session) WatchQueue(
 		}
 		for _, ev := range resp.Events {
 			written := ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision
-			if ev.Kv.ModRevision > rev && !written && !keys.IsMark(string(ev.Kv.Key)) {
+			if ev.Kv.ModRevision > rev && !written && !keys.IsMarker(string(ev.Kv.Key)) {
 				entries, changed = s.apply(queue, entries, ev), true
 			}
 		}
 		s.Learn(max(rev, watch.Newest(resp)))
 		return changed && !show(keys.Places(entries)), nil
 	}
-	return s.Await(ctx, s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, tell)
+	return s.Await(ctx, s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, handle)
 }
 
-// apply applies the event of an entry that was made, or has gone.
+// apply applies the event of a created or deleted entry.
 func (s *session) apply(
 	queue driver.Queue, entries []driver.Head, ev *clientv3.Event,
 ) []driver.Head {
 	if ev.Type == mvccpb.DELETE {
 		return slices.DeleteFunc(entries, func(h driver.Head) bool {
-			return strings.HasPrefix(h.Key, string(ev.Kv.Key)+"@") // which the create revision follows
+			return strings.HasPrefix(h.Key, string(ev.Kv.Key)+"@") // the create revision follows
 		})
 	}
 	h := s.keys.Head(queue, ev.Kv)
@@ -61,8 +61,8 @@ func (s *session) apply(
 	return slices.Insert(entries, i, h)
 }
 
-// readWithin is Get for a quarter of the TTL: a read that is stuck at a silent
-// member would stop all contenders that share the watch.
+// readWithin is Get for a quarter of the TTL: a read from a silent member would
+// stop all contenders that share the watch.
 func (s *session) readWithin(ctx context.Context, op clientv3.Op) (lease.Reading, error) {
 	bound, cancel := context.WithTimeout(ctx, s.TTL()/4)
 	defer cancel()

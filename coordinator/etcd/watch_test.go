@@ -17,7 +17,7 @@ func awaitGone(ctx context.Context, s *session, places ...driver.Place) <-chan o
 	return result
 }
 
-// W1: the member that serves the watch has not even heard of the places yet.
+// W1: the member that serves the watch does not have the places yet.
 func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -29,7 +29,7 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 			places = places[:1]
 		}
 		result := awaitGone(t.Context(), s, places...)
-		asleep(t, result)
+		stillWaits(t, result)
 		_ = s.Leave(t.Context(), queue, a.Place)
 		catchUp()
 		if err := ended(t, result).err; err != nil {
@@ -38,8 +38,8 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 	}
 }
 
-// A watch may be cancelled by a compaction, and one of a foreign key may show
-// older lives of it.
+// A compaction may cancel a watch, and a watch may show earlier entries of a
+// key.
 func TestWatchSurvivesCompaction(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -52,7 +52,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.Key), ModRevision: e.Rev - 1}},
 	}})
-	asleep(t, result)
+	stillWaits(t, result)
 	_ = s.Leave(t.Context(), queue, p)
 	if err := ended(t, result).err; err != nil {
 		t.Error(err)
@@ -60,7 +60,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 }
 
 // inject sends a message to the watches on keys that contain the given text,
-// and forgets them if it ends them.
+// and removes the watches that it ends.
 func inject(f *fake, text string, resp clientv3.WatchResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wantsLeader tells whether a member that knows no leader must refuse a
-// request. etcd goes by the first value.
-func wantsLeader(ctx context.Context) bool {
+// requiresLeader reports whether a member without a leader must refuse a
+// request. etcd reads the first value.
+func requiresLeader(ctx context.Context) bool {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return len(md["hasleader"]) > 0 && md["hasleader"][0] == "true"
 }
 
-// TestRequestsWantALeader: those through a client that was given, whatever
-// metadata the caller has; but not renewals.
-func TestRequestsWantALeader(t *testing.T) {
+// TestRequestsRequireALeader: all requests through an external client, with any
+// metadata of the caller, except renewals.
+func TestRequestsRequireALeader(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	for _, ctx := range []context.Context{
@@ -54,13 +54,13 @@ func TestRequestsWantALeader(t *testing.T) {
 		"KeepAlive": false,
 	} {
 		if led := f.led[method]; len(led) == 0 || slices.Contains(led, !want) {
-			t.Errorf("%s: a leader was wanted by %v", method, led)
+			t.Errorf("%s: a leader was required: %v", method, led)
 		}
 	}
 }
 
-// TestOwnClientWantsALeader: but not for the question how a member is.
-func TestOwnClientWantsALeader(t *testing.T) {
+// TestOwnClientRequiresALeader, except for the status of a member.
+func TestOwnClientRequiresALeader(t *testing.T) {
 	d := newSource(&clientv3.Config{})
 	for method, want := range map[string]bool{
 		pb.KV_Txn_FullMethodName: true, pb.Lease_LeaseGrant_FullMethodName: true,
@@ -68,12 +68,12 @@ func TestOwnClientWantsALeader(t *testing.T) {
 	} {
 		led := !want
 		invoke := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
-			led = wantsLeader(ctx)
+			led = requiresLeader(ctx)
 			return nil
 		}
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
 		if err := d.intercept(ctx, method, nil, nil, nil, invoke); err != nil || led != want {
-			t.Errorf("%s: a leader was wanted: %t; %v", method, led, err)
+			t.Errorf("%s: a leader was required: %t; %v", method, led, err)
 		}
 	}
 }

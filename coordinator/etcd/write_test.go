@@ -14,7 +14,7 @@ func write(t *testing.T, s *session, own driver.Place, value string) {
 	}
 }
 
-// A session knows the revision of what it has written.
+// A session knows the revision of its writes.
 func TestWriteTakesOneRequest(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -31,14 +31,14 @@ func TestWriteTakesOneRequest(t *testing.T) {
 	twice()
 	own.Place = convert(t, s, own, "y")
 	twice()
-	// The value goes with the session as before.
+	// The value is still bound to the lease.
 	_, _ = c.Revoke(t.Context(), s.Lease)
 	if len(f.kvs) != 0 {
 		t.Errorf("left behind: %v", f.kvs)
 	}
 }
 
-// What is remembered of contenders goes with them.
+// TestContendersAreForgotten: an entry's end removes its contender from memory.
 func TestContendersAreForgotten(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -70,7 +70,7 @@ func TestContendersAreForgotten(t *testing.T) {
 		own := join(t, s, contender())
 		write(t, s, own.Place, "v")
 		if err := end(own); err != nil || len(s.memory.contenders) != 0 {
-			t.Errorf("%s: %v, %v is remembered", name, err, s.memory.contenders)
+			t.Errorf("%s: %v, %v is in memory", name, err, s.memory.contenders)
 		}
 	}
 }

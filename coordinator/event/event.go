@@ -1,8 +1,7 @@
-// Package event has what an observer of a client is told: grants, waits,
-// losses, the session's life and clean-up in the background. Give an [Observer]
-// to a client by coordinator.WithObserver, for metrics, traces and tests.
-// Package observe and its parts have observers for Prometheus and
-// OpenTelemetry.
+// Package event defines the events of a client: grants, failures, losses,
+// changes of the session, clean-up in the background. Pass an [Observer] to a
+// client with coordinator.WithObserver. Packages promobserve and otelobserve
+// have observers for Prometheus and OpenTelemetry.
 package event
 
 import (
@@ -13,66 +12,63 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Observer is told what happens, for metrics, traces and tests. It is called
-// synchronously and from many goroutines, never with a lock held; it must
-// return quickly and must not call Baton.
+// Observer receives events, for metrics, traces and tests. Baton calls it
+// synchronously from many goroutines, with no lock held. Observe must return
+// quickly and must not call Baton.
 type Observer interface {
 	Observe(Event)
 }
 
-// ObserverFunc is a function as an Observer.
+// ObserverFunc adapts a function to an Observer.
 type ObserverFunc func(Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(e Event) { f(e) }
 
-// Kind says what an Event is about.
+// Kind is the kind of an Event.
 type Kind int
 
-// The kinds of events, and which fields of the Event they fill besides Session.
-// What begins ends in exactly one event: a session that was opened ends; what
-// was joined is granted or not; what was granted is released or lost, in that
-// order; a clean-up that began ends. So whoever adds and subtracts has a gauge
-// that does not drift. Events of different goroutines may come in another order
-// than they happened.
+// The kinds of events, and the fields that each sets besides Session. Each
+// beginning has exactly one end: SessionOpened and SessionEnded, Joined and
+// Granted or NotGranted, Granted and Released or Lost, Cleaning and CleanedUp.
+// So a gauge that adds and subtracts does not drift. Events of different
+// goroutines may arrive in another order than they happened.
 const (
-	// Duration: how long the opening took
+	// Duration: of the opening
 	SessionOpened Kind = iota + 1
-	// Duration: round trip; Margin: what was left when the answer came; Life
+	// Duration: round trip; Margin: when the answer came; Life
 	SessionRenewed
-	// Err; Margin: what is left
+	// Err; Margin
 	SessionSuspended
 	SessionResumed
-	// State: what it was before; Err: the cause
+	// State: the one before; Err: the cause
 	SessionEnded
 	// Op, Queue, Err: an attempt failed and is repeated
 	Retried
-	// Queue, Token: stands in the queue
+	// Queue, Token: a contender is queued
 	Joined
 	// Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver
 	Granted
 	// Op, Queue, Token, Context
 	Reentered
-	// Queue, Token; Op: the new mode; Err if refused, and not tried again
+	// Queue, Token; Op: the new mode; Err if refused, which is final
 	Converted
-	// Op, Queue, Err, Context; Duration: from call to error; Token if it stood
-	// in the queue
+	// Op, Queue, Err, Context; Duration: from call to error; Token if it was
+	// queued
 	NotGranted
-	// Queue, Token; Duration: how long it has been held, longer than expected.
-	// Once for a grant
+	// Queue, Token; Duration: held so far, longer than expected; once per grant
 	HeldLong
-	// Queue, Token; Duration; its context was ended for that, though it is held
+	// Queue, Token; Duration: held so far; its context was ended for that
 	HeldTooLong
-	// Queue, Token, Err; Duration: how long it was held; Long
+	// Queue, Token, Err; Duration: of the hold; Long
 	Released
-	// Queue, Token, Err; Duration: how long it was held; Long
+	// Queue, Token, Err; Duration: of the hold; Long
 	Lost
 	// Op, Queue: a clean-up in the background has begun
 	Cleaning
-	// Op, Queue, Err: an attempt of it failed and is repeated
+	// Op, Queue, Err: an attempt of a clean-up failed and is repeated
 	CleanupFailed
-	// Op, Queue; Err: nil, or why the session ended, and with it what was to be
-	// cleaned up
+	// Op, Queue; Err: nil, or why the session ended, which removed the entry
 	CleanedUp
 )
 
@@ -92,7 +88,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int(k))
 }
 
-// Event is something that happened. Fields that a kind does not name are zero.
+// Event is one event. Fields that its kind does not name are zero.
 type Event struct {
 	Kind     Kind
 	Session  string // the session's ID
@@ -102,18 +98,17 @@ type Event struct {
 	Duration time.Duration
 	Err      error
 
-	// Context is the caller's, for its values. Its Err may ask the service; do
-	// not call it.
+	// Context is the caller's. Use its values only: its Err may block for the
+	// service.
 	Context context.Context
 
 	State  State         // of the session
 	Margin time.Duration // until the session's deadline
-	Life   time.Duration // from the sending of a renewal to the deadline that it makes
+	Life   time.Duration // from sending a renewal to the deadline that it sets
 
-	// Waited: the grant was not there at once. HandOver is then the time from
-	// hearing that somebody ahead has left, or that the terms have changed, to
-	// the grant.
+	// Waited is true if the grant was contended. HandOver is then the time from
+	// the last wake-up, for instance because a contender ahead left.
 	Waited   bool
 	HandOver time.Duration
-	Long     bool // there was an HeldLong
+	Long     bool // there was a HeldLong
 }

@@ -8,8 +8,8 @@ type State int
 // The states of a session. StateLost is final.
 const (
 	StateConnected State = iota + 1 // the last renewal was acknowledged
-	StateSuspended                  // the last renewal was not; the deadline stands
-	StateLost                       // over, by the service's word, by the clock or by Close
+	StateSuspended                  // the last renewal was not; holds last until the deadline
+	StateLost                       // the service, the clock or Close ended it
 )
 
 func (s State) String() string {

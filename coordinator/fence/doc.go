@@ -1,50 +1,44 @@
 // Package fence protects a resource from a process that has lost its lock.
 //
-// A process that was paused for longer than its TTL does not know, when it goes
-// on, that another one has the lock. It sends the write that it had begun. Only
-// the resource can refuse that:
+// A process that was paused for longer than its TTL resumes the write that it
+// had begun, although another process has the lock. Only the resource can
+// refuse that write:
 //
 //	holder 1  ──lock, token 5──►│ ▒▒ paused ▒▒▒▒▒▒▒▒▒▒│──write, token 5──► refused: 5 < 7
 //	holder 2                        ──lock, token 7──write, token 7──►
 //
 // # Sequencers
 //
-// A [Sequencer] is a token and its scope: the service and namespace, the kind
-// and name of the lock, the token, and the entry of the grant at the service.
-// The holder makes it,
+// A [Sequencer] is a token with its scope: the service and namespace, and the
+// kind and name of the lock. The holder makes it,
 //
 //	seq, err := lock.Sequencer(ctx)
 //
-// and shows it with each access: as a value, as text in a message, with [With]
-// in a context for packages httpfence and grpcfence. There are three ways to
-// check it:
+// and shows it with each access: as a value, as text in a message, or in a
+// context by [With], for packages httpfence and grpcfence. There are three ways
+// to check it:
 //
-//	at the resource   Gate, package sqlfence: refuses a token if a greater one was
-//	                  shown before. No request to the service.
-//	in the service    etcd.Guard, zookeeper.Guard: a condition of the user's own
-//	                  transaction in the service that has the lock. The write
-//	                  happens while the grant holds, or never.
-//	by asking         coordinator.Client.Check: does the grant hold? One read, and a
-//	                  gap between the answer and its use.
+//	at the resource   Gate, package sqlfence: refuses a token smaller than the
+//	                  greatest shown before. No request to the service.
+//	in the service    etcd.Guard, zookeeper.Guard: a condition in your own
+//	                  transaction in the service that has the lock.
+//	by a request      coordinator.Client.Check: asks whether the grant holds. It
+//	                  may end between the answer and the access.
 //
-// # What is needed for it to be safe
+// # What makes it safe
 //
-// Every access shows its sequencer, reads too: if only writes did, a late one
-// could fall between the next holder's read and its write. The check and the
-// access are one step: in [Gate.Do], in one SQL transaction, in one transaction
-// of the service. A resource accepts the tokens of one lock, and the gate
-// remembers which.
+// Show the sequencer with every access, reads too: else a late write can fall
+// between the next holder's read and its write. Check and access in one step:
+// in [Gate.Do], in one SQL transaction, or in one transaction of the service.
 //
 // # What it does not do
 //
-// A sequencer is neither secret nor a credential: it protects against
-// accidents.
+// A sequencer is not a credential: it protects against accidents only.
 //
-// Tokens order the holders of a mutex, a write lock or a leadership, which
-// exclude all others. Readers and the holders of permits have tokens too, but
-// several of them hold at once, and a gate that has seen one of them refuses
-// those that were granted before it. For those use Guard or Check.
+// Tokens order exclusive holders: of a mutex, a write lock, a leadership. Read
+// locks and permits have tokens too, but several are held at once, and a gate
+// refuses all but the newest of them. Use Guard or Check for them.
 //
-// Tokens rise for as long as the service keeps its data. docs/fencing.md says
-// what to do when a service was restored from an older backup.
+// Tokens rise as long as the service keeps its data. docs/fencing.md says what
+// to do after a restore from an older backup.
 package fence

@@ -39,7 +39,7 @@ func hold(ctx context.Context, c *coordinator.Client) (fence.Sequencer, string) 
 	return seq, lock.Session()
 }
 
-// A resource in this process goes by the tokens that it was shown.
+// A resource in this process refuses tokens smaller than the greatest shown.
 func ExampleGate_Do() {
 	ctx, svc := context.Background(), memory.NewService()
 	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
@@ -55,7 +55,7 @@ func ExampleGate_Do() {
 
 	first, session := hold(ctx, newClient(svc))
 	write(first, "by the first")
-	svc.Expire(session) // it was stopped for too long
+	svc.Expire(session) // the first holder was stopped for too long
 	second, _ := hold(ctx, newClient(svc))
 	write(second, "by the second")
 	write(first, "late")
@@ -65,8 +65,8 @@ func ExampleGate_Do() {
 	// fence: stale token: token 1 of mutex "orders", after token 4
 }
 
-// A sequencer travels as text, and any client of the service can ask whether
-// its grant holds.
+// A sequencer is sent as text. Any client of the namespace can ask whether its
+// grant holds.
 func ExampleParse() {
 	ctx, svc := context.Background(), memory.NewService()
 	seq, session := hold(ctx, newClient(svc))

@@ -7,38 +7,33 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Checker returns nil to admit a sequencer. [Gate.Check] is one, which
-// remembers what was shown before; coordinator.Client.Check is another, which
-// asks the service.
+// Checker returns nil to admit a sequencer. Examples are [Gate.Check] and
+// coordinator.Client.Check.
 type Checker func(ctx context.Context, s Sequencer) error
 
-// Gate protects a resource that lives in this process: it admits a token unless
-// a greater one was shown before. Its memory ends with the process, so the
-// resource must too. It is safe for concurrent use.
+// Gate protects a resource in the memory of this process: it admits a token
+// unless a greater one was shown before. It forgets tokens when the process
+// ends. It is safe for concurrent use.
 type Gate struct {
-	busy   chan struct{} // a mutex that can be given up, locked by sending; guards the rest
+	busy   chan struct{} // a mutex whose Lock takes a context, locked by sending; guards the rest
 	scope  Scope
 	latest atomic.Int64
 }
 
-// NewGate returns a gate for the sequencers of a scope. Empty fields are taken
-// from the first sequencer that is shown: a process that does not know the
-// identity of the service gives kind and name.
+// NewGate returns a gate for the sequencers of a scope. The first sequencer
+// shown sets empty fields, such as a service that the process does not know.
 func NewGate(scope Scope) *Gate { return &Gate{busy: make(chan struct{}, 1), scope: scope} }
 
 // Check admits the sequencer, or returns a *StaleError, a *ForeignError, or
-// driver.ErrInvalid for a malformed one. It waits until running calls of Do
-// have returned, and returns context.Cause(ctx) if ctx ends before.
-//
-// The next holder may overtake what the caller does afterwards. If that does
-// harm, use Do.
+// driver.ErrInvalid for a malformed one. It waits for running calls of Do, or
+// until ctx ends. An access after Check may run beside the next holder's; Do
+// prevents that.
 func (g *Gate) Check(ctx context.Context, s Sequencer) error {
 	return g.Do(ctx, s, func() error { return nil })
 }
 
-// Do runs access if Check admits the sequencer. No other Check or Do runs
-// meanwhile, so nothing comes between the check and the access. It returns the
-// error of Check or of access.
+// Do runs access if Check admits the sequencer, and returns the error of
+// either. No other Check or Do runs meanwhile.
 func (g *Gate) Do(ctx context.Context, s Sequencer, access func() error) error {
 	select {
 	case g.busy <- struct{}{}:
@@ -52,7 +47,7 @@ func (g *Gate) Do(ctx context.Context, s Sequencer, access func() error) error {
 	return access()
 }
 
-// Latest is the greatest token that was admitted, zero before the first.
+// Latest returns the greatest token admitted so far, or zero.
 func (g *Gate) Latest() driver.Token { return driver.Token(g.latest.Load()) }
 
 func (g *Gate) admit(s Sequencer) error {
@@ -70,13 +65,12 @@ func (g *Gate) admit(s Sequencer) error {
 	return nil
 }
 
-// With returns a context that carries a sequencer, for clients that show it and
-// for handlers that were shown it.
+// With returns a context that carries a sequencer.
 func With(ctx context.Context, s Sequencer) context.Context {
 	return context.WithValue(ctx, key{}, s)
 }
 
-// From returns the sequencer that With has put into ctx.
+// From returns the sequencer of a context that With made.
 func From(ctx context.Context) (s Sequencer, ok bool) {
 	s, ok = ctx.Value(key{}).(Sequencer)
 	return s, ok

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-func TestGateRefusesWhatIsLateAndNamesBothTokens(t *testing.T) {
+func TestGateRefusesStaleTokensAndNamesBoth(t *testing.T) {
 	g := fence.NewGate(fence.Scope{})
 	for _, token := range []driver.Token{5, 5, 7, 7} {
 		if err := g.Check(t.Context(), orders(token)); err != nil {
@@ -50,17 +50,16 @@ func TestGateTakesOneScope(t *testing.T) {
 			}
 		}
 		if err := g.Check(t.Context(), fence.Sequencer{}); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("no sequencer: %v", err)
+			t.Errorf("zero sequencer: %v", err)
 		}
 		if err := g.Check(t.Context(), orders(5)); err != nil || g.Latest() != 5 {
-			t.Errorf("what was refused has changed the gate: %v, latest %d", err, g.Latest())
+			t.Errorf("a refused sequencer has changed the gate: %v, latest %d", err, g.Latest())
 		}
 	}
 }
 
-// TestNothingComesBetweenCheckAndAccess: each access reads, lingers and writes
-// what is not atomic.
-func TestNothingComesBetweenCheckAndAccess(t *testing.T) {
+// TestCheckAndAccessAreOneStep has accesses that read, pause and write.
+func TestCheckAndAccessAreOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fence.NewGate(fence.Scope{})
 		var wg sync.WaitGroup
@@ -76,7 +75,7 @@ func TestNothingComesBetweenCheckAndAccess(t *testing.T) {
 						before := stored
 						time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
 						if stored != before || token < stored {
-							t.Errorf("token %d after %d, which was %d a moment ago", token, stored, before)
+							t.Errorf("token %d, stored %d, before the pause %d", token, stored, before)
 						}
 						stored = token
 						return nil
@@ -100,7 +99,7 @@ func TestNothingComesBetweenCheckAndAccess(t *testing.T) {
 	})
 }
 
-func TestGateIsWaitedForNoLongerThanTheContextLasts(t *testing.T) {
+func TestWaitForAGateEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fence.NewGate(fence.Scope{})
 		leave := make(chan struct{})
@@ -119,7 +118,7 @@ func TestGateIsWaitedForNoLongerThanTheContextLasts(t *testing.T) {
 	})
 }
 
-func TestGateIsLeftWhenAccessFailsOrPanics(t *testing.T) {
+func TestGateIsUnlockedWhenAccessFailsOrPanics(t *testing.T) {
 	g := fence.NewGate(fence.Scope{})
 	why := errors.New("disk full")
 	if err := g.Do(t.Context(), orders(5), func() error { return why }); !errors.Is(err, why) {
@@ -136,7 +135,7 @@ func TestGateIsLeftWhenAccessFailsOrPanics(t *testing.T) {
 
 func TestContextCarriesTheSequencer(t *testing.T) {
 	if s, ok := fence.From(t.Context()); ok {
-		t.Errorf("from nowhere: %v", s)
+		t.Errorf("from a plain context: %v", s)
 	}
 	if s, ok := fence.From(fence.With(fence.With(t.Context(), orders(1)), orders(5))); !ok || s != orders(5) {
 		t.Errorf("%v, %t", s, ok)

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ParseValues reads the sequencer in the values of a header or of metadata.
-// None is ErrMissing, and several are driver.ErrInvalid.
+// ParseValues parses the values of a header or of metadata. No value is
+// ErrMissing, and several are driver.ErrInvalid.
 func ParseValues(values []string) (Sequencer, error) {
 	switch len(values) {
 	case 0:
@@ -20,9 +20,8 @@ func ParseValues(values []string) (Sequencer, error) {
 	return Sequencer{}, invalid("several sequencers")
 }
 
-// EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks,
-// for transports: "stale 1234", "foreign 4f0c…:mutex/orders". It is empty for
-// an error that is no refusal.
+// EncodeRefusal encodes a refusal for transports, in visible ASCII and blanks:
+// "stale 1234", "foreign 4f0c…:mutex/orders". It returns "" for other errors.
 func EncodeRefusal(err error) string {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		return "stale " + stale.Latest.String()
@@ -33,8 +32,8 @@ func EncodeRefusal(err error) string {
 	return ""
 }
 
-// DecodeRefusal returns the error that EncodeRefusal wrote, for the sequencer
-// that was shown. It is nil for any other text.
+// DecodeRefusal returns the error that EncodeRefusal encoded, for the sequencer
+// that was shown. It returns nil for any other text.
 func DecodeRefusal(shown Sequencer, text string) error {
 	switch what, detail, _ := strings.Cut(text, " "); what {
 	case "stale":

@@ -11,22 +11,21 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Scope is where a token counts: only tokens of one scope can be compared.
+// Scope says what a token is for. Only tokens of one scope can be compared.
 type Scope struct {
-	// Service is the identity of the service and the namespace in it: see
+	// Service is the identity of the service and namespace: see
 	// coordinator.Session.Service.
 	Service string
-	// Kind is that of the recipe ("mutex", "rwlock", "semaphore", "election"),
-	// and Name is the recipe's.
+	// Kind ("mutex", "rwlock", "semaphore", "election") and Name are the
+	// recipe's.
 	Kind, Name string
 }
 
-// String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope
-// reads it.
+// String returns the scope in visible ASCII: "4f0c…:mutex/orders".
 func (s Scope) String() string { return s.Service + ":" + string(driver.NewQueue(s.Kind, s.Name)) }
 
-// ParseScope reads what String wrote of a scope without empty fields. Anything
-// else is driver.ErrInvalid.
+// ParseScope parses a scope without empty fields, as String writes it. Other
+// text is driver.ErrInvalid.
 func ParseScope(text string) (Scope, error) {
 	s, ok := splitScope(text)
 	if !ok || s.check() != nil {
@@ -59,8 +58,8 @@ func (s Scope) check() error {
 	return nil
 }
 
-// Sequencer identifies one grant, in any process. The Sequencer method of a
-// lock, permit or term returns it. The zero Sequencer is none.
+// Sequencer identifies one grant to any process. The Sequencer method of a
+// lock, permit or term returns it. The zero Sequencer is invalid.
 type Sequencer struct {
 	Scope
 	Token driver.Token
@@ -70,17 +69,18 @@ type Sequencer struct {
 }
 
 const (
-	version = "baton1:" // the text of every sequencer begins with it
-	maxText = 8 << 10   // bytes, of the longest text that is read
+	version = "baton1:" // begins the text of every sequencer
+	maxText = 8 << 10   // bytes of the longest text that Parse accepts
 )
 
-// String writes the sequencer in visible ASCII, fit for a header:
-// "baton1:4f0c…:mutex/orders:1234:…". Parse reads it.
+// String returns the sequencer in visible ASCII, fit for a header:
+// "baton1:4f0c…:mutex/orders:1234:…".
 func (s Sequencer) String() string {
 	return version + s.Scope.String() + ":" + s.Token.String() + ":" + escape(s.Key)
 }
 
-// Parse reads what String wrote. Anything else is driver.ErrInvalid.
+// Parse parses a sequencer as String writes it. Other text is
+// driver.ErrInvalid.
 func Parse(text string) (Sequencer, error) {
 	rest, ok := strings.CutPrefix(text, version)
 	parts := strings.SplitN(rest, ":", 4)
@@ -100,8 +100,7 @@ func Parse(text string) (Sequencer, error) {
 	return Sequencer{scope, token, key}, nil
 }
 
-// Validate returns nil if all fields are set and within their bounds. It does
-// no I/O.
+// Validate returns nil if all fields are set and valid.
 func (s Sequencer) Validate() error {
 	switch err := s.check(); {
 	case err != nil:
@@ -114,8 +113,8 @@ func (s Sequencer) Validate() error {
 	return nil
 }
 
-// In returns nil if the sequencer is of a scope, whose empty fields match any,
-// and else a *ForeignError.
+// In returns nil if the sequencer has the scope, else a *ForeignError. Empty
+// fields of the scope match any.
 func (s Sequencer) In(want Scope) error {
 	all := Scope{
 		Service: cmp.Or(want.Service, s.Service),
@@ -130,18 +129,17 @@ func (s Sequencer) In(want Scope) error {
 
 // Errors that say why access was refused.
 var (
-	ErrStale   = errors.New("stale token")            // the grant is over; see StaleError
+	ErrStale   = errors.New("stale token")            // see StaleError
 	ErrForeign = errors.New("token of another scope") // see ForeignError
-	// ErrMissing: the access showed no sequencer.
-	ErrMissing = errors.New("no sequencer was shown")
+	ErrMissing = errors.New("no sequencer was shown") // the access had none
 )
 
-// StaleError refuses a token because a greater one was shown before, or because
-// the service says that its grant is over. It is ErrStale.
+// StaleError refuses a token: a greater one was shown before, or the service
+// says that the grant is over. It wraps ErrStale.
 type StaleError struct {
 	Shown Sequencer
-	// Latest is the greatest token that was shown; zero if the service was
-	// asked, which does not know it.
+	// Latest is the greatest token shown before, or zero if the service was
+	// asked.
 	Latest driver.Token
 }
 
@@ -157,22 +155,22 @@ func (e *StaleError) Error() string {
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// ForeignError refuses a token that cannot be compared with those that count
-// here: it is of another service, namespace, kind or name. It is ErrForeign.
+// ForeignError refuses a token of another service, namespace, kind or name. It
+// wraps ErrForeign.
 type ForeignError struct {
 	Shown Sequencer
-	Want  Scope // fields that may be anything are empty
+	Want  Scope // empty fields match any
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("fence: %v: token %d of %s, where those of %s count",
+	return fmt.Sprintf("fence: %v: token %d of %s; want one of %s",
 		ErrForeign, e.Shown.Token, e.Shown.Scope, e.Want)
 }
 
 // Unwrap returns ErrForeign.
 func (e *ForeignError) Unwrap() error { return ErrForeign }
 
-// escape keeps visible ASCII except "%".
+// escape percent-encodes all but visible ASCII.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -185,7 +183,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// unescape reads what escape wrote, and nothing else.
+// unescape inverts escape. It rejects other encodings of the same string.
 func unescape(s string) (string, bool) {
 	plain, err := url.PathUnescape(s)
 	return plain, err == nil && escape(plain) == s

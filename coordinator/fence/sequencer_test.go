@@ -10,19 +10,19 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// orders is a sequencer with a token.
+// orders returns a sequencer with a token.
 func orders(token driver.Token) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "orders"}, Token: token, Key: "e1"}
 }
 
-// named is one that differs in what f changes.
+// named returns orders(5) as f changes it.
 func named(f func(*fence.Sequencer)) fence.Sequencer {
 	s := orders(5)
 	f(&s)
 	return s
 }
 
-func TestSequencerIsReadAsItWasWritten(t *testing.T) {
+func TestParseInvertsString(t *testing.T) {
 	for _, s := range []fence.Sequencer{
 		orders(1), orders(math.MaxInt64),
 		named(func(s *fence.Sequencer) { s.Name = "a/b:c d%41é\u00ff" }),
@@ -44,7 +44,7 @@ func TestSequencerIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSequencerIsRefused(t *testing.T) {
+func TestMalformedSequencersAreRefused(t *testing.T) {
 	good := orders(5).String()
 	for _, text := range []string{
 		"", "5", "baton1", "baton1:", good[:len(good)-2], good + "\n", good + "%", good + "%zz", good + "%41", good + "%2f", " " + good, strings.ToUpper(good),
@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// foreign are sequencers of other scopes than that of orders.
+// foreign returns sequencers of other scopes than that of orders.
 func foreign() []fence.Sequencer {
 	return []fence.Sequencer{
 		named(func(s *fence.Sequencer) { s.Service = "4f0d" }),
@@ -99,7 +99,7 @@ func foreign() []fence.Sequencer {
 	}
 }
 
-func TestScopeWithEmptyFieldsTakesAny(t *testing.T) {
+func TestEmptyFieldsOfAScopeMatchAny(t *testing.T) {
 	all := append(foreign(), orders(5))
 	for want, takes := range map[fence.Scope]int{
 		{}:                               4,
@@ -123,7 +123,7 @@ func TestScopeWithEmptyFieldsTakesAny(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreReadAsTheyWereWritten(t *testing.T) {
+func TestDecodeRefusalInvertsEncodeRefusal(t *testing.T) {
 	shown := orders(5)
 	for _, err := range []error{
 		&fence.StaleError{Shown: shown, Latest: 7},

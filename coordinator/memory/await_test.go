@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// waits are calls that wait: for another state than a known version, or for an
-// entry of another queue to leave.
+// waits are blocking calls: for a state other than a known version, or for the
+// removal of an entry of another queue.
 func waits(w wired) map[string]func(ctx context.Context, known driver.Version) error {
 	return map[string]func(context.Context, driver.Version) error{
 		"Head": func(ctx context.Context, known driver.Version) error {
@@ -43,8 +43,9 @@ func TestGivenUpWaitIsWithdrawn(t *testing.T) {
 				for range 3 {
 					wantErr(t, wait(within(t, time.Second), 0), context.DeadlineExceeded)
 				}
-				wantWatches(t, w.svc, 0, "after some were given up")
-				// Cut off, the withdrawal waits as everything does.
+				wantWatches(t, w.svc, 0, "after cancelled waits")
+				// While the link is cut, the withdrawal is held like any
+				// request.
 				done := start(func() error { return wait(within(t, time.Second), 0) })
 				synctest.Wait()
 				w.d.Cut()
@@ -52,7 +53,8 @@ func TestGivenUpWaitIsWithdrawn(t *testing.T) {
 				wantWatches(t, w.svc, 1, "while the withdrawal is held")
 				w.d.Heal()
 				wantWatches(t, w.svc, 0, "after healing")
-				// One that its own withdrawal has overtaken registers nothing.
+				// A withdrawal overtakes its request, which then registers
+				// nothing.
 				w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayRequest: 2 * time.Second} })
 				wantErr(t, wait(within(t, time.Second), 0), context.DeadlineExceeded)
 				time.Sleep(3 * time.Second)
@@ -63,10 +65,9 @@ func TestGivenUpWaitIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestHeadIsToldOnceWhenASessionEnds: all that a session has goes in one step,
-// so nobody is shown one of its entries as the first because another has gone
-// before it.
-func TestHeadIsToldOnceWhenASessionEnds(t *testing.T) {
+// TestHeadReturnsOnceWhenASessionEnds: all entries of a session leave in one
+// step, so no later one of them is ever shown as the head.
+func TestHeadReturnsOnceWhenASessionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		dying := open(t, w.svc.Driver())
 		for range 5 {
@@ -86,7 +87,7 @@ func TestHeadIsToldOnceWhenASessionEnds(t *testing.T) {
 	})
 }
 
-func TestRemovedRecordIsToldAndItsVersionDoesNotComeBack(t *testing.T) {
+func TestRemovedRecordWakesAndItsVersionIsNotReused(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		if w.svc.RemoveRecord(queue) {
 			t.Error("removed a record that is not there")
@@ -108,7 +109,7 @@ func TestRemovedRecordIsToldAndItsVersionDoesNotComeBack(t *testing.T) {
 		two, err := w.s.SetRecord(t.Context(), queue, []byte("two"), 0)
 		must(t, err)
 		if two == one {
-			t.Errorf("version %d came back", two)
+			t.Errorf("version %d was reused", two)
 		}
 	})
 }

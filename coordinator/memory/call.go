@@ -9,21 +9,21 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// call is one request on its way, at the service, and back. Its fields are
-// guarded by the service's mutex; err may also be read once done is closed.
+// call is one request from its sending to its reply. The service's mutex guards
+// its fields; err may also be read once done is closed.
 type call struct {
 	driver *Driver
 	op     Op
 	fate   Fate
-	apply  func(*call) // the step at the service; it calls reply, or lets a watch do so
+	apply  func(*call) // the step at the service; it calls reply, or registers a watch that does
 	watch  *watch      // registered at the service
-	over   bool        // the caller has its answer or has gone
+	over   bool        // the caller has its answer or has given up
 	done   chan struct{}
 	err    error
 }
 
-// do sends a request. What apply writes may be read when do returned nil and
-// not otherwise: a request can be applied after its caller has gone (G2).
+// do sends a request. The caller may read what apply writes only if do returns
+// nil: a request can be applied after its caller has given up (G2).
 func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -44,8 +44,8 @@ func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) error {
 	}
 }
 
-// send starts the request on its way and reports whether the answer is there
-// already, which it is when nothing holds it up.
+// send sends the request and reports whether the call is over already, as it is
+// without delays and faults.
 func (c *call) send() bool {
 	d := c.driver
 	d.svc.mu.Lock()
@@ -55,8 +55,7 @@ func (c *call) send() bool {
 		return true
 	}
 	d.calls[c] = struct{}{}
-	// From here on the request may outlive its caller: delayed, held or
-	// stranded.
+	// From here on the request may outlive its caller.
 	d.requests.carry(d.svc, c.fate.DelayRequest, c.arrive)
 	if c.over {
 		return true
@@ -65,11 +64,11 @@ func (c *call) send() bool {
 	return false
 }
 
-// arrive is the moment at which the service has the request.
+// arrive runs when the request arrives at the service.
 func (c *call) arrive() {
 	s := c.driver.svc
 	switch {
-	case c.fate.DropRequest: // no reply: the client's own side sees the break
+	case c.fate.DropRequest: // no reply: the client detects the broken connection
 		c.finish(driver.Wrap(driver.ErrUnavailable, errReset))
 		return
 	case s.stopped:
@@ -85,8 +84,8 @@ func (c *call) arrive() {
 	c.apply(c)
 }
 
-// reply sends the outcome back. A dropped reply is a broken connection to the
-// caller: it gets an error at the time at which the reply would have come.
+// reply sends the result to the client. To the caller, a dropped reply is a
+// broken connection, at the time at which the reply would have arrived.
 func (c *call) reply(err error) {
 	if c.fate.DropReply {
 		err = driver.Wrap(driver.ErrUnavailable, errReset)
@@ -95,22 +94,22 @@ func (c *call) reply(err error) {
 	d.replies.carry(d.svc, c.fate.DelayReply, func() { c.finish(err) })
 }
 
-// finish hands the outcome to the caller, unless it has gone.
+// finish ends the call with a result, unless its caller has given up.
 func (c *call) finish(err error) {
 	if c.over {
 		return
 	}
 	c.over, c.err = true, err
 	delete(c.driver.calls, c)
-	if c.done != nil { // else send has not returned yet, and looks at over itself
+	if c.done != nil { // else send has not returned yet, and reads over itself
 		close(c.done)
 	}
 }
 
-// abandon is called when the context of the caller ended. An answer that came
-// at the same moment wins. The withdrawal of a watch is a message like any
-// other. If it overtakes the request that registers the watch, that registers
-// nothing.
+// abandon ends the call when the caller's context has ended. An answer that
+// arrived at the same moment wins. The withdrawal of a watch is a message like
+// any other. If it overtakes the request that registers the watch, that request
+// registers nothing.
 func (c *call) abandon(cause error) error {
 	d := c.driver
 	d.svc.mu.Lock()
@@ -128,9 +127,9 @@ func (c *call) abandon(cause error) error {
 	return cause
 }
 
-// watch is a call that waits at the service until something has happened. Its
-// topics say what may make a difference: the key of an entry, for its removal,
-// or the name of a queue, for any change of the queue or its record.
+// watch is a call that waits at the service for changes of its topics. A topic
+// is the key of an entry, for its removal, or the name of a queue, for any
+// change of the queue or its record.
 type watch struct {
 	number  uint64
 	call    *call
@@ -141,8 +140,8 @@ type watch struct {
 	ready func() bool
 }
 
-// register makes a call wait, unless its caller has gone: nobody would ever
-// withdraw the watch then.
+// register makes a call wait, unless its caller has given up: that caller would
+// never withdraw the watch.
 func (s *Service) register(session *session, c *call, ready func() bool, topics ...string) {
 	if c.over {
 		return
@@ -170,7 +169,7 @@ func (s *Service) unregister(w *watch) {
 	w.call.watch = nil
 }
 
-// notify answers those who wait for a topic and whose answer is ready.
+// notify answers the calls that wait for a topic and have an answer now.
 func (s *Service) notify(topic string) {
 	for _, w := range inOrder(s.waits[topic]) {
 		if !w.ready() {
@@ -183,7 +182,7 @@ func (s *Service) notify(topic string) {
 	}
 }
 
-// inOrder sorts watches by age: the order of wake-ups is the same in every run.
+// inOrder sorts watches by age, so that wake-ups are deterministic.
 func inOrder(set map[*watch]struct{}) []*watch {
 	return slices.SortedFunc(maps.Keys(set), func(a, b *watch) int {
 		return cmp.Compare(a.number, b.number)

@@ -9,12 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the capabilities Converter, Writer, HeadWatcher, QueueWatcher
-// and Operator.
-
-// Convert gives an entry's place to a new one. The key of a place is that of
-// one entry, so a conversion that is late finds nothing to convert (M4). One
-// that is repeated finds its own work by the contender's ID and the token (M3).
+// Convert replaces an entry. A key names one entry only, so a late conversion
+// finds nothing to convert (M4). A repeated one finds the converted entry by
+// the contender's ID and token (M3).
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -22,7 +19,7 @@ func (s *session) Convert(
 		return driver.Place{}, err
 	}
 	if mode == own.Place.Mode {
-		return driver.Place{}, invalid("conversion to the mode %q, which the entry has", mode)
+		return driver.Place{}, invalid("conversion to mode %q, which the entry has already", mode)
 	}
 	value = bytes.Clone(value)
 	svc := s.driver.svc
@@ -39,9 +36,9 @@ func (s *session) Convert(
 	})
 }
 
-// Write changes an entry's value. The client numbers its calls, and the entry
-// refuses a number below the greatest that it has seen: a write that was
-// overtaken by a later one.
+// Write changes an entry's value. The client numbers its calls. The entry
+// refuses a number smaller than its last: a later Write has overtaken that
+// call.
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -67,7 +64,7 @@ func (s *session) Write(
 	})
 }
 
-// Head waits until the first entry is in another state than known.
+// Head waits until the state of the first entry differs from known.
 func (s *session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -80,8 +77,7 @@ func (s *session) Head(
 	})
 }
 
-// WatchQueue sends a request for each view, which is answered when there is
-// another one to show.
+// WatchQueue sends one request for each view, which waits for a change.
 func (s *session) WatchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
 ) error {
@@ -103,8 +99,8 @@ func (s *session) WatchQueue(
 	}
 }
 
-// granted returns the entry with a key. Keys are used once, so the token is
-// compared to refuse one that was forged.
+// granted returns the entry with a key and token. Keys are used once: the token
+// can differ only if it is forged.
 func (s *session) granted(queue driver.Queue, key string, token driver.Token) (*entry, error) {
 	e := s.driver.svc.find(queue, key)
 	if e == nil || e.Token != token {
@@ -113,7 +109,7 @@ func (s *session) granted(queue driver.Queue, key string, token driver.Token) (*
 	return e, nil
 }
 
-// Check reports whether an entry is there.
+// Check returns nil if the queue has the entry.
 func (s *session) Check(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -123,7 +119,7 @@ func (s *session) Check(
 	})
 }
 
-// Remove takes out an entry of any session, as [Service.Remove] does.
+// Remove removes an entry of any session.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -136,7 +132,7 @@ func (s *session) Remove(
 	})
 }
 
-// Queues are those that exist: a queue does while it has entries.
+// Queues returns the queues that have entries.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return ask(ctx, s, Request{Op: OpQueues}, func() ([]driver.Queue, error) {
 		return slices.Sorted(maps.Keys(s.driver.svc.queues)), nil

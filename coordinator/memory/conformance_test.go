@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// harness gives each case a service of its own; prepare sets up each client.
+// harness makes a service for each case; prepare sets up each client.
 func harness(prepare func(*memory.Driver), opts ...memory.Option) coordinatortest.Harness {
 	opts = append([]memory.Option{memory.WithTTLRange(time.Second, time.Hour)}, opts...)
 	return coordinatortest.Harness{
@@ -33,7 +33,7 @@ func harness(prepare func(*memory.Driver), opts ...memory.Option) coordinatortes
 			}
 			return levers
 		},
-		Lacks: map[coordinatortest.Lever]string{coordinatortest.Compact: "no history is kept that could be compacted"},
+		Lacks: map[coordinatortest.Lever]string{coordinatortest.Compact: "the service keeps no history"},
 	}
 }
 
@@ -86,8 +86,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// uneven delays every request and reply by a random time of its own, so that
-// they overtake each other.
+// uneven delays each request and reply by another random time, so that they
+// overtake each other.
 func uneven(seed uint64) func(*memory.Driver) {
 	return func(d *memory.Driver) {
 		var mu sync.Mutex

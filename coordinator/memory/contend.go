@@ -7,19 +7,17 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the core of driver.Session, and the capability Handoff.
-
-// Join puts a contender at the end of the queue.
+// Join adds a contender at the end of the queue.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, x driver.Contender,
 ) (driver.Joined, error) {
 	if err := checkContender(queue, x); err != nil {
 		return driver.Joined{}, err
 	}
-	x.Value = bytes.Clone(x.Value) // the request as it was sent, whatever the caller does later
+	x.Value = bytes.Clone(x.Value) // the caller may change it after the call
 	epoch := s.forgot.Load()
 	return ask(ctx, s, Request{Op: OpJoin, Queue: queue, ID: x.ID}, func() (driver.Joined, error) {
-		// The epoch first: a late request must not even find a newer entry.
+		// Check the epoch first: a late request must not find a newer entry.
 		if epoch < s.epoch {
 			return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errFenced)
 		}
@@ -31,15 +29,14 @@ func (s *session) Join(
 	})
 }
 
-// entryFor returns the contender's entry, a new one unless there is one
-// already.
+// entryFor returns the contender's entry, and makes it if there is none.
 func (s *session) entryFor(name driver.Queue, x driver.Contender) (*entry, error) {
 	svc := s.driver.svc
 	e := svc.contenders[contenderID{name, x.ID}]
 	switch {
-	case e != nil && e.session != s: // returning it would hand over another's place
+	case e != nil && e.session != s: // an entry of another session
 		return nil, invalid("contender %s belongs to session %s", x.ID, e.Session)
-	case e != nil: // J2: found again, also by an Alone
+	case e != nil: // J2, also with Alone
 		return e, nil
 	case x.Record != 0 && x.Record != svc.records[name].Version:
 		return nil, driver.Wrap(driver.ErrStale, errVersion)
@@ -50,7 +47,7 @@ func (s *session) entryFor(name driver.Queue, x driver.Contender) (*entry, error
 	return svc.add(name, s, driver.Entry{Place: place, Value: x.Value}), nil
 }
 
-// joined is the answer to a Join.
+// joined returns the result of a Join.
 func (s *session) joined(e *entry, x driver.Contender) driver.Joined {
 	svc, j := s.driver.svc, driver.Joined{Place: e.Place, Token: e.Token}
 	i := e.queue.ahead(e)
@@ -70,7 +67,7 @@ func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
 	svc := s.driver.svc
-	var seen driver.Token // sent along, as a client of etcd sends the least revision it accepts
+	var seen driver.Token // the least revision that the client accepts
 	s.lock(func() { seen = s.seen })
 	return ask(ctx, s, Request{Op: OpAhead, Queue: queue, ID: own.ID}, func() (driver.View, error) {
 		if own == (driver.Place{}) {
@@ -84,8 +81,8 @@ func (s *session) Ahead(
 	})
 }
 
-// Watch waits until one of the places has left the queue. The service looks at
-// the queue and registers the watch in one step: no entry can leave in between.
+// Watch waits until one of the places has left the queue. The service reads the
+// queue and registers the watch in one step, so it misses no leaving.
 func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	_, err := s.watch(ctx, queue, places)
 	return err
@@ -107,10 +104,10 @@ func (s *session) watch(
 		return false, invalid("nothing to watch")
 	}
 	svc := s.driver.svc
-	var told driver.Token
+	var seen driver.Token
 	passed := false
 	ready := func() bool {
-		told = svc.revision // what has happened so far is reported with it (V1)
+		seen = svc.revision // later views are at least as new (V1)
 		q := svc.queues[name]
 		passed = q != nil && q.passed == places[0].Key && svc.hints()
 		return true
@@ -118,7 +115,7 @@ func (s *session) watch(
 	err := s.do(ctx, Request{Op: OpWatch, Queue: name, ID: places[0].ID}, func(c *call) error {
 		var keys []string
 		for _, p := range places {
-			if svc.find(name, p.Key) == nil { // it has left already
+			if svc.find(name, p.Key) == nil { // has left already
 				ready()
 				return nil
 			}
@@ -130,7 +127,7 @@ func (s *session) watch(
 	if err != nil {
 		return false, err
 	}
-	s.lock(func() { s.seen = max(s.seen, told) })
+	s.lock(func() { s.seen = max(s.seen, seen) })
 	return passed, nil
 }
 
@@ -148,8 +145,8 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	return s.leave(ctx, queue, own, false)
 }
 
-// Pass is Leave that notifies the follower of own that it is admitted. The
-// queue remembers it for a follower that comes later.
+// Pass is Leave that tells the follower of own that it is admitted. The queue
+// remembers it for a Follow that is called later.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, true)
 }
@@ -166,10 +163,10 @@ func (s *session) leave(
 	})
 }
 
-// Forget removes the contender's entry, and raises the epoch, so that no Join
-// that was called before is applied any more. The client counts first: a Join
-// that is called after this Forget carries the new epoch and passes, whichever
-// arrives first.
+// Forget removes the contender's entry, and raises the epoch, so that no
+// earlier Join is applied any more. The client counts epochs: a Join that is
+// called after this Forget has the new epoch, and is applied even if it arrives
+// first.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	epoch := s.forgot.Add(1)
 	svc := s.driver.svc
@@ -222,20 +219,20 @@ func (s *session) Record(
 	})
 }
 
-// await sends a request that is answered when ready says so: at once, or after
-// a change of the queue or its record.
+// await sends a request that is answered when ready returns true: at once, or
+// after a change of the queue or its record.
 func await[T any](ctx context.Context, s *session, req Request, ready func() (T, bool)) (T, error) {
 	var answer, none T
 	if err := checkQueue(req.Queue); err != nil {
 		return none, err
 	}
-	look := func() (ok bool) {
+	read := func() (ok bool) {
 		answer, ok = ready()
 		return ok
 	}
 	err := s.do(ctx, req, func(c *call) error {
-		if !look() {
-			s.driver.svc.register(s, c, look, string(req.Queue))
+		if !read() {
+			s.driver.svc.register(s, c, read, string(req.Queue))
 		}
 		return nil
 	})

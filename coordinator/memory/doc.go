@@ -1,57 +1,49 @@
-// Package memory is a coordination service that lives in this process, for
-// tests of services that use Baton: no server to start, virtual time, and
-// levers that do to it what a network and an operator do to a real one. A
-// program of one process can run on it, too.
+// Package memory is a coordination service in this process, for tests of
+// programs that use Baton. It needs no server, runs in virtual time, and can
+// simulate faults of the network and actions of an operator. A program of one
+// process can use it too.
 //
 //	func TestAnotherGoesOnAfterACrash(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
-//			svc := memory.NewService()                // the coordination service
-//			link := svc.Driver()                      // one client's link to it, with levers
+//			svc := memory.NewService()   // the coordination service
+//			link := svc.Driver()         // one client's link to it
 //			client, err := coordinator.New(link, coordinator.WithTTL(30*time.Second))
-//			... give client to the first replica, and one with a link of its own to the second ...
-//			link.Cut()                                // the first one's machine dies
-//			time.Sleep(30 * time.Second)              // no real time passes
+//			... pass client to the first replica, and another client to the second ...
+//			link.Cut()                   // the first machine dies
+//			time.Sleep(30 * time.Second) // in virtual time
 //			synctest.Wait()
-//			... the second one goes on ...
+//			... the second replica has the lock ...
 //		})
 //	}
 //
-// docs/testing.md is the guide, and examples/scheduler a service with such
-// tests.
+// docs/testing.md is the guide. examples/scheduler has tests of this kind.
 //
 // # One service, many clients
 //
-// A [Service] holds what a server would hold. A [Driver] is one client's link
-// to it. Everything that passes between the two passes over that link, so a
-// client knows only what has reached it.
+// A [Service] is the server. A [Driver] is one client's link to it. Requests,
+// replies and notifications pass over that link:
 //
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
 //
-// # Levers and what to look at
+// # Faults and observations
 //
-// The levers of a link are methods of Driver; those of the service are methods
-// and options of Service; [Service.OnRequest] decides over single requests.
-// What it cost is in Stats, what happened in Tally and [Service.OnStep], what
-// is there in Snapshot and its like, which are no requests.
+// Methods of Driver cause faults of a link. Methods and options of Service
+// cause those of the service. [Service.OnRequest] decides about single
+// requests. Stats counts requests, Tally and [Service.OnStep] show events, and
+// [Service.Snapshot], Record, Queues and Sessions show the data.
 //
 // # Time
 //
-// There are only channels and timers, and no lock is held over a wait, so a
-// service made in a testing/synctest bubble runs in virtual time. Without
-// faults a call takes no time and starts no goroutine. The driver has no
-// goroutines: what is under way is a timer, and a timer that fires after Close
-// does nothing. A coordinator.Client has goroutines: close it before its bubble
-// ends.
+// A service made in a testing/synctest bubble runs in virtual time. Without
+// faults a call takes no time. The driver has no goroutines. A
+// coordinator.Client has goroutines: close it before its bubble ends.
 //
 // # Guarantees
 //
-// It keeps every clause of package driver and is run against the conformance
-// suite in coordinator/coordinatortest.
-//
-// Nothing survives the process: memory:// opens a new service each time.
-// Requests of one link that are delayed by the same time may change places on
-// the way, as requests of concurrent callers do on every service. Which
-// goroutine runs first when one event wakes several is up to Go's scheduler, in
+// The package keeps every clause of package driver, and passes the conformance
+// suite in coordinator/coordinatortest. Each Open of memory:// makes a new
+// service. Concurrent requests of one link may arrive in any order. When one
+// event wakes several goroutines, Go's scheduler decides which runs first, in
 // virtual time too.
 package memory

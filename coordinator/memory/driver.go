@@ -10,9 +10,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Driver is one client of a [Service], with a link of its own. It implements
-// driver.Driver; its other methods are the levers of the link. All methods may
-// be called by many goroutines at once.
+// Driver is one client of a [Service], with its own link. It implements
+// driver.Driver; its other methods cause faults of the link. It is safe for
+// concurrent use.
 type Driver struct {
 	svc *Service
 
@@ -21,25 +21,23 @@ type Driver struct {
 	requests, replies direction
 	stranded          []func()
 	calls             map[*call]struct{}
-	untold            map[*session]struct{} // those not known to be over
+	unnotified        map[*session]struct{} // that the client believes alive
 	counts            counts
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Importing this package makes its scheme known to coordinator.Open.
 func init() {
 	coordinator.Register("memory", Open)
 }
 
-// Open is the driver.Opener of the scheme "memory": each call makes a driver of
-// a new service, which [Driver.Service] returns. The URL is "memory://" and
-// nothing else: a host, path or parameter would suggest that two programs can
-// meet there.
+// Open is the driver.Opener of the scheme "memory". Each call makes a new
+// service, which [Driver.Service] returns. The URL is "memory://": a host, path
+// or parameter, which would suggest that programs can share it, is refused.
 func Open(u *url.URL) (driver.Driver, error) {
 	place := u.Host + strings.TrimPrefix(u.Path, "/") + u.Opaque + u.Fragment
 	if u.Scheme != "memory" || place != "" || u.User != nil {
-		return nil, invalid("URL names a place; the service lives in this process: want memory://")
+		return nil, invalid("the service is in this process; want memory:// and nothing more")
 	}
 	if err := driver.NewParams(u).Err(); err != nil {
 		return nil, err
@@ -47,10 +45,10 @@ func Open(u *url.URL) (driver.Driver, error) {
 	return NewService().Driver(), nil
 }
 
-// Service returns the service that this is a client of.
+// Service returns the service of this client.
 func (d *Driver) Service() *Service { return d.svc }
 
-// String names the service: "memory://".
+// String returns "memory://".
 func (d *Driver) String() string { return "memory://" }
 
 // Open starts a session. See driver.Driver.
@@ -61,7 +59,7 @@ func (d *Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	var opened *session
 	err := d.do(ctx, Request{Op: OpOpen}, func(c *call) {
 		if granted := min(max(ttl, d.svc.minTTL), d.svc.maxTTL); granted != ttl {
-			c.reply(invalid("asked for a ttl of %v, the service grants %v", ttl, granted))
+			c.reply(invalid("ttl %v; the service grants %v", ttl, granted))
 			return
 		}
 		opened = d.svc.open(d, ttl)
@@ -73,9 +71,9 @@ func (d *Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	return opened, nil
 }
 
-// Close ends the client: waiting calls get driver.ErrUnavailable, and so does
-// every later one. Sessions that were not closed live on at the service until
-// their TTL ends, as after the death of a process.
+// Close ends the client: all calls from now on, and those that wait, return
+// driver.ErrUnavailable. Sessions that were not closed end after their TTL, as
+// after a crash.
 func (d *Driver) Close(context.Context) error {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()

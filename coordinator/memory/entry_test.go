@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// history is a queue after each change, oldest first.
+// history has the states of a queue, oldest first.
 type history struct {
 	svc    *memory.Service
 	states [][]driver.Place
@@ -24,8 +24,8 @@ func (h *history) note() {
 	h.states = append(h.states, places)
 }
 
-// shows returns which states a view may be of, as numbers of the states.
-func (h *history) shows(own driver.Place, view driver.View) (of []int) {
+// matches returns the indices of the states that a view matches.
+func (h *history) matches(own driver.Place, view driver.View) (of []int) {
 	for i, state := range h.states {
 		at := slices.Index(state, own)
 		if at >= 0 && slices.Equal(view.Ahead, state[:at]) && view.Last == (at == len(state)-1) {
@@ -35,32 +35,32 @@ func (h *history) shows(own driver.Place, view driver.View) (of []int) {
 	return of
 }
 
-// crowd is some contenders who stand in the queue, of one session each.
-type crowd struct {
+// contenders are the contenders of a queue.
+type contenders struct {
 	sessions []session
-	standing []driver.Joined
-	of       []int // the session of each
+	queued   []driver.Joined
+	of       []int // index of the session of each
 }
 
-// step lets one of them join, leave or convert.
-func (c *crowd) step(t *testing.T, random *rand.Rand) {
+// step lets a contender join, leave or convert.
+func (c *contenders) step(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	i := 0
-	if len(c.standing) > 0 {
-		i = random.IntN(len(c.standing))
+	if len(c.queued) > 0 {
+		i = random.IntN(len(c.queued))
 	}
 	switch n := random.IntN(6); {
-	case len(c.standing) < 3 || n == 0:
+	case len(c.queued) < 3 || n == 0:
 		s := random.IntN(len(c.sessions))
-		c.standing, c.of = append(c.standing, join(t, c.sessions[s])), append(c.of, s)
-	case n == 1 && len(c.standing) > 4:
-		must(t, c.sessions[c.of[i]].Leave(t.Context(), queue, c.standing[i].Place))
-		c.standing, c.of = slices.Delete(c.standing, i, i+1), slices.Delete(c.of, i, i+1)
+		c.queued, c.of = append(c.queued, join(t, c.sessions[s])), append(c.of, s)
+	case n == 1 && len(c.queued) > 4:
+		must(t, c.sessions[c.of[i]].Leave(t.Context(), queue, c.queued[i].Place))
+		c.queued, c.of = slices.Delete(c.queued, i, i+1), slices.Delete(c.of, i, i+1)
 	default:
-		mode := map[string]string{"x": "r", "r": "x"}[c.standing[i].Place.Mode]
-		place, err := c.sessions[c.of[i]].Convert(t.Context(), queue, c.standing[i], mode, nil)
+		mode := map[string]string{"x": "r", "r": "x"}[c.queued[i].Place.Mode]
+		place, err := c.sessions[c.of[i]].Convert(t.Context(), queue, c.queued[i], mode, nil)
 		must(t, err)
-		c.standing[i].Place = place
+		c.queued[i].Place = place
 	}
 }
 
@@ -69,19 +69,19 @@ func TestStaleViewShowsTheQueueAsItWasAtOneMoment(t *testing.T) {
 	for seed := range uint64(100) {
 		svc := memory.NewService(memory.WithStaleViews(seed))
 		random := rand.New(rand.NewPCG(seed, 7))
-		c, h := &crowd{}, &history{svc: svc}
+		c, h := &contenders{}, &history{svc: svc}
 		for range 3 {
 			c.sessions = append(c.sessions, open(t, svc.Driver()))
 		}
 		for range 60 {
 			c.step(t, random)
 			h.note()
-			for i, own := range c.standing {
+			for i, own := range c.queued {
 				view, err := c.sessions[c.of[i]].Ahead(t.Context(), queue, own.Place)
 				must(t, err)
-				of := h.shows(own.Place, view)
+				of := h.matches(own.Place, view)
 				if len(of) == 0 {
-					t.Fatalf("seed %d: the view of %+v was never so: %+v\nnow: %+v", seed, own.Place, view, h.states[len(h.states)-1])
+					t.Fatalf("seed %d: the view of %+v matches no state: %+v\nnow: %+v", seed, own.Place, view, h.states[len(h.states)-1])
 				}
 				if of[len(of)-1] < len(h.states)-1 {
 					old++
@@ -90,11 +90,11 @@ func TestStaleViewShowsTheQueueAsItWasAtOneMoment(t *testing.T) {
 		}
 	}
 	if old < 1000 {
-		t.Errorf("only %d views were of the past", old)
+		t.Errorf("only %d views were stale", old)
 	}
 }
 
-func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
+func TestEntryCallsRefuseInvalidArguments(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
 	own, big := join(t, s), make([]byte, 64<<10+1)
@@ -106,7 +106,7 @@ func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
 		"big write":      func() error { return s.Write(t.Context(), queue, own.Place, big) },
 		"big record":     func() error { _, err := s.SetRecord(t.Context(), queue, big, 0); return err },
 		"empty record":   func() error { _, err := s.SetRecord(t.Context(), queue, nil, 0); return err },
-		"record of none": func() error { _, err := s.SetRecord(t.Context(), "m", []byte("x"), 0); return err },
+		"record no name": func() error { _, err := s.SetRecord(t.Context(), "m", []byte("x"), 0); return err },
 		"record wait":    func() error { _, err := s.Record(t.Context(), "m/a/b", 0); return err },
 		"head wait":      func() error { _, err := s.Head(t.Context(), "m/", 0); return err },
 	} {
@@ -122,7 +122,7 @@ func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
 	must(t, s.Write(t.Context(), queue, own.Place, big[1:]))
 }
 
-func TestEntryCallsKeepCopiesOfTheirOwn(t *testing.T) {
+func TestEntryCallsCopyValues(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
 	own, value := join(t, s), []byte("value")

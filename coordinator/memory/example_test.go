@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// replica makes a client of a service, with the levers of its link, and a lock.
+// replica makes a client of a service, its link, and a mutex.
 func replica(svc *memory.Service, opts ...coordinator.Option) (*memory.Driver, *coordinator.Client, *mutex.Mutex) {
 	link := svc.Driver()
 	opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
@@ -28,8 +28,7 @@ func replica(svc *memory.Service, opts ...coordinator.Option) (*memory.Driver, *
 	return link, client, m
 }
 
-// Two replicas of one service: the session of the first ends, and the second
-// has its lock.
+// The session of the first replica ends, and the second gets the lock.
 func Example() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -39,7 +38,7 @@ func Example() {
 	defer client.Close(ctx)
 
 	lost, _ := first.Lock(ctx)
-	link.Expire() // as an operator would, or the service when nothing is heard of a client
+	link.Expire() // as an operator, or the service after the TTL
 	<-lost.Context().Done()
 	fmt.Println("the first:", errors.Is(lost.Err(), coordinator.ErrSessionLost))
 
@@ -50,8 +49,8 @@ func Example() {
 	// the second: <nil> true
 }
 
-// The request to be queued is applied and its reply is lost. The client asks
-// again, and finds its own entry.
+// The request to join is applied and its reply is lost. The client repeats it
+// and finds its own entry.
 func ExampleOnce() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -65,7 +64,7 @@ func ExampleOnce() {
 	// <nil> joins: 2 entries: 1
 }
 
-// A client that is cut off knows nothing, and what it has sent arrives late.
+// The requests of a client that is cut off arrive late.
 func ExampleDriver_Cut() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -79,7 +78,7 @@ func ExampleDriver_Cut() {
 	_, err := m.Lock(short)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), "entries:", svc.Stats().Entries)
 
-	link.Heal() // the late request arrives, and is taken back: nobody waits for it any more
+	link.Heal() // the late request arrives, and the client removes its entry
 	lock, err := m.Lock(ctx)
 	fmt.Println(err, lock.Err())
 	// Output:
@@ -87,7 +86,7 @@ func ExampleDriver_Cut() {
 	// <nil> <nil>
 }
 
-// What a lock costs the service if nobody else is there.
+// The requests of an uncontended lock.
 func ExampleStats_Since() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -104,7 +103,7 @@ func ExampleStats_Since() {
 	// 2 requests map[join:1 leave:1] 0 wake-ups
 }
 
-// An operator deletes the entry that holds.
+// An operator deletes the holder's entry.
 func Example_break() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -119,7 +118,7 @@ func Example_break() {
 	// baton: unlock "jobs": not held
 }
 
-// A tally is told what happens to a client, so that a test need not guess.
+// A Tally keeps the events of a client.
 func ExampleTally() {
 	ctx := context.Background()
 	var events memory.Tally

@@ -10,10 +10,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Op is a kind of request.
+// Op is the operation of a request.
 type Op string
 
-// The requests of a driver, one for each method.
+// The operations, one for each method of a driver and session.
 const (
 	OpOpen       Op = "open"
 	OpRenew      Op = "renew"
@@ -35,36 +35,35 @@ const (
 	OpClose      Op = "close"
 )
 
-// Request is one request as it is sent, for [Service.OnRequest].
+// Request is one request, for [Service.OnRequest].
 type Request struct {
 	Op      Op
-	Driver  *Driver         // the client that sends it
-	Session string          // its ID; empty for OpOpen
-	Queue   driver.Queue    // that it is about, if any
-	ID      string          // of the contender that it is about, if any
-	Context context.Context // of the call; its values tell goroutines apart
+	Driver  *Driver         // the client
+	Session string          // ID of the session; empty for OpOpen
+	Queue   driver.Queue    // if any
+	ID      string          // of the contender, if any
+	Context context.Context // of the call; its values can identify goroutines
 }
 
-// Fate is what happens to one request. The zero Fate is to pass unharmed.
+// Fate is the fault of one request. The zero Fate is none.
 type Fate struct {
 	// DelayRequest and DelayReply are added to the delays of the client's link.
-	// A request may arrive after its caller's context has ended, and is applied
-	// all the same. The reply of a call that waited is its notification.
+	// A request that arrives after its caller's context has ended is applied.
+	// The reply of a call that waits is its notification.
 	DelayRequest, DelayReply time.Duration
 
 	// DropRequest breaks the connection before the request arrives, DropReply
-	// after it was applied. The caller gets driver.ErrUnavailable in both
-	// cases.
+	// after it was applied. The caller gets driver.ErrUnavailable.
 	DropRequest, DropReply bool
 
-	// Err is the service's answer; nothing is applied. An error that is none of
-	// package driver's sentinels counts as driver.ErrRefused.
+	// Err is the service's answer. Nothing is applied. An error that wraps no
+	// sentinel of package driver counts as driver.ErrRefused.
 	Err error
 }
 
-// OnRequest lets decide choose the fate of every request of all clients. Nil
-// ends it. decide runs in the goroutine of the caller before the request is
-// sent, with no lock held: it may use all levers of the service.
+// OnRequest calls decide for each request of all clients, before it is sent, in
+// the caller's goroutine with no lock held. decide may call the service. Nil
+// ends it.
 func (s *Service) OnRequest(decide func(Request) Fate) {
 	if decide == nil {
 		s.decide.Store(nil)
@@ -73,8 +72,9 @@ func (s *Service) OnRequest(decide func(Request) Fate) {
 	s.decide.Store(&decide)
 }
 
-// Once gives a fate to the first request of a kind, and harms no other. It is
-// for [Service.OnRequest]; this request is applied and its caller is not told:
+// Once returns a function for [Service.OnRequest] that gives a fate to the
+// first request of an operation. With this one, the first reply to a Join is
+// lost:
 //
 //	svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
 func Once(op Op, fate Fate) func(Request) Fate {
@@ -87,7 +87,7 @@ func Once(op Op, fate Fate) func(Request) Fate {
 	}
 }
 
-// What a client finds behind the sentinel.
+// Causes that errors wrap together with a sentinel.
 var (
 	errReset    = errors.New("memory: connection reset")
 	errStopped  = errors.New("memory: connection refused: service is stopped")
@@ -107,7 +107,7 @@ var sentinels = []error{
 	driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid,
 }
 
-// classify makes sure that an injected error is one of them.
+// classify makes sure that an injected error wraps one of them.
 func classify(err error) error {
 	if slices.ContainsFunc(sentinels, func(kind error) bool { return errors.Is(err, kind) }) {
 		return err

@@ -37,7 +37,7 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-// session is a session with all that it can do.
+// session is a session with its capabilities.
 type session struct {
 	driver.Session
 	driver.Handoff
@@ -71,7 +71,7 @@ func joinErr(ctx context.Context, s session) error {
 	return err
 }
 
-// start runs call beside the test; the channel delivers its error.
+// start runs call in a goroutine; the channel delivers its error.
 func start(call func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()
@@ -86,7 +86,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// entries is how many contenders the queue has.
+// entries returns the number of contenders in the queue.
 func entries(svc *memory.Service) int { return len(svc.Snapshot(queue)) }
 
 func wantEntries(t *testing.T, svc *memory.Service, n int) {

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// joinAndWait is a plain mutex on one queue: each waiter watches the one ahead.
+// joinAndWait is a plain mutex: each waiter watches its predecessor.
 func joinAndWait(ctx context.Context, s session, own driver.Joined) error {
 	for {
 		view, err := s.Ahead(ctx, queue, own.Place)
@@ -38,7 +38,7 @@ func TestTwoThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
 				if err := joinAndWait(t.Context(), s, own); err != nil {
 					t.Errorf("waiting: %v", err)
 				}
-				order = append(order, own.Token) // one at a time is the claim
+				order = append(order, own.Token) // no lock: the mutex guards it
 				if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 					t.Errorf("Leave: %v", err)
 				}

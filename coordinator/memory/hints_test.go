@@ -8,10 +8,11 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// hints plays one hand-over behind a holder, and counts what is said of it.
+// hints counts the hints that calls return.
 type hints struct{ first, nearest, passed int }
 
-func (h *hints) play(t *testing.T, svc *memory.Service) {
+// handoff runs one handoff, and counts its hints.
+func (h *hints) handoff(t *testing.T, svc *memory.Service) {
 	t.Helper()
 	a, b := open(t, svc.Driver()), open(t, svc.Driver())
 	joined := func(s session) driver.Joined {
@@ -45,7 +46,7 @@ func TestFewHintsAreSomeOfThem(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService(opts...)
 			for range n {
-				h.play(t, svc)
+				h.handoff(t, svc)
 			}
 		})
 		return h
@@ -60,6 +61,6 @@ func TestFewHintsAreSomeOfThem(t *testing.T) {
 		}
 	}
 	if again := count(memory.WithFewHints(7)); again != few {
-		t.Errorf("one seed gives %+v, and then %+v", few, again)
+		t.Errorf("one seed gives %+v and %+v", few, again)
 	}
 }

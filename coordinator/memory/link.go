@@ -7,9 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// direction is one way of a link: a packet first takes its time and then
-// passes, unless the direction is held: then it waits in a queue. Nothing is
-// lost, as on TCP, until the connection is reset.
+// direction is one direction of a link. It delays a packet, and then delivers
+// it or, while held, queues it. As on TCP, only a reset loses packets.
 type direction struct {
 	delay time.Duration
 	held  bool
@@ -17,8 +16,8 @@ type direction struct {
 	reset int // how often the connection was reset
 }
 
-// carry lets deliver happen at the far end. The caller holds the service's
-// mutex, and so does deliver. Without a delay it happens before carry returns.
+// carry calls deliver at the far end: without a delay, before it returns. It is
+// called, and calls deliver, with the service's mutex held.
 func (x *direction) carry(s *Service, extra time.Duration, deliver func()) {
 	wait := x.delay + extra
 	if wait <= 0 {
@@ -43,7 +42,7 @@ func (x *direction) pass(deliver func()) {
 	deliver()
 }
 
-// release passes on what was held, in order.
+// release delivers held packets in order.
 func (x *direction) release() {
 	x.held = false
 	queue := x.queue
@@ -53,23 +52,23 @@ func (x *direction) release() {
 	}
 }
 
-// drop loses all that is under way.
+// drop loses all packets under way.
 func (x *direction) drop() {
 	x.queue = nil
 	x.reset++
 }
 
-// Cut holds both directions of this client's link until Heal. What is sent
-// meanwhile is kept and passes late, in order, even when its caller has given
-// up: as TCP retransmits. Reset loses it instead.
+// Cut holds both directions of this client's link until Heal. Messages sent
+// meanwhile arrive late and in order, even if their callers have given up, as
+// TCP retransmits. Reset loses them instead.
 func (d *Driver) Cut() { d.hold(true, true) }
 
-// HoldRequests holds what this client sends, until Heal. Replies and
+// HoldRequests holds this client's requests until Heal. Replies and
 // notifications still arrive.
 func (d *Driver) HoldRequests() { d.hold(true, false) }
 
-// HoldReplies holds what the service sends to this client, until Heal: its
-// requests are applied, and it is not told.
+// HoldReplies holds replies and notifications to this client until Heal. Its
+// requests are applied.
 func (d *Driver) HoldReplies() { d.hold(false, true) }
 
 func (d *Driver) hold(requests, replies bool) {
@@ -79,7 +78,7 @@ func (d *Driver) hold(requests, replies bool) {
 	d.replies.held = d.replies.held || replies
 }
 
-// Heal ends Cut, HoldRequests and HoldReplies. What was held passes at once, in
+// Heal ends Cut, HoldRequests and HoldReplies. Held messages arrive at once, in
 // order.
 func (d *Driver) Heal() {
 	d.svc.mu.Lock()
@@ -88,18 +87,17 @@ func (d *Driver) Heal() {
 	d.replies.release()
 }
 
-// Delay makes every request, and every reply and notification, of this client
-// take that long from now on. What is under way keeps its time.
+// Delay sets how long requests, and replies and notifications, of this client
+// take. It does not affect messages under way.
 func (d *Driver) Delay(request, reply time.Duration) {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
 	d.requests.delay, d.replies.delay = request, reply
 }
 
-// Reset breaks the connection. All that is under way is lost, every waiting
-// call ends with driver.ErrUnavailable, and the client's watches at the service
-// go. The client has a new connection at once, to which Cut and Delay still
-// apply.
+// Reset breaks the connection. Messages under way are lost, waiting calls end
+// with driver.ErrUnavailable, and the service drops the client's watches. The
+// client reconnects at once. Cut and Delay still apply.
 func (d *Driver) Reset() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -108,9 +106,9 @@ func (d *Driver) Reset() {
 	d.reconnect()
 }
 
-// Strand is Reset, but the requests that have not arrived stay under way: those
-// held arrive at Deliver, those delayed at their time. The new connection is
-// healed. So a request is overtaken by a later one of the same client.
+// Strand is Reset and Heal, but requests under way are not lost: held ones
+// arrive at Deliver, delayed ones at their time. So later requests of the same
+// client can overtake them.
 func (d *Driver) Strand() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -121,8 +119,7 @@ func (d *Driver) Strand() {
 	d.reconnect()
 }
 
-// Deliver lets the requests that Strand left behind arrive, whose replies are
-// lost.
+// Deliver lets the stranded requests arrive. Their replies are lost.
 func (d *Driver) Deliver() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -133,9 +130,8 @@ func (d *Driver) Deliver() {
 	}
 }
 
-// Expire ends all sessions of this client at the service, as [Service.Expire]
-// does one, and reports whether there was any. The client may open another one
-// at once.
+// Expire ends all sessions of this client at the service, and reports whether
+// there was any. The client may open another one at once.
 func (d *Driver) Expire() bool {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -151,7 +147,7 @@ func (d *Driver) sessionsInOrder() []*session {
 	return slices.DeleteFunc(d.svc.sessionsInOrder(), func(s *session) bool { return s.driver != d })
 }
 
-// disconnect ends all calls, and the watches that this connection carried.
+// disconnect ends all calls and watches of the connection.
 func (d *Driver) disconnect(cause error) {
 	d.replies.drop()
 	for _, session := range d.sessionsInOrder() {
@@ -164,12 +160,12 @@ func (d *Driver) disconnect(cause error) {
 	}
 }
 
-// reconnect repeats what the old connection may have lost: a client that
-// connects again learns at once which of its sessions are over.
+// reconnect repeats notifications that the old connection may have lost: a
+// client that reconnects learns at once which of its sessions are over.
 func (d *Driver) reconnect() {
-	for s := range d.untold {
+	for s := range d.unnotified {
 		if s.over {
-			s.tell()
+			s.notifyEnd()
 		}
 	}
 }

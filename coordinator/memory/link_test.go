@@ -11,14 +11,14 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// wired is a client that is hurt, and the service it is a client of.
+// wired is a service and a client of it.
 type wired struct {
 	svc *memory.Service
 	d   *memory.Driver
 	s   session
 }
 
-// bubble runs a test in virtual time, with a session open on a client.
+// bubble runs a test in virtual time, with an open session.
 func bubble(t *testing.T, test func(t *testing.T, w wired)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestFates(t *testing.T) {
 		applied int
 		took    time.Duration
 	}{
-		{"unharmed", memory.Fate{}, nil, 1, 0},
+		{"none", memory.Fate{}, nil, 1, 0},
 		{"dropped request", memory.Fate{DropRequest: true, DelayRequest: time.Second}, driver.ErrUnavailable, 0, time.Second},
 		{"dropped reply", memory.Fate{DropReply: true, DelayReply: time.Second}, driver.ErrUnavailable, 1, time.Second},
 		{"error of the service", memory.Fate{Err: own}, driver.ErrRefused, 0, 0},
@@ -224,7 +224,7 @@ func TestCloseOfADriverEndsItsCalls(t *testing.T) {
 		_, err := w.d.Open(t.Context(), ttl)
 		wantErr(t, err, driver.ErrUnavailable)
 		must(t, w.d.Close(t.Context()))
-		wantEntries(t, w.svc, 1) // as after the death of a process
+		wantEntries(t, w.svc, 1) // as after a crash
 		time.Sleep(ttl)
 		synctest.Wait()
 		wantEntries(t, w.svc, 0)

@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// queue is the ordered entries of one name. It exists while it has any.
+// queue is the queue of one name. It exists while it has entries.
 type queue struct {
 	name    driver.Queue
 	entries []*entry // tokens rise
@@ -17,24 +17,24 @@ type queue struct {
 	passed  string // the key of the last entry that left by Pass
 }
 
-// entry is one contender's entry. A foreign one has no session.
+// entry is one contender's entry. A foreign entry has no session.
 type entry struct {
 	driver.Entry
 	queue   *queue
 	session *session
-	made    driver.Token   // the revision that made it: Token, or that of its conversion
+	made    driver.Token   // Token, or the revision of its conversion
 	version driver.Version // of its value
 	written uint64         // the client's number of the latest Write
 }
 
-// contenderID names a contender, whatever the key of its entry is by now.
+// contenderID identifies a contender, whose key changes with conversions.
 type contenderID struct {
 	queue driver.Queue
 	id    string
 }
 
-// insert makes an entry of the present revision. The key is made of the
-// revision, so it is never used again, in this queue or any other.
+// insert makes an entry at the current revision. Its key has the revision, so
+// no other entry ever has it.
 func (s *Service) insert(q *queue, owner *session, x driver.Entry) *entry {
 	x.Key = fmt.Sprintf("e%d", s.revision)
 	e := &entry{
@@ -49,7 +49,7 @@ func (s *Service) insert(q *queue, owner *session, x driver.Entry) *entry {
 	return e
 }
 
-// erase undoes insert.
+// erase is the inverse of insert.
 func (s *Service) erase(e *entry) {
 	delete(s.entries, e.Key)
 	if e.session != nil {
@@ -58,7 +58,7 @@ func (s *Service) erase(e *entry) {
 	}
 }
 
-// add puts an entry at the end of a queue.
+// add adds an entry at the end of a queue.
 func (s *Service) add(name driver.Queue, owner *session, x driver.Entry) *entry {
 	q := s.queues[name]
 	if q == nil {
@@ -78,16 +78,16 @@ func (s *Service) add(name driver.Queue, owner *session, x driver.Entry) *entry 
 	return e
 }
 
-// leave takes out one entry. passed: by Pass.
+// leave removes one entry. passed says that Pass does it.
 func (s *Service) leave(e *entry, by Hand, passed bool) {
 	s.revision++
 	s.remove(e, by, passed)
 	s.notify(string(e.queue.name))
 }
 
-// remove takes out an entry and notifies its watchers. The caller has raised
-// the revision, once for all entries that leave in one step, and notifies those
-// who wait for a change of the queue after the last of them.
+// remove removes an entry and notifies its watchers. The caller raises the
+// revision before, once for all entries that leave in one step, and notifies
+// the watchers of the queue after the last of them.
 func (s *Service) remove(e *entry, by Hand, passed bool) {
 	q, i := e.queue, e.queue.ahead(e)
 	q.entries = slices.Delete(q.entries, i, i+1)
@@ -104,8 +104,7 @@ func (s *Service) remove(e *entry, by Hand, passed bool) {
 	s.notify(e.Key)
 }
 
-// convert puts an entry in the place of e: the same in all but key, mode and
-// value.
+// convert replaces e by an entry with another key, mode and value.
 func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 	s.revision++
 	s.erase(e)
@@ -123,7 +122,7 @@ func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 	return to
 }
 
-// ahead is the number of entries in front of e.
+// ahead returns the number of entries ahead of e.
 func (q *queue) ahead(e *entry) int {
 	i, _ := slices.BinarySearchFunc(q.entries, e.Token, func(x *entry, t driver.Token) int {
 		return cmp.Compare(x.Token, t)
@@ -156,8 +155,8 @@ func (q *queue) first(n int) []driver.Place {
 	return places
 }
 
-// list copies the first entries of a queue, all if limit is 0. It copies values
-// too: a caller may keep and change what it got.
+// list copies the first entries of a queue with their values, all if limit is
+// 0.
 func (s *Service) list(name driver.Queue, limit int) []driver.Entry {
 	q := s.queues[name]
 	if q == nil {

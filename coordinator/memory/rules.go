@@ -7,12 +7,11 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// The rules of package driver for what a request may contain. They are checked
-// here so that a recipe that breaks one fails in its first test.
-
 // maxValue is the largest value of a contender or record.
 const maxValue = 64 << 10
 
+// The rules of package driver for requests, so that a recipe that breaks one
+// fails in its first test.
 var (
 	idRule    = regexp.MustCompile(`^[0-9a-f]{16,32}$`)
 	modeRule  = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
@@ -30,7 +29,7 @@ func checkContender(queue driver.Queue, c driver.Contender) error {
 	return checkEntry(c.Mode, c.Value)
 }
 
-// checkQueue is for requests that have an effect where nobody has joined.
+// checkQueue is for requests that have an effect on an empty queue.
 func checkQueue(queue driver.Queue) error {
 	if !queueRule.MatchString(string(queue)) || dotsRule.MatchString(string(queue)) {
 		return invalid("queue %q; want kind/name, each URL-escaped", queue)

@@ -13,64 +13,60 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Service is one simulated coordination service. Make it with [NewService]. All
-// methods may be called by many goroutines at once, and none of them waits.
+// Service is one simulated coordination service, made by [NewService]. It is
+// safe for concurrent use. Its methods do not block.
 type Service struct {
 	minTTL, maxTTL, slack time.Duration
 	decide                atomic.Pointer[func(Request) Fate] // see OnRequest
 
-	// mu guards everything below, and the state of links, calls and sessions.
-	// One lock for all keeps "the service does one thing at a time" literally
-	// true. It is held for steps in memory only: a goroutine that waited for it
-	// over a timer would stop the clock of a synctest bubble for good.
+	// mu guards everything below, and the state of links, calls and sessions:
+	// the service does one thing at a time. It is never held over a wait, which
+	// would stop the clock of a synctest bubble.
 	mu         sync.Mutex
 	revision   driver.Token
-	opened     uint64 // sessions ever opened, the source of their IDs
-	watched    uint64 // watches ever registered, which orders them
+	opened     uint64 // sessions ever opened, for their IDs
+	watched    uint64 // watches ever registered, for their order
 	stopped    bool
 	sessions   map[string]*session // by ID
 	queues     map[driver.Queue]*queue
 	entries    map[string]*entry      // by key
-	contenders map[contenderID]*entry // those that Baton wrote
+	contenders map[contenderID]*entry // without foreign entries
 	records    map[driver.Queue]driver.Record
 	waits      map[string]map[*watch]struct{} // by topic, see watch
 	counts     counts
-	stale      *rand.Rand // nil: views are always current
-	mute       *rand.Rand // nil: all hints are given
+	stale      *rand.Rand // see WithStaleViews; may be nil
+	mute       *rand.Rand // see WithFewHints; may be nil
 	see        func(Step) // see OnStep; may be nil
 }
 
-// Option is a trait of a service, for [NewService].
+// Option configures a Service.
 type Option func(*Service)
 
-// WithTTLRange makes the service grant times to live in this range only; Open
-// with any other fails with driver.ErrInvalid (clause O2). Without this option
-// every positive TTL is granted. A longest below shortest counts as shortest.
+// WithTTLRange makes the service grant only TTLs in a range, instead of every
+// positive TTL. Open with another returns driver.ErrInvalid (clause O2).
 func WithTTLRange(shortest, longest time.Duration) Option {
 	return func(s *Service) { s.minTTL, s.maxTTL = shortest, max(shortest, longest) }
 }
 
-// WithSlack makes the service end a session earlier than its TTL by d, which
-// sessions report as their Slack: the worst that clause O1 allows.
+// WithSlack makes the service end sessions d before their TTL, the worst case
+// of clause O1. Sessions report d as their Slack.
 func WithSlack(d time.Duration) Option {
 	return func(s *Service) { s.slack = d }
 }
 
-// WithStaleViews makes Ahead answer from a past revision, chosen at random from
-// seed, as a lagging replica does. Views keep clause V1. A recipe must reach
-// the same decisions on them.
+// WithStaleViews makes Ahead answer from an earlier revision, as a lagging
+// replica does, within clause V1. seed determines the choices.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
 
-// WithFewHints makes the service leave out, at random from seed, what a service
-// need not say: that a contender is the first in the queue, its predecessor, or
-// that this has passed. A recipe must reach the same decisions without.
+// WithFewHints makes the service omit optional results at random: First and
+// Nearest of Join, and passed of Follow. seed determines the choices.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }
 
-// NewService makes an empty service that is running.
+// NewService returns a running service without data.
 func NewService(opts ...Option) *Service {
 	s := &Service{
 		maxTTL:     1<<63 - 1,
@@ -88,27 +84,26 @@ func NewService(opts ...Option) *Service {
 	return s
 }
 
-// Driver makes a client of the service with a link of its own. No session is
-// opened yet.
+// Driver returns a new client of the service, with its own link.
 func (s *Service) Driver() *Driver {
 	return &Driver{
-		svc:    s,
-		calls:  map[*call]struct{}{},
-		untold: map[*session]struct{}{},
-		counts: newCounts(),
+		svc:        s,
+		calls:      map[*call]struct{}{},
+		unnotified: map[*session]struct{}{},
+		counts:     newCounts(),
 	}
 }
 
-// Stop takes the service away: every waiting call, and every request that
-// arrives, gets driver.ErrUnavailable. The data stays, and no session expires.
+// Stop stops the service: every waiting call, and every request that arrives,
+// gets driver.ErrUnavailable. The data stays, and no session expires.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 	for _, session := range s.sessionsInOrder() {
 		session.timer.Stop()
-		// The connections are gone, and watches with them. The answer travels
-		// as any other: a client that is cut off gets it after Heal.
+		// Connections and watches end. A client that is cut off gets the error
+		// after Heal.
 		for _, w := range inOrder(session.watches) {
 			s.unregister(w)
 			w.call.reply(driver.Wrap(driver.ErrUnavailable, errStopped))
@@ -116,8 +111,8 @@ func (s *Service) Stop() {
 	}
 }
 
-// Start brings a stopped service back with its data. Every session gets its
-// full TTL again, as etcd and ZooKeeper do after a restart.
+// Start starts a stopped service again, with its data. Every session gets its
+// full TTL, as on etcd and ZooKeeper after a restart.
 func (s *Service) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +125,8 @@ func (s *Service) Start() {
 	}
 }
 
-// Expire ends a session at the service. Its client learns of it over the link.
-// It reports whether there was such a session.
+// Expire ends a session at the service, which notifies the client over its
+// link. It reports whether there was such a session.
 func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +137,8 @@ func (s *Service) Expire(sessionID string) bool {
 	return session != nil
 }
 
-// Remove deletes an entry, named by its key or by the ID of its contender, as
-// an operator would. Its session lives on. It reports whether there was such an
+// Remove deletes the entry with a key, or of a contender with an ID, as an
+// operator would. Its session stays alive. It reports whether there was such an
 // entry.
 func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()
@@ -158,8 +153,8 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	return e != nil
 }
 
-// AddForeign puts an entry that Baton did not write at the end of a queue. Its
-// place has no ID, mode or session. It stays until Remove.
+// AddForeign adds an entry of another program at the end of a queue. Its place
+// has no ID, mode or session. It stays until Remove.
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,9 +173,8 @@ func (s *Service) RemoveRecord(queue driver.Queue) bool {
 	return there
 }
 
-// Snapshot returns the entries of a queue in order, as they are at the service
-// now. Snapshot, Record, Queues and Sessions are no requests, need no session,
-// and work while the service is stopped.
+// Snapshot returns the current entries of a queue in order. Snapshot, Record,
+// Queues and Sessions send no request, and work while the service is stopped.
 func (s *Service) Snapshot(queue driver.Queue) []driver.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +208,7 @@ func (s *Service) sessionsInOrder() []*session {
 	})
 }
 
-// record copies a record: a caller may keep and change what it got.
+// record copies a record and its value.
 func (s *Service) record(queue driver.Queue) driver.Record {
 	r := s.records[queue]
 	r.Value = bytes.Clone(r.Value)
@@ -234,5 +228,5 @@ func (s *Service) setRecord(queue driver.Queue, value []byte, by Hand) driver.Ve
 	return driver.Version(s.revision)
 }
 
-// hints reports whether the service says what it need not say.
+// hints reports whether the service returns an optional result.
 func (s *Service) hints() bool { return s.mute == nil || s.mute.IntN(2) == 0 }

@@ -25,7 +25,7 @@ func TestStopKeepsDataAndStartGivesTheFullTTL(t *testing.T) {
 		time.Sleep(time.Hour)
 		wantEntries(t, w.svc, 1)
 		w.svc.Start()
-		w.svc.Start() // starting what runs is nothing: the ttl is not given again
+		w.svc.Start() // no effect while running: the ttl does not start again
 		time.Sleep(ttl - 1)
 		synctest.Wait()
 		wantEntries(t, w.svc, 1)
@@ -35,7 +35,7 @@ func TestStopKeepsDataAndStartGivesTheFullTTL(t *testing.T) {
 	})
 }
 
-func TestStoppedServiceCannotBeHeardOverACutLink(t *testing.T) {
+func TestErrorOfAStoppedServiceIsHeldByACutLink(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
 		watch := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
@@ -49,7 +49,7 @@ func TestStoppedServiceCannotBeHeardOverACutLink(t *testing.T) {
 	})
 }
 
-func TestOperatorLevers(t *testing.T) {
+func TestActionsOfAnOperator(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
 	byKey, byID := join(t, s), join(t, s)
@@ -113,7 +113,7 @@ func TestStatsCountWhatArrived(t *testing.T) {
 		if list := w.svc.Snapshot(queue); len(list) != 1 || list[0].Place != own.Place || list[0].Token != own.Token {
 			t.Errorf("snapshot %+v, want %+v", list, own)
 		}
-		wantStats(t, w.svc.Stats(), want) // looking is no request
+		wantStats(t, w.svc.Stats(), want) // Snapshot sends no request
 	})
 }
 
@@ -130,9 +130,9 @@ func wantStats(t *testing.T, got, want memory.Stats) {
 	}
 }
 
-func TestAnswerThatIsThereWinsOverTheEndOfTheContext(t *testing.T) {
+func TestAnswerWinsOverTheEndOfTheContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
-		for range 50 { // the caller picks at random from what is ready
+		for range 50 { // select chooses at random
 			ctx, cancel := context.WithCancel(t.Context())
 			w.d.HoldReplies()
 			done := start(func() error { return joinErr(ctx, w.s) })
@@ -144,7 +144,7 @@ func TestAnswerThatIsThereWinsOverTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-func TestWatchTakesAPlaceTwiceAndRefusesNone(t *testing.T) {
+func TestWatchAcceptsAPlaceTwiceAndRefusesNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
 		wantErr(t, w.s.Watch(t.Context(), queue), driver.ErrInvalid)
@@ -158,7 +158,7 @@ func TestWatchTakesAPlaceTwiceAndRefusesNone(t *testing.T) {
 	})
 }
 
-func TestOpenTakesNothingButTheScheme(t *testing.T) {
+func TestOpenAcceptsOnlyTheScheme(t *testing.T) {
 	for _, good := range []string{"memory://", "memory:///"} {
 		d, err := memory.Open(parse(t, good))
 		must(t, err)
@@ -185,7 +185,7 @@ func parse(t *testing.T, s string) *url.URL {
 	return u
 }
 
-func TestClientsSessionsAreExpired(t *testing.T) {
+func TestExpireEndsAllSessionsOfAClient(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		more, other := open(t, w.d), open(t, w.svc.Driver())
 		join(t, w.s)

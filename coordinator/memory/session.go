@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// session is a session, as its client and as the service know it. Client and
-// service learn of each other's part over the link only.
+// session has the client's and the service's state of a session. Each side
+// learns of the other's only over the link.
 type session struct {
 	driver *Driver
 	id     string
@@ -25,46 +25,43 @@ type session struct {
 	forgot atomic.Uint64 // counts the calls of Forget
 	writes atomic.Uint64 // counts the calls of Write
 	ended  bool          // the client knows that the session is over
-	seen   driver.Token  // the newest revision that a Watch has reported
+	seen   driver.Token  // the newest revision that a Watch has returned
 
 	// The service's part, guarded by its mutex.
 	over     bool
 	deadline time.Time
 	timer    *time.Timer
-	epoch    uint64 // of the latest Forget: Joins that were called before are refused
+	epoch    uint64 // of the latest Forget; it refuses Joins of earlier epochs
 	entries  map[*entry]struct{}
 	watches  map[*watch]struct{}
 }
 
-// open starts a session at the service. The timer is the service's own, so a
-// lost answer leaves nothing that outlives the TTL (O4).
+// open starts a session at the service. Its timer runs even if the reply is
+// lost (O4).
 func (s *Service) open(d *Driver, ttl time.Duration) *session {
 	s.opened++
 	opened := &session{
-		// counted, so that the output of a test is the same in every run
-		driver: d, id: fmt.Sprintf("%016x", s.opened), ttl: ttl,
+		driver: d, id: fmt.Sprintf("%016x", s.opened), ttl: ttl, // IDs are deterministic
 		done:    make(chan struct{}),
 		entries: map[*entry]struct{}{},
 		watches: map[*watch]struct{}{},
 	}
 	s.sessions[opened.id] = opened
-	d.untold[opened] = struct{}{}
+	d.unnotified[opened] = struct{}{}
 	opened.timer = time.AfterFunc(ttl, opened.expire)
 	opened.renew(0)
 	return opened
 }
 
-// renew counts the TTL from now, the arrival of a renewal, or from a little
-// later.
+// renew starts the TTL now, when a renewal arrives, or a little later.
 func (s *session) renew(later time.Duration) {
 	life := s.ttl - s.driver.svc.slack + later
 	s.deadline = time.Now().Add(life)
 	s.timer.Reset(life)
 }
 
-// expire runs when the timer fires. Before it gets the lock a renewal may have
-// arrived, the service may have been stopped or the session ended: only the
-// deadline decides.
+// expire runs when the timer fires. Before it gets the lock, a renewal may
+// arrive, the service stop or the session end.
 func (s *session) expire() {
 	svc := s.driver.svc
 	svc.mu.Lock()
@@ -75,9 +72,8 @@ func (s *session) expire() {
 	s.end(ByClock)
 }
 
-// end ends a session at the service. Its own watches go first: a waiter of the
-// session must not be told that an entry has left, and take it for its
-// admission.
+// end ends a session at the service. It first ends the session's watches: a
+// waiter of the session must not see its entries leave and count as admitted.
 func (s *session) end(by Hand) {
 	svc := s.driver.svc
 	s.over = true
@@ -97,42 +93,39 @@ func (s *session) end(by Hand) {
 	for _, e := range left {
 		svc.notify(string(e.queue.name))
 	}
-	s.tell()
+	s.notifyEnd()
 }
 
-// tell sends the client word that its session is over.
-func (s *session) tell() {
-	s.driver.replies.carry(s.driver.svc, 0, s.hear)
+// notifyEnd notifies the client that the session is over.
+func (s *session) notifyEnd() {
+	s.driver.replies.carry(s.driver.svc, 0, s.learnEnd)
 }
 
-// hear is the moment at which the client knows that its session is over, by
-// whatever message comes first.
-func (s *session) hear() {
+// learnEnd runs when the first message that says so arrives at the client.
+func (s *session) learnEnd() {
 	if s.ended || s.driver.closed {
 		return
 	}
 	s.ended = true
-	delete(s.driver.untold, s)
+	delete(s.driver.unnotified, s)
 	close(s.done)
 }
-
-// These are facts that the client knows without asking. See driver.Session.
 
 func (s *session) ID() string            { return s.id }
 func (s *session) TTL() time.Duration    { return s.ttl }
 func (s *session) Slack() time.Duration  { return s.driver.svc.slack }
 func (s *session) Done() <-chan struct{} { return s.done }
 
-// Capabilities are all that recipes of Baton's own layout use.
+// Capabilities returns all capabilities but Revoker and ReuseIDs.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
 	}
 }
 
-// do sends a request of this session. A session that the client knows to be
-// over costs no request. apply runs at the service while the session is alive
-// there; if it registers a watch, that answers later.
+// do sends a request of this session, unless the client knows that the session
+// is over. apply runs at the service if the session is alive there; if it
+// registers a watch, the watch answers later.
 func (s *session) do(ctx context.Context, req Request, apply func(*call) error) error {
 	select {
 	case <-s.done:
@@ -150,14 +143,13 @@ func (s *session) do(ctx context.Context, req Request, apply func(*call) error) 
 		}
 	})
 	if errors.Is(err, driver.ErrSessionLost) {
-		// The reply may have overtaken the word of the session's end, or that
-		// word was lost with a connection.
-		s.lock(s.hear)
+		// The reply may have overtaken the notification of the session's end.
+		s.lock(s.learnEnd)
 	}
 	return err
 }
 
-// ask is do for a request whose answer is a value.
+// ask is do for a request that returns a value.
 func ask[T any](ctx context.Context, s *session, req Request, apply func() (T, error)) (T, error) {
 	var answer, none T
 	err := s.do(ctx, req, func(*call) (err error) {
@@ -177,7 +169,7 @@ func (s *session) lock(f func()) {
 	f()
 }
 
-// Renew asks the service to keep the session: the TTL counts from the arrival.
+// Renew starts the TTL again when the request arrives.
 func (s *session) Renew(ctx context.Context) error {
 	return s.do(ctx, Request{Op: OpRenew}, func(*call) error {
 		s.renew(0)
@@ -185,16 +177,16 @@ func (s *session) Renew(ctx context.Context) error {
 	})
 }
 
-// Close ends the session at the service. Nothing runs in this process for a
-// session, so there is nothing to release when the service does not answer.
+// Close ends the session at the service. A session has no resources in this
+// process to release.
 func (s *session) Close(ctx context.Context) error {
 	err := s.do(ctx, Request{Op: OpClose}, func(*call) error {
 		s.end(ByClient)
 		return nil
 	})
 	switch {
-	case err == nil: // the word of the end may still be on its way
-		s.lock(s.hear)
+	case err == nil: // the notification of the end may still be under way
+		s.lock(s.learnEnd)
 	case errors.Is(err, driver.ErrSessionLost): // closed already
 		return nil
 	}

@@ -34,7 +34,7 @@ func TestRenewalCountsFromItsArrival(t *testing.T) {
 	})
 }
 
-func TestDoneTravelsOverTheLink(t *testing.T) {
+func TestDoneIsClosedOverTheLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		d := svc.Driver()
@@ -43,12 +43,12 @@ func TestDoneTravelsOverTheLink(t *testing.T) {
 		svc.Expire(s.ID())
 		synctest.Wait()
 		if isDone(s) {
-			t.Fatal("Done is closed before word could arrive")
+			t.Fatal("Done is closed before the notification could arrive")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if !isDone(s) {
-			t.Fatal("Done is open after word has arrived")
+			t.Fatal("Done is open after the notification has arrived")
 		}
 
 		d.Delay(0, 0)
@@ -56,28 +56,28 @@ func TestDoneTravelsOverTheLink(t *testing.T) {
 		d.Cut()
 		svc.Expire(cut.ID())
 		if isDone(cut) {
-			t.Fatal("a client that is cut off was told")
+			t.Fatal("a client that is cut off was notified")
 		}
 		d.Heal()
 		if !isDone(cut) {
-			t.Fatal("a client that was healed was not told")
+			t.Fatal("a client that was healed was not notified")
 		}
 	})
 }
 
-func TestReconnectTellsOfSessionsThatEnded(t *testing.T) {
+func TestReconnectReportsEndedSessions(t *testing.T) {
 	svc := memory.NewService()
 	d := svc.Driver()
 	s := open(t, d)
 	d.Cut()
 	svc.Expire(s.ID())
-	d.Reset() // the word that was held is lost
+	d.Reset() // the held notification is lost
 	if isDone(s) {
-		t.Fatal("told over a link that is cut")
+		t.Fatal("notified over a link that is cut")
 	}
 	d.Heal()
 	if !isDone(s) {
-		t.Fatal("not told after the client had connected again")
+		t.Fatal("not notified after the reconnect")
 	}
 }
 
@@ -103,8 +103,8 @@ func TestBubbleEndsWithOpenSessions(t *testing.T) {
 		open(t, svc.Driver())
 		join(t, open(t, svc.Driver()))
 		time.Sleep(2 * time.Minute)
-		// Timers of sessions and of a request under way are left behind. A
-		// goroutine that waited for one would panic here.
+		// Timers of sessions and of a request are left. A goroutine that waits
+		// for one would panic here.
 	})
 }
 
@@ -163,7 +163,7 @@ func TestSlackEndsSessionsSooner(t *testing.T) {
 		time.Sleep(ttl - 3*time.Second)
 		synctest.Wait()
 		if !isDone(s) {
-			t.Error("the session lives on after its ttl less the slack")
+			t.Error("the session outlives its ttl less the slack")
 		}
 	})
 }

@@ -7,20 +7,18 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// keep bounds how many entries a queue remembers after they left.
+// keep is the number of entries that a queue remembers after they left.
 const keep = 64
 
 // past remembers entries that have left a queue, for views of an earlier
 // revision. Only a service WithStaleViews keeps it.
 type past struct {
 	departed []departure
-	// floor is the oldest revision that can still be shown in full: what left
-	// up to it may have been dropped.
-	floor driver.Token
+	floor    driver.Token // the oldest revision that can still be shown in full
 }
 
-// departure is an entry that was there from one revision to another. joined is
-// its rank in the queue; it was made later than that if it is a conversion.
+// departure is an entry that existed from revision made to revision left.
+// joined is its token; a converted entry was made later.
 type departure struct {
 	place  driver.Place
 	joined driver.Token
@@ -28,9 +26,9 @@ type departure struct {
 	left   driver.Token
 }
 
-// record adds an entry that left at a revision. What left before the oldest
-// entry of the queue joined can never be shown again: a view is at least as new
-// as its asker's own entry.
+// record adds an entry that left at a revision. It drops entries that left
+// before the oldest entry of the queue joined, since a view is at least as new
+// as its caller's own entry.
 func (p *past) record(e *entry, left, oldest driver.Token) {
 	p.departed = append(p.departed, departure{e.Place, e.Token, e.made, left})
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool { return d.left < oldest })
@@ -40,9 +38,9 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the queue as own sees it: if stale, as it was at one revision,
-// from the oldest that the asker may be shown (its own entry's, seen) up to
-// now. It never misses an entry ahead of own: those joined before own did.
+// view returns the queue as own sees it. A stale view is of a random revision,
+// at least that of own's entry and seen. It lacks no entry ahead of own, since
+// those joined before.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)

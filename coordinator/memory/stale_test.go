@@ -8,9 +8,9 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// departures lets five contenders join ahead of one, and leave one by one. It
-// returns, for each leaving, the size of the view after it.
-func departures(t *testing.T, told bool, opts ...memory.Option) []int {
+// departures lets five contenders join ahead of another, and leave one by one.
+// It returns the size of the view after each. watched calls Watch before.
+func departures(t *testing.T, watched bool, opts ...memory.Option) []int {
 	t.Helper()
 	svc := memory.NewService(opts...)
 	a, b := open(t, svc.Driver()), open(t, svc.Driver())
@@ -22,23 +22,22 @@ func departures(t *testing.T, told bool, opts ...memory.Option) []int {
 	var sizes []int
 	for left := 1; left <= len(all); left++ {
 		must(t, a.Leave(t.Context(), queue, all[left-1]))
-		if told {
+		if watched {
 			must(t, b.Watch(t.Context(), queue, all[left-1]))
 		}
 		v, err := b.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
 		view := v.Ahead
-		// Whatever its age, a view is the queue as it was at one moment: here,
-		// a tail.
+		// Each state of this queue is a suffix of the first.
 		if !slices.Equal(view, all[len(all)-len(view):]) || len(view) < len(all)-left {
-			t.Fatalf("after %d leavings the view is %v, want a tail of %v", left, view, all)
+			t.Fatalf("after %d leavings the view is %v, want a suffix of %v", left, view, all)
 		}
 		sizes = append(sizes, len(view))
 	}
 	return sizes
 }
 
-func TestStaleViewsShowThoseWhoHaveLeft(t *testing.T) {
+func TestStaleViewsShowEntriesThatHaveLeft(t *testing.T) {
 	current := []int{4, 3, 2, 1, 0}
 	if got := departures(t, false); !slices.Equal(got, current) {
 		t.Errorf("views without the option have sizes %v, want %v", got, current)
@@ -52,8 +51,8 @@ func TestStaleViewsShowThoseWhoHaveLeft(t *testing.T) {
 		if again := departures(t, false, memory.WithStaleViews(seed)); !slices.Equal(got, again) {
 			t.Errorf("seed %d gives views of sizes %v, then %v", seed, got, again)
 		}
-		if told := departures(t, true, memory.WithStaleViews(seed)); !slices.Equal(told, current) {
-			t.Errorf("seed %d: views after Watch has told have sizes %v, want %v", seed, told, current)
+		if got := departures(t, true, memory.WithStaleViews(seed)); !slices.Equal(got, current) {
+			t.Errorf("seed %d: views after Watch have sizes %v, want %v", seed, got, current)
 		}
 	}
 	if stale < 8 {
@@ -61,7 +60,7 @@ func TestStaleViewsShowThoseWhoHaveLeft(t *testing.T) {
 	}
 }
 
-func TestStaleViewsForgetWhatIsTooOld(t *testing.T) {
+func TestStaleViewsAreLimitedInAge(t *testing.T) {
 	svc := memory.NewService(memory.WithStaleViews(1))
 	s := open(t, svc.Driver())
 	join(t, s) // stays, so that the queue is never empty

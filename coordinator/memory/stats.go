@@ -10,20 +10,19 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Stats are counters of a service, or of one client of it. Reading them is no
-// request.
+// Stats are counters of a service or of one client.
 type Stats struct {
-	// Requests counts those that arrived, by operation.
+	// Requests counts the requests that arrived, by operation.
 	Requests map[Op]int
-	// Wakeups counts the notifications of waiting calls. A wait that is
-	// answered at once, or ended by the loss of the session, is none.
+	// Wakeups counts the notifications of waiting calls. It does not count
+	// calls that are answered at once, or end with the session.
 	Wakeups int
-	// Watches counts the calls that wait now, Sessions and Entries what is
-	// there now.
+	// Watches is the current number of waiting calls, Sessions and Entries of
+	// sessions and entries.
 	Watches, Sessions, Entries int
 }
 
-// Total is the number of requests of all operations.
+// Total returns the number of requests of all operations.
 func (s Stats) Total() int {
 	n := 0
 	for _, count := range s.Requests {
@@ -32,8 +31,8 @@ func (s Stats) Total() int {
 	return n
 }
 
-// Since returns what was counted after before was taken. What is there now
-// stays what is there now.
+// Since returns the requests and wake-ups after before, and the current
+// numbers.
 func (s Stats) Since(before Stats) Stats {
 	requests := map[Op]int{}
 	for op, n := range s.Requests {
@@ -46,7 +45,7 @@ func (s Stats) Since(before Stats) Stats {
 	return s
 }
 
-// counts are what a service and each of its clients count as things happen.
+// counts are the counters of a service or client.
 type counts struct {
 	requests map[Op]int
 	wakeups  int
@@ -54,7 +53,7 @@ type counts struct {
 
 func newCounts() counts { return counts{requests: map[Op]int{}} }
 
-// stats returns the counters, with what sessions have at the service now.
+// stats returns the counters, and the numbers of sessions.
 func (c counts) stats(sessions []*session) Stats {
 	stats := Stats{Requests: maps.Clone(c.requests), Wakeups: c.wakeups, Sessions: len(sessions)}
 	for _, session := range sessions {
@@ -64,8 +63,7 @@ func (c counts) stats(sessions []*session) Stats {
 	return stats
 }
 
-// Stats returns the counters of the whole service. Its entries include those
-// that Baton did not write.
+// Stats returns the counters of the service. Entries includes foreign ones.
 func (s *Service) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,16 +72,15 @@ func (s *Service) Stats() Stats {
 	return stats
 }
 
-// Stats returns the counters of this client, and what it has at the service.
+// Stats returns the counters of this client.
 func (d *Driver) Stats() Stats {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
 	return d.counts.stats(d.sessionsInOrder())
 }
 
-// Tally is an observer that keeps the events of one client: give it to
-// coordinator.WithObserver. The zero Tally is ready to use. It must not be
-// copied.
+// Tally is an observer that keeps the events of a client: pass it to
+// coordinator.WithObserver. The zero Tally is ready to use. Do not copy it.
 type Tally struct {
 	mu     sync.Mutex
 	events []event.Event
@@ -96,7 +93,7 @@ func (t *Tally) Observe(e event.Event) {
 	t.events = append(t.events, e)
 }
 
-// Count is the number of events of a kind.
+// Count returns the number of events of a kind.
 func (t *Tally) Count(kind event.Kind) int {
 	n := 0
 	for _, e := range t.Events() {
@@ -119,12 +116,12 @@ type Step struct {
 	Kind   StepKind
 	By     Hand
 	Queue  driver.Queue
-	Entry  driver.Entry  // that changed: as it is after the step, or as it was if it left
-	Passed bool          // for StepLeft: it left by Pass
-	Record driver.Record // for StepRecord: as it is after the step
+	Entry  driver.Entry  // after the step, or before StepLeft
+	Passed bool          // for StepLeft: by Pass
+	Record driver.Record // for StepRecord: after the step
 }
 
-// StepKind says what happened.
+// StepKind is the kind of a Step.
 type StepKind string
 
 // The steps of a service.
@@ -136,29 +133,29 @@ const (
 	StepRecord    StepKind = "record" // the queue's record was written or removed
 )
 
-// Hand says who did it.
+// Hand is the originator of a Step.
 type Hand string
 
-// The hands that change queues.
+// The originators.
 const (
 	ByClient   Hand = "client"   // a request of the entry's own session
 	ByClock    Hand = "clock"    // the session's TTL ran out
 	ByOperator Hand = "operator" // a lever of the service, or driver.Operator.Remove
 )
 
-// OnStep calls see in every step of every queue, from now on. Nil ends it.
+// OnStep calls see in every step of every queue. Nil ends it.
 //
-// see runs in the middle of the step: after the queue has changed, and before
-// anybody is notified. So a hold that is alive in the step in which its entry
-// leaves outlives its entry, if only by an instant. see runs with the service's
-// lock held: it must not wait, nor call the service or anything that does.
+// see runs after the queue has changed and before clients are notified. So a
+// hold that is alive in the step that removes its entry has outlived its entry.
+// see runs with the service's lock held: it must neither block nor call the
+// service.
 func (s *Service) OnStep(see func(Step)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.see = see
 }
 
-// step tells the observer of a step. The caller holds s.mu.
+// step calls the function of OnStep. The caller holds s.mu.
 func (s *Service) step(step Step) {
 	if s.see == nil {
 		return

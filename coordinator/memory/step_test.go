@@ -12,13 +12,12 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// TestStepsTellWhatHappensAndByWhom: everything that changes a queue is told
-// once, in order, with the hand that did it.
-func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
+// TestOnStepReportsEachChangeAndItsOriginator once and in order.
+func TestOnStepReportsEachChangeAndItsOriginator(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
-		var told []string
+		var steps []string
 		w.svc.OnStep(func(s memory.Step) {
-			told = append(told, fmt.Sprintf("%s by %s: %s%s%s", s.Kind, s.By, s.Entry.Mode, s.Entry.Value, s.Record.Value))
+			steps = append(steps, fmt.Sprintf("%s by %s: %s%s%s", s.Kind, s.By, s.Entry.Mode, s.Entry.Value, s.Record.Value))
 		})
 		own := join(t, w.s)
 		must(t, w.s.Write(t.Context(), queue, own.Place, []byte("v")))
@@ -45,20 +44,18 @@ func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 			"joined by client: x", "left by client: x", "joined by client: x", "left by clock: x",
 			"joined by client: x", "left by operator: x", "joined by client: x", "left by client: x",
 		}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q\nwant %q", told, want)
+		if !slices.Equal(steps, want) {
+			t.Errorf("steps %q\nwant  %q", steps, want)
 		}
 		w.svc.OnStep(nil)
 		join(t, open(t, w.d))
-		if len(told) != len(want) {
-			t.Error("told of a step after OnStep(nil)")
+		if len(steps) != len(want) {
+			t.Error("a step was reported after OnStep(nil)")
 		}
 	})
 }
 
-// TestStepIsToldBeforeAnybodyHearsOfIt: whoever watches what leaves is woken
-// after the step was told.
-func TestStepIsToldBeforeAnybodyHearsOfIt(t *testing.T) {
+func TestOnStepRunsBeforeClientsAreNotified(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
 		done := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
@@ -68,13 +65,12 @@ func TestStepIsToldBeforeAnybodyHearsOfIt(t *testing.T) {
 		must(t, w.s.Leave(t.Context(), queue, own.Place))
 		must(t, <-done)
 		if woken != 0 {
-			t.Errorf("%d were woken when the step was told", woken)
+			t.Errorf("%d were woken before OnStep", woken)
 		}
 	})
 }
 
-// TestRequestShowsItsCallersContext: the function that decides the fate can
-// tell goroutines apart.
+// TestRequestShowsItsCallersContext: a fate can depend on the goroutine.
 func TestRequestShowsItsCallersContext(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		type key struct{}

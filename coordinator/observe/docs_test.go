@@ -15,8 +15,8 @@ import (
 
 const doc = "../../docs/observability.md"
 
-// row is a metric's line in the documentation. The page says of which type the
-// names are, and that metrics of queues have a kind and a class.
+// row returns a metric's row in the documentation. The page has the types by
+// suffix, and the labels kind and class, before its tables.
 func row(m observe.Metric) string {
 	labels := strings.TrimPrefix(strings.TrimPrefix(strings.Join(m.Labels, ", "), "kind, class"), ", ")
 	if labels != "" {
@@ -25,7 +25,7 @@ func row(m observe.Metric) string {
 	return fmt.Sprintf("| `%s`%s | %s |", m.Name, labels, m.Help)
 }
 
-// typeOf is the type that the page gives metrics of that name.
+// typeOf returns the type that the page documents for a name.
 func typeOf(name string) observe.Type {
 	switch {
 	case strings.HasSuffix(name, "_total"):
@@ -36,8 +36,7 @@ func typeOf(name string) observe.Type {
 	return observe.Gauge
 }
 
-// TestDocumentedMetricsAreThoseThatExist, with their types, labels and meaning.
-func TestDocumentedMetricsAreThoseThatExist(t *testing.T) {
+func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
@@ -47,21 +46,20 @@ func TestDocumentedMetricsAreThoseThatExist(t *testing.T) {
 	for _, m := range observe.Metrics() {
 		exist = append(exist, row(m))
 		if !slices.Contains(documented, row(m)) {
-			t.Errorf("%s wants the row\n%s", doc, row(m))
+			t.Errorf("%s lacks the row\n%s", doc, row(m))
 		}
 		if m.Type != typeOf(m.Name) {
-			t.Errorf("%s is a %s; its name says %s", m.Name, m.Type, typeOf(m.Name))
+			t.Errorf("%s is a %s; its suffix means %s", m.Name, m.Type, typeOf(m.Name))
 		}
 	}
 	for _, line := range documented {
 		if !slices.Contains(exist, line) {
-			t.Errorf("%s has a row of no metric:\n%s", doc, line)
+			t.Errorf("%s has a row without a metric:\n%s", doc, line)
 		}
 	}
 }
 
-// TestDocumentedLogLinesAreThoseThatExist, each at its level.
-func TestDocumentedLogLinesAreThoseThatExist(t *testing.T) {
+func TestLogMessagesAreDocumentedAtTheirLevel(t *testing.T) {
 	text, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
@@ -94,9 +92,9 @@ func TestDocumentedLogLinesAreThoseThatExist(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for said := range documented {
-		if !found[said] {
-			t.Errorf("documented, and not logged: %q", said)
+	for message := range documented {
+		if !found[message] {
+			t.Errorf("documented, but not logged: %q", message)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// printer is a sink for gauges, which it prints.
+// printer is a sink that prints the changes of gauges.
 type printer struct{}
 
 func (printer) Record(id observe.ID, v float64, values ...string) {
@@ -20,7 +20,7 @@ func (printer) Record(id observe.ID, v float64, values ...string) {
 	}
 }
 
-// A sink of one's own keeps the metrics wherever it likes.
+// Implement a Sink to send the metrics to another system.
 func ExampleNew() {
 	ctx := context.Background()
 	class := func(_, name string) string { return name[:1] }

@@ -1,17 +1,15 @@
-// Package observe turns the events of Baton's clients into metrics. It defines
-// the metrics and when they change; otelobserve keeps them for OpenTelemetry,
-// promobserve for Prometheus, and you can implement a [Sink] for another
-// system. Tests that want the events themselves use memory.Tally.
+// Package observe turns the events of Baton's clients into metrics. Use package
+// promobserve for Prometheus and otelobserve for OpenTelemetry, or implement a
+// [Sink] for another system.
 //
 // # Labels
 //
-// Names are not labels: there may be any number of them, and each would be a
-// time series for ever. The kind of the recipe is a label, and so is the class
-// of the name if the user gives a [Class]; otherwise that is empty.
+// Names are not labels, because each would be a time series for ever. Labels
+// are the kind of the recipe and the class of the name, if you give a [Class].
 //
 //	kind       mutex, rwlock, semaphore, election; semaphore-locks and
 //	           semaphore-leases, if a semaphore is shared with other clients
-//	class      what the user's Class returns
+//	class      the result of your Class
 //	op         lock, try-lock, read-lock, try-read-lock, acquire, try-acquire,
 //	           campaign, try-campaign; of retries and clean-ups, the request
 //	contended  true, false
@@ -21,10 +19,9 @@
 //	result     ok, refused
 //	state      connected, suspended
 //
-// Each event that raises a gauge is followed by one that lowers it. Events of
-// different goroutines may change places, so a gauge can be off by one for an
-// instant. Counters of failures are recorded as zero before the first failure,
-// which would not show as a rise otherwise.
+// Events of different goroutines may arrive out of order, so a gauge can be off
+// by one for an instant. Counters of failures are recorded as zero before the
+// first failure, which would not show as a rise otherwise.
 package observe
 
 import (
@@ -39,20 +36,20 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Sink keeps metrics. It must be safe for concurrent use.
+// Sink stores metrics. It must be safe for concurrent use.
 type Sink interface {
-	// Record adds v to a counter or a gauge, or counts it in a histogram. The
-	// values are those of the metric's labels, in their order.
+	// Record adds v to a counter or gauge, or counts it in a histogram. values
+	// are the values of the metric's labels, in their order.
 	Record(metric ID, v float64, values ...string)
 }
 
 // Class returns the class of a name, for instance the part before the first
-// "/". There must be few classes, since each is the value of a label. It is
-// called for each event, concurrently.
+// "/". Keep classes few, because each is the value of a label. Class is called
+// concurrently, for each event.
 type Class func(kind, name string) string
 
-// New returns an observer that records metrics. With a nil class the label is
-// empty. Several clients may share an observer, and then their metrics add up.
+// New returns an observer that records metrics in a Sink. With a nil class the
+// label is empty. The metrics of clients that share an observer add up.
 func New(s Sink, class Class) event.Observer {
 	m := &meter{Sink: s, class: class}
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
@@ -74,7 +71,7 @@ func New(s Sink, class Class) event.Observer {
 type meter struct {
 	Sink
 	class Class
-	known sync.Map // the kinds, classes and ops seen
+	known sync.Map // kinds, classes and ops of earlier events
 }
 
 // Observe implements event.Observer.
@@ -113,7 +110,7 @@ func (m *meter) Observe(e event.Event) {
 	}
 }
 
-// queue records what happened to a contender or a hold.
+// queue records an event of a contender or hold.
 func (m *meter) queue(e event.Event) {
 	kind, class := m.labels(e)
 	switch e.Kind {
@@ -166,14 +163,14 @@ func (m *meter) over(e event.Event, kind, class string) {
 	}
 }
 
-// labels returns the kind and the class of an event's queue. When they are new,
-// or the call is, the counters of failures are set to zero.
+// labels returns the kind and class of an event's queue. It sets the counters
+// of failures to zero for the first event with these labels.
 func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Queue), "/")
 	if m.class != nil {
 		_, name, _ := e.Queue.Split()
-		// The class may have cut a character of the name, and sinks panic at
-		// that.
+		// A Class may cut the name within a character. Sinks panic at invalid
+		// UTF-8.
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD")
 	}
 	if _, known := m.known.LoadOrStore([3]string{kind, class, e.Op}, true); known {
@@ -199,7 +196,7 @@ func (m *meter) labels(e event.Event) (kind, class string) {
 	return kind, class
 }
 
-// Cause returns the label for why a hold was lost or a session ended.
+// Cause returns the label for the cause of a lost hold or an ended session.
 func Cause(err error) string {
 	switch {
 	case errors.Is(err, coordinator.ErrSessionLost):
@@ -212,9 +209,9 @@ func Cause(err error) string {
 	return "other"
 }
 
-// Reason returns the label for why there was no grant, of an event.NotGranted.
-// If the caller's context ended it is timeout or cancelled, even if the cause
-// of the context wraps an error of the service.
+// Reason returns the label for the error of an event.NotGranted. If the
+// caller's context ended it is timeout or cancelled, even if the context's
+// cause wraps an error of the service.
 func Reason(e event.Event) string {
 	if e.Context != nil && engine.IsCause(e.Context, e.Err) {
 		if errors.Is(e.Err, context.DeadlineExceeded) {

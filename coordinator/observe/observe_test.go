@@ -49,7 +49,7 @@ func (s *sums) take() map[string]float64 {
 	return changed
 }
 
-func TestEachWaitThatFailsHasItsReason(t *testing.T) {
+func TestReasonOfFailedCalls(t *testing.T) {
 	cancelled := func(cause error) context.Context {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(cause)
@@ -65,7 +65,7 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 		{late, context.DeadlineExceeded, "timeout"},
 		{cancelled(nil), context.Canceled, "cancelled"},
 		{cancelled(io.EOF), io.EOF, "cancelled"},
-		{cancelled(coordinator.ErrSessionLost), coordinator.ErrSessionLost, "cancelled"}, // of somebody else
+		{cancelled(coordinator.ErrSessionLost), coordinator.ErrSessionLost, "cancelled"}, // the cause is another client's error
 		{cancelled(nil), fmt.Errorf("%w: %w", coordinator.ErrUnavailable, context.Canceled), "unavailable"},
 		{context.Background(), coordinator.ErrSessionLost, "session_lost"},
 		{context.Background(), coordinator.ErrRemoved, "removed"},
@@ -77,14 +77,13 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 		{nil, context.Canceled, "other"},
 	} {
 		if got := observe.Reason(event.Event{Context: c.ctx, Err: c.err}); got != c.want {
-			t.Errorf("%v is %q, want %q", c.err, got, c.want)
+			t.Errorf("Reason of %v is %q, want %q", c.err, got, c.want)
 		}
 	}
 }
 
-// TestClassIsAlwaysValidText: sinks may panic at what is not, and they are
-// called in the middle of a lock.
-func TestClassIsAlwaysValidText(t *testing.T) {
+// TestClassIsValidUTF8: sinks may panic at other text, in the middle of a Lock.
+func TestClassIsValidUTF8(t *testing.T) {
 	s := newSums()
 	o := observe.New(s, func(_, name string) string { return name[:2] })
 	o.Observe(event.Event{Kind: event.Joined, Queue: driver.NewQueue("mutex", "aé")})
@@ -95,8 +94,7 @@ func TestClassIsAlwaysValidText(t *testing.T) {
 	}
 }
 
-// TestMetricsTellOfALife follows one mutex, step by step.
-func TestMetricsTellOfALife(t *testing.T) {
+func TestMetricsOfAMutexStepByStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc, s := memory.NewService(), newSums()
 		o := observe.New(s, nil)
@@ -130,7 +128,7 @@ func TestMetricsTellOfALife(t *testing.T) {
 			"baton_sessions_opened_total": 1, "baton_sessions connected": 1,
 			"baton_grants_total mutex  lock true": 1, "baton_holders mutex": 1, "baton_wait_seconds mutex  lock": 2,
 		})
-		time.Sleep(time.Second) // a renewal at 2.5 s, of a session that lives for 9 s without
+		time.Sleep(time.Second) // a renewal at 2.5 s; without it the session ends at 9 s
 		want("a renewal", map[string]float64{"baton_renewal_margin_ratio": 6.5 / 9})
 		if err := l.Unlock(t.Context()); err != nil {
 			t.Fatal(err)

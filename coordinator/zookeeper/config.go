@@ -34,28 +34,28 @@ func rootOf(chroot string) (string, error) {
 //	zks://h1:2281/chroot?cacert=/etc/ca.pem&cert=/etc/me.pem&key=/etc/me.key
 //
 // The scheme zookeeper means the same as zk. The scheme zks uses TLS, by
-// default at port 2281, against the system's roots unless cacert names a file
-// of trusted certificates. cert and key name the client's certificate, which is
-// read again for each connection. servername is the name to look for in the
-// servers' certificates instead of the host's.
+// default at port 2281. It trusts the system's roots unless cacert names a file
+// of certificates. cert and key name the client's certificate, which is read
+// again for each connection. servername replaces the host's name in the check
+// of the servers' certificates.
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
-// the nodes that the driver makes: "open" (everybody; the default without
+// the nodes that the driver creates: "open" (everybody; the default without
 // credentials), "creator" (clients with the same credentials; the default with
 // them), "creator-read" (the same, and everybody may read). A client
-// certificate is a credential for "creator" too. ZooKeeper takes any password:
-// a wrong one makes another identity, which the first join in a queue that is
-// not open to it refuses with driver.ErrRefused.
+// certificate is a credential for "creator" too. ZooKeeper accepts any
+// password: a wrong one is another identity, and the first join in a queue that
+// excludes it fails with driver.ErrRefused.
 //
-// layout says how queues are laid out: "native" (the default), or as the
-// clients do with which they are shared: "curator", which is go-zookeeper's
-// too, or "kazoo". With layout=curator, election says which of its recipes an
-// election is: "latch" (the default) or "selector". docs/interop.md says what
-// excludes what.
+// layout says how queues are stored: "native" (the default), or as another
+// client does, to share queues with it: "curator", which is go-zookeeper's too,
+// or "kazoo". With layout=curator, election says which Curator recipe an
+// election is: "latch" (the default) or "selector". docs/interop.md says which
+// recipes exclude each other.
 //
-// Open reads the files but does not talk to the service; the first session
-// does. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
-// String never show the password.
+// Open reads the files but does not contact the service; the first session
+// does. For a URL that breaks a rule it fails with driver.ErrInvalid. Errors
+// and the driver's String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	if u == nil {
 		return nil, zkconn.Invalid("no URL")
@@ -69,7 +69,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 		return nil, zkconn.Invalid("scheme %q; want zk, zookeeper or zks", u.Scheme)
 	}
 	if u.Fragment != "" {
-		// A password with a bare # ends up here, so it is not shown.
+		// Not shown: it is the end of a password that contains "#".
 		return nil, zkconn.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
 	s := new(nodes.Service)
@@ -96,8 +96,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 
 var _ driver.Opener = Open
 
-// digest refuses half of a pair, and a user whom the service would split
-// elsewhere.
+// digest refuses half of a pair, and a user name that the service would split.
 func digest(user *url.Userinfo) (string, error) {
 	if user == nil {
 		return "", nil
@@ -105,7 +104,7 @@ func digest(user *url.Userinfo) (string, error) {
 	password, _ := user.Password()
 	switch {
 	case user.Username() == "" || password == "":
-		return "", zkconn.Invalid("URL has a user name or a password, and not both")
+		return "", zkconn.Invalid("URL has a user name or a password, but not both")
 	case strings.Contains(user.Username(), ":"):
 		return "", zkconn.Invalid("URL has a user name with a colon, " +
 			"which ends a user name in digest authentication")

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// parse makes a URL with several hosts, which url.Parse does not take.
+// parse parses a URL with several hosts, which url.Parse refuses.
 func parse(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	scheme, rest, _ := strings.Cut(raw, "://")

@@ -39,13 +39,13 @@ func testList(t *testing.T, s *session, limit int) []driver.Entry {
 	return entries
 }
 
-// TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining
-// again makes no second node (J2).
+// TestJoinWithUnknownOutcome: the reply or the request is lost. Joining again
+// creates no second node (J2).
 func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {
 			_, tr, s := openTree(t)
-			first := testJoin(t, s, 1, "w") // which makes the queue
+			first := testJoin(t, s, 1, "w") // creates the queue
 			once := false
 			tr.on(func(op int32, _ string) treeFate {
 				if op == opMulti && !once {
@@ -63,15 +63,15 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 			if err != nil || j.Token <= first.Token || j.First || !once {
 				t.Errorf("Join again = %+v, %v", j, err)
 			}
-			if nodes := tr.below("/app/m/a"); len(nodes) != 2 {
+			if nodes := tr.list("/app/m/a"); len(nodes) != 2 {
 				t.Errorf("the queue is %q; want two nodes", nodes)
 			}
 		})
 	}
 }
 
-// TestForgetWaitsForConversions: one that is still queued in the process would
-// make a node after Forget has listed.
+// TestForgetWaitsForConversions: a conversion still queued in the process would
+// create a node after Forget has listed.
 func TestForgetWaitsForConversions(t *testing.T) {
 	_, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "w")
@@ -99,14 +99,14 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	if err := <-forgotten; err != nil {
 		t.Errorf("Forget = %v", err)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 0 {
+	if names := tr.list("/app/m/a"); len(names) != 0 {
 		t.Errorf("in the queue: %q", names)
 	}
 }
 
-// TestListMissesNobodyWhoIsConvertedMeanwhile: between the listing and the read
-// a node may get another name.
-func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
+// TestListShowsEntryConvertedMeanwhile: a node gets another name between the
+// listing and the read.
+func TestListShowsEntryConvertedMeanwhile(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
 	n, _ := parseNode(first.Place.Key)
@@ -114,7 +114,7 @@ func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 	for _, limit := range []int{0, 1} {
 		tr.on(func(op int32, node string) treeFate {
 			if op == opGet && node == "/app/m/a/"+first.Place.Key {
-				tr.cutDown(node)
+				tr.remove(node)
 				tr.put("/app/m/a/"+to.Key, "converted")
 			}
 			return treeFate{}
@@ -127,7 +127,7 @@ func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 			t.Errorf("List = %+v; want two entries", entries)
 		}
 		tr.on(nil)
-		tr.cutDown("/app/m/a/" + to.Key)
+		tr.remove("/app/m/a/" + to.Key)
 		tr.put("/app/m/a/"+first.Place.Key, "joined")
 	}
 }

@@ -13,27 +13,24 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Convert makes a node in place of the old one, in one transaction. What stays,
-// the place in the queue and the token, is in the new node's name: see
-// names.go. A view is one listing, which shows what is before or after a
-// transaction.
+// Convert deletes the old node and creates a new one, in one transaction. The
+// new node's name keeps the place in the queue and the token: see names.go. A
+// listing shows the queue before or after a transaction.
 //
-// The transaction deletes the old node, and no node is ever made again under a
-// name that was used. So of all attempts one at most is applied; none is, once
-// the contender has left; and when the old node is not there there are no two
-// ways about it: either an earlier attempt has made the new one, or it is gone.
-// All that was before the answer is known to the server that gave it, so the
-// look that tells which needs no sync and waits for no other attempt.
+// No name is used twice, so at most one attempt is applied, and none after the
+// contender has left. If the old node is missing, either an earlier attempt has
+// created the new one, or the entry is gone. The server that replied knows
+// which, so the read that decides needs no sync and waits for no other attempt.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	old, err := s.mine(queue, own.Place)
+	old, err := s.ownNode(queue, own.Place)
 	if err = cmp.Or(err, nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
 	}
 	switch {
 	case own.Token <= 0 || old.tokenOr(int64(own.Token)) != own.Token:
-		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: token %d is not its own",
+		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: its token is not %d",
 			own.Place.Key, queue, own.Token)
 	case old.Mode == mode:
 		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it has mode %q already",
@@ -42,35 +39,35 @@ func (s *session) Convert(
 	to := old.converted(mode, own.Token)
 	err = s.replace(ctx, queue, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = s.Stat(ctx, s.Below(queue, to.Key))
+		_, err = s.Stat(ctx, s.ChildPath(queue, to.Key))
 	}
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.Gone(s.Below(queue, old.Key))
+	s.DeleteOwnEntry(s.ChildPath(queue, old.Key))
 	return to.Place, nil
 }
 
-// replace sends the request that converts. It is a flight of the contender's,
-// so that Forget waits until it has landed.
+// replace sends the request that converts. It is a flight of the contender, so
+// Forget waits for it.
 func (s *session) replace(
 	ctx context.Context, queue driver.Queue, old, to node, value []byte,
 ) error {
-	f, err := s.Begin(ctx, old.ID)
+	f, err := s.BeginFlight(ctx, old.ID)
 	if err != nil {
 		return err
 	}
 	defer f.End()
 	ops := []any{
-		nodes.Deleting(s.Below(queue, old.Key)),
-		s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral),
+		nodes.DeleteRequest(s.ChildPath(queue, old.Key)),
+		s.CreateRequest(s.ChildPath(queue, to.Key), value, zk.FlagEphemeral),
 	}
-	if e, _ := s.Own(s.Below(queue, old.Key)); e.Successor != "" {
-		// To those who follow, the old place has left.
-		ops = append(ops, nodes.Deleting(s.Below(queue, e.Successor)))
+	if e, _ := s.OwnEntry(s.ChildPath(queue, old.Key)); e.Successor != "" {
+		// A conversion ends Follow.
+		ops = append(ops, nodes.DeleteRequest(s.ChildPath(queue, e.Successor)))
 	}
 	o, err := s.Multi(ctx, f, ops)
-	if err != nil && o.Failed == 3 { // an operator has deleted the successor node
+	if err != nil && o.Failed == 3 { // an operator deleted the successor node
 		_, err = s.Multi(ctx, f, ops[:2])
 	}
 	return err
@@ -80,30 +77,29 @@ func (s *session) replace(
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	_, err := s.mine(queue, own)
+	_, err := s.ownNode(queue, own)
 	if err = cmp.Or(err, nodes.CheckValue(value)); err != nil {
 		return err
 	}
-	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
+	return s.WriteTo(ctx, s.ChildPath(queue, own.Key), value)
 }
 
-// Guard returns an operation for a Multi of the caller's own on the ensemble
-// that gave the grant: it fails, and with it all of the Multi, unless the grant
-// of the sequencer holds, by the ensemble's word, at the very moment at which
-// the Multi is applied.
+// Guard returns an operation for a Multi of the caller on the ensemble that
+// gave the grant. The operation, and with it the Multi, fails unless the
+// sequencer's grant holds at the moment when the ensemble applies the Multi.
 //
-//	holds, err := zookeeper.Guard("/apps/orders", seq) // the chroot of Baton's client, empty if it has none
+//	holds, err := zookeeper.Guard("/apps/orders", seq) // the chroot of Baton's client, or ""
 //	_, err = conn.Multi(holds, &zk.SetDataRequest{Path: "/orders/42", Data: paid, Version: -1})
-//	... errors.Is(err, zk.ErrNoNode), and the first response has it: the grant was over, and nothing was written
+//	... errors.Is(err, zk.ErrNoNode), also in the first response: the grant was over, and nothing was written
 //
-// So what is in the Multi cannot be written late, however long the holder was
-// stopped, and needs no token beside it. It costs no request. The
-// connection needs permission to read the nodes that Baton makes. When it
-// fails, coordinator.Client.Check says why.
+// So the Multi writes nothing late, however long the holder was stopped, and
+// needs no token. Guard costs no request. The connection needs permission to
+// read the nodes that Baton creates. After a failure coordinator.Client.Check
+// says why.
 //
-// On another ensemble it always fails, since no entry there has this name. A
-// chroot that breaks a rule, a sequencer of another kind of service, or one
-// that makes no sense, is driver.ErrInvalid.
+// On another ensemble it always fails, since no entry there has this name. An
+// invalid chroot or sequencer, or a sequencer of another kind of service, is
+// driver.ErrInvalid.
 func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) {
 	if err := seq.Validate(); err != nil {
 		return nil, err
@@ -115,9 +111,8 @@ func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) 
 	queue := driver.NewQueue(seq.Kind, seq.Name)
 	n, ok := parseNode(seq.Key)
 	if !ok || nodes.CheckKey(queue, n.Place) != nil || n.tokenOr(int64(seq.Token)) != seq.Token {
-		return nil, zkconn.Invalid("sequencer %q is not of a ZooKeeper", seq)
+		return nil, zkconn.Invalid("sequencer %q is not ZooKeeper's", seq)
 	}
-	// Any version: the leader of an election writes its entry's data. The name
-	// is never that of another entry.
+	// Any version: the leader of an election writes its entry's data.
 	return &zk.CheckVersionRequest{Path: root + "/" + string(queue) + "/" + n.Key, Version: -1}, nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper"
 )
 
-// These need a ZooKeeper, so they are compiled here and not run.
+// The examples need a ZooKeeper, so they are compiled and not run.
 
-// A client by URL: import the package for its schemes.
+// Opens a client by URL: import the package for its schemes.
 func Example() {
 	client, err := coordinator.Open("zk://127.0.0.1:2181/apps/orders?ttl=10s")
 	if err != nil {
@@ -23,8 +23,8 @@ func Example() {
 	defer client.Close(context.Background())
 }
 
-// A write into ZooKeeper that is applied while the lock is held, or never. seq
-// is from lock.Sequencer.
+// A write to ZooKeeper that is applied while the lock is held, or never. seq is
+// from lock.Sequencer.
 func ExampleGuard() {
 	pay := func(ctx context.Context, conn *zk.Conn, seq fence.Sequencer) (late bool, err error) {
 		holds, err := zookeeper.Guard("/apps/orders", seq)

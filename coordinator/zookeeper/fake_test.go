@@ -17,9 +17,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// fake is a server that speaks as much of ZooKeeper's protocol as the tests
-// script: it grants sessions, answers what reply answers, and records what it
-// was asked.
+// fake is a server with as much of ZooKeeper's protocol as the tests script: it
+// grants sessions, sends the replies of reply, and records the requests.
 type fake struct {
 	t        *testing.T
 	listener net.Listener
@@ -27,21 +26,21 @@ type fake struct {
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
-	tree  *tree   // answers instead of reply, if there is one
-	asked []hello // by each connect request
-	seen  []int64 // the newest transactions that those name
+	tree  *tree   // if set, it answers instead of reply
+	asked []hello // of each connect request
+	seen  []int64 // their last zxids
 	ops   map[int32]int
 	conns []net.Conn
 }
 
-// hello is what a connect request asks for, and what its answer grants.
+// hello is the content of a connect request, and of its reply.
 type hello struct {
 	timeout time.Duration
 	session int64
 	passwd  []byte
 }
 
-// readMessage reads one message with its length before it.
+// readMessage reads one message with its length prefix.
 func readMessage(r io.Reader) ([]byte, error) {
 	m := make([]byte, 4)
 	if _, err := io.ReadFull(r, m); err != nil {
@@ -98,14 +97,12 @@ func newFake(t *testing.T) *fake {
 
 func (f *fake) url() string { return "zk://" + f.listener.Addr().String() }
 
-// set changes the script.
 func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change()
 }
 
-// cut breaks all connections.
 func (f *fake) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,15 +112,15 @@ func (f *fake) cut() {
 	f.conns = nil
 }
 
-// count is how many requests of a kind came.
+// count is the number of requests of a kind.
 func (f *fake) count(op int32) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ops[op]
 }
 
-// greeted returns the sessions that were asked for so far; 0 is a new one.
-func (f *fake) greeted() []int64 {
+// askedSessions returns the sessions asked for so far; 0 is a new one.
+func (f *fake) askedSessions() []int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var ids []int64
@@ -184,7 +181,6 @@ func (f *fake) serve(c net.Conn) {
 	}
 }
 
-// peer is the server's end of a connection.
 type peer struct {
 	net.Conn
 	session int64
@@ -214,7 +210,6 @@ func soon(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually waits for a condition.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(time.Millisecond) {
@@ -224,7 +219,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// openFake opens a session at a fake.
 func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	t.Helper()
 	d, err := Open(parse(t, f.url()+"/app"))
@@ -239,8 +233,7 @@ func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	return s.(*session)
 }
 
-// TestMain fails when something of this package or of its client still runs at
-// the end.
+// TestMain fails if a goroutine of this package or its client remains.
 func TestMain(m *testing.M) {
 	status := m.Run()
 	var left string

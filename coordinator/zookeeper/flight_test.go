@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestOneFlightOfAContenderAtATime: a call whose request has no answer yet is
-// not over for the next one, though its caller has gone.
+// TestOneFlightOfAContenderAtATime: the next call waits for an unanswered
+// request of an earlier call, even after the earlier caller has gone.
 func TestOneFlightOfAContenderAtATime(t *testing.T) {
 	f, tr, s := openTree(t)
 	tr.put("/app/m/a", "")

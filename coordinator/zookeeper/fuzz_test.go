@@ -10,13 +10,13 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
 
-// FuzzConvertedName: however often a name is converted, ID, session, place and
-// token stay, and each name is new.
+// FuzzConvertedName: conversions keep ID, session, place and token, and each
+// name is new.
 func FuzzConvertedName(f *testing.F) {
 	f.Add(int32(12), int64(7), uint8(3), "r")
 	f.Add(int32(math.MinInt32), int64(math.MaxInt64), uint8(1), "p3v00a1")
 	f.Add(int32(-1), int64(1), uint8(20), "x")
-	f.Fuzz(func(t *testing.T, seq int32, token int64, turns uint8, mode string) {
+	f.Fuzz(func(t *testing.T, seq int32, token int64, count uint8, mode string) {
 		if nodes.CheckMode(mode) != nil || token <= 0 {
 			return
 		}
@@ -26,7 +26,7 @@ func FuzzConvertedName(f *testing.F) {
 			t.Fatalf("%s: %+v, %v", first, n, ok)
 		}
 		seen := []string{first}
-		for range turns {
+		for range count {
 			n = n.converted(mode, driver.Token(token))
 			back, ok := parseNode(n.Key)
 			if !ok || back != n || back.seq != seq || back.tokenOr(99) != driver.Token(token) || back.Mode != mode {

@@ -33,13 +33,13 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	}
 	own := testJoin(t, s, 1, "x")
 	if !passes(own) {
-		t.Error("an entry that stands")
+		t.Error("Guard fails for a queued entry")
 	}
 	if err := s.Write(soon(t, 5*time.Second), "m/a", own.Place, []byte("leads")); err != nil {
 		t.Fatal(err)
 	}
 	if !passes(own) {
-		t.Error("an entry whose value was written")
+		t.Error("Guard fails after a write to the entry")
 	}
 	moved := testConvert(t, s, own, "y")
 	if passes(own) || !passes(moved) {
@@ -50,11 +50,11 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	}
 	testJoin(t, s, 1, "x")
 	if passes(own) || passes(moved) {
-		t.Error("after leaving")
+		t.Error("Guard passes after the entry has left")
 	}
 }
 
-func TestGuardRefusesWhatIsNotOfAZooKeeper(t *testing.T) {
+func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	good := fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a/b"}, Token: 5,
 		Key: "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007"}
 	for chroot, want := range map[string]string{"": "/mutex/a%2Fb/", "/": "/mutex/a%2Fb/", "/apps/orders": "/apps/orders/mutex/a%2Fb/", "apps": "/apps/mutex/a%2Fb/"} {
@@ -120,8 +120,8 @@ func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the operation is about a node of the
-// queue that the sequencer names.
+// FuzzGuard: the operation is about a node of the queue that the sequencer
+// names, even for a forged sequencer.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007", int64(5))
 	f.Add("m", "a/b", "r_0123456789abcdef_1000a2b3c4d5e6f_0000000000000005_1_0000000007", int64(5))

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// testFollow joins as one who follows.
-func testFollow(t *testing.T, s *session, n int) driver.Joined {
+// joinFollowing joins with Follows.
+func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
 	if err != nil {
@@ -25,34 +25,34 @@ func testFollow(t *testing.T, s *session, n int) driver.Joined {
 	return j
 }
 
-// following is a Follow under way.
+// following is the outcome of Follow.
 type following struct {
 	passed bool
 	err    error
 }
 
 func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan following {
-	told := make(chan following, 1)
+	done := make(chan following, 1)
 	go func() {
 		passed, err := s.Follow(ctx, "m/a", own, ahead)
-		told <- following{passed, err}
+		done <- following{passed, err}
 	}()
-	return told
+	return done
 }
 
-// followed is a session with the first entry of a contended queue, and the
-// Follow of a second session's entry.
-func followed(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
+// contendedPair returns a session with the first entry of a contended queue,
+// and the running Follow of a second session's entry.
+func contendedPair(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan following) {
 	t.Helper()
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	contend(t, tr, a, b)
+	first, second := joinFollowing(t, a, 1), joinFollowing(t, b, 2)
 	return f, tr, a, first, follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
 }
 
-// busy makes a queue busy to all of the sessions, and leaves it empty.
-func busy(t *testing.T, tr *tree, sessions ...*session) {
+// contend makes a queue contended for all of the sessions, and leaves it empty.
+func contend(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
 	tr.put("/app/m/a", "")
 	others := []string{"/app/m/a/n0000000000", "/app/m/a/n0000000001", "/app/m/a/n0000000002"}
@@ -60,20 +60,20 @@ func busy(t *testing.T, tr *tree, sessions ...*session) {
 		tr.put(other, "")
 	}
 	for i, s := range sessions {
-		j := testFollow(t, s, 1000+i)
+		j := joinFollowing(t, s, 1000+i)
 		if err := s.Leave(soon(t, time.Second), "m/a", j.Place); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, other := range others {
-		tr.cutDown(other)
+		tr.remove(other)
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 {
+	if left := tr.list("/app/m/a"); len(left) != 0 {
 		t.Fatalf("left behind: %q", left)
 	}
 }
 
-// count sets how many children a node has had.
+// count sets how many children were created in a node.
 func (tr *tree) count(node string, creates int32) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -83,7 +83,7 @@ func (tr *tree) count(node string, creates int32) {
 }
 
 func successors(tr *tree) (names []string) {
-	for _, name := range tr.below("/app/m/a") {
+	for _, name := range tr.list("/app/m/a") {
 		if strings.HasPrefix(name, successorPrefix) {
 			names = append(names, name)
 		}
@@ -98,16 +98,16 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// TestBusyHandOverTakesNoLook: per turn the join, one read that finds and
-// watches the one ahead, and the pass. A Follow that begins after the pass
-// takes no more.
-func TestBusyHandOverTakesNoLook(t *testing.T) {
+// TestContendedHandoffListsNoQueue: a handoff takes the join, one read that
+// finds and watches the predecessor, and the pass, also if Follow begins after
+// the pass.
+func TestContendedHandoffListsNoQueue(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL), openFake(t, f, testTTL)}
-	busy(t, tr, sessions...)
+	contend(t, tr, sessions...)
 	var queue []driver.Joined
 	join := func(n int) {
-		j := testFollow(t, sessions[n%len(sessions)], n)
+		j := joinFollowing(t, sessions[n%len(sessions)], n)
 		if n == 0 && !j.First || n > 0 && (j.First || j.Nearest != queue[n-1].Place) {
 			t.Fatalf("join %d: %+v", n, j)
 		}
@@ -116,76 +116,75 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 	join(0)
 	join(1)
 	multis, reads, lists := f.count(opMulti), f.count(opGet), f.count(opChildren)
-	const turns = 9
-	for n := range turns {
+	const rounds = 9
+	for n := range rounds {
 		join(n + 2)
 		holder, next := sessions[n%len(sessions)], sessions[(n+1)%len(sessions)]
-		var told <-chan following
+		var done <-chan following
 		if early := n%2 == 0; early {
-			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
+			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
 		ok(t, holder.Pass(soon(t, time.Second), "m/a", queue[n].Place))
-		if told == nil {
-			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
+		if done == nil {
+			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
-		if got := <-told; got.err != nil || !got.passed {
-			t.Fatalf("turn %d: told %+v", n, got)
+		if got := <-done; got.err != nil || !got.passed {
+			t.Fatalf("round %d: Follow = %+v", n, got)
 		}
 	}
 	m, r, l := f.count(opMulti)-multis, f.count(opGet)-reads, f.count(opChildren)-lists
-	if m != 2*turns || r != turns || l != 0 {
-		t.Errorf("%d turns took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", turns, m, r, l)
+	if m != 2*rounds || r != rounds || l != 0 {
+		t.Errorf("%d rounds took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", rounds, m, r, l)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 4 {
+	if names := tr.list("/app/m/a"); len(names) != 4 {
 		t.Errorf("left behind: %q; want two entries with their successor nodes", names)
 	}
 }
 
-// TestTwoContendersHaveNoSuccessors: a listing costs them less.
-func TestTwoContendersHaveNoSuccessors(t *testing.T) {
+// TestTwoContendersHaveNoSuccessorNodes: a listing costs them less.
+func TestTwoContendersHaveNoSuccessorNodes(t *testing.T) {
 	f, tr, a := openTree(t)
 	sessions := []*session{a, openFake(t, f, testTTL)}
-	busy(t, tr, sessions...)
-	ahead := testFollow(t, a, 1)
-	for i := range 2 * quietAfter {
-		own := testFollow(t, sessions[(i+1)%2], 2+i)
+	contend(t, tr, sessions...)
+	ahead := joinFollowing(t, a, 1)
+	for i := range 2 * uncontendedAfter {
+		own := joinFollowing(t, sessions[(i+1)%2], 2+i)
 		ok(t, sessions[i%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
 		ahead = own
 	}
-	if names := tr.below("/app/m/a"); len(names) != 1 {
+	if names := tr.list("/app/m/a"); len(names) != 1 {
 		t.Errorf("in the queue: %q; want one entry without a successor node", names)
 	}
 }
 
-// TestQuietQueueHasNoSuccessors: when nobody has come for a while, a pair of
-// requests is as small as it was.
-func TestQuietQueueHasNoSuccessors(t *testing.T) {
+// TestUncontendedQueueHasNoSuccessorNodes, so a join and a release stay cheap.
+func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 	f, tr, s := openTree(t)
-	busy(t, tr, s)
-	for i := range quietAfter {
-		j := testFollow(t, s, i)
+	contend(t, tr, s)
+	for i := range uncontendedAfter {
+		j := joinFollowing(t, s, i)
 		if !j.First {
 			t.Errorf("join %d: not first", i)
 		}
 		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
-		t.Fatalf("left behind: %q, busy %v", left, s.contention.m)
+	if left := tr.list("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
+		t.Fatalf("left behind: %q, contended %v", left, s.contention.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
-	j := testFollow(t, s, 99)
+	j := joinFollowing(t, s, 99)
 	if names := successors(tr); len(names) != 0 {
-		t.Errorf("successor nodes %q in a quiet queue", names)
+		t.Errorf("successor nodes %q in an uncontended queue", names)
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	if after[0]-before[0] != 1 || after[1]-before[1] != 1 || after[2] != before[2] || after[3] != before[3] {
-		t.Errorf("a pair of requests: %v, then %v", before, after)
+		t.Errorf("requests of a join and a release: %v, then %v", before, after)
 	}
 }
 
-// TestSuccessorsAreNobody: a queue of successor nodes is empty to everybody.
-func TestSuccessorsAreNobody(t *testing.T) {
+// TestSuccessorNodesAreNoEntries: a queue with successor nodes only is empty.
+func TestSuccessorNodesAreNoEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
 	for _, name := range []string{"successor_0000000003", "successor_0000000007"} {
@@ -207,22 +206,21 @@ func TestSuccessorsAreNobody(t *testing.T) {
 		h, _ := s.Head(ctx, "m/a", 0)
 		heads <- h
 	}()
-	eventually(t, "the watch for whoever comes", func() bool { return tr.watched() == 1 })
+	eventually(t, "the watch for a join", func() bool { return tr.watched() == 1 })
 	j, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x", Alone: true})
 	if err != nil || !j.First {
-		t.Fatalf("Join of one who wants to be alone = %+v, %v", j, err)
+		t.Fatalf("Join with Alone = %+v, %v", j, err)
 	}
 	if h := <-heads; h.Key != j.Place.Key {
 		t.Errorf("the head is %+v", h)
 	}
 	if _, err := s.Join(ctx, "m/a", driver.Contender{ID: testID[1:], Mode: "x", Alone: true}); !errors.Is(err, driver.ErrTaken) {
-		t.Errorf("Join of another one = %v", err)
+		t.Errorf("second Join with Alone = %v", err)
 	}
 }
 
-// TestOnlyAPassPasses: whatever else becomes of the successor node or its
-// entry.
-func TestOnlyAPassPasses(t *testing.T) {
+// TestOnlyPassReportsAPass: other removals do not.
+func TestOnlyPassReportsAPass(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
 		"leave": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
 			ok(t, a.Leave(t.Context(), "m/a", own.Place))
@@ -232,40 +230,40 @@ func TestOnlyAPassPasses(t *testing.T) {
 		},
 		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
 		"operator": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			tr.cutDown("/app/m/a/" + own.Place.Key)
-			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it hears of that
+			tr.remove("/app/m/a/" + own.Place.Key)
+			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it notices
 		},
 		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			a.Gone("/app/m/a/" + own.Place.Key)
-			tr.cutDown("/app/m/a/" + own.Place.Key)
+			a.DeleteOwnEntry("/app/m/a/" + own.Place.Key)
+			tr.remove("/app/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
 		},
 		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			n, _ := parseNode(own.Place.Key)
-			tr.cutDown("/app/m/a/" + n.successor())
-			tr.cutDown("/app/m/a/" + n.Key)
+			tr.remove("/app/m/a/" + n.successor())
+			tr.remove("/app/m/a/" + n.Key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, tr, a, first, told := followed(t)
-			f.cut() // what makes all watches fire is no pass either
+			f, tr, a, first, done := contendedPair(t)
+			f.cut() // fires all watches
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 			end(t, f, tr, a, first)
-			if got := <-told; got.err != nil || got.passed {
-				t.Errorf("told %+v", got)
+			if got := <-done; got.err != nil || got.passed {
+				t.Errorf("Follow = %+v", got)
 			}
 			n, _ := parseNode(first.Place.Key)
 			if slices.Contains(successors(tr), n.successor()) {
-				t.Error("the successor node stands")
+				t.Error("the successor node is left")
 			}
 		})
 	}
 }
 
-// TestPassDuringAReconnectIsNotMissed: the follower finds the successor node
-// gone, and reads the queue.
+// TestPassDuringAReconnectIsNotMissed: the follower finds no successor node,
+// and reads the queue.
 func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
-	f, tr, a, first, told := followed(t)
+	f, tr, a, first, done := contendedPair(t)
 	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
 	go func() { _ = a.Pass(t.Context(), "m/a", first.Place) }()
 	eventually(t, "the pass is under way", func() bool {
@@ -275,22 +273,21 @@ func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	})
 	f.cut()
 	tr.deliver()
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
-// waysOut are the calls by which a contender gets out of its queue.
-var waysOut = map[string]func(s *session, own driver.Place) error{
+// removals are the calls that remove an entry.
+var removals = map[string]func(s *session, own driver.Place) error{
 	"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
 	"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
 	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
 }
 
-// TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry
-// leaves all the same.
-func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
-	ways := maps.Clone(waysOut)
+// TestDeletedSuccessorNodeKeepsNoEntry: the entry leaves all the same.
+func TestDeletedSuccessorNodeKeepsNoEntry(t *testing.T) {
+	ways := maps.Clone(removals)
 	ways["convert"] = func(s *session, own driver.Place) error {
 		n, _ := parseNode(own.Key)
 		p, err := s.Convert(context.Background(), "m/a", driver.Joined{Place: own, Token: testToken(s, n)}, "r", nil)
@@ -302,14 +299,14 @@ func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
 			_, tr, s := openTree(t)
-			busy(t, tr, s)
-			own := testFollow(t, s, 1)
+			contend(t, tr, s)
+			own := joinFollowing(t, s, 1)
 			for _, successor := range successors(tr) {
-				tr.cutDown("/app/m/a/" + successor)
+				tr.remove("/app/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
-			_, known := s.Own("/app/m/a/" + own.Place.Key)
-			if left := tr.below("/app/m/a"); len(left) != 0 || known {
+			_, known := s.OwnEntry("/app/m/a/" + own.Place.Key)
+			if left := tr.list("/app/m/a"); len(left) != 0 || known {
 				t.Errorf("left behind: %q, own %v", left, known)
 			}
 		})
@@ -324,96 +321,94 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
-// TestSuccessorThatCannotBeWrittenToIsDeleted: else the follower would go on
-// waiting for it.
-func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
+// TestSuccessorNodeThatCannotBeWrittenIsDeleted: else its follower would not
+// wake.
+func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
-	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
+	contend(t, tr, s)
+	first, second := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
 	n, _ := parseNode(first.Place.Key)
 	tr.mu.Lock()
 	successor := tr.nodes["/app/m/a/"+n.successor()]
 	successor.version = 1
 	tr.nodes["/app/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
-	told := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
+	done := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
 	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
-	if names := tr.below("/app/m/a"); len(names) != 2 {
+	if names := tr.list("/app/m/a"); len(names) != 2 {
 		t.Errorf("in the queue %q; want the second and its successor node", names)
 	}
 }
 
-// TestSuccessorWithOtherDataIsNotFollowed: the follower waits for the entry.
-func TestSuccessorWithOtherDataIsNotFollowed(t *testing.T) {
+// TestSuccessorNodeWithOtherDataIsNotFollowed: the follower waits for the
+// entry.
+func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first := testFollow(t, a, 1)
+	contend(t, tr, a, b)
+	first := joinFollowing(t, a, 1)
 	n, _ := parseNode(first.Place.Key)
 	tr.put("/app/m/a/"+n.successor(), "x")
-	second := testFollow(t, b, 2)
+	second := joinFollowing(t, b, 2)
 	_, err := b.Ahead(soon(t, time.Second), "m/a", second.Place)
 	ok(t, err)
-	told := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
+	done := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
 	eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
 	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
-// TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry
-// alone.
-func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
-	for name, leave := range waysOut {
+// TestDeletedEntryLeavesNoSuccessorNode: an operator deleted the entry alone.
+func TestDeletedEntryLeavesNoSuccessorNode(t *testing.T) {
+	for name, leave := range removals {
 		_, tr, s := openTree(t)
-		busy(t, tr, s)
-		own, other := testFollow(t, s, 1), testFollow(t, s, 2)
-		tr.cutDown("/app/m/a/" + own.Place.Key)
+		contend(t, tr, s)
+		own, other := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
+		tr.remove("/app/m/a/" + own.Place.Key)
 		if err := leave(s, own.Place); name != "forget" && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v", name, err)
 		}
 		n, _ := parseNode(other.Place.Key)
 		if left := successors(tr); !slices.Equal(left, []string{n.successor()}) {
-			t.Errorf("%s: successor nodes %q; want that of the other one", name, left)
+			t.Errorf("%s: successor nodes %q; want the other entry's", name, left)
 		}
 	}
 }
 
-// TestQueueOfManyNumbersHasNoSuccessors: where numbers run out they tell
-// nobody's neighbour.
-func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
+// TestNoSuccessorNodesWhenSequenceNumbersRunOut: such numbers do not identify
+// the predecessor.
+func TestNoSuccessorNodesWhenSequenceNumbersRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
+	contend(t, tr, s)
 	tr.count("/app/m/a", 2147483645)
 	for i := range 2 {
-		j := testFollow(t, s, i)
+		j := joinFollowing(t, s, i)
 		n, _ := parseNode(j.Place.Key)
 		if j.Nearest != (driver.Place{}) || i == 1 && n.successor() != "" {
 			t.Errorf("join %d: %+v", i, j)
 		}
 		defer func() {
 			ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
-			if i == 0 && len(tr.below("/app/m/a")) > 1 {
-				t.Errorf("left behind: %q", tr.below("/app/m/a"))
+			if i == 0 && len(tr.list("/app/m/a")) > 1 {
+				t.Errorf("left behind: %q", tr.list("/app/m/a"))
 			}
 		}()
 	}
 }
 
-// TestRefusedSuccessorKeepsNobodyOut: whatever is wrong with it, the join goes
-// on without.
-func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
+func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
+	contend(t, tr, s)
 	tr.mu.Lock()
 	next := tr.nodes["/app/m/a"].creates + 1
 	tr.mu.Unlock()
-	tr.put("/app/m/a/"+successorName(next+1), "") // which counts as one that was made
-	own := testFollow(t, s, 1)
+	tr.put("/app/m/a/"+successorName(next+1), "") // the service counts it as created
+	own := joinFollowing(t, s, 1)
 	n, _ := parseNode(own.Place.Key)
 	if len(successors(tr)) != 1 {
 		t.Errorf("successor nodes %q", successors(tr))
@@ -421,32 +416,31 @@ func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
 }
 
-// TestStaleReleaseTouchesNoOtherEntry: the ID stands in the queue again, with
-// another entry.
+// TestStaleReleaseTouchesNoOtherEntry of the same contender ID.
 func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
 	for _, name := range []string{"leave", "pass"} {
 		_, tr, s := openTree(t)
-		busy(t, tr, s)
-		stale := testFollow(t, s, 1)
+		contend(t, tr, s)
+		stale := joinFollowing(t, s, 1)
 		ok(t, s.Leave(soon(t, time.Second), "m/a", stale.Place))
-		testFollow(t, s, 1)
-		if err := waysOut[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
+		joinFollowing(t, s, 1)
+		if err := removals[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v; want ErrGone", name, err)
 		}
-		if left := tr.below("/app/m/a"); len(left) != 2 {
+		if left := tr.list("/app/m/a"); len(left) != 2 {
 			t.Errorf("%s: in the queue %q; want the entry and its successor node", name, left)
 		}
 	}
 }
 
-// TestSuccessorThatCouldNotBeDeletedIsDeletedLater: another entry passes
-// meanwhile. Whoever follows waits for it.
-func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
+// TestSuccessorNodeDeletionIsRetried while its follower waits; another entry
+// passes meanwhile.
+func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 	_, tr, s := openTree(t)
-	busy(t, tr, s)
-	first, second, third := testFollow(t, s, 1), testFollow(t, s, 2), testFollow(t, s, 3)
-	told := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
-	tr.cutDown("/app/m/a/" + second.Place.Key)
+	contend(t, tr, s)
+	first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
+	done := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
+	tr.remove("/app/m/a/" + second.Place.Key)
 	n, _ := parseNode(second.Place.Key)
 	tr.on(func(op int32, node string) treeFate {
 		if op == opDelete && node == "/app/m/a/"+n.successor() {
@@ -459,24 +453,24 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 	}
 	tr.on(nil)
 	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
+	if got := <-done; got.err != nil || got.passed {
+		t.Errorf("Follow = %+v", got)
 	}
 }
 
-// TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has
-// deleted the entry alone, and the follower waits on the successor node.
-func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
-	_, tr, a, first, told := followed(t)
+// TestFollowerOfDeletedEntryWakesAfterAFailedWrite: an operator deleted the
+// entry alone, and the follower waits for the successor node.
+func TestFollowerOfDeletedEntryWakesAfterAFailedWrite(t *testing.T) {
+	_, tr, a, first, done := contendedPair(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })
-	tr.cutDown("/app/m/a/" + first.Place.Key)
+	tr.remove("/app/m/a/" + first.Place.Key)
 	if err := a.Write(t.Context(), "m/a", first.Place, []byte("v")); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Write = %v", err)
 	}
 	if err := a.Leave(t.Context(), "m/a", first.Place); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Leave = %v", err)
 	}
-	if got := <-told; got.err != nil {
+	if got := <-done; got.err != nil {
 		t.Errorf("the follower was not woken: %+v; successor nodes %q", got, successors(tr))
 	}
 }

@@ -93,14 +93,14 @@ func TestHeadShowsEachState(t *testing.T) {
 	}
 }
 
-// TestHeadIsNotToldOfOthers, not even by the service.
-func TestHeadIsNotToldOfOthers(t *testing.T) {
+// TestHeadIsNotNotifiedOfOtherEntries, not even by the service.
+func TestHeadIsNotNotifiedOfOtherEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	testJoin(t, s, 1, "x")
 	seen, _ := startHead(t.Context(), s, 0)
 	nextHead(t, seen)
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-	before := tr.told()
+	before := tr.notified()
 	second := testJoin(t, s, 2, "x")
 	if err := s.Write(soon(t, time.Second), "m/a", second.Place, []byte("new")); err != nil {
 		t.Fatal(err)
@@ -109,21 +109,21 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
 		t.Fatal(err)
 	}
-	if n := tr.told() - before; n != 0 {
+	if n := tr.notified() - before; n != 0 {
 		t.Errorf("%d notices were sent", n)
 	}
 }
 
-// TestHeadMissesNoJoinWhileTheQueueComesAndGoes: the service removes empty
-// queues.
-func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
+// TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated: the service removes
+// empty queues.
+func TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated(t *testing.T) {
 	_, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
 	for range 3 {
 		eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 		tr.put("/app/m/a", "")
 		eventually(t, "a watch in the queue", func() bool { return tr.watched() == 1 })
-		tr.cutDown("/app/m/a")
+		tr.remove("/app/m/a")
 	}
 	eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a", "")
@@ -131,7 +131,7 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	if h := nextHead(t, seen); h.Key != testKey(0) || string(h.Value) != "v" {
 		t.Errorf("Head = %+v", h)
 	}
-	tr.cutDown("/app/m/a/" + testKey(0))
+	tr.remove("/app/m/a/" + testKey(0))
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head of an empty queue = %+v", h)
 	}
@@ -142,8 +142,8 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	eventually(t, "one watch", func() bool { return tr.watched() == 1 })
 }
 
-// TestHeadThatGoesBetweenListingAndReading is looked for again: it may have
-// another name now.
+// TestHeadThatGoesBetweenListingAndReading may have been converted, so the
+// queue is listed again.
 func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 	for _, known := range []driver.Version{driver.Any, 77} {
 		_, tr, s := openTree(t)
@@ -153,7 +153,7 @@ func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 		tr.on(func(op int32, node string) treeFate {
 			switch {
 			case op == opGet && node == "/app/m/a/"+first.Place.Key:
-				tr.cutDown(node)
+				tr.remove(node)
 				tr.put("/app/m/a/"+to.Key, "")
 			case op == opGet && node == "/app/m/a/"+second.Place.Key:
 				t.Error("the second was read, though the first has never left")
@@ -178,7 +178,7 @@ func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
 	}
 }
 
-// TestHeadThatChangesWhileThereIsNoConnection is seen on the next one.
+// TestHeadThatChangesWhileThereIsNoConnection is seen on the next connection.
 func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	f, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
@@ -202,7 +202,7 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	if h := nextHead(t, seen); string(h.Value) != "w" {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.cutDown("/app/m/a/" + testKey(0)) })
+	away(func() { tr.remove("/app/m/a/" + testKey(0)) })
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head = %+v", h)
 	}
@@ -211,9 +211,8 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 	}
 }
 
-// TestHeadsAreSharedAndTheCallersOwn: many wait with one watch, and each may
-// change what it gets.
-func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
+// TestHeadsShareOneWatchAndNoValue: each caller may change the value it gets.
+func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
 	all := make(chan driver.Head, 10)
@@ -240,7 +239,7 @@ func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
 	}
 	for range cap(all) {
 		if h := nextHead(t, all); string(h.Value) != "1" {
-			t.Errorf("Value = %q; want what this caller alone made of it", h.Value)
+			t.Errorf("Value = %q; want only this caller's change", h.Value)
 		}
 	}
 	if n := f.count(opGet) - before; n != 1 {

@@ -14,11 +14,11 @@ import (
 
 const testID = "0123456789abcdef0123456789abcdef"
 
-func TestNodeNamesComeBackOutOfNames(t *testing.T) {
+func TestNodeNamesParseBack(t *testing.T) {
 	for _, mode := range []string{"x", "r", "p3", "abcdefgh12345678"} {
 		for _, id := range []string{testID, testID[:16]} {
 			for _, seq := range []int32{0, 7, 9999999, math.MaxInt32, math.MinInt32, -1, -5, -1000000000} {
-				// As the service makes it: the prefix and "%010d".
+				// As the service does: the prefix and "%010d".
 				name := nodePrefix(driver.Contender{ID: id, Mode: mode}, "1000a2b3c4d5e6f") + fmt.Sprintf("%010d", seq)
 				want := node{Place: driver.Place{Key: name, ID: id, Mode: mode, Session: "1000a2b3c4d5e6f"}, seq: seq}
 				if got, ok := parseNode(name); !ok || got != want {
@@ -61,23 +61,23 @@ func TestStraysAreReportedByName(t *testing.T) {
 	}
 }
 
-// TestOrderSurvivesTheWrap tries all orders in which a listing may show a queue
-// that stands across the place where the counter turns negative.
+// TestOrderSurvivesTheWrap tries all permutations of a listing of a queue whose
+// numbers wrap.
 func TestOrderSurvivesTheWrap(t *testing.T) {
 	for _, start := range []int32{0, 5, math.MaxInt32 - 1, math.MaxInt32 - 3, math.MinInt32, -2} {
-		line := make([]node, 5)
-		for i := range line {
-			line[i].seq = start + int32(i) // wraps, as the service's counter does
-			line[i].Key = fmt.Sprintf("n%010d", line[i].seq)
+		queue := make([]node, 5)
+		for i := range queue {
+			queue[i].seq = start + int32(i) // wraps, as the service's counter does
+			queue[i].Key = fmt.Sprintf("n%010d", queue[i].seq)
 		}
-		permute(slices.Clone(line), 0, func(p []node) {
+		permute(slices.Clone(queue), 0, func(p []node) {
 			got := slices.Clone(p)
-			if inOrder(got); !slices.Equal(got, line) {
+			if sortBySequence(got); !slices.Equal(got, queue) {
 				t.Fatalf("from %d: %v in order is %v", start, p, got)
 			}
 		})
 	}
-	inOrder(nil) // must not panic
+	sortBySequence(nil) // must not panic
 }
 
 func permute(p []node, k int, f func([]node)) {
@@ -140,9 +140,9 @@ func FuzzParseNode(f *testing.F) {
 			t.Fatalf("parseNode(%q) = %+v, false", name, n)
 		case n.ID != "":
 			made := nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session) + fmt.Sprintf("%010d", n.seq)
-			if n.turn > 0 {
+			if n.conversions > 0 {
 				before := n
-				before.turn--
+				before.conversions--
 				made = before.converted(n.Mode, n.token).Key
 			}
 			if made != name {

@@ -14,57 +14,57 @@ import (
 
 // This file has the names of the nodes in a queue, and their order:
 //
-//	<mode>_<id>_<session>_<sequence>                one that joined
-//	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
+//	<mode>_<id>_<session>_<sequence>                an entry as joined
+//	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same entry after its n-th conversion
 //	successor_<sequence>    the successor node of the entry whose number is one less
 //
-// All parts are readable in one listing, so that no node has to be read to
-// know the order of the queue and the session of each entry.
+// One listing shows all parts, so the order of the queue and the session of
+// each entry are known without reading a node.
 //
-// A conversion makes a new node, which has a zxid of its own. So its name says
-// what stays: the sequence number, which is the place in the queue, and the
-// token, which for one that joined is the node's czxid. The number of the
-// conversion makes the name one that was never used, also when a mode comes
-// back.
+// A conversion creates a new node with a new czxid. So its name keeps the
+// sequence number, which is the place in the queue, and the token, which for an
+// unconverted entry is the czxid. With the number of the conversion the name
+// was never used before, even if the entry returns to an earlier mode.
 
-// node is one child of a queue.
+// node is an entry of a queue.
 type node struct {
 	driver.Place
-	seq   int32
-	turn  uint32       // how many conversions it has seen
-	token driver.Token // if there were any; else the node's czxid is the token
+	seq         int32
+	conversions uint32
+	token       driver.Token // if converted; else it is the czxid
 }
 
-// nodePrefix is what the service appends a sequence number to.
+// nodePrefix is a node's name before the sequence number that the service
+// appends.
 func nodePrefix(c driver.Contender, session string) string {
 	return c.Mode + "_" + c.ID + "_" + session + "_"
 }
 
-// converted is n with another mode. Asked again it gives the same.
+// converted is n with another mode. Repeated, it returns the same.
 func (n node) converted(mode string, token driver.Token) node {
 	n.Mode, n.token = mode, token
-	n.turn++
+	n.conversions++
 	prefix := nodePrefix(driver.Contender{ID: n.ID, Mode: mode}, n.Session)
-	n.Key = fmt.Sprintf("%s%016x_%x_%010d", prefix, uint64(token), n.turn, n.seq)
+	n.Key = fmt.Sprintf("%s%016x_%x_%010d", prefix, uint64(token), n.conversions, n.seq)
 	return n
 }
 
-// tokenOr is the node's token, if czxid is its czxid.
+// tokenOr returns the token of a node with this czxid.
 func (n node) tokenOr(czxid int64) driver.Token {
-	if n.turn > 0 {
+	if n.conversions > 0 {
 		return n.token
 	}
 	return driver.Token(czxid)
 }
 
-// parseNode reads the name of a child that Baton wrote; ok is false for all
-// others, and for a successor node.
+// parseNode parses the name of an entry. It fails for all other names, also of
+// successor nodes.
 func parseNode(name string) (n node, ok bool) {
 	parts := strings.Split(name, "_")
 	switch len(parts) {
 	case 4:
 	case 6:
-		if n.token, n.turn, ok = conversion(parts[3], parts[4]); !ok {
+		if n.token, n.conversions, ok = parseConversion(parts[3], parts[4]); !ok {
 			return node{}, false
 		}
 	default:
@@ -79,33 +79,31 @@ func parseNode(name string) (n node, ok bool) {
 	return n, ok
 }
 
-// conversion reads the parts that a conversion adds, in the form in which they
-// are written and no other.
-func conversion(token, turn string) (driver.Token, uint32, bool) {
+// parseConversion parses the parts that a conversion adds, in exactly the form
+// that converted writes.
+func parseConversion(token, number string) (driver.Token, uint32, bool) {
 	t, _ := strconv.ParseUint(token, 16, 63)
-	n, _ := strconv.ParseUint(turn, 16, 32)
-	written := fmt.Sprintf("%016x %x", t, n) == token+" "+turn
+	n, _ := strconv.ParseUint(number, 16, 32)
+	written := fmt.Sprintf("%016x %x", t, n) == token+" "+number
 	return driver.Token(t), uint32(n), t > 0 && n > 0 && written
 }
 
-// late tells that the sequence number is one of those that a service gives when
-// it has run out of them.
+// overflowed reports whether the service gave the sequence number after it ran
+// out of them.
 //
-// It counts the joins and conversions of a queue in 32 bits. What comes after
-// 2147483647 depends on the release: in some the count wraps; others, 3.8 among
-// them, stay there and give that number to everybody, apart from joins that
-// arrive together, of which the later ones get negative numbers. So no order
-// follows from such numbers, and two contenders may have the same.
-func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
+// The service counts a queue's joins and conversions in 32 bits. After
+// 2147483647, some releases wrap. Others, 3.8 among them, give that number to
+// every join, except that the later ones of joins arriving together get
+// negative numbers. So such numbers give no order, and two contenders may have
+// the same.
+func (n node) overflowed() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
-// inOrder sorts the nodes of one queue, first in the queue first, for as long
-// as none is late.
+// sortBySequence sorts the nodes of a queue of which none is overflowed.
 //
 // The signed distance to a fixed node is right on both sides of a wrap too, as
-// long as fewer than 2^31 numbers lie between two nodes that are there at once.
-// Comparing strings or plain integers is wrong there: a newcomer would overtake
-// the holder.
-func inOrder(all []node) {
+// long as fewer than 2^31 numbers lie between two nodes. Comparing strings or
+// plain integers is wrong there: a new entry would overtake the holder.
+func sortBySequence(all []node) {
 	if len(all) == 0 {
 		return
 	}
@@ -116,11 +114,10 @@ func inOrder(all []node) {
 // queueView is the children of a queue at one moment.
 type queueView struct {
 	nodes      []node   // in order
-	successors []int32  // their sequence numbers, in no order
-	strays     []string // those that Baton did not write, quoted
+	successors []int32  // their sequence numbers, unordered
+	strays     []string // other names, quoted
 }
 
-// parseChildren reads the children of a queue.
 func parseChildren(names []string) queueView {
 	c := queueView{nodes: make([]node, 0, len(names))}
 	for _, name := range names {
@@ -132,11 +129,10 @@ func parseChildren(names []string) queueView {
 			c.strays = append(c.strays, strconv.Quote(name))
 		}
 	}
-	inOrder(c.nodes)
+	sortBySequence(c.nodes)
 	return c
 }
 
-// places are those of the nodes, in order.
 func (c queueView) places() []driver.Place {
 	places := make([]driver.Place, len(c.nodes))
 	for i, n := range c.nodes {
@@ -145,17 +141,17 @@ func (c queueView) places() []driver.Place {
 	return places
 }
 
-// ambiguous is the error for a queue with strays, nil if there are none.
+// ambiguous returns the error for a queue with strays, else nil.
 //
-// Leaving a stray out could admit two contenders if it belongs to a client that
-// counts it, and waiting for it could take for ever; so it is reported by name,
-// and an operator has to remove it.
+// Ignoring a stray could admit two contenders, if a client counts it. Waiting
+// for it could take for ever. So the error names it, and an operator has to
+// remove it.
 func (c queueView) ambiguous(queue driver.Queue) error {
 	if len(c.strays) == 0 {
 		return nil
 	}
 	slices.Sort(c.strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"queue %q has children that are no entries of Baton's, which have no place in it: %s",
+		"queue %q has children that are not Baton's entries, so it has no order: %s",
 		queue, strings.Join(c.strays, ", ")))
 }

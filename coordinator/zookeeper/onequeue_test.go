@@ -24,9 +24,9 @@ const (
 	opMulti    = 14
 )
 
-// oneLine scripts a fake with one queue, in which the session that has the
-// given ID joins: joins add a child, listings show the children, deletes empty
-// the queue.
+// oneQueue scripts a fake with one queue, in which the session with this ID
+// joins: joins add a child, listings show the children, deletes empty the
+// queue.
 type oneQueue struct {
 	mu       sync.Mutex
 	mute     bool

@@ -15,32 +15,31 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Queues lists the kinds, then the names of each, then the children of each of
-// those. It begins with a sync: another session may have joined a queue for
-// good, and this one's server may not have heard of that.
+// Queues lists the kinds, then the names of each kind, then the children of
+// each name. It syncs first: this session's server may be behind and not know
+// of another session's join.
 //
-// Records are no queues, and neither is what other programs have beside them.
-// What is not readable is an error, and not left out: an operator who asks
-// which locks are held must not be shown less.
+// It skips records and nodes of other programs. A node that it cannot read is
+// an error: an operator must not see fewer locks than are held.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return nil, err
 	}
-	kinds, err := s.below(ctx, "")
+	kinds, err := s.childPaths(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
 		return s.Tree.Root == "" && kind == "/"+nodes.Reserved
 	})
-	names, err := s.below(ctx, kinds...)
+	names, err := s.childPaths(ctx, kinds...)
 	if err != nil {
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return s.CheckQueue(driver.Queue(name[1:])) != nil
 	})
-	entries, err := s.below(ctx, names...)
+	entries, err := s.childPaths(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +52,9 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return slices.Compact(queues), nil
 }
 
-// below returns the children of nodes, all as paths below the root. The
-// listings are under way at once. A node that is not there has none.
-func (s *session) below(ctx context.Context, parents ...string) (children []string, err error) {
+// childPaths returns the children of nodes, all as paths below the root. It
+// sends all listings at once. A missing node has no children.
+func (s *session) childPaths(ctx context.Context, parents ...string) (children []string, err error) {
 	listings := make([]*zkconn.Reply[[]string], len(parents))
 	for i, parent := range parents {
 		node := cmp.Or(s.Tree.Root+parent, "/")
@@ -76,9 +75,9 @@ func (s *session) below(ctx context.Context, parents ...string) (children []stri
 	return children, nil
 }
 
-// Remove deletes one node, after Check: its name is never another entry's, so
-// between the two it can only go. Its successor node goes with it, in the same
-// transaction, since its follower waits with the successor node.
+// Remove deletes a node after Check. No other entry can get its name between
+// the two. The same transaction deletes the successor node, for which the
+// follower waits.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
 
-// This file has the protocol of a queue: how an entry comes and goes.
+// This file has the protocol of a queue: how an entry is created and deleted.
 //
 //	          Join                        Leave, Pass, Forget, Remove
 //	absent ───────────────────► queued ────────────────────────────────► gone
@@ -30,51 +30,50 @@ import (
 //	Leave    deletes the node; so do Pass, Forget and Remove
 //	Forget   waits for late joins and lists the queue first; so does Join with Again
 //
-// An entry is an ephemeral node, so from each state it also goes with its
-// session. Its name says contender, mode, session and place in the queue
-// (names.go), and no node is ever made again under a name that was used. In a
-// contended queue it has a successor node beside it (handoff.go).
+// An entry is an ephemeral node, so in each state it is also deleted when its
+// session ends. Its name holds contender, mode, session and place in the queue
+// (names.go), and no name is ever used twice. In a contended queue it has a
+// successor node beside it (handoff.go).
 
 var (
-	errNotMine = errors.New("zookeeper: the entry belongs to another session")
-	errReply   = errors.New("zookeeper: unexpected reply to a join")
+	errNotOwner = errors.New("zookeeper: the entry belongs to another session")
+	errReply    = errors.New("zookeeper: unexpected reply to a join")
 )
 
-// Join appends a node to the queue: one request, if the queue is there.
+// Join appends a node to the queue, in one request if the queue exists.
 //
-// The request creates an ephemeral sequential node and sets the parent's data
-// to nothing. Both happen in one transaction, so the answer to the second half,
-// the parent's Stat, tells about the first: the transaction's number, which is
-// the node's czxid, and how many children there are. The library can ask for no
-// Stat of a new node, and a listing would cost one more request and grow with
-// the queue. With c.Record the version of the record's node is checked in the
-// same transaction.
+// The request is a transaction that creates an ephemeral sequential node and
+// sets the parent's data to nothing. The Stat of the parent, in the second
+// reply, shows the transaction's number, which is the node's czxid, and the
+// number of children. The library cannot return the Stat of a new node, and a
+// listing would cost one more request and grow with the queue. With c.Record
+// the transaction also checks the version of the record's node.
 //
-// What a contended queue adds is in handoff.go.
+// handoff.go says what a contended queue adds.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
-	// In flight for as long as this call, or a request that it has left behind,
-	// may still make the node. Forget waits for it, and so does a later Join.
-	f, err := s.Begin(ctx, c.ID)
+	// In flight as long as this call, or a request that it left behind, may
+	// create the node. Forget and a later Join wait for it.
+	f, err := s.BeginFlight(ctx, c.ID)
 	if err != nil {
 		return driver.Joined{}, err
 	}
 	defer f.End()
 	if c.Again {
-		if j, found, err := s.find(ctx, queue, c.ID); err != nil {
+		if j, found, err := s.findEarlier(ctx, queue, c.ID); err != nil {
 			return driver.Joined{}, err
 		} else if found {
-			return s.settle(ctx, queue, c, j)
+			return s.ensureAlone(ctx, queue, c, j)
 		}
 	}
 	if c.Alone {
-		// The view may be a moment old. If it is empty, the join decides. If it
-		// shows an entry that has left just now, the attempt fails as one a
-		// moment earlier would have.
+		// The view may be stale. If it is empty, the join decides. If it shows
+		// an entry that has just left, this attempt fails as an earlier one
+		// would have.
 		if view, err := s.Ahead(ctx, queue, driver.Place{}); err != nil {
 			return driver.Joined{}, err
 		} else if len(view.Ahead) > 0 {
@@ -82,72 +81,70 @@ func (s *session) Join(
 		}
 	}
 	successor := c.Follows && s.contention.contended(queue)
-	a, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (arrival, error) {
-		a, err := s.add(ctx, queue, c, f, successor)
+	a, err := nodes.WithParent(ctx, s.Session, s.Path(queue), func() (joinReply, error) {
+		a, err := s.sendJoin(ctx, queue, c, f, successor)
 		if errors.Is(err, errNoSuccessor) {
-			a, err = s.add(ctx, queue, c, f, false)
+			a, err = s.sendJoin(ctx, queue, c, f, false)
 		}
 		return a, err
 	})
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
+	return s.ensureAlone(ctx, queue, c, s.noteJoin(ctx, queue, c, a))
 }
 
-// arrival is what the reply to a join says.
-type arrival struct {
+// joinReply is the content of the reply to a join.
+type joinReply struct {
 	driver.Joined
 	node      node
-	successor string // the name of its own, empty if it has none
-	others    int32  // how many nodes there are besides
+	successor string // the entry's successor node, or ""
+	others    int32  // number of other children
 }
 
-// errNoSuccessor is the outcome of a join that failed because of the successor
-// node.
+// errNoSuccessor: the join failed because of the successor node.
 var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
-// add sends the request that joins.
-func (s *session) add(
+func (s *session) sendJoin(
 	ctx context.Context, queue driver.Queue, c driver.Contender, f *nodes.Flight, successor bool,
-) (arrival, error) {
+) (joinReply, error) {
 	parent, prefix := s.Path(queue), nodePrefix(c, s.Hex)
 	place := parent + "/" + prefix
 	ops := make([]any, 0, 4)
 	if c.Record != 0 {
-		// First, so that no queue is made for a join that the record refuses.
+		// First, so that a refused join creates no queue.
 		version := nodes.DataVersion(c.Record)
 		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(queue), Version: version})
 	}
-	ops = append(ops, s.Creating(place, c.Value, zk.FlagEphemeralSequential))
+	ops = append(ops, s.CreateRequest(place, c.Value, zk.FlagEphemeralSequential))
 	if successor {
 		path := parent + "/" + successorPrefix
-		ops = append(ops, s.Creating(path, []byte(prefix), zk.FlagEphemeralSequential))
+		ops = append(ops, s.CreateRequest(path, []byte(prefix), zk.FlagEphemeralSequential))
 	}
-	last := len(ops) // the successor node, if there is one
+	last := len(ops) // of the successor node, if any
 	o, err := s.Multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
 	switch {
 	case err == nil:
-		return arrived(place, o)
+		return parseJoinReply(place, o)
 	case c.Record != 0 && o.Failed == 1 && errors.Is(err, zk.ErrNoNode):
-		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
+		return joinReply{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
 	case successor && o.Failed == last:
-		return arrival{}, driver.Wrap(errNoSuccessor, err)
+		return joinReply{}, driver.Wrap(errNoSuccessor, err)
 	}
-	return arrival{}, err
+	return joinReply{}, err
 }
 
-// arrived reads the reply: to the making of the node, that of the successor
-// node if there is one, and the Stat of the parent.
-func arrived(place string, o nodes.Outcome) (arrival, error) {
-	n, err := made(place, o.Made[0])
+// parseJoinReply reads the names of the node and its successor node, if any,
+// and the Stat of the parent.
+func parseJoinReply(place string, o nodes.Outcome) (joinReply, error) {
+	n, err := createdNode(place, o.Made[0])
 	if err != nil {
-		return arrival{}, err
+		return joinReply{}, err
 	}
 	if o.Stat.Mzxid == 0 {
-		return arrival{}, driver.Wrap(driver.ErrUnavailable, errReply)
+		return joinReply{}, driver.Wrap(driver.ErrUnavailable, errReply)
 	}
-	a := arrival{node: n, others: o.Stat.NumChildren - 1}
+	a := joinReply{node: n, others: o.Stat.NumChildren - 1}
 	if o.Made[1] != "" {
 		a.successor = path.Base(o.Made[1])
 		a.others--
@@ -156,25 +153,23 @@ func arrived(place string, o nodes.Outcome) (arrival, error) {
 	return a, nil
 }
 
-// made is the node that a join has made, to whose path the service has appended
-// the number. A reply about another node leaves it unknown what the join has
-// made.
-func made(asked, path string) (node, error) {
+// createdNode parses the path of the node that a join created. If the reply is
+// about another node, it is unknown what the join created.
+func createdNode(asked, path string) (node, error) {
 	if !strings.HasPrefix(path, asked) {
-		return node{}, nodes.Misdirected(path)
+		return node{}, nodes.WrongNode(path)
 	}
 	n, ok := parseNode(path[strings.LastIndexByte(asked, '/')+1:])
-	if !ok || n.turn != 0 {
-		return node{}, nodes.Misdirected(path)
+	if !ok || n.conversions != 0 {
+		return node{}, nodes.WrongNode(path)
 	}
 	return n, nil
 }
 
-// settle makes sure that a contender who wants to be alone is. A contender that
-// came first meanwhile does not notice; one that came later may have begun to
-// wait for this node, and looks again. The other children may be successor
-// nodes, so it lists them.
-func (s *session) settle(
+// ensureAlone removes the entry of a contender that wants to be alone and is
+// not. An entry that joined later may have begun to wait for it, and reads the
+// queue again. The other children may be successor nodes, so it lists them.
+func (s *session) ensureAlone(
 	ctx context.Context, queue driver.Queue, c driver.Contender, j driver.Joined,
 ) (driver.Joined, error) {
 	if !c.Alone || j.First {
@@ -191,30 +186,29 @@ func (s *session) settle(
 	return driver.Joined{}, driver.ErrTaken
 }
 
-// mine is the node of an entry of this session. Any client could delete or
-// replace it; only the session that made it may.
-func (s *session) mine(queue driver.Queue, own driver.Place) (node, error) {
+// ownNode is the node of an entry of this session. ZooKeeper lets any client
+// delete it; the contract only this session.
+func (s *session) ownNode(queue driver.Queue, own driver.Place) (node, error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
 		return node{}, err
 	}
 	n, _ := parseNode(own.Key)
 	if n.Session != s.Hex {
-		return node{}, driver.Wrap(driver.ErrGone, errNotMine)
+		return node{}, driver.Wrap(driver.ErrGone, errNotOwner)
 	}
 	return n, nil
 }
 
-// Leave deletes the node, in one request, and its successor node with it.
+// Leave deletes the node and its successor node, in one request.
 //
-// No version or owner needs to be checked at the service: a node's name holds a
-// random ID, a session and a sequence number, so the path is the entry, and is
-// never another one.
+// It checks no version or owner at the service: a node's name contains a random
+// ID, a session and a sequence number, so no other entry ever has the path.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.release(ctx, queue, own, false)
 }
 
-// Pass writes to the node's successor node, if it has one, and deletes both, in
-// one transaction.
+// Pass writes to the node's successor node, if there is one, and deletes both,
+// in one transaction.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.release(ctx, queue, own, true)
 }
@@ -222,16 +216,16 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 func (s *session) release(
 	ctx context.Context, queue driver.Queue, own driver.Place, pass bool,
 ) error {
-	n, err := s.mine(queue, own)
+	n, err := s.ownNode(queue, own)
 	if err != nil {
 		return err
 	}
-	e, _ := s.Own(s.Below(queue, n.Key))
+	e, _ := s.OwnEntry(s.ChildPath(queue, n.Key))
 	return s.remove(ctx, queue, n, e.Successor, pass)
 }
 
-// remove deletes a node, and its successor node if that has a name, and forgets
-// it when it is gone.
+// remove deletes a node and its successor node, unless that is "", and forgets
+// the entry when the node is gone.
 func (s *session) remove(
 	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {
@@ -242,23 +236,23 @@ func (s *session) remove(
 	}
 	if gone && successor != "" {
 		// An operator has deleted the entry, or an earlier attempt of this call
-		// had no answer.
-		s.wakeFollower(ctx, s.Below(queue, successor))
+		// got no reply.
+		s.wakeFollower(ctx, s.ChildPath(queue, successor))
 	}
-	s.Gone(s.Below(queue, n.Key))
+	s.DeleteOwnEntry(s.ChildPath(queue, n.Key))
 	return err
 }
 
-// delete sends the request that deletes a node, and its successor node with it
-// if that is there still.
+// delete sends the request that deletes a node, and its successor node if it
+// still exists.
 func (s *session) delete(
 	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {
-	own := s.Below(queue, n.Key)
+	own := s.ChildPath(queue, n.Key)
 	if successor != "" {
-		ops := []any{nodes.Deleting(s.Below(queue, successor)), nodes.Deleting(own)}
-		if pass { // first: see Follow
-			write := &zk.SetDataRequest{Path: s.Below(queue, successor)} // if nobody else did
+		ops := []any{nodes.DeleteRequest(s.ChildPath(queue, successor)), nodes.DeleteRequest(own)}
+		if pass { // before the deletion: see Follow
+			write := &zk.SetDataRequest{Path: s.ChildPath(queue, successor)} // if never written to
 			ops = slices.Insert(ops, 0, any(write))
 		}
 		o, err := s.Multi(ctx, nil, ops)
@@ -266,14 +260,14 @@ func (s *session) delete(
 		case err == nil || o.Failed == 0 || o.Failed == len(ops):
 			return err
 		case pass && !errors.Is(err, zk.ErrNoNode):
-			return s.delete(ctx, queue, n, successor, false) // the follower must not wait for it
+			return s.delete(ctx, queue, n, successor, false) // wakes the follower
 		}
 	}
 	return s.Delete(ctx, own, -1)
 }
 
-// wakeFollower deletes the successor node of an entry that is gone, later if
-// the service does not answer now.
+// wakeFollower deletes the successor node of an entry that is gone. It retries
+// in the background.
 func (s *session) wakeFollower(ctx context.Context, successor string) {
 	err := s.Delete(ctx, successor, -1)
 	if err == nil || errors.Is(err, zk.ErrNoNode) {
@@ -284,13 +278,13 @@ func (s *session) wakeFollower(ctx context.Context, successor string) {
 	})
 }
 
-// Forget deletes all nodes that a contender of this session has in a queue,
-// after making sure that no more can appear: see Begin.
+// Forget deletes all nodes of a contender of this session in a queue, after it
+// has made sure that no more can appear: see BeginFlight.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
 	}
-	f, err := s.Begin(ctx, id)
+	f, err := s.BeginFlight(ctx, id)
 	if err != nil {
 		return err
 	}

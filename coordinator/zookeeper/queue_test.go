@@ -9,11 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestReplyToAJoinIsAboutIt: whatever else a reply names, it is not known what
-// the join has made, so that it has to be looked for.
-func TestReplyToAJoinIsAboutIt(t *testing.T) {
+func TestJoinRefusesReplyAboutAnotherNode(t *testing.T) {
 	const asked = "/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e6f_"
-	n, err := made(asked, asked+"0000000007")
+	n, err := createdNode(asked, asked+"0000000007")
 	if err != nil || n.ID != testID || n.Mode != "x" || n.Session != "1000a2b3c4d5e6f" || n.seq != 7 || n.Key != "x_"+testID+"_1000a2b3c4d5e6f_0000000007" {
 		t.Errorf("made %+v, %v", n, err)
 	}
@@ -26,7 +24,7 @@ func TestReplyToAJoinIsAboutIt(t *testing.T) {
 		"/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e70_0000000007",
 		"/baton/mutex/orders/x_00" + testID[2:] + "_1000a2b3c4d5e6f_0000000007",
 	} {
-		if n, err := made(asked, other); !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), strconv.Quote(other)) {
+		if n, err := createdNode(asked, other); !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), strconv.Quote(other)) {
 			t.Errorf("%q: %+v, %v; want ErrUnavailable that names it", other, n, err)
 		}
 	}

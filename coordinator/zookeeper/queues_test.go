@@ -12,12 +12,12 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesAreThoseWithPlaces: successor nodes, records, what has no number,
-// and what is above queues are no queues.
-func TestQueuesAreThoseWithPlaces(t *testing.T) {
+// TestQueuesHaveEntries: successor nodes, records, strays and nodes above
+// queues make no queue.
+func TestQueuesHaveEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{
-		"/app/m/stands", "/app/m/stands/x_00000000000000aa_1_0000000007", "/app/m/stands/successor_0000000008",
+		"/app/m/queued", "/app/m/queued/x_00000000000000aa_1_0000000007", "/app/m/queued/successor_0000000008",
 		"/app/m/converted", "/app/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
 		"/app/m/successor nodes", "/app/m/successor nodes/successor_0000000008",
 		"/app/m/empty", "/app/m/recorded+record",
@@ -32,12 +32,12 @@ func TestQueuesAreThoseWithPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(queues)
-	if want := []driver.Queue{"m/converted", "m/stands", "other/y"}; !slices.Equal(queues, want) {
+	if want := []driver.Queue{"m/converted", "m/queued", "other/y"}; !slices.Equal(queues, want) {
 		t.Errorf("queues %q, want %q", queues, want)
 	}
 }
 
-func TestQueuesThatCannotBeReadAreNotLeftOut(t *testing.T) {
+func TestUnreadableQueuesAreErrors(t *testing.T) {
 	for _, node := range []string{"/app", "/app/m", "/app/m/secret"} {
 		_, tr, s := openTree(t)
 		tr.put("/app/m/secret", "")
@@ -54,36 +54,35 @@ func TestQueuesThatCannotBeReadAreNotLeftOut(t *testing.T) {
 	}
 }
 
-// TestRemoveTakesTheSuccessorToo: whoever follows waits with that.
-func TestRemoveTakesTheSuccessorToo(t *testing.T) {
+// TestRemoveDeletesTheSuccessorNode, for which the follower waits.
+func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
 	f, tr, s := openTree(t)
 	other := openFake(t, f, testTTL)
-	busy(t, tr, s, other)
-	first, second := testFollow(t, s, 1), testFollow(t, other, 2)
+	contend(t, tr, s, other)
+	first, second := joinFollowing(t, s, 1), joinFollowing(t, other, 2)
 	successor := func() bool {
-		return slices.ContainsFunc(tr.below("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
+		return slices.ContainsFunc(tr.list("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
 	}
 	if !successor() {
-		t.Fatalf("no successor node of %+v in %q", first, tr.below("/app/m/a"))
+		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/m/a"))
 	}
-	told := follow(t.Context(), other, second.Place, first.Place)
+	done := follow(t.Context(), other, second.Place, first.Place)
 	if err := other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case got := <-told:
+	case got := <-done:
 		if got.passed || got.err != nil {
 			t.Errorf("Follow: %+v", got)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("the follower waits on")
+		t.Error("the follower still waits")
 	}
 	if successor() {
-		t.Errorf("left behind: %q", tr.below("/app/m/a"))
+		t.Errorf("left behind: %q", tr.list("/app/m/a"))
 	}
 }
 
-// nodeOf is a place's node.
 func nodeOf(t *testing.T, j driver.Joined) node {
 	t.Helper()
 	n, ok := parseNode(j.Place.Key)

@@ -9,8 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// watchQueue watches the queue "m/a", and returns how many stood in it each
-// time.
+// watchQueue watches the queue "m/a", and returns its size after each change.
 func watchQueue(ctx context.Context, s *session) (sizes <-chan int, ended <-chan error) {
 	views, over := make(chan int, 100), make(chan error, 1)
 	go func() {
@@ -36,17 +35,17 @@ func shows(t *testing.T, sizes <-chan int, want int) {
 	}
 }
 
-// TestQueueWatchListsOnceForEachChange: the request that lists sets the watch;
-// who comes next takes over what was left standing.
+// TestQueueWatchListsOnceForEachChange: the request that lists sets the watch,
+// and the next WatchQueue reuses the active watch.
 func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	f, _, s := openTree(t)
 	other := openFake(t, f, testTTL)
-	first := testFollow(t, other, 1)
+	first := joinFollowing(t, other, 1)
 	lists := f.count(opChildren)
 	ctx, cancel := context.WithCancel(t.Context())
 	sizes, ended := watchQueue(ctx, s)
 	shows(t, sizes, 1)
-	second := testFollow(t, other, 2)
+	second := joinFollowing(t, other, 2)
 	shows(t, sizes, 2)
 	ok(t, other.Leave(soon(t, time.Second), "m/a", first.Place))
 	shows(t, sizes, 1)
@@ -60,18 +59,18 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	shows(t, sizes, 1)
 	ok(t, other.Leave(soon(t, time.Second), "m/a", second.Place))
 	shows(t, sizes, 0)
-	if n := f.count(opChildren) - lists; n > 5 { // second had a successor node, whose coming and going may be seen apart
+	if n := f.count(opChildren) - lists; n > 5 { // second had a successor node, which may be created and deleted visibly
 		t.Errorf("%d listings for four views", n)
 	}
 }
 
-// TestQueueWatchWaitsForTheQueue: there may be no node for it yet, or no more;
-// a stray is refused.
+// TestQueueWatchWaitsForTheQueue, whose node may be missing; a stray is
+// refused.
 func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	f, tr, s := openTree(t)
 	sizes, ended := watchQueue(t.Context(), s)
 	shows(t, sizes, 0)
-	testFollow(t, openFake(t, f, testTTL), 1)
+	joinFollowing(t, openFake(t, f, testTTL), 1)
 	shows(t, sizes, 1)
 	f.cut()
 	tr.put("/app/m/a/"+testKey(99), "")

@@ -27,7 +27,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 	if _, err := join(1, 1); !errors.Is(err, driver.ErrStale) || errors.Is(err, driver.ErrGone) {
 		t.Errorf("Join with a version of no record = %v; want ErrStale", err)
 	}
-	if names := tr.below("/app/m"); len(names) != 0 || f.count(opMulti) != 1 {
+	if names := tr.list("/app/m"); len(names) != 0 || f.count(opMulti) != 1 {
 		t.Errorf("a join that was refused sent %d transactions and left %q", f.count(opMulti), names)
 	}
 	v := testSetRecord(t, s, "5", 0)
@@ -47,7 +47,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 			t.Errorf("Join with version %d of %d = %v; want ErrStale", record, next, err)
 		}
 	}
-	if names := tr.below("/app/m/a"); len(names) != 2 {
+	if names := tr.list("/app/m/a"); len(names) != 2 {
 		t.Errorf("in the queue: %q; want 2", names)
 	}
 }
@@ -76,8 +76,8 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	eventually(t, "a watch for a record to come", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/b+record", "another queue's")
 	tr.put("/app/m/a", "") // the queue comes
-	if tr.told() != 0 {
-		t.Error("it was told of others")
+	if tr.notified() != 0 {
+		t.Error("notices of other nodes were sent")
 	}
 	for _, value := range []string{"1", "2", "3"} {
 		tr.put("/app/m/a+record", value)
@@ -86,7 +86,7 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 		}
 		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	}
-	tr.cutDown("/app/m/a+record")
+	tr.remove("/app/m/a+record")
 	if r := <-seen; r.Version != 0 {
 		t.Errorf("Record = %+v after an operator deleted it", r)
 	}
@@ -100,8 +100,7 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	}
 }
 
-// TestRecordThatChangesWhileThereIsNoConnection is told, whether it was there
-// before or not.
+// TestRecordThatChangesWhileThereIsNoConnection is returned, even if it is new.
 func TestRecordThatChangesWhileThereIsNoConnection(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		f, tr, s := openTree(t)
@@ -124,8 +123,8 @@ func TestRecordThatChangesWhileThereIsNoConnection(t *testing.T) {
 	}
 }
 
-// TestWaitersWhoComeAndGoLeaveOneWatch and send nothing when they come back.
-func TestWaitersWhoComeAndGoLeaveOneWatch(t *testing.T) {
+// TestRepeatedWaitsLeaveOneWatch: later waits send nothing.
+func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 	f, tr, s := openTree(t)
 	record := testSetRecord(t, s, "5", 0)
 	own, behind := testJoin(t, s, 1, "x"), testJoin(t, s, 2, "x")
@@ -150,7 +149,7 @@ func TestWaitersWhoComeAndGoLeaveOneWatch(t *testing.T) {
 			if err := wait(soon(t, 5*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s = %v", what, err)
 			}
-			if i == 9 { // even on a busy machine the first is set by now
+			if i == 9 { // even on a slow machine the first is set by now
 				asked = f.requests()
 			}
 		}
@@ -158,13 +157,13 @@ func TestWaitersWhoComeAndGoLeaveOneWatch(t *testing.T) {
 			t.Errorf("%s: %d watches are left; want 1", what, n)
 		}
 		if n := f.requests() - asked; n != 0 {
-			t.Errorf("%s: %d requests were sent by those who came later", what, n)
+			t.Errorf("%s: %d requests were sent by later waits", what, n)
 		}
-		tr.cutDown("/app/m/empty")
+		tr.remove("/app/m/empty")
 	}
 }
 
-// requests is how many came, pings apart.
+// requests is the number of requests received, pings apart.
 func (f *fake) requests() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

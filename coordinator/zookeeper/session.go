@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// service is the driver. Each session has a connection of its own.
+// service is the driver.
 type service struct{ *nodes.Service }
 
 // session is one session, with queues in Baton's own layout.
@@ -36,24 +36,22 @@ func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 	return s
 }
 
-// Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name
-// that is gone.
+// Capabilities lack ReuseIDs: ZooKeeper keeps nothing of a deleted name.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
 	}
 }
 
-// Path is where a queue is.
+// Path implements nodes.Layout.
 func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + "/" + string(queue) }
 
-// RecordPath is where a queue's record is: beside the queue, not in it. A queue
-// has no children but entries and their successor nodes, whose number a join is
-// told, and the service removes it when it has none. No queue is called like a
-// record, since "+" is not among the characters of their names.
+// RecordPath is beside the queue, not in it: a join counts the queue's
+// children, and the service removes a queue without children. The path is no
+// queue's, since queue names contain no "+".
 func (s *session) RecordPath(queue driver.Queue) string { return s.Path(queue) + "+record" }
 
-// Places are the places of the children of a queue.
+// Places implements nodes.Layout.
 func (s *session) Places(
 	ctx context.Context, queue driver.Queue, names []string,
 ) ([]driver.Place, error) {
@@ -64,8 +62,7 @@ func (s *session) Places(
 	return c.places(), c.ambiguous(queue)
 }
 
-// Entry is the place and the token of an entry. The token is 0 if the key is
-// not that of an entry.
+// Entry implements nodes.Layout.
 func (s *session) Entry(_ driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
 	n, ok := parseNode(key)
 	if !ok {

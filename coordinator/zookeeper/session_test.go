@@ -16,7 +16,7 @@ import (
 
 const testTTL = 4 * time.Second
 
-// grace is how much longer than its context a call may take for what is local.
+// grace is how much longer than its context a local call may take.
 const grace = 250 * time.Millisecond
 
 func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
@@ -29,7 +29,7 @@ func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "4s") || !strings.Contains(err.Error(), "2s") {
 		t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
 		t.Errorf("sessions asked for %x, %d ended; want one new one, which is ended", got, f.count(opCloseSession))
 	}
 }
@@ -46,7 +46,7 @@ func TestOpenRefusesTTLsThatCannotBeAskedFor(t *testing.T) {
 func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and is silent
+	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and sends nothing
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
 		}
-		if took := time.Since(began); took > patience+grace+2*time.Second { // on a busy machine
+		if took := time.Since(began); took > patience+grace+2*time.Second { // on a slow machine
 			t.Errorf("%s: Open with %v took %v", raw, patience, took)
 		}
 	}
 }
 
-// TestExpiredSessionIsNeverReplaced: what the client library does by itself
-// would let requests of the old session run on a new one.
+// TestExpiredSessionIsNeverReplaced: by itself the client library would send
+// requests of the old session on a new one.
 func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -110,8 +110,8 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	if err := s.Close(soon(t, time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, s.Number()}) {
-		t.Errorf("sessions asked for: %x; want a new one and then only that", got)
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
+		t.Errorf("sessions asked for: %x; want a new one and then only this one", got)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 		}
 	})
 	f.cut()
-	eventually(t, "a third connection", func() bool { return len(f.greeted()) >= 3 })
+	eventually(t, "a third connection", func() bool { return len(f.askedSessions()) >= 3 })
 	f.set(func() { f.grant = grant })
 	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
 	if s.Err() != nil {
@@ -142,7 +142,7 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
-	// The server has gone silent on the first connection. Close must not depend
+	// The server does not answer on the first connection. Close must not depend
 	// on it.
 	f.set(func() {
 		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
@@ -156,7 +156,7 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("a call under way = %v; want ErrSessionLost", err)
 	}
-	if got := f.greeted(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
+	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
 		t.Errorf("sessions asked for %x, %d ended", got, f.count(opCloseSession))
 	}
 	select {
@@ -177,7 +177,7 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 		f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, nil, false }
 		f.grant = func(hello) (hello, bool) { return hello{}, false }
 	})
-	for range 40 { // more than the Conn's queue has room for
+	for range 40 { // more than the client's queue holds
 		go func() { _, _ = s.Join(context.Background(), "m/a", driver.Contender{ID: testID, Mode: "x"}) }()
 	}
 	eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
@@ -189,8 +189,7 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
-// TestUnansweredRequestMovesTheSession: a server that answers pings and nothing
-// else.
+// TestUnansweredRequestMovesTheSession from a server that answers only pings.
 func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -203,7 +202,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 		t.Errorf("Renew = %v; want ErrUnavailable", err)
 	}
 	if took := time.Since(began); took < 200*time.Millisecond || took > 500*time.Millisecond {
-		t.Errorf("given up after %v; want a quarter of the TTL", took)
+		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
 	}
 	if err := s.Renew(soon(t, time.Second)); err != nil {
 		t.Errorf("Renew on the next connection = %v", err)
@@ -211,8 +210,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 }
 
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
-// while the credentials are under way, which can block the client library for
-// ever.
+// while the credentials are sent, which can block the client library for ever.
 func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -226,10 +224,10 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	}
 	for range 3 {
 		f.cut()
-		connections := len(f.greeted())
+		connections := len(f.askedSessions())
 		eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
-		if len(f.greeted()) == connections && f.count(opAuth) < len(f.greeted()) {
-			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.greeted()))
+		if len(f.askedSessions()) == connections && f.count(opAuth) < len(f.askedSessions()) {
+			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.askedSessions()))
 		}
 	}
 	if err := s.Close(soon(t, time.Second)); err != nil {
@@ -255,9 +253,9 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 	}
 }
 
-// TestReplyAboutAnotherSessionIsTheEnd: a reply that came on a connection with
-// another session says nothing about this one.
-func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
+// TestConnectionWithAnotherSessionEndsTheSession: a reply on it says nothing
+// about this session.
+func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
@@ -268,7 +266,7 @@ func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 		}
 	})
 	f.cut()
-	eventually(t, "the next connection", func() bool { return len(f.greeted()) == 2 })
+	eventually(t, "the next connection", func() bool { return len(f.askedSessions()) == 2 })
 	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew = %v; want ErrSessionLost", err)
 	}
@@ -279,15 +277,15 @@ func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time
-// before fires. The fake never lets one fire.
-func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
+// TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
+// never sends events.
+func TestWaiterReadsAgainAfterReconnect(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
-	told := make(chan error, 2)
+	done := make(chan error, 2)
 	for range 2 { // they share one watch
-		go func() { told <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
+		go func() { done <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
 	}
 	eventually(t, "the watch", func() bool { return f.count(opChildren) == 1 })
 	f.cut()
@@ -302,21 +300,21 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	})
 	f.cut()
 	for range 2 {
-		if err := <-told; err != nil {
+		if err := <-done; err != nil {
 			t.Errorf("Watch = %v", err)
 		}
 	}
 }
 
-// TestCallsWaitForTheConnection: requests handed to a Conn that is not
-// connected would pile up there and could run at any later time.
+// TestCallsWaitForTheConnection: requests handed to a disconnected client would
+// pile up there and could run at any later time.
 func TestCallsWaitForTheConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
 	f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
 	f.cut()
-	eventually(t, "an attempt to connect again", func() bool { return len(f.greeted()) > 1 })
+	eventually(t, "an attempt to connect again", func() bool { return len(f.askedSessions()) > 1 })
 	for range 10 {
 		err := s.Renew(soon(t, 10*time.Millisecond))
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
@@ -352,8 +350,7 @@ func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
 	})
 }
 
-// TestOldServersGetPlainNodes: before 3.5 there are no containers, which a
-// server says by closing the connection after its answer.
+// TestOldServersGetPlainNodes: servers before 3.5 refuse containers.
 func TestOldServersGetPlainNodes(t *testing.T) {
 	const unimplemented = -6
 	f, l, made := newFake(t), &oneQueue{}, false

@@ -14,14 +14,14 @@ import (
 )
 
 // tree is a small ZooKeeper behind a fake: nodes with versions, transactions,
-// sequence numbers, and watches that fire once, before the answer to any later
+// sequence numbers, and watches that fire once, before the reply to any later
 // request. Sessions do not end here.
 type tree struct {
 	mu      sync.Mutex
 	zxid    int64
 	nodes   map[string]treeNode
 	watches map[spot]map[*peer]bool
-	notices []notice                             // that were sent
+	notices []notice                             // sent so far
 	script  func(op int32, node string) treeFate // called before a request is applied, without the lock
 	late    []func()
 }
@@ -33,13 +33,13 @@ type treeNode struct {
 	creates      int32 // of children
 }
 
-// spot is what a watch is on: a node, or its children.
+// spot is the subject of a watch: a node, or its children.
 type spot struct {
 	node     string
 	children bool
 }
 
-// notice is what the service sends to those who watch a node.
+// notice is a watch event.
 type notice struct {
 	path string
 	kind zk.EventType
@@ -55,22 +55,20 @@ func (n notice) message() []byte {
 	return appendText(b, n.path)
 }
 
-// treeFate is what becomes of a request.
+// treeFate says what happens to a request.
 type treeFate struct {
 	lost bool       // it is not applied
-	cut  bool       // its connection breaks, without an answer
+	cut  bool       // its connection breaks, without a reply
 	late bool       // it is not applied until deliver
-	code zk.ErrCode // it is answered with that
+	code zk.ErrCode // it is the reply's code
 }
 
-// plant puts a tree behind a fake, with the nodes above the queues of kind m.
 func plant(f *fake) *tree {
 	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/m": {}}, watches: map[spot]map[*peer]bool{}}
 	f.set(func() { f.tree = tr })
 	return tr
 }
 
-// openTree opens a session at a server with a tree.
 func openTree(t *testing.T) (*fake, *tree, *session) {
 	t.Helper()
 	f := newFake(t)
@@ -84,8 +82,8 @@ func (tr *tree) on(script func(op int32, node string) treeFate) {
 	tr.script = script
 }
 
-// put makes a node, or writes to it; cutDown deletes one. They are what another
-// client does.
+// put creates a node or writes to it, and remove deletes one, as another
+// client.
 func (tr *tree) put(node, data string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -93,16 +91,16 @@ func (tr *tree) put(node, data string) {
 	if n, ok := tr.nodes[node]; ok {
 		n.data, n.version, n.mzxid = []byte(data), n.version+1, tr.zxid
 		tr.nodes[node] = n
-		tr.tell(notice{node, zk.EventNodeDataChanged})
+		tr.notify(notice{node, zk.EventNodeDataChanged})
 		return
 	}
 	if _, code := tr.create(node, []byte(data), 0); code != 0 {
 		panic(fmt.Sprint("put ", node, ": ", code))
 	}
-	tr.tell(notice{node, zk.EventNodeCreated}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+	tr.notify(notice{node, zk.EventNodeCreated}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
 }
 
-func (tr *tree) cutDown(node string) {
+func (tr *tree) remove(node string) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if _, ok := tr.nodes[node]; !ok {
@@ -110,11 +108,10 @@ func (tr *tree) cutDown(node string) {
 	}
 	tr.zxid++
 	delete(tr.nodes, node)
-	tr.tell(notice{node, zk.EventNodeDeleted}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+	tr.notify(notice{node, zk.EventNodeDeleted}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
 }
 
-// below returns the names of the children of a node.
-func (tr *tree) below(node string) []string {
+func (tr *tree) list(node string) []string {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return tr.children(node)
@@ -130,7 +127,7 @@ func (tr *tree) children(node string) []string {
 	return names
 }
 
-// watched is how many watches there are; told how many notices were sent.
+// watched is the number of watches, notified the number of notices sent.
 func (tr *tree) watched() (n int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -140,7 +137,7 @@ func (tr *tree) watched() (n int) {
 	return n
 }
 
-func (tr *tree) told() int {
+func (tr *tree) notified() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return len(tr.notices)
@@ -154,8 +151,7 @@ func (tr *tree) leave(p *peer) {
 	}
 }
 
-// tell fires watches.
-func (tr *tree) tell(notices ...notice) {
+func (tr *tree) notify(notices ...notice) {
 	for _, n := range notices {
 		for _, s := range []spot{{n.path, false}, {n.path, true}} {
 			if s.children && n.kind != zk.EventNodeChildrenChanged && n.kind != zk.EventNodeDeleted ||
@@ -171,7 +167,6 @@ func (tr *tree) tell(notices ...notice) {
 	}
 }
 
-// watch sets one.
 func (tr *tree) watch(p *peer, s spot, wanted bool) {
 	if !wanted {
 		return
@@ -182,8 +177,8 @@ func (tr *tree) watch(p *peer, s spot, wanted bool) {
 	tr.watches[s][p] = true
 }
 
-// answer does what request m asks for. It answers before anything else happens:
-// a watch that it set must not fire before the answer.
+// answer applies and answers request m. It keeps the lock until the reply is
+// sent: a watch that the request set must not fire before.
 func (tr *tree) answer(p *peer, op int32, m []byte) {
 	r := &fields{m[12:]}
 	var fate treeFate
@@ -217,7 +212,7 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	}
 }
 
-// deliver applies the requests that are late.
+// deliver applies the late requests.
 func (tr *tree) deliver() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -229,22 +224,22 @@ func (tr *tree) deliver() {
 
 func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	switch op {
-	case opPing, opCloseSession, opAuth, opSetWatches: // the last is sent for those that were just set, if ever
+	case opPing, opCloseSession, opAuth, opSetWatches: // the last is sent for watches just set, if at all
 		return 0, nil
 	case opSync:
 		return 0, appendText(nil, r.text())
 	case opMulti:
 		return 0, tr.multi(r)
 	case opExists, opGet, opChildren:
-		return tr.look(p, op, r)
+		return tr.read(p, op, r)
 	}
 	tr.zxid++
 	body, notices, code := tr.change(op, r)
-	tr.tell(notices...)
+	tr.notify(notices...)
 	return code, body
 }
 
-func (tr *tree) look(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
+func (tr *tree) read(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	node := r.text()
 	n, ok := tr.nodes[node]
 	if wanted := r.flag(); ok || op == opExists {

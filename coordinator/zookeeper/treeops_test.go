@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// This file has the operations of a tree as they are on the wire.
+// This file has the operations of a tree, on the wire format.
 
 const (
 	opExists          = 3
@@ -139,18 +139,18 @@ func (tr *tree) multi(r *fields) []byte {
 			break
 		}
 		code := zk.ErrCode(untried)
-		body, told, outcome := tr.change(op, r)
+		body, sent, outcome := tr.change(op, r)
 		if !broken {
 			code, broken = outcome, outcome != 0
 		}
 		ok = append(header(ok, op, 0), body...)
 		refused = binary.BigEndian.AppendUint32(header(refused, failed, 0), uint32(code))
-		notices = append(notices, told...)
+		notices = append(notices, sent...)
 	}
 	if broken {
 		tr.nodes = before
 		return header(refused, failed, 1)
 	}
-	tr.tell(notices...)
+	tr.notify(notices...)
 	return header(ok, failed, 1)
 }

@@ -14,28 +14,28 @@ import (
 
 // Ahead lists the queue, in one request.
 //
-// What one session reads never goes back behind what it wrote, so the view has
-// every entry that was in the queue when own joined and has not left since,
-// without asking the leader. To the zero Place all entries are ahead.
+// A session's reads are never older than its own writes. So without asking the
+// leader, the view has every entry that was in the queue when own joined and
+// has not left since.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
 	if err := s.CheckView(queue, own); err != nil {
 		return driver.View{}, err
 	}
-	c, err := s.children(ctx, queue)
+	c, err := s.readQueue(ctx, queue)
 	if err != nil {
 		return driver.View{}, err
 	}
 	view, err := nodes.ViewOf(c.places(), own, c.ambiguous(queue))
 	if i := len(view.Ahead); err == nil && i < len(c.nodes) && c.nodes[i].Session == s.Hex {
-		s.note(queue, c, i)
+		s.noteSuccessor(queue, c, i)
 	}
 	return view, err
 }
 
-// children reads a queue, in order. A queue that is not there is empty.
-func (s *session) children(ctx context.Context, queue driver.Queue) (queueView, error) {
+// readQueue lists a queue, in order. A missing queue is empty.
+func (s *session) readQueue(ctx context.Context, queue driver.Queue) (queueView, error) {
 	names, err := s.Listing(ctx, queue)
 	if err != nil {
 		return queueView{}, err
@@ -45,18 +45,18 @@ func (s *session) children(ctx context.Context, queue driver.Queue) (queueView, 
 
 // view orders the children of a queue.
 //
-// Where sequence numbers have run out the tokens are the order, and they take
-// one read of each node. A node that went meanwhile may stand under another
-// name, so the queue is listed again until each one is known.
+// When sequence numbers have run out, the tokens are the order, which takes one
+// read of each node. A node that is gone by then may have been converted, so
+// the queue is listed again until each token is known.
 func (s *session) view(ctx context.Context, queue driver.Queue, names []string) (queueView, error) {
 	known := make(map[string]driver.Token)
 	for {
 		c := parseChildren(names)
-		if !slices.ContainsFunc(c.nodes, node.late) {
+		if !slices.ContainsFunc(c.nodes, node.overflowed) {
 			return c, nil
 		}
 		read := func(client *zk.Conn, p driver.Place) (driver.Token, error) {
-			there, stat, err := client.Exists(s.Below(queue, p.Key)) // who may list may ask for it
+			there, stat, err := client.Exists(s.ChildPath(queue, p.Key)) // allowed to all who may list
 			if err == nil && !there {
 				err = zk.ErrNoNode
 			}
@@ -82,18 +82,18 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 	}
 }
 
-// entriesOf lists a queue, and those of its nodes that are this session's of
-// one contender, after all that was sent before: see Begin. Strays do not
-// matter; clean-up must work in spite of them. If the contender has no node, an
-// operator may have deleted it alone, and a follower waits with its successor
-// node.
+// entriesOf lists a queue, and the nodes in it of one contender of this
+// session, after everything sent before: see BeginFlight. It ignores strays:
+// clean-up must work in spite of them. If the contender has no node, an
+// operator may have deleted it alone, and a follower still waits for the
+// successor node.
 func (s *session) entriesOf(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {
 	if err := s.Sync(ctx, s.Path(queue)); err != nil {
 		return nil, queueView{}, err
 	}
-	all, err = s.children(ctx, queue)
+	all, err = s.readQueue(ctx, queue)
 	for _, n := range all.nodes {
 		if n.ID == id && n.Session == s.Hex {
 			mine = append(mine, n)
@@ -105,8 +105,8 @@ func (s *session) entriesOf(
 	return mine, all, err
 }
 
-// find looks for the node that an earlier join of this contender may have made.
-func (s *session) find(
+// findEarlier returns the node that an earlier join of this contender created.
+func (s *session) findEarlier(
 	ctx context.Context, queue driver.Queue, id string,
 ) (j driver.Joined, found bool, err error) {
 	mine, all, err := s.entriesOf(ctx, queue, id)
@@ -114,15 +114,15 @@ func (s *session) find(
 		return driver.Joined{}, false, err
 	}
 	n := mine[0]
-	stat, err := s.Stat(ctx, s.Below(queue, n.Key))
+	stat, err := s.Stat(ctx, s.ChildPath(queue, n.Key))
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // somebody has removed it meanwhile
+	case errors.Is(err, zk.ErrNoNode): // removed meanwhile
 		return driver.Joined{}, false, nil
 	case err != nil:
 		return driver.Joined{}, false, err
 	}
 	if all.hasSuccessor(n) {
-		s.Keep(s.Below(queue, n.Key), func(o *nodes.Own) { o.Successor = n.successor() })
+		s.SetOwnEntry(s.ChildPath(queue, n.Key), func(o *nodes.OwnEntry) { o.Successor = n.successor() })
 	}
 	first := all.nodes[0].Key == n.Key && len(all.strays) == 0
 	return driver.Joined{Place: n.Place, Token: n.tokenOr(stat.Czxid), First: first}, true, nil

@@ -10,23 +10,23 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// TestLeavingIsToldWithoutAnotherRequest: the hand-over waits for it.
-func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
+// TestLeaveEndsWatchWithoutAnotherRequest: the handoff waits for it.
+func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(t.Context(), "m/a", own.Place) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(t.Context(), "m/a", own.Place) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
 	if err := s.Leave(soon(t, time.Second), "m/a", own.Place); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-told; err != nil || f.count(opChildren) != 1 {
+	if err := <-done; err != nil || f.count(opChildren) != 1 {
 		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))
 	}
 }
 
-// TestWatchThatFiredUnseenShowsNothing: what it saw is old, and lacks those who
-// came since.
+// TestWatchThatFiredUnseenShowsNothing: it does not show entries that joined
+// since.
 func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
@@ -38,22 +38,22 @@ func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 		t.Fatal("the watch has not fired")
 	}
 	if err := s.Watch(soon(t, 50*time.Millisecond), "m/a", first, third); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Watch = %v; both stand", err)
+		t.Errorf("Watch = %v; want it to wait, both are queued", err)
 	}
 }
 
-// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between the
-// sync and the read.
+// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between sync
+// and read.
 func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	f, _, s := openTree(t)
 	reads := 0
 	_, err := zkconn.Fresh(soon(t, 5*time.Second), s.Conn, "/app/m/a", func() (int, error) {
 		if reads++; reads < 3 {
-			n := len(f.greeted())
+			n := len(f.askedSessions())
 			f.cut()
 			eventually(t, "the next connection", func() bool {
 				_, err := s.Stat(soon(t, time.Second), "/app")
-				return err == nil && len(f.greeted()) > n
+				return err == nil && len(f.askedSessions()) > n
 			})
 		}
 		return reads, nil
@@ -66,26 +66,26 @@ func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a/lease_holder", "")
-	eventually(t, "the watch, again", func() bool { return tr.told() == 1 && tr.watched() == 1 })
+	eventually(t, "the watch, again", func() bool { return tr.notified() == 1 && tr.watched() == 1 })
 	select {
-	case err := <-told:
-		t.Fatalf("told %v of a child that is no place", err)
+	case err := <-done:
+		t.Fatalf("a child that is no place ended Watch: %v", err)
 	default:
 	}
 	ok(t, s.Leave(t.Context(), "m/a", first))
-	ok(t, <-told)
+	ok(t, <-done)
 }
 
 // TestWatchOfSeveralGoesOnAfterAReconnect: the queue is listed again.
 func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	f, tr, s := openTree(t)
 	places := []driver.Place{testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place}
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(t.Context(), "m/a", places...) }()
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(t.Context(), "m/a", places...) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
 	grant := f.grant
 	for _, leaves := range []bool{false, true} {
@@ -93,7 +93,7 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 		f.cut()
 		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
 		if leaves {
-			tr.cutDown("/app/m/a/" + places[1].Key)
+			tr.remove("/app/m/a/" + places[1].Key)
 		}
 		f.set(func() { f.grant = grant })
 		f.cut()
@@ -101,14 +101,14 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
 		}
 	}
-	if err := <-told; err != nil {
+	if err := <-done; err != nil {
 		t.Errorf("Watch = %v", err)
 	}
 }
 
-// TestStandingWatchShowsTheQueueWithoutARequest: until it fires, which it does
-// before this session hears of anything later.
-func TestStandingWatchShowsTheQueueWithoutARequest(t *testing.T) {
+// TestActiveWatchShowsTheQueueWithoutARequest: until it fires, it is up to
+// date.
+func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
 	go func() { _ = s.Watch(t.Context(), "m/a", first, second) }()

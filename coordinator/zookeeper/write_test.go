@@ -25,8 +25,8 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 		if got := testList(t, s, 1); string(got[0].Value) != value || got[0].Token != own.Token {
 			t.Errorf("after Write of %q: %+v", value, got)
 		}
-		if tr.told() != 0 || tr.watched() != 1 {
-			t.Errorf("%d notices, %d watches; whoever waits is not told of a write", tr.told(), tr.watched())
+		if tr.notified() != 0 || tr.watched() != 1 {
+			t.Errorf("%d notices, %d watches; want no notice of a write", tr.notified(), tr.watched())
 		}
 	}
 	if n := f.count(opSet); n != 3 {
@@ -54,8 +54,8 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 	}
 }
 
-// TestLateWriteIsNotAppliedAfterALaterOne: the first has no answer, and comes
-// before the second, or after it.
+// TestLateWriteIsNotAppliedAfterALaterOne: the first write has no reply, and
+// arrives before the second or after it.
 func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
 	for what, fate := range map[string]treeFate{"before": {cut: true}, "after": {late: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {

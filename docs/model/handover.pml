@@ -259,7 +259,7 @@ proctype contender(byte i) {
 	bool pw, first, swapped, passed, sole;
 	s = SES(i); p = NONE; f = NONE;
 
-join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.add, zookeeper.session.arrive */
+join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.sendJoin, zookeeper.session.noteJoin */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] && !dead[s] && MAYJOIN(i) ->
@@ -373,7 +373,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.unlessLeft */
+lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.watchSuccessor */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK

@@ -252,7 +252,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, lease
 	:: atomic { !dead[s] -> sent = known[s] }
 	fi;
 #ifdef ZK
-find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Begin */
+find: /* go: zookeeper.session.findEarlier, zookeeper.session.entriesOf, nodes.Session.BeginFlight */
 	atomic {
 		if
 		:: again ->
@@ -281,7 +281,7 @@ find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Begin
 	};
 #endif
 
-send: /* go: etcd.session.sendJoin, etcd.session.conditions, etcd.session.refused, zookeeper.session.add */
+send: /* go: etcd.session.sendJoin, etcd.session.conditions, etcd.session.refused, zookeeper.session.sendJoin */
 	if
 	:: atomic { /* it arrives and is answered */
 		!over[s] && MAYJOIN(i) ->
@@ -328,7 +328,7 @@ foundOwn: /* go: etcd.session.refused */
 	}
 	fi;
 
-joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeeper.session.settle */
+joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeeper.session.ensureAlone */
 	atomic {
 		sent = 0; fence = 0;
 		if
@@ -381,7 +381,7 @@ look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lea
 	fi;
 
 #ifdef ZK
-watch: /* go: recipes.attempt.await, engine.Session.Await, nodes.Session.Watch, zkconn.Conn.Watching, zkconn.Watch.request */
+watch: /* go: recipes.attempt.await, engine.Session.Await, nodes.Session.Watch, zkconn.Conn.WatchTarget, zkconn.Watch.request */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Stands, zookeeper.session.Leave */
+leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;

@@ -232,7 +232,7 @@ proctype contender(byte i) {
 	byte mine, since, seen, floor, watches, j, used, waiting = NONE, v, R;
 	bool watched, slept, again, last, admitted, record, unknown, mark, part, parted, late;
 
-join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.add */
+join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
 	if
 	:: atomic { i == 0 || cr[i - (i > 0)] != 0 || finished[i - (i > 0)] ->
 		mine = version; /* or it is told that it is not, and reads it; go: recipes.attempt.ask */

@@ -46,9 +46,9 @@ func (s *Session) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// Stands asks the service whether an entry is in a queue, of whatever session.
+// EntryExists asks the service whether an entry is in a queue, of whatever session.
 // ErrRemoved means that it is not.
-func (s *Session) Stands(
+func (s *Session) EntryExists(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
 	return s.request(ctx, "check", queue, s.patience, func(ctx context.Context) error {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Command is one command that a page shows.
+// Command is a shell command in a page.
 type Command struct {
-	Words []string // without quotes, redirections and what is set before it
-	Dir   string   // that the block has changed to, "" at first
+	Words []string // without quotes, redirections and assignments
+	Dir   string   // argument of an earlier cd in the block, or ""
 	Line  int
-	// Mention: it is a part of a sentence, where arguments may be left out.
+	// Mention is true in a sentence, where arguments may be omitted.
 	Mention bool
 }
 
-// Commands are those in blocks of sh, and those spans of code that begin with
-// one of the tools and a space.
+// Commands returns the commands in sh blocks, and the code spans that begin
+// with one of the tools and a space.
 func (p Page) Commands(tools ...string) []Command {
 	var all []Command
 	for _, b := range p.Blocks {
@@ -38,7 +38,7 @@ func (p Page) Commands(tools ...string) []Command {
 }
 
 var (
-	// token is the end of a line, an operator, a redirection, or a word.
+	// token is a newline, a comment, an operator, a redirection, or a word.
 	token      = regexp.MustCompile(`\\\n|\n|;|#.*|[0-9]*[<>]+ *\S*|(?:'[^']*'|"[^"]*"|[^\s;'"])+`)
 	ends       = regexp.MustCompile(`^(?:\n|&&|\|\||[;|&])$`)
 	skipped    = regexp.MustCompile(`^(?:\\\n|#|[0-9]*[<>])`)
@@ -46,8 +46,8 @@ var (
 	quoted     = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
 )
 
-// commands takes a script apart, and follows it where it changes to. Of the
-// shell's grammar it knows what the pages use.
+// commands parses a script, and follows cd. It knows the part of the shell's
+// grammar that the pages use.
 func commands(script string, line int) []Command {
 	var all []Command
 	script += "\n"

@@ -1,8 +1,6 @@
-// Package pages reads this repository's Markdown, for the tests that hold it to
-// the code.
-//
-// It knows as much of Markdown as the pages use: fenced blocks, headings,
-// links, spans of code, comments.
+// Package pages parses this repository's Markdown, for tests that compare it
+// with the code. It knows the Markdown that the pages use: fenced blocks,
+// headings, links, code spans, comments.
 package pages
 
 import (
@@ -16,41 +14,40 @@ import (
 
 // Page is one file.
 type Page struct {
-	Path   string // from the root, with slashes
-	Blocks []Block
-	Links  []Link
-	Spans  []Span
-	// Anchors are what a link can name after "#".
-	Anchors map[string]bool
+	Path    string // from the root, with slashes
+	Blocks  []Block
+	Links   []Link
+	Spans   []Span
+	Anchors map[string]bool // targets of links after "#"
 }
 
-// Block is what stands between two lines of backquotes.
+// Block is a fenced code block.
 type Block struct {
-	Lang string // what the first of them says; often nothing
+	Lang string // after the opening fence; may be empty
 	Text string
 	Line int // of the first line of Text
 	// Note is the HTML comment on the lines directly above, if there is one.
 	Note string
 }
 
-// InIntegration is the note of a block that needs what only the module
-// integration/ has: it is a file of tests, and is run there.
+// InIntegration is the note of a block that is a test file of the module
+// integration, and runs there.
 const InIntegration = "go: run in integration"
 
-// Link is a target that a page names.
+// Link is a link of a page.
 type Link struct {
 	Target string
 	Line   int
 }
 
-// Span is `code` within a line.
+// Span is a code span.
 type Span struct {
 	Text string
 	Line int
 }
 
-// All reads every page below root, but for those in directories that Go does
-// not look at either.
+// All reads every page below root. It skips directories that Go ignores too,
+// and build.
 func All(root string) ([]Page, error) {
 	var all []Page
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -84,12 +81,12 @@ var (
 	tagged  = regexp.MustCompile(`(?:href|src|srcset)="([^"]+)"`)
 )
 
-// read takes a page apart, line by line.
+// read parses a page line by line.
 func read(path, text string) Page {
 	p := Page{Path: path, Anchors: map[string]bool{}}
-	var open *Block      // the block that is being read
-	var fence string     // what ends it
-	var comment []string // the comment that has just ended, or is being read
+	var open *Block      // the block being read
+	var fence string     // that ends the block
+	var comment []string // the comment being read, or just before this line
 	inComment := false
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
@@ -119,7 +116,7 @@ func read(path, text string) Page {
 	return p
 }
 
-// line notes what one line of prose has.
+// line adds the anchors, spans and links of one line of prose.
 func (p *Page) line(line string, n int) {
 	if m := heading.FindStringSubmatch(line); m != nil {
 		p.anchor(slug(m[1]))
@@ -138,8 +135,7 @@ func (p *Page) line(line string, n int) {
 	}
 }
 
-// anchor notes an anchor; of several headings with one text GitHub numbers the
-// later ones.
+// anchor adds an anchor. GitHub numbers the later ones of equal headings.
 func (p *Page) anchor(name string) {
 	unique := name
 	for i := 1; p.Anchors[unique]; i++ {
@@ -153,7 +149,7 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_\- ]`)
 )
 
-// slug is the anchor that GitHub gives a heading.
+// slug returns the anchor that GitHub makes for a heading.
 func slug(heading string) string {
 	text := strings.ToLower(linked.ReplaceAllString(heading, "$1"))
 	return strings.ReplaceAll(dropped.ReplaceAllString(text, ""), " ", "-")

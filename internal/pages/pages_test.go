@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestReadsWhatPagesAreMadeOf(t *testing.T) {
+func TestReadParsesAPage(t *testing.T) {
 	const text = "# Of `this` & [that](x.md)\n" + // 1
 		"See [a](b.md#c), ![p](pictures/d.svg \"title\") and `[no](link)`.\n" + // 2
 		"## Again\n## Again\n" +
@@ -35,7 +35,7 @@ func TestReadsWhatPagesAreMadeOf(t *testing.T) {
 	}
 }
 
-func TestReadsCommands(t *testing.T) {
+func TestCommandsOfAPage(t *testing.T) {
 	p := read("x.md", "Use `make a` or `ls -l`, in `cd sub && go test ./b`.\n"+
 		"```sh\n# only a comment\nA=1 B='x y' baton lock \"a b\" -- sh -c 'x; y' 2> log  # and this\n"+
 		"cd sub && make \\\n  b | tail -1; echo \"# no comment\" >out\n```\n"+

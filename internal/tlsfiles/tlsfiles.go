@@ -1,4 +1,4 @@
-// Package tlsfiles makes a TLS configuration of the files that a URL names.
+// Package tlsfiles makes a TLS configuration from the files that a URL names.
 package tlsfiles
 
 import (
@@ -14,7 +14,7 @@ import (
 // Files are the TLS parameters of a URL. Each may be empty.
 type Files struct {
 	CA, Cert, Key string
-	ServerName    string // that the certificate is checked against, in place of the host
+	ServerName    string // that the certificate must have, instead of the host
 }
 
 // Read reads the parameters of a URL.
@@ -25,8 +25,8 @@ func Read(p *driver.Params) Files {
 	}
 }
 
-// For returns the configuration for a URL of the scheme that means TLS, and nil
-// for another URL, which must not name files.
+// For returns the configuration for a URL whose scheme is that of TLS, or nil
+// for another scheme, whose URL must not name files.
 func (f Files) For(u *url.URL, scheme string) (*tls.Config, error) {
 	switch {
 	case u.Scheme == scheme:
@@ -37,8 +37,8 @@ func (f Files) For(u *url.URL, scheme string) (*tls.Config, error) {
 	return nil, nil // no TLS
 }
 
-// config reads the files. The certificate and its key are read again for each
-// connection, so that new ones are used without a restart.
+// config reads the files. Each connection reads certificate and key again, so
+// that renewed ones work without a restart.
 func (f Files) config() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if (f.Cert == "") != (f.Key == "") {

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/grpcfence"
 )
 
-// Calls show what their context carries, and the server refuses those that are
-// late. It is compiled here and not run: it has no service to call.
+// Calls show the sequencer of their context, and the server refuses stale ones.
+// The example has no output: it has no service to call.
 func Example() {
 	// the holder
 	conn, err := grpc.NewClient("orders:8443", grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -1,5 +1,5 @@
-// Package grpcfence carries sequencers in gRPC calls, and makes servers refuse
-// stale ones.
+// Package grpcfence has gRPC interceptors that send a sequencer with each call,
+// and refuse stale ones.
 //
 //	// the holder
 //	conn, err := grpc.NewClient(target,
@@ -15,10 +15,10 @@
 //		grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)),
 //		grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
-// The server checks once, before a call is served: what package httpfence says
-// of handlers holds here too. In the server's method fence.From(ctx) returns
-// the sequencer that was shown, and Refuse answers with the error of a gate or
-// guard.
+// The server checks once, before it serves a call. The call may run beside one
+// of the next holder. If that does harm, do the work in the gate's Do, or guard
+// its transaction with package sqlfence: fence.From(ctx) returns the sequencer,
+// and Refuse makes the call's error of theirs.
 package grpcfence
 
 import (
@@ -39,14 +39,14 @@ import (
 // Key is the key of the sequencer in the metadata of a call.
 const Key = "baton-sequencer"
 
-// RefusalKey is the key of the refusal, written by fence.EncodeRefusal, in the
-// trailer of a call that was refused.
+// RefusalKey is the key of the refusal in the trailer of a refused call. Its
+// value is that of fence.EncodeRefusal.
 const RefusalKey = "baton-refusal"
 
-// UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a
-// call's context (see fence.With) to the server, if there is one. The error of
-// a call that the server refused wraps the *fence.StaleError or
-// *fence.ForeignError, and has gRPC's status.
+// UnaryClient is a grpc.UnaryClientInterceptor that sends the sequencer of the
+// call's context, if it has one: see fence.With. If the server refuses it, the
+// error wraps the *fence.StaleError or *fence.ForeignError, and has gRPC's
+// status.
 func UnaryClient(
 	ctx context.Context, method string, req, reply any,
 	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -61,7 +61,7 @@ func UnaryClient(
 	return refusal(err, s, trailer)
 }
 
-// StreamClient is UnaryClient for streams: a grpc.StreamClientInterceptor.
+// StreamClient is the grpc.StreamClientInterceptor for UnaryClient.
 func StreamClient(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
 	open grpc.Streamer, opts ...grpc.CallOption,
@@ -77,8 +77,8 @@ func StreamClient(
 	return &clientStream{stream, s}, nil
 }
 
-// show replaces a sequencer that the outgoing metadata may have already: a
-// server that calls another one shows its own.
+// show replaces a sequencer in the outgoing metadata: a server that forwards
+// metadata to another server shows its own sequencer.
 func show(ctx context.Context, s fence.Sequencer) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
@@ -91,7 +91,7 @@ type clientStream struct {
 	shown fence.Sequencer
 }
 
-// RecvMsg returns the error of a stream; SendMsg only says that there is one.
+// RecvMsg returns the error of a stream. SendMsg returns io.EOF in its place.
 func (c *clientStream) RecvMsg(m any) error {
 	err := c.ClientStream.RecvMsg(m)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -113,17 +113,17 @@ func refusal(err error, s fence.Sequencer, trailer metadata.MD) error {
 	return err
 }
 
-// refused is the error of a call: package status finds its status, and package
-// errors the error of the server's check.
+// refused is the error of a call. Package status finds the status of call, and
+// package errors finds why.
 type refused struct{ why, call error }
 
 func (r *refused) Error() string              { return r.call.Error() }
 func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
 func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
-// UnaryServer returns an interceptor that calls check for each call, and serves
-// it in a context that has the sequencer. A call that is not admitted is
-// answered by Refuse.
+// UnaryServer returns an interceptor that checks the sequencer of each call,
+// and puts it into the context of the method. Refused calls return the error of
+// Refuse.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
@@ -136,7 +136,7 @@ func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamServer is UnaryServer for streams.
+// StreamServer is the interceptor for streams: see UnaryServer.
 func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
 	return func(
 		srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler,
@@ -154,10 +154,10 @@ type serverStream struct {
 	ctx context.Context
 }
 
-// Context has the sequencer.
+// Context returns the context that has the sequencer.
 func (s *serverStream) Context() context.Context { return s.ctx }
 
-// admit returns the context for a call that is admitted.
+// admit returns the context of an admitted call, with its sequencer.
 func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	s, err := fence.ParseValues(metadata.ValueFromIncomingContext(ctx, Key))
 	if err == nil {
@@ -169,17 +169,16 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	return fence.With(ctx, s), nil
 }
 
-// Refuse returns the error of a call whose sequencer a check did not admit,
-// with one of these codes. ctx is the server's, whose trailer informs the
-// client's interceptor.
+// Refuse returns the error of a call whose sequencer a check refused. ctx is
+// the method's: Refuse sets its trailer for the client's interceptor.
 //
-//	FailedPrecondition  it is stale or foreign, or there is none
+//	FailedPrecondition  the sequencer is stale, foreign or missing
 //	InvalidArgument     it is malformed, or there are several
-//	Unavailable         the check failed for another reason, which is not shown
+//	Unavailable         the check failed; the reason is not shown
 func Refuse(ctx context.Context, err error) error {
 	refusal := fence.EncodeRefusal(err)
 	if refusal != "" {
-		// fails outside of a call only
+		// Fails only outside of a call.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal))
 	}
 	switch {

@@ -25,8 +25,8 @@ func orders(token driver.Token) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "a b/ü"}, Token: token, Key: "k é"}
 }
 
-// resource is gRPC's own health service, which has a unary call and a stream.
-// It says which tokens it was shown.
+// resource is gRPC's health service, which has a unary call and a stream. It
+// reports the tokens shown.
 type resource struct {
 	*health.Server
 	shown chan driver.Token
@@ -112,7 +112,7 @@ func TestServerRefusesAStaleToken(t *testing.T) {
 	}
 }
 
-func TestServerSaysWhatIsWrong(t *testing.T) {
+func TestRefusalsHaveTheirCode(t *testing.T) {
 	judge := fence.Checker(func(_ context.Context, s fence.Sequencer) error {
 		switch s.Token {
 		case 1:
@@ -120,7 +120,7 @@ func TestServerSaysWhatIsWrong(t *testing.T) {
 		case 2:
 			return &fence.ForeignError{Shown: s, Want: fence.Scope{Kind: "mutex", Name: "x"}}
 		case 3:
-			return errors.New("10.0.0.1 is away")
+			return errors.New("10.0.0.1 does not answer")
 		}
 		return nil
 	})
@@ -164,9 +164,7 @@ func TestServerSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheCallItselfAreLeftAlone: those of the method, and those of a
-// stream that ends.
-func TestErrorsOfTheCallItselfAreLeftAlone(t *testing.T) {
+func TestErrorsOfTheMethodAreUnchanged(t *testing.T) {
 	r, client, _ := serve(t, fence.NewGate(fence.Scope{}).Check)
 	_, err := client.Check(fence.With(t.Context(), orders(5)), &healthpb.HealthCheckRequest{Service: "nobody"})
 	<-r.shown

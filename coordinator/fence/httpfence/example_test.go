@@ -11,8 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/httpfence"
 )
 
-// Two holders of one lock, one after the other: the server refuses the first
-// when the second was there.
+// The server refuses the first holder of a lock after a request of the second.
 func Example() {
 	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "paid") })
@@ -32,7 +31,7 @@ func Example() {
 		defer resp.Body.Close()
 		fmt.Println(resp.StatusCode, httpfence.Refusal(resp))
 	}
-	first, second := sequencer(5), sequencer(7) // from lock.Sequencer, in a program
+	first, second := sequencer(5), sequencer(7) // in a program: lock.Sequencer(ctx)
 	pay(first)
 	pay(second)
 	pay(first)

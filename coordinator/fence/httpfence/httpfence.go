@@ -1,4 +1,4 @@
-// Package httpfence carries sequencers in HTTP requests, and makes servers
+// Package httpfence sends a sequencer with each HTTP request, and lets servers
 // refuse stale ones.
 //
 //	// the holder
@@ -12,11 +12,11 @@
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 //	http.Handle("/orders/", httpfence.Handler(gate.Check, orders))
 //
-// The handler checks before a request is served. While it is being served the
-// lock may pass to another holder, whose request is then served beside it.
-// Where that matters do the work in the gate's Do, or guard its transaction
-// with package sqlfence: fence.From(r.Context()) returns the sequencer that was
-// shown, and Refuse answers with their error.
+// The handler checks once, before it serves a request. The request may be
+// served beside one of the next holder. If that does harm, do the work in the
+// gate's Do, or guard its transaction with package sqlfence:
+// fence.From(r.Context()) returns the sequencer, and Refuse answers with their
+// error.
 package httpfence
 
 import (
@@ -27,16 +27,15 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Header carries the sequencer of a request.
+// Header is the request header with the sequencer.
 const Header = "Baton-Sequencer"
 
-// RefusalHeader says in a response why the sequencer was refused, in the words
-// of fence.EncodeRefusal.
+// RefusalHeader is the response header with the refusal. Its value is that of
+// fence.EncodeRefusal.
 const RefusalHeader = "Baton-Refusal"
 
-// Transport returns a RoundTripper that shows the sequencer in a request's
-// context (see fence.With) to the server, if there is one, and leaves the rest
-// to base: http.DefaultTransport if that is nil.
+// Transport returns a RoundTripper that sends the sequencer of the request's
+// context, if it has one (see fence.With). A nil base is http.DefaultTransport.
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -54,9 +53,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// Handler returns a handler that calls check for each request, and then next
-// with the sequencer in the request's context. A request that is not admitted
-// is answered by Refuse.
+// Handler returns a handler that checks the sequencer of each request, and puts
+// it into the context of the request for next. Refuse answers refused requests.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := fence.ParseValues(r.Header.Values(Header))
@@ -71,12 +69,12 @@ func Handler(check fence.Checker, next http.Handler) http.Handler {
 	})
 }
 
-// Refuse answers a request with why a check did not admit its sequencer:
+// Refuse answers a request whose sequencer a check refused:
 //
-//	428 Precondition Required  there is none
+//	428 Precondition Required  the sequencer is missing
 //	400 Bad Request            it is malformed, or there are several
 //	412 Precondition Failed    it is stale or foreign; the client calls Refusal
-//	503 Service Unavailable    the check failed for another reason, which is not shown
+//	503 Service Unavailable    the check failed; the reason is not shown
 func Refuse(w http.ResponseWriter, err error) {
 	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked"
 	switch refusal := fence.EncodeRefusal(err); {
@@ -95,9 +93,8 @@ func Refuse(w http.ResponseWriter, err error) {
 }
 
 // Refusal returns why a server refused a request: the *fence.StaleError or
-// *fence.ForeignError of the server's check, for the sequencer in the context
-// of the request; fence.ErrMissing if the server wants one; and nil for any
-// other response. It leaves the body alone.
+// *fence.ForeignError of its check, or fence.ErrMissing. It returns nil for any
+// other response. It does not read the body.
 func Refusal(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusPreconditionRequired:

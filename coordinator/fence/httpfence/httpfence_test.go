@@ -18,7 +18,7 @@ func orders(token driver.Token) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "a b/ü"}, Token: token, Key: "k é"}
 }
 
-// serve starts a server whose handler says which token it was shown.
+// serve starts a server whose handler responds with the token shown.
 func serve(t *testing.T, check fence.Checker) (url string, client *http.Client) {
 	t.Helper()
 	s := httptest.NewServer(httpfence.Handler(check, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,8 +70,8 @@ func TestServerRefusesAStaleToken(t *testing.T) {
 	}
 }
 
-func TestServerSaysWhatIsWrong(t *testing.T) {
-	over := errors.New("10.0.0.1 is away")
+func TestRefusalsHaveTheirStatus(t *testing.T) {
+	failed := errors.New("10.0.0.1 does not answer")
 	judge := fence.Checker(func(_ context.Context, s fence.Sequencer) error {
 		switch s.Token {
 		case 1:
@@ -79,7 +79,7 @@ func TestServerSaysWhatIsWrong(t *testing.T) {
 		case 2:
 			return &fence.ForeignError{Shown: s, Want: fence.Scope{Kind: "mutex", Name: "x"}}
 		case 3:
-			return over
+			return failed
 		}
 		return nil
 	})
@@ -109,7 +109,7 @@ func TestServerSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestOtherResponsesAreNoRefusals(t *testing.T) {
+func TestOtherResponsesHaveNoRefusal(t *testing.T) {
 	req := httptest.NewRequestWithContext(fence.With(t.Context(), orders(5)), http.MethodPut, "/", nil)
 	for _, r := range []*http.Response{
 		{StatusCode: 200, Request: req, Header: http.Header{httpfence.RefusalHeader: {"stale 7"}}},

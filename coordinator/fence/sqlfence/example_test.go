@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
 )
 
-// A transaction that a late holder cannot commit. It needs a database, so it is
-// compiled here and not run.
+// A stale holder cannot commit this transaction. The example has no output: it
+// needs a database.
 func Example() {
 	pay := func(ctx context.Context, db *sql.DB, seq fence.Sequencer) error {
 		guard, err := sqlfence.New(sqlfence.PostgreSQL)

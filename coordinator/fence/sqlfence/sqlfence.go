@@ -1,5 +1,5 @@
-// Package sqlfence makes a database refuse what is done under a lock that has
-// passed to another holder.
+// Package sqlfence lets a database refuse transactions of a process that has
+// lost its lock.
 //
 //	guard, err := sqlfence.New(sqlfence.PostgreSQL)
 //	...
@@ -11,22 +11,21 @@
 //	... reads and writes ...
 //	err = tx.Commit()
 //
-// One small table has a row for each resource: the greatest token that was
-// shown, and its scope. Check raises the token and locks the row until the
-// transaction ends, so guarded transactions of one resource follow one after
-// the other, in the order of their tokens, and a transaction that is refused
-// writes nothing if it is rolled back. What is not guarded is not protected:
-// guard every transaction that reads or writes under the lock.
+// A small table has one row for each resource: the greatest token shown, and
+// its scope. Check raises the token and locks the row until the transaction
+// ends. So guarded transactions of one resource run one after the other, in the
+// order of their tokens. Guard every transaction that reads or writes under the
+// lock, and roll back if Check fails.
 //
 // # A column instead of a table
 //
-// If the resource is one row that is only written, a column of that row, a
-// BIGINT NOT NULL DEFAULT 0, is enough and no guard is needed:
+// If the resource is one row that is only written, a column of that row, BIGINT
+// NOT NULL DEFAULT 0, replaces the guard:
 //
 //	UPDATE account SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// No row is changed if a greater token was shown before. It does not tell
-// tokens of two services or names apart.
+// It changes no row if a greater token was shown before. It does not
+// distinguish tokens of different services or names.
 package sqlfence
 
 import (
@@ -40,43 +39,41 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Dialect is the SQL of a database, whichever database/sql driver is used.
+// Dialect is the SQL dialect of a database, with any database/sql driver.
 type Dialect int
 
-// The dialects. PostgreSQL must be 9.5 or newer, with a driver that takes $1
-// for a parameter. MySQL includes MariaDB, on which it is tested. SQLite must
-// be 3.35 or newer, with a connection that waits for a locked database (PRAGMA
-// busy_timeout).
+// The dialects. PostgreSQL must be 9.5 or newer, with a driver whose parameters
+// are $1. MySQL includes MariaDB, on which it is tested. SQLite must be 3.35 or
+// newer, with a PRAGMA busy_timeout.
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL
 	SQLite
 )
 
-// DefaultTable is the name of the table.
+// DefaultTable is the name of the table, unless the option Table sets another.
 const DefaultTable = "baton_fence"
 
 // MaxResource is the length of the longest name of a resource, in bytes.
 const MaxResource = 255
 
-// Guard is the guard of one table. It has no state of its own and is safe for
+// Guard checks sequencers against one table. It is stateless and safe for
 // concurrent use.
 type Guard struct {
 	schema, raise string
-	read          string // for a database that does not return what it has written
+	read          string // for a database without RETURNING
 }
 
-// Option changes a default of a Guard.
+// Option configures a Guard.
 type Option func(*string)
 
-// Table sets the name of the table, which may have a schema before it:
-// "fencing.tokens".
+// Table sets the name of the table, with or without a schema: "fencing.tokens".
 func Table(name string) Option { return func(table *string) { *table = name } }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns a guard. It does no I/O. An unknown dialect, and a table name
-// that would have to be quoted, are driver.ErrInvalid.
+// New returns a guard. It does no I/O. An unknown dialect, or a table name that
+// needs quotes, is driver.ErrInvalid.
 func New(d Dialect, opts ...Option) (*Guard, error) {
 	table := DefaultTable
 	for _, o := range opts {
@@ -99,12 +96,11 @@ func New(d Dialect, opts ...Option) (*Guard, error) {
 }
 
 // dialects has the statements of each. raise writes the token if it is greater
-// than the stored one and of the same scope, and locks the row in any case; the
-// row that it leaves decides. A WHERE condition instead of the CASE would not
-// tell why it refused without another request. On MySQL the columns are
-// VARBINARY, since VARCHAR is not compared byte by byte, and read has FOR
-// UPDATE, to read the row as it is and not as the transaction's snapshot has
-// it.
+// than the stored one and of the same scope, and always locks the row; the
+// resulting row decides. A WHERE condition instead of the CASE would need
+// another request to find the reason of a refusal. On MySQL the columns are
+// VARBINARY, because VARCHAR is not compared byte by byte, and read has FOR
+// UPDATE, because the transaction's snapshot may be older than the row.
 var dialects = map[Dialect]Guard{
 	PostgreSQL: {
 		schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME` +
@@ -132,32 +128,29 @@ const raiseOnConflict = ` ON CONFLICT (resource) DO UPDATE SET token = CASE` +
 	` WHEN f.scope = excluded.scope AND f.token < excluded.token` +
 	` THEN excluded.token ELSE f.token END`
 
-// Schema is the statement that makes the table, for a program that keeps its
-// schema elsewhere.
+// Schema returns the statement that creates the table, for a migration.
 func (g *Guard) Schema() string { return g.schema }
 
-// Create makes the table if it is not there.
+// Create creates the table if it does not exist.
 func (g *Guard) Create(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, g.schema); err != nil {
-		return fmt.Errorf("sqlfence: make the table: %w", err)
+		return fmt.Errorf("sqlfence: create the table: %w", err)
 	}
 	return nil
 }
 
 // Check admits the sequencer's token to a resource for the rest of the
-// transaction, and stores it. The first sequencer ever shown decides which
-// scope's tokens count for the resource; [fence.Sequencer.In] checks that it is
-// the one you expect. To admit those of another scope, delete the row.
+// transaction, and stores it. The first sequencer ever shown sets the scope of
+// the resource; [fence.Sequencer.In] checks for the one you expect. To admit
+// another scope, delete the row.
 //
-// It returns a *fence.StaleError, which names both tokens, if a greater one was
-// shown before, and a *fence.ForeignError for a sequencer of another scope:
-// roll back then. driver.ErrInvalid is a sequencer or resource that breaks a
-// rule. Other errors are the database's, among them deadlocks and transactions
-// that have to be repeated.
+// Make Check the first statement of the transaction: what was read before may
+// be stale, and on SQLite a transaction that has read cannot wait to write.
 //
-// It is one statement, two on MySQL. Make it the first of the transaction: what
-// was read before may be old, and on SQLite a transaction that has begun to
-// read cannot wait to write.
+// Check returns a *fence.StaleError if a greater token was shown before, and a
+// *fence.ForeignError for another scope: roll back. driver.ErrInvalid is a
+// malformed sequencer or resource. Other errors are the database's, such as
+// deadlocks.
 func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.Sequencer) error {
 	if err := s.Validate(); err != nil {
 		return err

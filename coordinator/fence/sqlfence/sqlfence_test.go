@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
 )
 
-// What databases make of the guard's statements is tested on real ones, in
-// integration. Here is what the guard makes of their answers.
+// Module integration runs the guard's statements on real databases. These tests
+// check what the guard makes of the answers.
 
 // script is a database that answers every query with one row, or an error.
 type script struct {
@@ -86,7 +86,7 @@ func check(t *testing.T, d sqlfence.Dialect, s *script, resource string, seq fen
 	return g.Check(t.Context(), tx, resource, seq)
 }
 
-var dialects = map[sqlfence.Dialect]int{sqlfence.PostgreSQL: 1, sqlfence.MySQL: 2, sqlfence.SQLite: 1} // and how many statements it takes
+var dialects = map[sqlfence.Dialect]int{sqlfence.PostgreSQL: 1, sqlfence.MySQL: 2, sqlfence.SQLite: 1} // statements per Check
 
 func orders(token driver.Token) fence.Sequencer {
 	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "orders"}, Token: token, Key: "e1"}
@@ -120,7 +120,7 @@ func TestRowDecides(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheDatabaseAreItsOwn(t *testing.T) {
+func TestErrorsOfTheDatabaseAreWrapped(t *testing.T) {
 	deadlock := errors.New("deadlock")
 	for d := range dialects {
 		for _, s := range []*script{{raises: deadlock, reads: deadlock}, {reads: deadlock}} {
@@ -132,7 +132,7 @@ func TestErrorsOfTheDatabaseAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatBreaksARuleIsNotAsked(t *testing.T) {
+func TestInvalidArgumentsSendNoStatement(t *testing.T) {
 	for d := range dialects {
 		for resource, seq := range map[string]fence.Sequencer{"": orders(5), strings.Repeat("r", 256): orders(5), "accounts": {}} {
 			s := &script{}
@@ -143,7 +143,7 @@ func TestWhatBreaksARuleIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestTableIsMade(t *testing.T) {
+func TestCreateRunsSchema(t *testing.T) {
 	for d := range dialects {
 		g, err := sqlfence.New(d)
 		if err != nil {
@@ -159,7 +159,7 @@ func TestTableIsMade(t *testing.T) {
 	}
 }
 
-func TestOddTablesAreRefused(t *testing.T) {
+func TestTableNamesThatNeedQuotesAreRefused(t *testing.T) {
 	for _, table := range []string{"", "a b", "a;b", "a.b.c", ".a", "a.", "1a", `"a"`, "a-b", "ä", "a\n"} {
 		if g, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.Table(table)); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: %v, %v", table, g, err)

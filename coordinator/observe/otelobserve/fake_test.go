@@ -16,8 +16,8 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// spans is a TracerProvider that keeps spans. The SDK is no dependency of
-// Baton, be it for tests.
+// spans is a TracerProvider that keeps spans. Baton does not depend on the SDK,
+// not even in tests.
 type spans struct {
 	tracenoop.TracerProvider
 
@@ -32,7 +32,6 @@ type tracer struct {
 	s *spans
 }
 
-// span is what a program did.
 type span struct {
 	tracenoop.Span
 	name         string
@@ -43,7 +42,7 @@ type span struct {
 	attributes   map[attribute.Key]attribute.Value
 	events       []string
 	status       codes.Code
-	about        string
+	text         string // of the status
 }
 
 func (t tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
@@ -59,8 +58,8 @@ func (t tracer) Start(ctx context.Context, name string, opts ...trace.SpanStartO
 
 func (x *span) SpanContext() trace.SpanContext { return x.context }
 func (x *span) IsRecording() bool              { return x.ended.IsZero() }
-func (x *span) SetStatus(c codes.Code, about string) {
-	x.status, x.about = c, about
+func (x *span) SetStatus(c codes.Code, text string) {
+	x.status, x.text = c, text
 }
 
 func (x *span) SetAttributes(all ...attribute.KeyValue) {
@@ -78,7 +77,7 @@ func (x *span) End(opts ...trace.SpanEndOption) {
 	}
 }
 
-// took says how long a span was, and what it was about.
+// String returns the name, duration and attributes of a span.
 func (x *span) String() string {
 	var with []string
 	for key, value := range x.attributes {
@@ -90,8 +89,7 @@ func (x *span) String() string {
 	return fmt.Sprintf("%s %v %s", x.name, x.ended.Sub(x.began), strings.Join(with, " "))
 }
 
-// sums is a MeterProvider that adds up what was recorded, by instrument and
-// attributes.
+// sums is a MeterProvider that adds up values by instrument and attributes.
 type sums struct {
 	metricnoop.MeterProvider
 	fails error

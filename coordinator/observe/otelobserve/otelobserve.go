@@ -1,5 +1,5 @@
 // Package otelobserve sends the metrics and traces of Baton's clients to
-// OpenTelemetry. It uses OpenTelemetry's API only: the program chooses the SDK
+// OpenTelemetry. It uses only OpenTelemetry's API: the program chooses the SDK
 // and the exporters.
 //
 //	o, err := otelobserve.New()
@@ -7,22 +7,17 @@
 //
 // # Metrics
 //
-// The metrics are those of package observe, and its labels are attributes.
-// Names have dots and not Prometheus' suffixes: an exporter for Prometheus
-// makes baton_wait_seconds of the instrument baton.wait, in seconds, so
-// dashboards and alerts fit both. To tell clients of two services apart, give
-// each an observer with WithAttributes.
+// The metrics are those of package observe, with its labels as attributes. The
+// instrument baton.wait, in seconds, is baton_wait_seconds in Prometheus, so
+// the same dashboards and alerts work. To distinguish clients of two services,
+// give each an observer with WithAttributes.
 //
 // # Traces
 //
-// Each call that was granted or not is a span, named after the call, baton.lock
-// for instance, and a child of the span in the caller's context. It is made
-// when the call returns, with the time of its beginning, so that spans of the
-// caller's other work are not below it. A grant is a span of its own,
-// baton.hold, from the grant to its release or loss, linked to the span of the
-// call. A hold that outlives the process has none. Attributes of both are
-// baton.kind, baton.name, baton.token and baton.session; spans are not counted,
-// so names do no harm here.
+// Each call is a span below the caller's, for instance baton.lock. The observer
+// creates it when the call returns. Each grant is a span baton.hold from the
+// grant to its release or loss, linked to the span of the call. Both have the
+// attributes baton.kind, baton.name, baton.token and baton.session.
 package otelobserve
 
 import (
@@ -42,7 +37,7 @@ import (
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// scope names this package to the SDK.
+// scope is the instrumentation scope.
 const scope = "github.com/baton-go/baton/coordinator/observe/otelobserve"
 
 // Observer is an event.Observer. It is safe for concurrent use.
@@ -50,10 +45,10 @@ type Observer struct {
 	metrics event.Observer
 	tracer  trace.Tracer
 	extra   []attribute.KeyValue
-	holds   sync.Map // the span of each grant, by its key
+	holds   sync.Map // key to the span of a hold
 }
 
-// key finds a grant.
+// key identifies a grant.
 type key struct {
 	queue, session string
 	token          coordinator.Token
@@ -61,7 +56,7 @@ type key struct {
 
 func keyOf(e event.Event) key { return key{string(e.Queue), e.Session, e.Token} }
 
-// Option changes a default of an Observer.
+// Option configures an Observer.
 type Option func(*config)
 
 type config struct {
@@ -71,13 +66,13 @@ type config struct {
 	extra   []attribute.KeyValue
 }
 
-// WithMeterProvider replaces otel.GetMeterProvider.
+// WithMeterProvider sets the provider, by default otel.GetMeterProvider().
 func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) { c.meters = p } }
 
-// WithTracerProvider replaces otel.GetTracerProvider.
+// WithTracerProvider sets the provider, by default otel.GetTracerProvider().
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithClass sets the attribute class of metrics, which is absent without it.
+// WithClass adds the attribute class to metrics.
 func WithClass(class observe.Class) Option { return func(c *config) { c.class = class } }
 
 // WithAttributes adds attributes to all metrics and spans.
@@ -85,7 +80,7 @@ func WithAttributes(a ...attribute.KeyValue) Option {
 	return func(c *config) { c.extra = append(c.extra, a...) }
 }
 
-// New returns an observer. The error is the provider's, if it cannot make an
+// New returns an observer, or an error if the provider cannot make an
 // instrument.
 func New(opts ...Option) (*Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
@@ -132,7 +127,7 @@ func (o *Observer) Observe(e event.Event) {
 	}
 }
 
-// call begins the span of a call that has just ended.
+// call starts the span of a call that has just returned, at its beginning.
 func (o *Observer) call(e event.Event, now time.Time) trace.Span {
 	span := o.start(e, "baton."+e.Op, now.Add(-e.Duration))
 	span.SetAttributes(attribute.Bool("baton.contended", e.Waited))
@@ -164,7 +159,7 @@ func (o *Observer) attributes(e event.Event) []attribute.KeyValue {
 	}, o.extra...)
 }
 
-// sink has the instrument of each metric, at the index of its ID.
+// sink has the instruments of the metrics, indexed by ID.
 type sink struct {
 	instruments []instrument
 	extra       []attribute.KeyValue
@@ -187,7 +182,7 @@ func newSink(m metric.Meter, extra []attribute.KeyValue) (*sink, error) {
 	return s, nil
 }
 
-// record makes the instrument of a metric.
+// record makes the instrument of a metric, and returns a function that uses it.
 func record(m metric.Meter, d observe.Metric) (func(float64, metric.MeasurementOption), error) {
 	ctx := context.Background()
 	about, unit := metric.WithDescription(d.Help), metric.WithUnit(d.Unit())
@@ -205,8 +200,8 @@ func record(m metric.Meter, d observe.Metric) (func(float64, metric.MeasurementO
 	}
 }
 
-// nameOf returns the name of a metric in OpenTelemetry's style, of which
-// exporters for Prometheus make the other one again.
+// nameOf returns the name of a metric in OpenTelemetry's style. Exporters for
+// Prometheus turn it into the metric's name again.
 func nameOf(d observe.Metric) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(d.Name, "_total"), "_seconds")
 	return strings.ReplaceAll(name, "_", ".")

@@ -25,8 +25,8 @@ import (
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// A program that has set OpenTelemetry's global providers needs no options.
-// Here a provider of its own keeps the spans.
+// New needs no options if the program sets OpenTelemetry's global providers.
+// This example uses its own provider, which keeps the spans.
 func Example() {
 	ctx := context.Background()
 	provider := &spans{}
@@ -48,7 +48,7 @@ func Example() {
 	// baton.hold orders/4711 1
 }
 
-// traced runs a test with two clients, of whom the first is observed.
+// traced runs a test with a mutex of an observed client, and one of another.
 func traced(t *testing.T, f func(t *testing.T, svc *memory.Service, a, b *mutex.Mutex, s *spans, m *sums), opts ...recipes.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,9 +76,7 @@ func traced(t *testing.T, f func(t *testing.T, svc *memory.Service, a, b *mutex.
 	})
 }
 
-// TestCallsAndHoldsAreSpans: with the times at which they were, below the
-// caller's span, linked.
-func TestCallsAndHoldsAreSpans(t *testing.T) {
+func TestCallsAndHoldsAreLinkedSpansBelowTheCallers(t *testing.T) {
 	traced(t, func(t *testing.T, _ *memory.Service, a, b *mutex.Mutex, s *spans, m *sums) {
 		first, err := b.Lock(t.Context())
 		if err != nil {
@@ -127,7 +125,7 @@ func TestCallsAndHoldsAreSpans(t *testing.T) {
 			"baton.sessions service=memory,state=connected":                               1,
 		} {
 			if got, there := m.of[name]; got != want || !there {
-				t.Errorf("%s is %v (%v), want %v", name, got, there, want)
+				t.Errorf("%s is %v (found: %v), want %v", name, got, there, want)
 			}
 		}
 		if t.Failed() {
@@ -138,9 +136,8 @@ func TestCallsAndHoldsAreSpans(t *testing.T) {
 	})
 }
 
-// TestWhatFailsIsAnError, with its reason, and nothing is kept for it. That a
-// name is taken is an answer.
-func TestWhatFailsIsAnError(t *testing.T) {
+// TestFailedSpansHaveErrorStatus and the reason. A taken name is no failure.
+func TestFailedSpansHaveErrorStatus(t *testing.T) {
 	traced(t, func(t *testing.T, svc *memory.Service, a, b *mutex.Mutex, s *spans, _ *sums) {
 		first, err := b.Lock(t.Context())
 		if err != nil {
@@ -150,7 +147,7 @@ func TestWhatFailsIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x := s.all[0]; x.name != "baton.try-lock" || x.status != codes.Unset || x.attributes["baton.reason"].AsString() != "taken" || x.ended.IsZero() {
-			t.Errorf("%v: %v %q", x, x.status, x.about)
+			t.Errorf("%v: %v %q", x, x.status, x.text)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -158,7 +155,7 @@ func TestWhatFailsIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x := s.all[len(s.all)-1]; x.name != "baton.lock" || x.status != codes.Error || x.attributes["baton.reason"].AsString() != "timeout" {
-			t.Errorf("%v: %v %q", x, x.status, x.about)
+			t.Errorf("%v: %v %q", x, x.status, x.text)
 		}
 		_ = first.Unlock(t.Context())
 		l, err := a.Lock(t.Context())
@@ -169,14 +166,15 @@ func TestWhatFailsIsAnError(t *testing.T) {
 		svc.Expire(l.Session())
 		synctest.Wait()
 		hold := s.all[len(s.all)-1]
-		if hold.status != codes.Error || !strings.Contains(hold.about, "session lost") || hold.attributes["baton.cause"].AsString() != "session_lost" ||
+		if hold.status != codes.Error || !strings.Contains(hold.text, "session lost") || hold.attributes["baton.cause"].AsString() != "session_lost" ||
 			hold.ended.Sub(hold.began) != time.Minute || len(hold.events) != 1 || hold.events[0] != "held long" {
-			t.Errorf("%v: %v %q, events %q", hold, hold.status, hold.about, hold.events)
+			t.Errorf("%v: %v %q, events %q", hold, hold.status, hold.text, hold.events)
 		}
 	}, recipes.WithHoldWarning(time.Second))
 }
 
-// TestGlobalProvidersAreTheDefault, and do nothing while nobody has set them.
+// TestGlobalProvidersAreTheDefault: they do nothing unless the program sets
+// them.
 func TestGlobalProvidersAreTheDefault(t *testing.T) {
 	o, err := otelobserve.New()
 	if err != nil {
@@ -187,7 +185,7 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 	}
 }
 
-func TestInstrumentThatIsRefusedIsAnError(t *testing.T) {
+func TestNewReturnsTheProvidersError(t *testing.T) {
 	if _, err := otelobserve.New(otelobserve.WithMeterProvider(&sums{fails: io.ErrUnexpectedEOF})); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}

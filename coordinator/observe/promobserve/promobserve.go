@@ -1,13 +1,12 @@
-// Package promobserve keeps the metrics of Baton's clients for Prometheus.
+// Package promobserve exports the metrics of Baton's clients to Prometheus.
 //
 //	metrics := promobserve.New()
 //	prometheus.MustRegister(metrics)
 //	client, err := coordinator.Open(url, coordinator.WithObserver(metrics))
 //
-// New registers nothing. One collector serves all clients of a process
-// together; to tell clients of two services apart, make two and register them
-// with a label each, by prometheus.WrapRegistererWith. The metrics and labels
-// are those of package observe.
+// The metrics and labels are those of package observe. Several clients can
+// share a collector. To distinguish clients of two services, make two
+// collectors and register each with a label: see prometheus.WrapRegistererWith.
 package promobserve
 
 import (
@@ -24,13 +23,13 @@ type Collector struct {
 	sink sink
 }
 
-// Option changes a default of a Collector.
+// Option configures a Collector.
 type Option func(*observe.Class)
 
-// WithClass sets the label class, which is empty without it.
+// WithClass sets the label class, which is empty by default.
 func WithClass(class observe.Class) Option { return func(c *observe.Class) { *c = class } }
 
-// New returns a collector.
+// New returns a collector. It does not register it.
 func New(opts ...Option) *Collector {
 	var class observe.Class
 	for _, o := range opts {
@@ -42,22 +41,22 @@ func New(opts ...Option) *Collector {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, k := range c.sink {
-		k.Describe(out)
+	for _, v := range c.sink {
+		v.Describe(out)
 	}
 }
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	for _, k := range c.sink {
-		k.Collect(out)
+	for _, v := range c.sink {
+		v.Collect(out)
 	}
 }
 
-// sink has the keeper of each metric, at the index of its ID.
-type sink []keeper
+// sink has the vectors of the metrics, indexed by ID.
+type sink []vector
 
-type keeper struct {
+type vector struct {
 	prometheus.Collector
 	record func(v float64, values ...string)
 }
@@ -65,23 +64,23 @@ type keeper struct {
 func newSink() sink {
 	var s sink
 	for _, m := range observe.Metrics() {
-		s = append(s, keep(m))
+		s = append(s, newVector(m))
 	}
 	return s
 }
 
-func keep(m observe.Metric) keeper {
+func newVector(m observe.Metric) vector {
 	switch m.Type {
 	case observe.Counter:
 		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
-		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
+		return vector{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
 	case observe.Gauge:
 		vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
-		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
+		return vector{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
 	default:
 		opts := prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}
 		vec := prometheus.NewHistogramVec(opts, m.Labels)
-		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Observe(v) }}
+		return vector{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Observe(v) }}
 	}
 }
 

@@ -24,7 +24,7 @@ var ofDrivers = []mutation{{
 	old: `		case <-ctx.Done(): // the caller does not wait any more
 			cancel()`,
 	new:    `		case <-ctx.Done():`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
 	what: "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
@@ -32,14 +32,14 @@ var ofDrivers = []mutation{{
 	old:  `	events := open(ctx, ask, cancel)`,
 	new: `	defer cancel()
 	events := open(ctx, ask, cancel)`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
 	what:   "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
 	file:   "coordinator/etcd/queue.go",
 	old:    `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
 	new:    `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkerIsNoEntry"}},
 }, {
 	name: "etcd-batch-of-one-queue", promise: "P1",
 	what:   "Two joins of a queue are sent in one transaction: both find it empty.",
@@ -60,7 +60,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/internal/batch/batch.go",
 	old:    `		time.AfterFunc(longestWait, b.waitedLong)`,
 	new:    ``,
-	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestNobodyWaitsForASilentMember"}},
+	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestRequestsDoNotWaitForASilentMember"}},
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
@@ -72,7 +72,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-release-by-name", promise: "P7",
 	what: "A release, or the removal by an operator, deletes the key, whichever entry is under it by now.",
 	file: "coordinator/etcd/internal/lease/read.go",
-	old:  `	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()`,
+	old:  `	resp, err := s.Txn(ctx).If(e.Exists()).Then(then...).Commit()`,
 	new:  `	resp, err := s.Txn(ctx).Then(then...).Commit()`,
 	caught: []test{
 		{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"},
@@ -84,7 +84,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/internal/keys/layout.go",
 	old:    `	return l.Queue(queue) + session + "-" + id + "-"`,
 	new:    `	return l.Queue(queue) + session + "-" + session + "-"`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestLastHasNoEntryBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",
 	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
@@ -122,7 +122,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if !strings.HasPrefix(path, asked) {`,
 	new:    `	if len(path) < len(asked) {`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyToAJoinIsAboutIt"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinRefusesReplyAboutAnotherNode"}},
 }, {
 	name: "zookeeper-releases-anybody", promise: "P7",
 	what:   "A release deletes the node of another session.",
@@ -136,7 +136,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",
 	old:    `	case known.session != 0 && h.session != known.session:`,
 	new:    `	case false:`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestConnectionWithAnotherSessionEndsTheSession"}},
 }, {
 	name: "queue-watch-counts-only", promise: "P5",
 	what:   "The shared watch of a queue does not wake its waiters when one has left and another has come.",

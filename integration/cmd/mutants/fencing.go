@@ -7,7 +7,7 @@ var ofFencing = []mutation{{
 	file:   "coordinator/fence/gate.go",
 	old:    `	if latest := g.Latest(); s.Token < latest {`,
 	new:    `	if latest := g.Latest(); latest < 0 {`,
-	caught: []test{{pkg: "coordinator/fence", name: "TestGateRefusesWhatIsLateAndNamesBothTokens"}, {pkg: "coordinator/fence", name: "TestNothingComesBetweenCheckAndAccess"}},
+	caught: []test{{pkg: "coordinator/fence", name: "TestGateRefusesStaleTokensAndNamesBoth"}, {pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
 }, {
 	name: "gate-takes-any-scope", promise: "P3",
 	what:   "A gate compares tokens of different locks and clusters.",
@@ -36,7 +36,7 @@ var ofFencing = []mutation{{
 		return err
 	}
 	return access()`,
-	caught: []test{{pkg: "coordinator/fence", name: "TestNothingComesBetweenCheckAndAccess"}},
+	caught: []test{{pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
 }, {
 	name: "check-of-any-service", promise: "P3",
 	what:   "A service is asked about grants of another one, and finds that they are over, or that an entry of its own has the key.",
@@ -55,7 +55,7 @@ var ofFencing = []mutation{{
 	name: "guard-by-key", promise: "P3",
 	what:   "On etcd a guarded write goes by the name of the entry, which a later contender uses again.",
 	file:   "coordinator/etcd/entry.go",
-	old:    `	return e.Stands(), nil`,
+	old:    `	return e.Exists(), nil`,
 	new:    `	return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0), nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
 }, {

@@ -24,5 +24,5 @@ var ofOperators = []mutation{{
 	file:   "coordinator/zookeeper/operator.go",
 	old:    `s.remove(ctx, queue, n, n.successor(), false)`,
 	new:    `s.remove(ctx, queue, n, "", false)`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheSuccessorToo"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveDeletesTheSuccessorNode"}},
 }}

@@ -21,14 +21,14 @@ var ofShared = []mutation{{
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `	case len(strays) > 0:`,
 	new:    `	case false:`,
-	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestWhatIsNoEntryIsNamed"}},
+	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestStrayChildrenAreReportedByName"}},
 }, {
 	name: "shared-payload-revokes", promise: "P1",
 	what:   "A payload asks whoever holds to give up.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `	if f.revocable && string(value) == revoke {`,
 	new:    `	if false {`,
-	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestValuesThatMeanSomethingAreRefused"}},
+	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestRevocationValuesAreRefused"}},
 }, {
 	name: "shared-one-lease", promise: "P1",
 	what:   "Two contenders of one session share a lease, and with it their key: both hold.",

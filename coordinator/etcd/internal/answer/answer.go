@@ -15,12 +15,12 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// kinds lists the answers of etcd whose gRPC code says too little.
+// kinds lists the errors of etcd whose gRPC code is not specific enough.
 var kinds = map[error]error{
 	rpctypes.ErrLeaseNotFound: driver.ErrSessionLost,
 
-	// The disk quota: etcd refuses grants and puts while deletes, revokes and
-	// keep-alives still work. Waiting does not help, an operator does.
+	// The disk quota: etcd refuses grants and puts, but still accepts deletes,
+	// revokes and keep-alives. Only an operator can help.
 	rpctypes.ErrNoSpace: driver.ErrRefused,
 
 	// The user's token expired or a role was changed. The next attempt has a
@@ -34,11 +34,11 @@ var kinds = map[error]error{
 	rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner): driver.ErrUnavailable,
 }
 
-// Wrap makes an error of the contract. etcd's own error stays reachable for
-// errors.As, as an rpctypes.EtcdError.
+// Wrap makes an error of the contract. errors.As still finds etcd's own error
+// as an rpctypes.EtcdError.
 //
-// An answer of the service wins over the end of the context: it says more, and
-// it may be final. Any other error while ctx is over was caused by ctx, and
+// An error of the service wins over the end of the context: it says more, and
+// may be final. Any other error after the end of ctx was caused by ctx, and
 // Wrap returns the cause of ctx.
 func Wrap(ctx context.Context, err error) error {
 	if err == nil {
@@ -51,9 +51,8 @@ func Wrap(ctx context.Context, err error) error {
 	return driver.Wrap(kind, Of(err))
 }
 
-// Kind is the sentinel of the contract for an error of a request. Only
-// ErrRefused says that the request was not applied: the server checks before it
-// proposes.
+// Kind is the contract's sentinel for an error of a request. Only ErrRefused
+// says that the request was not applied: the server checks before it proposes.
 func Kind(err error) error {
 	known := Of(err)
 	if kind, ok := kinds[known]; ok {
@@ -65,9 +64,9 @@ func Kind(err error) error {
 		return driver.ErrRefused
 	default:
 		// Unavailable, DeadlineExceeded, ResourceExhausted (too many requests),
-		// Canceled, Internal, Unknown, and errors of this process, such as that
-		// of a client which its owner closed. Each of these requests may have
-		// been applied, and each of these causes may pass.
+		// Canceled, Internal, Unknown, and errors of this process, such as of a
+		// closed client. Each of these requests may have been applied, and each
+		// of these causes may pass.
 		return driver.ErrUnavailable
 	}
 }

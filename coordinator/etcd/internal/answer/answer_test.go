@@ -27,7 +27,7 @@ func TestErrorsBecomeSentinels(t *testing.T) {
 		{rpctypes.ErrUserEmpty, driver.ErrRefused},
 		{rpctypes.ErrRequestTooLarge, driver.ErrRefused},
 		{status.Error(codes.Unimplemented, "not etcd"), driver.ErrRefused},
-		{errors.New(rpctypes.ErrGRPCPermissionDenied.Error()), driver.ErrRefused}, // as a watch says it
+		{errors.New(rpctypes.ErrGRPCPermissionDenied.Error()), driver.ErrRefused}, // as a watch reports it
 
 		{rpctypes.ErrInvalidAuthToken, driver.ErrUnavailable},
 		{errors.New(rpctypes.ErrGRPCInvalidAuthToken.Error()), driver.ErrUnavailable},
@@ -68,7 +68,7 @@ func TestErrorsKeepTheCause(t *testing.T) {
 	}
 }
 
-func TestContextCauseComesBack(t *testing.T) {
+func TestContextCauseIsReturned(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)

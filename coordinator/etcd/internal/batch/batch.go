@@ -1,19 +1,17 @@
 // Package batch sends small requests of one etcd client together: joins of
 // queues and deletes of keys.
 //
-// Two requests may be in flight. Further requests wait, and go together in one
-// transaction as soon as one of the two is answered. With 64 goroutines this
-// doubles the throughput, since a request costs nearly the same however much is
-// in it.
+// Two requests may be in flight. Further requests wait, and are sent together
+// in one transaction when one of the two is answered. With 64 goroutines this
+// doubles the throughput: the cost of a request hardly depends on its size.
 //
 // A batch is as safe as its requests. Each join is a transaction within the
-// transaction, with its own conditions and its own outcome. etcd compares
-// before it writes, for all of them, so two joins of one queue would both find
-// it empty: only one join of a queue waits, and another one is sent by itself.
-// All entries of a batch have the same revision, and thus the same token, each
-// in a queue of its own. If the reply is lost, each contender that joined sends
-// its own request again. Joins and deletes do not go together: an etcd that is
-// out of space refuses every transaction with a put.
+// transaction, with its own conditions and outcome. etcd compares before it
+// writes, so two joins of one queue would both find it empty: only one join of
+// a queue waits, and others are sent alone. All entries of a batch have the
+// same revision, and thus the same token, each in its own queue. If the reply
+// is lost, each contender sends its own request again. Joins and deletes are
+// not mixed: an etcd that is out of space refuses every transaction with a put.
 package batch
 
 import (
@@ -33,14 +31,14 @@ import (
 )
 
 const (
-	mostInFlight = 2
+	maxInFlight = 2
 
-	// mostInBatch bounds a batch. A member refuses transactions of more than
-	// 128 operations, unless it was configured otherwise.
-	mostInBatch = 32
+	// maxInBatch bounds a batch. By default a member refuses transactions of
+	// more than 128 operations.
+	maxInBatch = 32
 
 	// longestWait bounds how long a request waits: one member may be silent
-	// where others are not.
+	// while others are not.
 	longestWait = 50 * time.Millisecond
 )
 
@@ -59,31 +57,29 @@ type Batcher struct {
 // New returns a Batcher for a client.
 func New(kv clientv3.KV) *Batcher { return &Batcher{kv: kv} }
 
-// request is a request that waits to become part of a batch.
 type request struct {
 	queue driver.Queue // of a join
 	op    clientv3.Op
-	batch *batch        // nil before it is sent; guarded by the lock of the Batcher
-	done  chan struct{} // closed when what follows is there
+	batch *batch        // nil before it is sent; guarded by Batcher.mu
+	done  chan struct{} // closed when the fields below are set
 	resp  clientv3.OpResponse
 	err   error
-	// alone says that the batch was refused, maybe because of another request,
-	// and that nothing of it was applied. The caller sends the request by
-	// itself.
+	// alone: the batch was refused, maybe because of another request, and
+	// nothing was applied. The caller sends the request alone.
 	alone bool
 }
 
-// batch is one transaction of several requests. It is cancelled when the last
-// caller has given up.
+// batch is one transaction of several requests. It is cancelled when all
+// callers have given up.
 type batch struct {
 	requests []*request
-	left     int // requests not given up; guarded by the lock of the Batcher
+	left     int // requests not given up; guarded by Batcher.mu
 	cancel   context.CancelFunc
 }
 
-// Send sends op, a transaction that joins a queue or a delete, whose queue is
-// empty: at once if fewer than two requests are in flight, and else with the
-// next batch of its kind. A request whose context has gRPC metadata goes alone:
+// Send sends op, a transaction that joins a queue, or a delete, whose queue is
+// empty: at once if fewer than two requests are in flight, else with the next
+// batch of its kind. A request whose context has gRPC metadata is sent alone:
 // the metadata are the caller's.
 func (b *Batcher) Send(
 	ctx context.Context, queue driver.Queue, op clientv3.Op,
@@ -108,12 +104,12 @@ func (b *Batcher) Send(
 	return r.resp, r.err
 }
 
-// admit reports whether a request is sent at once. Then answered must be called
-// afterwards.
+// admit reports whether a request is sent at once. The caller then has to call
+// answered.
 func (b *Batcher) admit(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	goes := b.inFlight < mostInFlight // then no request waits
+	goes := b.inFlight < maxInFlight // then no request waits
 	if !goes {
 		_, goes = metadata.FromOutgoingContext(ctx)
 	}
@@ -123,8 +119,7 @@ func (b *Batcher) admit(ctx context.Context) bool {
 	return goes
 }
 
-// wait reports whether r waits for a batch. A join does not if another join of
-// its queue does.
+// wait reports whether r waits for a batch. Of one queue only one join waits.
 func (b *Batcher) wait(r *request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +140,6 @@ func (b *Batcher) wait(r *request) bool {
 	return true
 }
 
-// waitedLong sends all requests that wait.
 func (b *Batcher) waitedLong() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,8 +151,8 @@ func (b *Batcher) waitedLong() {
 
 func (b *Batcher) waiting() int { return len(b.joins) + len(b.deletes) }
 
-// giveUp is called when the caller of r no longer waits. If r is in a batch,
-// the batch may or may not apply it, as with every request whose reply is lost.
+// giveUp is called when the caller of r no longer waits. A batch with r may
+// still apply it, as with every request whose reply is lost.
 func (b *Batcher) giveUp(r *request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -173,7 +167,6 @@ func (b *Batcher) giveUp(r *request) {
 	}
 }
 
-// answered is called when a request was answered, or has failed.
 func (b *Batcher) answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,22 +174,22 @@ func (b *Batcher) answered() {
 	b.sendMore()
 }
 
-// sendMore sends batches while fewer than mostInFlight are in flight. The
+// sendMore sends batches while fewer than maxInFlight are in flight. The
 // caller holds b.mu.
 func (b *Batcher) sendMore() {
-	for b.inFlight < mostInFlight && b.waiting() > 0 {
+	for b.inFlight < maxInFlight && b.waiting() > 0 {
 		b.sendOldest()
 	}
 }
 
-// sendOldest sends a batch of the joins, or of the deletes, that have waited
-// longest. The caller holds b.mu, and has seen that a request waits.
+// sendOldest sends a batch of the oldest joins or, alternately, deletes. The
+// caller holds b.mu, and has checked that a request waits.
 func (b *Batcher) sendOldest() {
 	from := &b.joins
 	if len(b.joins) == 0 || b.deletesNext && len(b.deletes) > 0 {
 		from = &b.deletes
 	}
-	n := min(len(*from), mostInBatch)
+	n := min(len(*from), maxInBatch)
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &batch{requests: (*from)[:n:n], left: n, cancel: cancel}
 	*from = (*from)[n:]
@@ -208,7 +201,7 @@ func (b *Batcher) sendOldest() {
 	go b.sendBatch(ctx, t)
 }
 
-// sendBatch sends a batch, and hands its outcome to the callers.
+// sendBatch sends a batch, and sets its requests' outcomes.
 func (b *Batcher) sendBatch(ctx context.Context, t *batch) {
 	defer b.answered()
 	defer t.cancel()
@@ -222,7 +215,7 @@ func (b *Batcher) sendBatch(ctx context.Context, t *batch) {
 		ops = append(ops, r.op)
 	}
 	resp, err := b.kv.Txn(ctx).Then(ops...).Commit()
-	// An etcd that finds itself out of space may have applied what it refuses.
+	// An etcd that runs out of space may have applied the refused request.
 	refused := err != nil && errors.Is(answer.Kind(err), driver.ErrRefused) &&
 		!answer.Is(err, rpctypes.ErrNoSpace)
 	for i, r := range t.requests {
@@ -233,7 +226,7 @@ func (b *Batcher) sendBatch(ctx context.Context, t *batch) {
 	}
 }
 
-// part is one answer of a batch, as the answer to a request of its own.
+// part is the reply to one request of a batch.
 func part(header *pb.ResponseHeader, one *pb.ResponseOp) clientv3.OpResponse {
 	if txn := one.GetResponseTxn(); txn != nil {
 		txn.Header = header

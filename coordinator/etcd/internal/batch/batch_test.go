@@ -18,25 +18,25 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// road is an etcd whose answers wait until the road is open. It counts the
-// requests that arrive, and does with them what meet says.
-type road struct {
+// gate is an etcd that delays its replies until the gate is open. It counts the
+// requests, and passes their keys to react.
+type gate struct {
 	clientv3.KV
 	b *Batcher
 
 	mu     sync.Mutex
 	opened chan struct{}
 	sizes  []int // of the requests, in operations
-	meet   func(ctx context.Context, keys []string) error
+	react  func(ctx context.Context, keys []string) error
 }
 
-func newRoad() *road {
-	r := &road{opened: make(chan struct{})}
+func newGate() *gate {
+	r := &gate{opened: make(chan struct{})}
 	r.b = New(r)
 	return r
 }
 
-// keyOf is the key of a delete, or that which a join makes.
+// keyOf is the key that a delete or a join names.
 func keyOf(op clientv3.Op) string {
 	if op.IsTxn() {
 		_, then, _ := op.Txn()
@@ -45,11 +45,11 @@ func keyOf(op clientv3.Op) string {
 	return string(op.KeyBytes())
 }
 
-// pass records a request, and returns its answers, which name the keys.
-func (r *road) pass(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, error) {
+// pass records a request, and returns its replies, which name the keys.
+func (r *gate) pass(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, error) {
 	r.mu.Lock()
 	r.sizes = append(r.sizes, len(ops))
-	opened, meet := r.opened, r.meet
+	opened, react := r.opened, r.react
 	r.mu.Unlock()
 	select {
 	case <-opened:
@@ -71,15 +71,15 @@ func (r *road) pass(ctx context.Context, ops ...clientv3.Op) ([]*pb.ResponseOp, 
 		}
 		answers = append(answers, one)
 	}
-	if meet != nil {
-		if err := meet(ctx, keys); err != nil {
+	if react != nil {
+		if err := react(ctx, keys); err != nil {
 			return nil, err
 		}
 	}
 	return answers, nil
 }
 
-func (r *road) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
+func (r *gate) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
 	answers, err := r.pass(ctx, op)
 	if err != nil {
 		return clientv3.OpResponse{}, err
@@ -87,11 +87,11 @@ func (r *road) Do(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, err
 	return part(&pb.ResponseHeader{Revision: 7}, answers[0]), nil
 }
 
-func (r *road) Txn(ctx context.Context) clientv3.Txn { return &txn{r: r, ctx: ctx} }
+func (r *gate) Txn(ctx context.Context) clientv3.Txn { return &txn{r: r, ctx: ctx} }
 
 type txn struct {
 	clientv3.Txn
-	r   *road
+	r   *gate
 	ctx context.Context
 	ops []clientv3.Op
 }
@@ -112,37 +112,36 @@ func (t *txn) Commit() (*clientv3.TxnResponse, error) {
 }
 
 // open lets all requests pass.
-func (r *road) open() { close(r.opened) }
+func (r *gate) open() { close(r.opened) }
 
-// close stops the requests that come from now on.
-func (r *road) close() {
+// close stops the requests from now on.
+func (r *gate) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened, r.sizes = make(chan struct{}), nil
 }
 
-// outcome is what a caller got.
 type outcome struct {
 	key  string
 	resp clientv3.OpResponse
 	err  error
 }
 
-// join sends joins, each of the queue with the name of its key, until all of
-// them are answered or wait.
-func (r *road) join(ctx context.Context, keys ...string) <-chan outcome {
+// join sends joins, each of the queue named like its key, until all of them are
+// answered or wait.
+func (r *gate) join(ctx context.Context, keys ...string) <-chan outcome {
 	return r.send(ctx, keys, func(key string) (driver.Queue, clientv3.Op) {
 		return driver.Queue(key), clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(key, "")}, nil)
 	})
 }
 
-func (r *road) delete(keys ...string) <-chan outcome {
+func (r *gate) delete(keys ...string) <-chan outcome {
 	return r.send(context.Background(), keys, func(key string) (driver.Queue, clientv3.Op) {
 		return "", clientv3.OpDelete(key)
 	})
 }
 
-func (r *road) send(
+func (r *gate) send(
 	ctx context.Context, keys []string, op func(key string) (driver.Queue, clientv3.Op),
 ) <-chan outcome {
 	out := make(chan outcome, len(keys))
@@ -157,9 +156,9 @@ func (r *road) send(
 	return out
 }
 
-// fill has as many requests in flight that others wait.
-func (r *road) fill() <-chan outcome {
-	return r.join(context.Background(), some("ahead", mostInFlight)...)
+// fill sends so many requests that others wait.
+func (r *gate) fill() <-chan outcome {
+	return r.join(context.Background(), some("ahead", maxInFlight)...)
 }
 
 func some(name string, n int) (keys []string) {
@@ -188,8 +187,8 @@ func take(t *testing.T, n int, from <-chan outcome) {
 	}
 }
 
-// still fails if a request is counted that is not in flight.
-func (r *road) still(t *testing.T) {
+// wantIdle fails if the Batcher counts a request in flight or waiting.
+func (r *gate) wantIdle(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	r.b.mu.Lock()
@@ -199,7 +198,7 @@ func (r *road) still(t *testing.T) {
 	}
 }
 
-func (r *road) waiting(t *testing.T, want int) {
+func (r *gate) waiting(t *testing.T, want int) {
 	t.Helper()
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -208,52 +207,53 @@ func (r *road) waiting(t *testing.T, want int) {
 	}
 }
 
-func onRoad(t *testing.T, test func(t *testing.T, r *road)) {
+func withGate(t *testing.T, test func(t *testing.T, r *gate)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoad()
+		r := newGate()
 		test(t, r)
-		r.still(t)
+		r.wantIdle(t)
 	})
 }
 
-// Each has its own outcome, and joins and deletes go apart.
-func TestRequestsThatWaitGoTogether(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
-		const n = mostInBatch + 8
+// TestWaitingRequestsShareATransaction with others of their kind. Each has its
+// own outcome.
+func TestWaitingRequestsShareATransaction(t *testing.T) {
+	withGate(t, func(t *testing.T, r *gate) {
+		const n = maxInBatch + 8
 		ahead := r.fill()
 		rest := r.join(t.Context(), append(some("queue", n-1), "taken")...)
 		gone := r.delete(some("key", 3)...)
 		r.waiting(t, n+3)
 		r.open()
-		take(t, mostInFlight, ahead)
+		take(t, maxInFlight, ahead)
 		take(t, n, rest)
 		take(t, 3, gone)
 		slices.Sort(r.sizes)
-		if want := []int{1, 1, 3, 8, mostInBatch}; !slices.Equal(r.sizes, want) {
+		if want := []int{1, 1, 3, 8, maxInBatch}; !slices.Equal(r.sizes, want) {
 			t.Errorf("requests of %v operations, want %v", r.sizes, want)
 		}
 	})
 }
 
-// Two joins of one queue in one transaction would both find it empty. The
-// others do not wait for that one.
+// TestOneJoinOfAQueueWaits: two joins of one queue in one transaction would
+// both find it empty. The others do not wait for it.
 func TestOneJoinOfAQueueWaits(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
+	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
 		rest := r.join(t.Context(), "queue", "queue", "queue", "other")
 		r.waiting(t, 2)
-		if n := len(r.sizes); n != mostInFlight+2 {
+		if n := len(r.sizes); n != maxInFlight+2 {
 			t.Errorf("%d requests", n)
 		}
 		r.open()
-		take(t, mostInFlight, ahead)
+		take(t, maxInFlight, ahead)
 		take(t, 4, rest)
 	})
 }
 
-func TestWhoGivesUpWhileWaitingIsNotSent(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
+func TestCancelledWaitingRequestIsNotSent(t *testing.T) {
+	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
 		ctx, cancel := context.WithCancel(t.Context())
 		rest := r.join(ctx, "queue")
@@ -263,17 +263,18 @@ func TestWhoGivesUpWhileWaitingIsNotSent(t *testing.T) {
 		}
 		r.waiting(t, 0)
 		r.open()
-		take(t, mostInFlight, ahead)
-		if n := len(r.sizes); n != mostInFlight {
+		take(t, maxInFlight, ahead)
+		if n := len(r.sizes); n != maxInFlight {
 			t.Errorf("%d requests", n)
 		}
 	})
 }
 
-// A batch is given up with the last of its callers.
-func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
+// TestCancelledRequestLeavesItsBatchToTheOthers. The last cancellation cancels
+// the batch.
+func TestCancelledRequestLeavesItsBatchToTheOthers(t *testing.T) {
 	for _, others := range []bool{false, true} {
-		onRoad(t, func(t *testing.T, r *road) {
+		withGate(t, func(t *testing.T, r *gate) {
 			ahead := r.fill()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -285,7 +286,7 @@ func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
 			opened := r.opened
 			r.close()
 			close(opened)
-			take(t, mostInFlight, ahead)
+			take(t, maxInFlight, ahead)
 			synctest.Wait()
 			cancel()
 			for range 2 {
@@ -301,10 +302,10 @@ func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
 	}
 }
 
-// A request that etcd refuses to one caller is not refused to the others.
+// TestRefusedBatchIsSentOneByOne: etcd may refuse only one of the requests.
 func TestRefusedBatchIsSentOneByOne(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
-		r.meet = func(_ context.Context, keys []string) error {
+	withGate(t, func(t *testing.T, r *gate) {
+		r.react = func(_ context.Context, keys []string) error {
 			if slices.Contains(keys, "secret") {
 				return rpctypes.ErrPermissionDenied
 			}
@@ -313,7 +314,7 @@ func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 		ahead := r.fill()
 		rest, secret := r.join(t.Context(), some("queue", 3)...), r.join(t.Context(), "secret")
 		r.open()
-		take(t, mostInFlight, ahead)
+		take(t, maxInFlight, ahead)
 		take(t, 3, rest)
 		if got := <-secret; !errors.Is(got.err, rpctypes.ErrPermissionDenied) {
 			t.Error(got.err)
@@ -321,12 +322,12 @@ func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	})
 }
 
-// A batch may have been applied if its reply is lost, or if etcd found itself
-// out of space: it is not sent again.
-func TestUncertainOutcomeOfABatchIsThatOfAll(t *testing.T) {
+// TestUncertainBatchIsUncertainForEachRequest: a batch is not sent again if its
+// reply is lost, or if etcd runs out of space.
+func TestUncertainBatchIsUncertainForEachRequest(t *testing.T) {
 	for _, outcome := range []error{rpctypes.ErrTimeout, rpctypes.ErrNoSpace} {
-		onRoad(t, func(t *testing.T, r *road) {
-			r.meet = func(_ context.Context, keys []string) error {
+		withGate(t, func(t *testing.T, r *gate) {
+			r.react = func(_ context.Context, keys []string) error {
 				if len(keys) > 1 {
 					return outcome
 				}
@@ -335,7 +336,7 @@ func TestUncertainOutcomeOfABatchIsThatOfAll(t *testing.T) {
 			ahead := r.fill()
 			rest := r.join(t.Context(), some("queue", 3)...)
 			r.open()
-			take(t, mostInFlight, ahead)
+			take(t, maxInFlight, ahead)
 			for range 3 {
 				if got := <-rest; !errors.Is(got.err, outcome) {
 					t.Errorf("%s: %v, want %v", got.key, got.err, outcome)
@@ -345,14 +346,13 @@ func TestUncertainOutcomeOfABatchIsThatOfAll(t *testing.T) {
 	}
 }
 
-// Requests that have waited for long go, whatever becomes of the ones ahead.
-func TestNobodyWaitsForASilentMember(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
+func TestRequestsDoNotWaitForASilentMember(t *testing.T) {
+	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
 		silent := r.opened
 		r.close()
 		r.open()
-		for range 2 { // the timer is set again
+		for range 2 { // the timer is set twice
 			began := time.Now()
 			take(t, 3, r.join(t.Context(), some("queue", 3)...))
 			if waited := time.Since(began); waited != longestWait {
@@ -360,19 +360,19 @@ func TestNobodyWaitsForASilentMember(t *testing.T) {
 			}
 		}
 		close(silent)
-		take(t, mostInFlight, ahead)
+		take(t, maxInFlight, ahead)
 	})
 }
 
-// The metadata are the caller's, and no other's.
-func TestMetadataGoAlone(t *testing.T) {
-	onRoad(t, func(t *testing.T, r *road) {
+// TestRequestWithMetadataIsSentAlone: the metadata belong to its caller only.
+func TestRequestWithMetadataIsSentAlone(t *testing.T) {
+	withGate(t, func(t *testing.T, r *gate) {
 		ahead := r.fill()
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
 		rest := r.join(ctx, "queue")
 		r.waiting(t, 0)
 		r.open()
-		take(t, mostInFlight, ahead)
+		take(t, maxInFlight, ahead)
 		take(t, 1, rest)
 	})
 }

@@ -1,17 +1,16 @@
-// Package foreign is a driver for queues in the layout of etcd's package
-// concurrency, which etcdctl lock, etcdctl elect and the server's lock and
-// election services, jetcd's among their users, have in common:
+// Package foreign is a driver for queues in the layout that etcd's package
+// concurrency, etcdctl lock, etcdctl elect and the server's lock and election
+// services share (jetcd uses the latter):
 //
 //	<namespace>/<name>/<lease>
 //
-// The key is bound to the lease, which its last part names in hex, and its
-// create revision is the order. A mutex shows nothing as the value, an election
-// what its candidate has to say. Mutexes and elections of one name are one
-// queue.
+// The key is bound to the lease, its last part is the lease in hex, and its
+// create revision is the order. A mutex writes no value, an election its
+// candidate's proclamation. Mutexes and elections of one name share one queue.
 //
 // The driver has the core contract, without records, and what elections and
-// operators need. There are no tail keys, handoff markers and conversions,
-// which the other clients do not know.
+// operators need. It has no tail keys, handoff markers and conversions, which
+// the other clients do not know.
 //
 //	driver.go   the driver, and the names of keys
 //	session.go  the methods of a session
@@ -45,11 +44,11 @@ type Service interface {
 	driver.Examiner
 	fmt.Stringer
 	Close(ctx context.Context) error
-	// Begin starts a session: see driver.Driver's Open.
+	// Begin starts a session, as driver.Driver's Open.
 	Begin(ctx context.Context, layout lease.Layout, ttl time.Duration) (*lease.Session, error)
 }
 
-// Driver is a driver whose queues are shared with package concurrency.
+// Driver is a driver for queues shared with package concurrency.
 type Driver struct {
 	Service
 	keys layout
@@ -74,8 +73,8 @@ func (d Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	return &session{Session: s, keys: d.keys, leases: newLeases(s.Lease)}, nil
 }
 
-// SharedName takes what the other clients take, any text that is not empty, but
-// for what lies in the range of the sessions' keys.
+// SharedName accepts what the other clients accept, any text that is not empty,
+// except in the range of the sessions' keys.
 func (d Driver) SharedName(kind, name string) (string, error) {
 	switch {
 	case kind != "mutex" && kind != "election":
@@ -94,16 +93,16 @@ func (d Driver) SharedName(kind, name string) (string, error) {
 	return name, nil
 }
 
-// SharedValue is the payload: a mutex of the other client has no value, and a
-// candidate's is all that its election shows.
+// SharedValue is the payload: the other clients' mutexes have no value, and an
+// election shows only its candidate's.
 func (d Driver) SharedValue(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
 
-// layout has the keys of one namespace. It implements lease.Layout.
+// layout names the keys of one namespace. It implements lease.Layout.
 type layout struct {
 	root string // "<namespace>/"
 }
 
-// sharedName is the name that a queue was made from.
+// sharedName is the other clients' name of a queue.
 func sharedName(queue driver.Queue) string {
 	_, escaped, _ := strings.Cut(string(queue), "/")
 	name, err := url.PathUnescape(escaped)
@@ -113,19 +112,19 @@ func sharedName(queue driver.Queue) string {
 	return name
 }
 
-// Queue is the prefix of all keys of a queue.
+// Queue is the prefix of a queue's keys.
 func (l layout) Queue(queue driver.Queue) string { return l.root + sharedName(queue) + "/" }
 
-// bareHex writes a lease as package concurrency does.
+// bareHex formats a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%x", int64(lease)) }
 
-// Entry reads the handle of a place of the queue back.
+// Entry parses the handle of a place of the queue.
 func (l layout) Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool) {
 	e, ok := keys.ParseHandle(p.Key)
 	return e, ok && strings.HasPrefix(e.Key, l.Queue(queue))
 }
 
-// Named is the entry of the queue that a handle and a token name.
+// Named is the entry with this handle and token.
 func (l layout) Named(
 	queue driver.Queue, handle string, token driver.Token,
 ) (keys.Entry, bool) {
@@ -140,9 +139,9 @@ func (l layout) First(queue driver.Queue, limit int) []clientv3.Op {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))}
 }
 
-// InOrder shows keys of a queue in its order. The name of a key is a lease,
-// which tells the session; the lease that the service reports would do better,
-// but views without values lack it.
+// InOrder returns the keys of a queue as entries, in order. The session is the
+// lease in the key's name; the lease that etcd reports would be safer, but
+// views without values lack it.
 func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	heads := make([]driver.Head, len(kvs))
 	for i, kv := range kvs {
@@ -161,12 +160,11 @@ func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Hea
 	return heads
 }
 
-// ambiguous is the error for a queue that has keys which none of the clients
-// made that share it, nil if there are none.
+// ambiguous returns the error for a queue with stray keys, else nil.
 //
-// Package concurrency waits for any key below the name. One that is bound to no
-// lease stays until somebody deletes it, and one further below belongs to a
-// queue of another name that lies in this one.
+// Package concurrency waits for any key below the name. A key without a lease
+// stays until someone deletes it. A key further below belongs to another queue
+// inside this one.
 func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	var strays []string
 	for _, kv := range kvs {
@@ -180,7 +178,7 @@ func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	}
 	slices.Sort(strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"etcd: queue %q has keys that are no contender's, "+
-			"since they do not end in the lease that they are bound to: %s",
+		"etcd: queue %q has keys that are not a contender's, "+
+			"since they do not end in their lease: %s",
 		sharedName(queue), strings.Join(strays, ", ")))
 }

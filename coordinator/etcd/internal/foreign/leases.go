@@ -13,13 +13,13 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// leases are those of a session.
+// leases are the leases of a session.
 //
-// A key of package concurrency is named after its lease alone, so one lease has
-// room for one contender in a queue. The first one takes the session's own. A
-// further contender in the same queue gets another lease, which is renewed
-// together with the session's, serves for other queues as well, and is revoked
-// when it has been idle between two renewals.
+// A key of package concurrency is named after its lease alone, so each
+// contender of a session in one queue needs its own lease. The first uses the
+// session's. A further one gets another lease, which is renewed together with
+// the session's, serves for other queues as well, and is revoked after two
+// renewals without a contender.
 type leases struct {
 	mu    sync.Mutex
 	all   []*oneLease // the session's own first
@@ -27,15 +27,15 @@ type leases struct {
 }
 
 type oneLease struct {
-	id   clientv3.LeaseID
-	busy map[driver.Queue]taker
-	idle bool // it was so at the last renewal
+	id         clientv3.LeaseID
+	contenders map[driver.Queue]contender
+	idle       bool // had no contenders at the last renewal
 }
 
-// taker is the contender that a lease has in a queue.
-type taker struct {
+// contender is the contender of a lease in a queue.
+type contender struct {
 	id  string
-	rev int64 // the create revision of its key, zero until that is known
+	rev int64 // the create revision of its key, 0 if unknown
 }
 
 func newLeases(own clientv3.LeaseID) *leases {
@@ -45,31 +45,31 @@ func newLeases(own clientv3.LeaseID) *leases {
 }
 
 func newLease(id clientv3.LeaseID) *oneLease {
-	return &oneLease{id: id, busy: make(map[driver.Queue]taker)}
+	return &oneLease{id: id, contenders: make(map[driver.Queue]contender)}
 }
 
-// find returns the lease that a contender has, nil if it has none, and the
-// create revision of its key.
+// find returns the lease of a contender, or nil, and the create revision of its
+// key.
 func (ls *leases) find(queue driver.Queue, id string) (l *oneLease, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l = ls.of(queue, id); l != nil {
-		rev = l.busy[queue].rev
+		rev = l.contenders[queue].rev
 	}
 	return l, rev
 }
 
 func (ls *leases) of(queue driver.Queue, id string) *oneLease {
 	for _, l := range ls.all {
-		if l.busy[queue].id == id {
+		if l.contenders[queue].id == id {
 			return l
 		}
 	}
 	return nil
 }
 
-// take returns the lease that a contender has, or one that is free in the
-// queue; nil, and the round of renewals, if another one is wanted.
+// take returns the lease of a contender, or one without a contender in the
+// queue; nil, and the round of renewals, if there is none.
 func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -77,22 +77,22 @@ func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 		l = ls.of(queue, "")
 	}
 	if l != nil {
-		l.busy[queue], l.idle = taker{id: id}, false
+		l.contenders[queue], l.idle = contender{id: id}, false
 	}
 	return l, ls.round
 }
 
-// joined says that a contender has a key of the given create revision.
+// joined notes the create revision of a contender's key.
 func (ls *leases) joined(queue driver.Queue, id string, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.of(queue, id); l != nil {
-		l.busy[queue] = taker{id, rev}
+		l.contenders[queue] = contender{id, rev}
 	}
 }
 
-// add adds a lease that was granted, unless there was a renewal since the given
-// round, which it may have missed.
+// add adds a granted lease, unless a renewal since the given round has missed
+// it.
 func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -103,17 +103,17 @@ func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 	return true, round
 }
 
-// free says that a contender has no key and cannot get one.
+// free notes that a contender has no key and cannot get one.
 func (ls *leases) free(queue driver.Queue, id string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.of(queue, id); l != nil {
-		delete(l.busy, queue)
+		delete(l.contenders, queue)
 	}
 }
 
-// renewal begins a round, and returns those leases that are to be renewed, and
-// those that are to be revoked. The session's own is not among them.
+// renewal begins a round, and returns the leases to renew and to revoke. The
+// session's own is not among them.
 func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -126,14 +126,14 @@ func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
 			revoke = append(revoke, l.id)
 			return true
 		}
-		l.idle = len(l.busy) == 0
+		l.idle = len(l.contenders) == 0
 		renew = append(renew, l.id)
 		return false
 	})
 	return renew, revoke
 }
 
-// rest are all but the session's own.
+// rest returns all leases but the session's own.
 func (ls *leases) rest() (rest []clientv3.LeaseID) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -143,12 +143,12 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 	return rest
 }
 
-// leaseFor returns the lease for a contender, and has one granted if all are
-// taken.
+// leaseFor returns the lease for a contender. If all have one in the queue, it
+// grants another.
 //
-// A holder's deadline counts from the sending of the last renewal. A lease that
-// was granted before that and was not among those renewed could end earlier, so
-// it is renewed once by itself.
+// A holder's deadline counts from the sending of the last renewal. A lease
+// granted before that and not renewed then could end earlier, so it is renewed
+// alone.
 func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (*oneLease, error) {
 	for {
 		l, round := s.leases.take(queue, id)
@@ -172,13 +172,13 @@ func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (
 	}
 }
 
-// mostAtOnce bounds how many leases are renewed, or revoked, at once.
-const mostAtOnce = 16
+// maxAtOnce bounds how many leases are renewed, or revoked, at once.
+const maxAtOnce = 16
 
-// forAll calls f for all leases, some at once, and returns the first error.
+// forAll calls f for all leases concurrently, and returns the first error.
 func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, mostAtOnce)
+	slots := make(chan struct{}, maxAtOnce)
 	errs := make([]error, len(ids))
 	for i, id := range ids {
 		slots <- struct{}{}
@@ -196,9 +196,8 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	return nil
 }
 
-// renewExtra renews a lease besides the session's own. If the service does not
-// have it, and the session has not revoked it in a renewal that ran at the same
-// time, the session is over.
+// renewExtra renews a lease other than the session's own. If the lease is gone,
+// and no concurrent renewal of the session has revoked it, the session is over.
 func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
 	_, err := s.Conn.Client.KeepAliveOnce(ctx, id)
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) && !slices.Contains(s.leases.rest(), id) {
@@ -207,8 +206,8 @@ func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
 	return s.Failed(ctx, err)
 }
 
-// Renew renews all leases. If one has ended, its keys have gone, and the
-// session is over: to its user there is one session.
+// Renew renews all leases. If one has ended, its keys are gone, and the session
+// is over as a whole.
 func (s *session) Renew(ctx context.Context) error {
 	renew, revoke := s.leases.renewal()
 	own := s.Session.Renew(ctx)

@@ -2,14 +2,14 @@ package foreign
 
 import "testing"
 
-// A lease that was granted before a renewal was sent, and was not renewed with
-// the others, ends before the deadline that the renewal allows for.
+// TestALeaseThatARenewalMissedIsRenewed: a lease granted before a renewal, and
+// not renewed with it, ends before the renewal's deadline.
 func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	ls := newLeases(1)
 	ls.take("mutex/x", "first")
 	l, round := ls.take("mutex/x", "second")
 	if l != nil {
-		t.Fatalf("the lease of another contender: %+v", l)
+		t.Fatalf("got the lease of another contender: %+v", l)
 	}
 	ls.renewal()
 	if ok, now := ls.add(77, round); ok || now != round+1 {

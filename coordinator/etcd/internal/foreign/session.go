@@ -15,8 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
-// session is a session whose queues are shared with package concurrency. It
-// implements driver.Session.
+// session implements driver.Session for queues shared with package concurrency.
 type session struct {
 	*lease.Session
 	keys   layout
@@ -24,14 +23,14 @@ type session struct {
 }
 
 var (
-	errNoReason  = errors.New("etcd: join refused although nothing stands against it")
+	errNoReason  = errors.New("etcd: join refused for an unknown reason")
 	errNoRecords = answer.Invalid("layout %s has no records", Concurrency)
 )
 
-// mostShown bounds what a contender that wants to be alone reads of the others.
+// mostShown bounds how many entries a contender with Alone reads.
 const mostShown = 16
 
-// contender is the key of a contender that has a lease.
+// contender is the key of a contender with this lease.
 func (s *session) contender(queue driver.Queue, l *oneLease) string {
 	return s.keys.Queue(queue) + bareHex(l.id)
 }
@@ -47,8 +46,8 @@ type attempt struct {
 }
 
 // Join writes the key in one transaction, which counts the queue: a contender
-// that is alone in it holds. The epoch keeps late requests from being applied,
-// as in the native layout.
+// that is alone in it holds. As in the native layout, the epoch prevents late
+// requests from being applied.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -113,7 +112,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	return resp, err
 }
 
-// joined is the outcome of an attempt that has made the key, or found it, in a
+// joined is the outcome of an attempt that has created or found the key, in a
 // queue of n keys.
 func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
 	s.leases.joined(a.queue, a.ID, rev)
@@ -122,8 +121,7 @@ func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: n == 1}
 }
 
-// joinFailed handles an attempt without an answer, or one that the service
-// refuses.
+// joinFailed handles an attempt that was refused or got no reply.
 func (s *session) joinFailed(
 	ctx context.Context, a *attempt, call *lease.Call, err error,
 ) (driver.Joined, error) {
@@ -146,7 +144,7 @@ func (s *session) joinFailed(
 }
 
 // refused finds out from the else branch why nothing was written. again says
-// that another attempt, with the epoch that a Forget has raised, may succeed.
+// that another attempt, with the epoch of a Forget, may succeed.
 func (s *session) refused(
 	a *attempt, ops []*pb.ResponseOp,
 ) (joined driver.Joined, again bool, err error) {
@@ -174,15 +172,15 @@ func (s *session) refused(
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
 }
 
-// Ahead reads who came before own, from the member at hand, at least as new as
-// own's join and as what Watch has shown (V1).
+// Ahead reads the entries before own from the member at hand, at least as new
+// as own's join and the events of Watch (V1).
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
 	if err := s.Alive(); err != nil {
 		return driver.View{}, err
 	}
-	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // keys alone lack their leases
+	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // without values it would lack the leases
 	if own == (driver.Place{}) {
 		r, err := s.Get(ctx, all)
 		if err != nil {
@@ -209,9 +207,8 @@ func (s *session) Ahead(
 	return view, s.keys.ambiguous(queue, r.Kvs...)
 }
 
-// own finds out which key of this session a place names, or returns
-// ErrSessionLost. The key does not say whose contender it is, and a contender's
-// ID not in which of its lives.
+// own finds the entry of this session at a place, or returns ErrGone. It
+// compares the create revision too, since keys and IDs are reused.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	if err := s.Alive(); err != nil {
 		return keys.Entry{}, err
@@ -225,7 +222,7 @@ func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	return e, nil
 }
 
-// Leave deletes the key if it is the one that own names.
+// Leave deletes the key if it is still own's.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	e, err := s.own(queue, own)
 	if err != nil {
@@ -237,7 +234,6 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	return err
 }
 
-// Write changes the value of the key: see lease.Session.Put.
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -249,8 +245,8 @@ func (s *session) Write(
 	return err
 }
 
-// Forget deletes the contender's key and raises the epoch. A contender that has
-// no lease has sent nothing.
+// Forget deletes the contender's key and raises the epoch. A contender without
+// a lease has sent nothing.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := s.Alive(); err != nil {
 		return err
@@ -270,13 +266,13 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	return err
 }
 
-// Capabilities lack handoffs, which no other client of the layout knows of, and
-// conversions, which no recipe that the layout has wants.
+// Capabilities lack handoffs, which the other clients do not support, and
+// conversions, which no recipe of the layout needs.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Writer: s, HeadWatcher: s, Operator: s, ReuseIDs: true}
 }
 
-// Remove deletes one key, if it is still in the life that the handle names.
+// Remove deletes one key if it is still the entry that the handle names.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -287,18 +283,15 @@ func (s *session) Remove(
 	return s.Delete(ctx, e)
 }
 
-// Queues is refused.
 func (s *session) Queues(context.Context) ([]driver.Queue, error) {
 	return nil, answer.Invalid("queues cannot be listed in layout %s, "+
-		"whose keys do not say what is a queue: name the one that you want", Concurrency)
+		"whose keys do not show what is a queue: name the queue", Concurrency)
 }
 
-// Record is refused.
 func (s *session) Record(context.Context, driver.Queue, driver.Version) (driver.Record, error) {
 	return driver.Record{}, errNoRecords
 }
 
-// SetRecord is refused.
 func (s *session) SetRecord(
 	context.Context, driver.Queue, []byte, driver.Version,
 ) (driver.Version, error) {
@@ -306,7 +299,7 @@ func (s *session) SetRecord(
 }
 
 // Close revokes all leases, the session's own first: without its sentinel no
-// join that is under way is applied any more.
+// late join is applied.
 func (s *session) Close(ctx context.Context) error {
 	err := s.Session.Close(ctx)
 	rest := forAll(s.leases.rest(), func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })

@@ -12,12 +12,12 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Entry is one key in one of its lives. A key may be deleted and made again, by
-// another program or by Baton, which uses the names of contenders again. That
-// is another entry, so the key alone does not identify one.
+// Entry is one key with its create revision. Another program may delete and
+// recreate a key, and so may Baton, which reuses the names of contenders. That
+// is another entry.
 type Entry struct {
 	Key string
-	Rev int64 // its create revision
+	Rev int64 // the create revision
 }
 
 // Handle is the entry as Place.Key.
@@ -26,7 +26,7 @@ func (e Entry) Handle() string {
 	return e.Key + "@" + string(strconv.AppendInt(rev[:0], e.Rev, 10))
 }
 
-// ParseHandle reads a Place.Key back.
+// ParseHandle parses a Place.Key.
 func ParseHandle(handle string) (e Entry, ok bool) {
 	i := strings.LastIndexByte(handle, '@')
 	if i < 0 {
@@ -39,27 +39,26 @@ func ParseHandle(handle string) (e Entry, ok bool) {
 	return Entry{handle[:i], rev}, true
 }
 
-// Is tells whether a key that was read is the entry.
+// Is reports whether a key that was read is the entry.
 func (e Entry) Is(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == e.Key && kv.CreateRevision == e.Rev
 }
 
-// In tells whether the entry was there when its key was read.
+// In reports whether the entry existed when its key was read.
 func (e Entry) In(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.Is(kvs[0]) }
 
-// Goes tells whether an event is the end of the entry. A watch that was resumed
-// may show the end of an earlier life of the key.
-func (e Entry) Goes(ev *clientv3.Event) bool {
+// IsDeletedBy reports whether an event is the deletion of the entry. A resumed watch
+// may show the deletion of an earlier entry of the key.
+func (e Entry) IsDeletedBy(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }
 
-// Stands is true if the entry is there: the same key in the same life.
-func (e Entry) Stands() clientv3.Cmp {
+// Exists is true if the entry exists, with this create revision.
+func (e Entry) Exists() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.Key), "=", e.Rev)
 }
 
-// Unchanged compares the mod revision of a key, 0 for one that must not be
-// there.
+// Unchanged compares the mod revision of a key, 0 for no key.
 func Unchanged(key string, mod int64) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
 }
@@ -69,13 +68,13 @@ func Absent(prefix string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 }
 
-// Before is the order of a queue. Only another program's transaction that made
-// several keys gives two entries one token; their names settle it.
+// Before is the order of a queue. Two entries have the same token only if
+// another program's transaction created several keys; then their names decide.
 func Before(a, b driver.Head) int {
 	return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
 }
 
-// Places are the places of entries.
+// Places returns the places of entries.
 func Places(heads []driver.Head) []driver.Place {
 	places := make([]driver.Place, len(heads))
 	for i, h := range heads {
@@ -84,20 +83,20 @@ func Places(heads []driver.Head) []driver.Place {
 	return places
 }
 
-// LeaseHex writes a lease as etcdctl does. A lease that a user chose may be
+// LeaseHex formats a lease as etcdctl does. A lease chosen by a user may be
 // negative, hence the conversion: "-5" would look like a separator.
 func LeaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint64(lease)) }
 
-// IsID tells whether s can be the ID of a contender.
+// IsID reports whether s can be a contender's ID.
 func IsID(s string) bool { return len(s) >= 16 && len(s) <= 32 && isHex(s) }
 
-// IsMode tells whether s can be the mode of a contender.
+// IsMode reports whether s can be a contender's mode.
 func IsMode(s string) bool {
 	return len(s) >= 1 && len(s) <= 16 &&
 		strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// isLong tells whether s is a 64-bit number as LeaseHex writes it.
+// isLong reports whether s is a 64-bit number as LeaseHex formats it.
 func isLong(s string) bool { return len(s) == 16 && isHex(s) }
 
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }

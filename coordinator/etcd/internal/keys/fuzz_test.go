@@ -7,9 +7,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzHandle: a place's handle comes back as the entry that it was made of,
-// also for names that others wrote and for entries that were converted; and one
-// of another queue is refused.
+// FuzzHandle: a place's handle parses back to its entry, also for other
+// programs' names and for converted entries. A handle of another queue is
+// refused.
 func FuzzHandle(f *testing.F) {
 	f.Add(someID+"-"+someID+"-x", int64(5))
 	f.Add("+"+someID+"-"+someID+"-x-0000000000000001", int64(7))
@@ -22,7 +22,7 @@ func FuzzHandle(f *testing.F) {
 		e := Entry{l.Queue(queue) + bare, rev}
 		got, ok := l.Entry(queue, driver.Place{Key: e.Handle()})
 		if ok != (rev > 0) || ok && got != e {
-			t.Fatalf("%+v comes back as %+v, %v", e, got, ok)
+			t.Fatalf("%+v is parsed as %+v, %v", e, got, ok)
 		}
 		if !ok {
 			return
@@ -34,9 +34,10 @@ func FuzzHandle(f *testing.F) {
 		if rank <= 0 || rank > rev {
 			t.Errorf("%+v has rank %d", e, rank)
 		}
-		// Whoever has no ID is none of ours, and stands where etcd has put it.
+		// An entry without an ID is another program's, at the place that etcd
+		// gave it.
 		if p.ID == "" && (rank != rev || p.Mode != "") || p.ID != "" && !strings.Contains(bare, p.ID) {
-			t.Errorf("%+v stands at %d as %+v", e, rank, p)
+			t.Errorf("%+v has rank %d and place %+v", e, rank, p)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func checkRoundTrip(t *testing.T, n Name) {
 func TestKeysOfOtherProgramsKeepTheirPlace(t *testing.T) {
 	l, queue := New(""), driver.Queue("mutex/x")
 	for _, name := range []string{
-		"5b1a1fda4375804", // as etcdctl lock writes it
+		"5b1a1fda4375804", // as etcdctl lock formats it
 		"",
 		"stray",
 		"deeper/key",

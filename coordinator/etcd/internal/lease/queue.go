@@ -13,19 +13,17 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// Layout is how the keys of queues are named. What depends on no more than that
-// is a method of Session.
+// Layout names the keys of queues. Session has the methods that need no more.
 type Layout interface {
 	// Queue is the prefix of all keys of a queue.
 	Queue(queue driver.Queue) string
-	// Entry reads the handle of a place of the queue back.
+	// Entry parses the handle of a place of the queue.
 	Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool)
-	// Named is the entry that a handle and a token name, if they can be those
-	// of one.
+	// Named is the entry with this handle and token.
 	Named(queue driver.Queue, handle string, token driver.Token) (keys.Entry, bool)
 	// First reads the first entries of a queue, and maybe others.
 	First(queue driver.Queue, limit int) []clientv3.Op
-	// InOrder shows the entries among keys of a queue in the queue's order.
+	// InOrder returns the entries among keys of a queue, in order.
 	InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head
 }
 
@@ -47,8 +45,7 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 	return s.awaitLeaving(ctx, s.layout.Queue(queue), entries...)
 }
 
-// List reads by quorum, which makes it as new as anything that was finished
-// before (S1).
+// List reads by quorum, so it is as new as all finished calls (S1).
 func (s *Session) List(
 	ctx context.Context, queue driver.Queue, limit int,
 ) ([]driver.Entry, error) {
@@ -74,9 +71,8 @@ func (s *Session) List(
 }
 
 // first reads the first limit entries of a queue with their values, and maybe
-// others; all if limit is 0. Markers count for the service's limit, and if
-// there are any among what it returns, first reads the whole queue. get is Get,
-// or Read.
+// others; all if limit is 0. Markers count for the service's limit. If it
+// returns any, first reads the whole queue. get is Get, or Read.
 func (s *Session) first(
 	ctx context.Context, queue driver.Queue, limit int,
 	get func(context.Context, ...clientv3.Op) (Reading, error),
@@ -86,22 +82,21 @@ func (s *Session) first(
 		return get(ctx, all)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
-	isMark := func(kv *mvccpb.KeyValue) bool { return keys.IsMark(string(kv.Key)) }
-	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMark) {
+	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
+	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
 		return get(ctx, all)
 	}
 	return r, err
 }
 
-// Head reads the queue by quorum, which makes the state as new as all that any
-// caller was told before (H1), and if it is the known one waits for a change of
-// the first entry's key alone (H2). No entry gets ahead of the first one, so as
-// long as that key does not change the head stays as it is. An empty queue is
-// watched whole, for puts: the next contender is the head.
+// Head reads the queue by quorum, so the state is as new as any returned before
+// (H1). If it is the known one, Head watches the first entry's key alone (H2):
+// no entry gets ahead of the first, so the head changes only with that key. It
+// watches an empty queue as a whole, for puts: the next contender is the head.
 //
-// The version is the mod revision of the first entry's key. Each entry is made
-// or written in a revision of its own, so heads that are not the same never
-// share one.
+// The version is the mod revision of the first entry's key. No two entries of a
+// queue are created or written in one revision, so different heads never share
+// a version.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -113,7 +108,7 @@ func (s *Session) Head(
 		return driver.Head{}, s.Failed(ctx, err)
 	}
 	head := s.head(queue, r.Kvs)
-	if head.Version != known { // always so if known is Any
+	if head.Version != known { // always if known is Any
 		return head, nil
 	}
 	first, ok := s.layout.Entry(queue, head.Place)
@@ -122,10 +117,10 @@ func (s *Session) Head(
 		key = s.layout.Queue(queue)
 		opts = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
-	tell := func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
+	handle := func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 		shown := watch.Newest(resp)
 		if shown <= r.Rev {
-			return false, nil // nothing newer than what was read
+			return false, nil // not newer than the read
 		}
 		if kv := rewritten(first, resp); kv != nil {
 			r = Reading{Rev: shown, Kvs: []*mvccpb.KeyValue{kv}}
@@ -138,13 +133,12 @@ func (s *Session) Head(
 		head = s.head(queue, r.Kvs)
 		return head.Version != known, err
 	}
-	if err := s.Await(ctx, key, opts, tell); err != nil {
+	if err := s.Await(ctx, key, opts, handle); err != nil {
 		return driver.Head{}, err
 	}
 	return head, nil
 }
 
-// head is the first of the entries that were read.
 func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
 	entries := s.layout.InOrder(queue, kvs)
 	if len(entries) == 0 {
@@ -153,35 +147,35 @@ func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
 	return entries[0]
 }
 
-// rewritten returns the first entry's key as the message of its watch shows it,
-// if the last event is a write of the entry: then it is still the first, and a
-// read of the queue is saved. Otherwise only a read says which entry is first:
-// the event of an entry that left does not name the next one, and a contender
-// that joined an empty queue may have left since.
+// rewritten returns the first entry's key from a watch message whose last event
+// is a write of the entry: then the entry is still the first, without another
+// read. Otherwise only a read shows which entry is first: a deletion does not
+// name the next entry, and a contender that joined an empty queue may have left
+// since.
 func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
 	}
 	last := resp.Events[len(resp.Events)-1]
 	if last.Type != mvccpb.PUT || last.Kv.CreateRevision != first.Rev {
-		return nil // a foreign key that was made again is another entry
+		return nil // a recreated foreign key is another entry
 	}
 	return last.Kv
 }
 
-// Put writes the value into the key of an entry of the session, which keeps its
-// create revision and thus its place; watches for a leaving do not show puts.
+// Put writes the value into the key of the session's entry, which keeps its
+// create revision and thus its place; watches for a deletion do not show puts.
 // It returns the new mod revision.
 //
-// The transaction compares the mod revision, which the caller may know. A late
-// request thus finds another one once a later Put has succeeded (P1), and none
-// once the contender has left (P2). If another one is found, because an earlier
-// request was applied whose reply was lost, the transaction is sent again with
-// it: each refusal is caused by one earlier call, so that ends.
+// The transaction compares the mod revision. So a late request fails once a
+// later Put has succeeded (P1), or the contender has left (P2). If the revision
+// differs because an earlier request without a reply was applied, the
+// transaction is sent again with the new one. One earlier call causes each
+// refusal, so that ends.
 func (s *Session) Put(ctx context.Context, e keys.Entry, mod int64, value []byte) (int64, error) {
 	for {
 		resp, err := s.Txn(ctx).
-			If(e.Stands(), keys.Unchanged(e.Key, mod)).
+			If(e.Exists(), keys.Unchanged(e.Key, mod)).
 			Then(clientv3.OpPut(e.Key, string(value), clientv3.WithIgnoreLease())).
 			Else(clientv3.OpGet(e.Key, clientv3.WithKeysOnly())).
 			Commit()

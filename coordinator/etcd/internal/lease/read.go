@@ -124,7 +124,7 @@ func (s *Session) Check(
 // request deletes nothing else: no key has a create revision twice.
 func (s *Session) Delete(ctx context.Context, e keys.Entry, more ...clientv3.Op) error {
 	then := append(more, clientv3.OpDelete(e.Key))
-	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()
+	resp, err := s.Txn(ctx).If(e.Exists()).Then(then...).Commit()
 	if err != nil {
 		return s.Failed(ctx, err)
 	}
@@ -209,7 +209,7 @@ func (w *leaving) tell(ctx context.Context, resp clientv3.WatchResponse) (gone b
 	if !resp.Created {
 		for _, ev := range resp.Events {
 			rev, ok := w.made[string(ev.Kv.Key)]
-			if e := (keys.Entry{Key: string(ev.Kv.Key), Rev: rev}); ok && e.Goes(ev) {
+			if e := (keys.Entry{Key: string(ev.Kv.Key), Rev: rev}); ok && e.IsDeletedBy(ev) {
 				w.session.Learn(ev.Kv.ModRevision)
 				return true, nil
 			}

@@ -1,14 +1,14 @@
-// Package lease keeps a session at etcd, whatever the layout of its queues: a
-// lease, a sentinel key, the epoch that fences joins, and reads and watches
-// that a session may rely on.
+// Package lease keeps a session at etcd, for any layout of queues: a lease, a
+// sentinel key, the epoch that fences joins, and the session's reads and
+// watches.
 //
 //	Grant ─► sentinel ─► alive ──Close──────────────► revoked
 //	                       │                              ▲
 //	                       └─ sentinel or lease is gone: Done is closed
 //
-// The sentinel is an empty key bound to the lease. Its presence says that the
-// session lives, and a watch on it shows the end at once and not at the next
-// renewal. Its mod revision is the session's epoch: see Joins.
+// The sentinel is an empty key bound to the lease. While it exists the session
+// is alive, and a watch on it shows the end at once, not at the next renewal.
+// Its mod revision is the session's epoch: see Joins.
 package lease
 
 import (
@@ -28,25 +28,25 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// Conn is a client, and how Baton uses it.
+// Conn is a client with Baton's settings.
 type Conn struct {
 	Client *clientv3.Client
-	// Lead is the context of a request that a member without a leader must
+	// Lead makes the context of a request that a member without a leader must
 	// refuse.
 	Lead    func(context.Context) context.Context
 	Streams *watch.Streams
 }
 
-// Session is a lease and its sentinel. It has those methods of driver.Session
+// Session is a lease and its sentinel. It has the methods of driver.Session
 // that do not depend on the layout.
 type Session struct {
 	Conn   Conn
 	Lease  clientv3.LeaseID
 	layout Layout
 	ttl    time.Duration
-	id     string // the lease as etcdctl writes it
-	// Sentinel is a condition of every write that only a session which is not
-	// over may do, late or not (C1), unless it compares an entry of the
+	id     string // the lease, as etcdctl formats it
+	// Sentinel is a condition of every write that must not be applied after the
+	// end of the session (C1), unless the write compares an entry of the
 	// session.
 	Sentinel keys.Entry
 	Joins    Joins
@@ -57,14 +57,14 @@ type Session struct {
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
 
-	// seen is the newest revision that a watch has shown, a floor of later
-	// views (V1).
+	// seen is the newest revision that a watch has shown. No later view may be
+	// older (V1).
 	seen atomic.Int64
 }
 
-// Begin makes the sentinel and starts to watch it. The get in the transaction
-// reads its create revision even if it was there: a repeated Open on an
-// external lease.
+// Begin puts the sentinel and starts to watch it. The get in the transaction
+// reads its create revision even if it existed: a repeated Open on an external
+// lease.
 func Begin(
 	ctx context.Context, c Conn, layout Layout,
 	lease clientv3.LeaseID, ttl time.Duration, sentinel string,
@@ -88,31 +88,29 @@ func Begin(
 	return s, nil
 }
 
-// NewNonce is the part of a sentinel's key that no other session has.
+// NewNonce returns the unique part of a sentinel's key.
 func NewNonce() string {
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// ID is the lease in hex, as etcdctl writes it.
+// ID is the lease in hex, as etcdctl formats it.
 func (s *Session) ID() string { return s.id }
 
-// TTL is what etcd granted, which is what was asked for.
+// TTL is the granted TTL, which is the requested one.
 func (s *Session) TTL() time.Duration { return s.ttl }
 
-// Slack is zero: the leader counts the TTL from the moment at which it handles
-// a renewal, which is after the sending, and a new leader counts it from its
-// election anew. A leader that lost its quorum refuses renewals before it
-// counts them.
+// Slack is zero: the leader counts the TTL from the moment when it handles a
+// renewal, after the sending, and a new leader restarts it at its election. A
+// leader that lost its quorum refuses renewals before it counts them.
 func (s *Session) Slack() time.Duration { return 0 }
 
 // Done is closed when the sentinel or the lease was found gone, and by Close.
 func (s *Session) Done() <-chan struct{} { return s.life.Done() }
 
-// Alive is what every call but Close begins with: once a session was found to
-// be over it stays so, even for a call that the service would still answer
-// (R2).
+// Alive begins every call but Close: once a session was found to be over it
+// stays so, even for a call that the service would still accept (R2).
 func (s *Session) Alive() error {
 	if s.life.Err() != nil {
 		return driver.ErrSessionLost
@@ -121,8 +119,8 @@ func (s *Session) Alive() error {
 }
 
 // Failed makes an error of the contract of err, and ends the session if etcd
-// said that the lease does not exist. A context whose cause happens to be
-// ErrSessionLost does not count: the service did not say so.
+// says that the lease does not exist. A context whose cause is ErrSessionLost
+// does not count: the service did not say so.
 func (s *Session) Failed(ctx context.Context, err error) error {
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.End()
@@ -130,8 +128,8 @@ func (s *Session) Failed(ctx context.Context, err error) error {
 	return answer.Wrap(ctx, err)
 }
 
-// Renew sends one keep-alive. Renewals of the client's own loop would not do:
-// its callers cannot know when an acknowledged one was sent.
+// Renew sends one keep-alive. The client's own renewal loop would not do: its
+// callers cannot know when an acknowledged renewal was sent.
 func (s *Session) Renew(ctx context.Context) error {
 	if err := s.Alive(); err != nil {
 		return err
@@ -142,15 +140,14 @@ func (s *Session) Renew(ctx context.Context) error {
 	return s.Alive()
 }
 
-// KeepAlive renews a lease of the session. It does not ask for a leader: the
-// client would repeat at once what is refused so.
+// KeepAlive renews a lease of the session. It requires no leader: after such a
+// refusal the client would retry at once.
 func (s *Session) KeepAlive(ctx context.Context, lease clientv3.LeaseID) error {
 	_, err := s.Conn.Client.KeepAliveOnce(ctx, lease)
 	return s.Failed(ctx, err)
 }
 
-// Grant asks for a lease of exactly the session's TTL, or returns ErrInvalid
-// (O2).
+// Grant grants a lease of exactly this TTL, or returns ErrInvalid (O2).
 func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
 	secs := int64(ttl / time.Second)
 	lease, err := c.Client.Grant(c.Lead(ctx), secs)
@@ -167,7 +164,7 @@ func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, e
 	return lease.ID, nil
 }
 
-// Revoke ends a lease, with all keys that are bound to it.
+// Revoke ends a lease and deletes its keys.
 func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
 	_, err := c.Client.Revoke(c.Lead(ctx), lease)
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -176,12 +173,11 @@ func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
 	return answer.Wrap(ctx, err)
 }
 
-// watchSentinel waits for the end of the session, whatever happens to its
-// watches meanwhile. It runs for as long as the session; Close waits for it.
+// watchSentinel waits for the end of the session, over failures of its watches.
+// It runs as long as the session; Close waits for it.
 func (s *Session) watchSentinel() {
-	// pause keeps a client off a member that refuses watches at once, because
-	// it has no leader for instance. It delays the news only while there is
-	// none to be had.
+	// pause bounds the retries at a member that refuses watches at once, for
+	// instance because it has no leader.
 	const pause = 250 * time.Millisecond
 
 	defer close(s.stopped)
@@ -197,37 +193,37 @@ func (s *Session) watchSentinel() {
 	}
 }
 
-// Close revokes the lease. etcd deletes its keys in the same step, after which
-// no join that is still on its way can be applied: the sentinel that it
-// compares is gone, and so is the lease that its put names (C1).
+// Close revokes the lease. etcd deletes its keys in the same step. After that
+// no late join can be applied: the sentinel that it compares is gone, and so is
+// the lease of its put (C1).
 //
-// It may be called again after an error. What the session has in this process
-// is released first, whatever the service does (C2).
+// It may be called again after an error. It first releases the session's
+// resources in this process, whatever the service does (C2).
 func (s *Session) Close(ctx context.Context) error {
 	s.Stop()
 	return s.Conn.Revoke(ctx, s.Lease)
 }
 
-// Stop releases what the session has in this process.
+// Stop releases the session's resources in this process.
 func (s *Session) Stop() {
 	s.End()
-	<-s.stopped // at once: nothing there outlives s.life
+	<-s.stopped // at once: the goroutine ends with s.life
 }
 
-// InEpoch is the condition of a join that was sent with an epoch.
+// InEpoch is the condition of a join with an epoch.
 func (s *Session) InEpoch(epoch int64) clientv3.Cmp {
 	return keys.Unchanged(s.Sentinel.Key, epoch)
 }
 
 // ReadSentinel is for the else branch of a transaction with one of these
-// conditions. JudgeSentinel takes what it has read.
+// conditions. JudgeSentinel handles its result.
 func (s *Session) ReadSentinel() clientv3.Op {
 	return clientv3.OpGet(s.Sentinel.Key, clientv3.WithKeysOnly())
 }
 
-// JudgeSentinel returns the epoch, or ErrSessionLost if there is no sentinel.
-// Then the lease is gone, and the entries with it. If only the sentinel was
-// deleted, the session is unusable all the same, and Close revokes the lease.
+// JudgeSentinel returns the epoch, or ErrSessionLost if the sentinel is
+// missing. Then the lease is gone with its entries, or the sentinel was deleted
+// alone, which makes the session unusable, and Close revokes the lease.
 func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error) {
 	if !s.Sentinel.In(read) {
 		s.End()
@@ -239,11 +235,11 @@ func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error
 }
 
 // RaiseEpoch gives the sentinel a new mod revision. It compares the create
-// revision first, lest a late request makes a new sentinel after the session's
-// end.
+// revision first, so that a late request creates no sentinel after the
+// session's end.
 func (s *Session) RaiseEpoch() clientv3.Op {
 	return clientv3.OpTxn(
-		[]clientv3.Cmp{s.Sentinel.Stands()},
+		[]clientv3.Cmp{s.Sentinel.Exists()},
 		[]clientv3.Op{clientv3.OpPut(s.Sentinel.Key, "", clientv3.WithLease(s.Lease))},
 		nil)
 }

@@ -9,11 +9,11 @@ func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
 	var st Streams
 	old, md := st.current()
 	if len(md) != 1 {
-		t.Errorf("metadata %v: a stream of its own", md)
+		t.Errorf("metadata %v: want the shared stream", md)
 	}
 	st.failed(old, errors.New("another reason"))
 	if st.gen.Load() != 0 {
-		t.Error("moved on without need")
+		t.Error("the stream was changed after another error")
 	}
 	refused := errors.New("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token")
 	st.failed(old, refused)

@@ -26,9 +26,9 @@ import (
 //	/chroot/<name>-__lock__/<hex>__lock__<sequence>, /chroot/<name>/<hex>
 //	                                              Kazoo's Semaphore, which has its limit at <name>
 //
-// A name is a path below the chroot, as the other client is given it; a "/" at
-// its beginning is of no matter. The digits of uuid and hex are a contender's
-// ID and a part of its session's.
+// A name is a path below the chroot, as the other client gets it. A leading
+// "/" is ignored. The digits of uuid and hex are a contender's ID and a part
+// of its session's.
 
 // The values of the URL parameters layout and election.
 const (
@@ -43,22 +43,22 @@ const (
 // Layout is the layout of another client.
 type Layout struct {
 	name  string
-	kinds map[string]*form // of what kinds of queues it has something like
-	// queues are plain nodes: the other client expects that they stay
+	kinds map[string]*form // by the kind of queue
+	// plain: queues are plain nodes, which the other client expects to stay.
 	plain    bool
-	uniqueID func(hex string) string // what an entry makes of 32 hex digits
+	uniqueID func(hex string) string // formats 32 hex digits
 }
 
-// form is what the entries of a kind look like.
+// form describes the entries of a kind.
 type form struct {
 	marks []mark
-	// silent: a value does not change. The other client would not notice any
-	// more when the entry goes.
+	// silent: values do not change. After a change the other client would not
+	// notice when the entry is deleted.
 	silent bool
-	// revocable: the other client asks a holder to give up by writing revoke to
+	// revocable: the other client asks a holder to release by writing revoke to
 	// its entry.
 	revocable bool
-	// suffix is what the queue's path has behind the name.
+	// suffix is the queue's path after the name.
 	suffix string
 	// unordered: entries have no sequence numbers. All others count as ahead.
 	unordered bool
@@ -66,13 +66,13 @@ type form struct {
 	recorded bool
 }
 
-// mark is what stands between an entry's head and its sequence number.
+// mark is the text between an entry's prefix and its sequence number.
 type mark struct{ mode, text string }
 
 // revoke is what Curator's Revoker writes to the entry of a holder.
 const revoke = "__REVOKE__"
 
-// LayoutOf returns the layout of a URL; nil for Baton's own.
+// LayoutOf returns the layout of a URL, nil for Baton's own.
 func LayoutOf(name, election string) (*Layout, error) {
 	mutex := &form{marks: []mark{{"x", "lock-"}}, revocable: true}
 	switch {
@@ -110,21 +110,21 @@ func LayoutOf(name, election string) (*Layout, error) {
 	return nil, zkconn.Invalid("URL parameter \"layout\" must be %s, %s or %s", Native, curator, kazoo)
 }
 
-// protected is the head of an entry that Curator makes "with protection".
+// protected is the prefix of an entry that Curator makes "with protection".
 func protected(hex string) string {
 	parts := []string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:]}
 	return "_c_" + strings.Join(parts, "-") + "-"
 }
 
-// head is what the names of a contender's entries begin with, whatever its
-// mode. The session fills up what the ID leaves of 32 digits, with the last
-// ones of its number, which differ the most.
-func (f *Layout) head(id string, session int64) string {
+// namePrefix begins the names of a contender's entries in all modes. The last
+// digits of the session's number, which differ the most, extend the ID to 32
+// digits.
+func (f *Layout) namePrefix(id string, session int64) string {
 	fill := fmt.Sprintf("%016x", uint64(session))
 	return f.uniqueID(id + fill[len(id)-16:])
 }
 
-// form returns that of a queue, nil if the layout has nothing like it.
+// form returns a queue's form, or nil if the layout has none.
 func (f *Layout) form(queue driver.Queue) *form {
 	kind, _, _ := strings.Cut(string(queue), "/")
 	return f.kinds[kind]
@@ -144,7 +144,6 @@ func (f *Layout) path(queue driver.Queue) string {
 	return path
 }
 
-// mark is that of a mode.
 func (f *form) mark(mode string) (text string, ok bool) {
 	for _, m := range f.marks {
 		if m.mode == mode {
@@ -154,14 +153,12 @@ func (f *form) mark(mode string) (text string, ok bool) {
 	return "", false
 }
 
-// node is an entry of a queue.
 type node struct {
 	driver.Place
 	seq int32
 }
 
-// parse reads a name. Only one that ends in a mark and a sequence number is an
-// entry.
+// parse parses an entry's name, which ends in a mark and a sequence number.
 func (f *form) parse(name string) (node, bool) {
 	if f == nil {
 		return node{}, false
@@ -182,7 +179,7 @@ func (f *form) parse(name string) (node, bool) {
 	return node{}, false
 }
 
-// check refuses a value that means something else than itself.
+// check refuses a value that the other client would take for a request.
 func (f *form) check(value []byte) error {
 	if f.revocable && string(value) == revoke {
 		return zkconn.Invalid("the value %s asks a holder to give up", revoke)
@@ -190,13 +187,12 @@ func (f *form) check(value []byte) error {
 	return nil
 }
 
-// places are the entries among the children of a queue, in order. The error,
-// which comes beside them, says that the queue has children which are no
-// entries of its kind, or is about to run out of numbers.
+// places returns the entries among the children of a queue, in order. Besides,
+// the error says that the queue has strays, or is about to run out of numbers.
 //
-// Curator takes part with every child, by its name as a whole if need be, and
-// Kazoo passes over what it does not know. So such a child stands ahead of
-// everybody to the one, and is nobody to the other.
+// Curator counts every child, sorted by its whole name if need be, and Kazoo
+// ignores strays. So to Curator a stray may be ahead of everybody, and to Kazoo
+// it does not exist.
 func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, error) {
 	var entries []node
 	var strays []string
@@ -207,7 +203,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 			strays = append(strays, strconv.Quote(name))
 		}
 	}
-	// A writer that goes on as a reader has the same number twice for a moment.
+	// A writer that downgrades has two nodes of the same number for a moment.
 	slices.SortFunc(entries, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))
 	})
@@ -219,26 +215,26 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 	case len(strays) > 0:
 		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, "+
-				"so nobody can tell who comes first: %s",
+				"so the order is unknown: %s",
 			f.path(queue), strings.Join(strays, ", ")))
 	case len(entries) > 0 && entries[0].seq < 0:
-		return places, f.spent(queue, entries[0].Key)
+		return places, f.outOfNumbers(queue, entries[0].Key)
 	}
 	return places, nil
 }
 
-// spent is the error for a queue whose sequence numbers run out. They would
-// become negative, and the other clients compare them as texts: then each
-// newcomer would come first.
-func (f *Layout) spent(queue driver.Queue, key string) error {
+// outOfNumbers is the error for a queue whose sequence numbers run out. They
+// would become negative, and the other clients compare them as texts: then each
+// new entry would be first.
+func (f *Layout) outOfNumbers(queue driver.Queue, key string) error {
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 		"zookeeper: %s has run out of sequence numbers, as %q shows; "+
 			"let it become empty, and delete the node", f.path(queue), key))
 }
 
-// reserve is how many numbers before the last a contender is refused.
+// reserve is how many of the last numbers are refused.
 const reserve = 1 << 20
 
 func (f *Layout) noForm(queue driver.Queue) error {
-	return zkconn.Invalid("queue %q: layout %s has nothing like it", queue, f.name)
+	return zkconn.Invalid("queue %q: not supported by layout %s", queue, f.name)
 }

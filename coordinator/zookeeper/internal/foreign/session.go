@@ -1,12 +1,13 @@
-// Package foreign is a driver whose queues are those of other ZooKeeper
+// Package foreign is a driver for queues in the layouts of other ZooKeeper
 // clients: Curator, go-zookeeper and Kazoo. Its contenders join as theirs do,
-// so that they exclude each other; docs/interop.md says what excludes what.
+// so that they exclude each other; docs/interop.md says which recipes exclude
+// which.
 //
-// Names are paths below the chroot, as the other client is given them. There
-// are no successor nodes, and no other data is written to a queue's own node.
-// Children that are no contenders of the queue's kind make Join, if it is to be
-// alone, Ahead, List and Head fail with driver.ErrRefused and their names, and
-// so does a queue that is about to run out of sequence numbers.
+// Names are paths below the chroot, as the other client gets them. There are no
+// successor nodes, and nothing else is written to a queue's own node. Children
+// that are no contenders of the queue's kind make Join with Alone, Ahead, List
+// and Head fail with driver.ErrRefused and the children's names. So does a
+// queue that is about to run out of sequence numbers.
 //
 //	layout.go   the names of queues and entries
 //	session.go  the driver and its sessions
@@ -31,7 +32,6 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// service is the driver.
 type service struct {
 	*nodes.Service
 	layout *Layout
@@ -43,16 +43,16 @@ func New(layout *Layout, of *nodes.Service) driver.Sharer {
 	return &service{of, layout}
 }
 
-// SharedName takes paths.
+// SharedName accepts paths.
 func (d *service) SharedName(kind, name string) (string, error) {
 	if d.layout.kinds[kind] == nil {
-		return "", zkconn.Invalid("%s %q: layout %s has nothing like it", kind, name, d.layout.name)
+		return "", zkconn.Invalid("%s %q: not supported by layout %s", kind, name, d.layout.name)
 	}
 	name = strings.TrimPrefix(name, "/")
 	return name, coordinator.CheckName(name)
 }
 
-// SharedValue is the payload, or who it is: Curator shows it as the
+// SharedValue is the payload, or the identity: Curator shows it as the
 // participant's ID, Kazoo as the contender's identifier.
 func (d *service) SharedValue(kind, identity string, payload []byte) ([]byte, error) {
 	if len(payload) == 0 {
@@ -61,7 +61,7 @@ func (d *service) SharedValue(kind, identity string, payload []byte) ([]byte, er
 	return payload, d.layout.kinds[kind].check(payload)
 }
 
-// session is a session whose queues are shared with other clients.
+// session is a session with queues shared with other clients.
 type session struct {
 	*nodes.Session
 	layout *Layout
@@ -78,15 +78,15 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return s, nil
 }
 
-// Capabilities lack handoffs, which no other client of a layout knows of.
+// Capabilities lack handoffs, which the other clients do not support.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Converter: s, Writer: s, HeadWatcher: s, Operator: s, Revoker: s}
 }
 
-// Path is where a queue is.
+// Path implements nodes.Layout.
 func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + s.layout.path(queue) }
 
-// RecordPath is the queue's own node, where it has a record.
+// RecordPath is the queue's own node, if the layout has a record there.
 func (s *session) RecordPath(queue driver.Queue) string {
 	if form := s.layout.form(queue); form == nil || !form.recorded {
 		return ""
@@ -94,14 +94,14 @@ func (s *session) RecordPath(queue driver.Queue) string {
 	return s.Path(queue)
 }
 
-// Places are the places of the children of a queue.
+// Places implements nodes.Layout.
 func (s *session) Places(
 	_ context.Context, queue driver.Queue, names []string,
 ) ([]driver.Place, error) {
 	return s.layout.places(queue, names)
 }
 
-// Entry is the place and the token of an entry.
+// Entry implements nodes.Layout.
 func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
 	n, ok := s.layout.form(queue).parse(key)
 	if !ok {
@@ -110,9 +110,8 @@ func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Pla
 	return n.Place, driver.Token(czxid)
 }
 
-// Join makes the node, and then asks for its czxid, which is the token, and
-// lists the queue. The other clients do the same without the czxid. Both
-// requests are under way at once.
+// Join creates the node, reads its czxid, which is the token, and lists the
+// queue, both at once. The other clients do the same without the czxid.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -120,18 +119,18 @@ func (s *session) Join(
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	f, err := s.Begin(ctx, c.ID)
+	f, err := s.BeginFlight(ctx, c.ID)
 	if err != nil {
 		return driver.Joined{}, err
 	}
 	defer f.End()
 	if c.Again {
-		names, err := s.mine(ctx, queue, c.ID)
+		names, err := s.ownNames(ctx, queue, c.ID)
 		if err != nil {
 			return driver.Joined{}, err
 		}
 		if len(names) > 0 {
-			return s.arrive(ctx, queue, c, names[0])
+			return s.finishJoin(ctx, queue, c, names[0])
 		}
 	}
 	if c.Alone {
@@ -141,24 +140,24 @@ func (s *session) Join(
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	node := s.Below(queue, s.layout.head(c.ID, s.Number())+text)
-	create := s.Creating(node, c.Value, zk.FlagEphemeralSequential)
+	node := s.ChildPath(queue, s.layout.namePrefix(c.ID, s.Number())+text)
+	create := s.CreateRequest(node, c.Value, zk.FlagEphemeralSequential)
 	if s.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
-	o, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
+	o, err := nodes.WithParent(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
 		return s.Multi(ctx, f, []any{create})
 	})
 	switch {
 	case err != nil:
 		return driver.Joined{}, err
 	case !strings.HasPrefix(o.Made[0], create.Path):
-		return driver.Joined{}, nodes.Misdirected(o.Made[0])
+		return driver.Joined{}, nodes.WrongNode(o.Made[0])
 	}
-	return s.arrive(ctx, queue, c, path.Base(o.Made[0]))
+	return s.finishJoin(ctx, queue, c, path.Base(o.Made[0]))
 }
 
-// check returns the mark of a contender that can stand in the queue.
+// check returns the mark of a contender that may join the queue.
 func (s *session) check(queue driver.Queue, c driver.Contender) (text string, err error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckContender(c)); err != nil {
 		return "", err
@@ -169,7 +168,7 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 	}
 	text, ok := form.mark(c.Mode)
 	if !ok {
-		return "", zkconn.Invalid("mode %q in the queue %q: layout %s has nothing like it",
+		return "", zkconn.Invalid("mode %q in the queue %q: not supported by layout %s",
 			c.Mode, queue, s.layout.name)
 	}
 	if c.Record != 0 {
@@ -179,17 +178,17 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 	return text, form.check(c.Value)
 }
 
-// arrive looks where a node stands.
-func (s *session) arrive(
+// finishJoin finds the place of a new node in the queue.
+func (s *session) finishJoin(
 	ctx context.Context, queue driver.Queue, c driver.Contender, name string,
 ) (driver.Joined, error) {
-	full, form := s.Below(queue, name), s.layout.form(queue)
+	full, form := s.ChildPath(queue, name), s.layout.form(queue)
 	n, ok := form.parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
 		if err := s.Delete(ctx, full, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
-		return driver.Joined{}, s.layout.spent(queue, name)
+		return driver.Joined{}, s.layout.outOfNumbers(queue, name)
 	}
 	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
 	if err != nil {
@@ -204,13 +203,13 @@ func (s *session) arrive(
 	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == name })
 	switch {
 	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
-		// There is no entry now, and Join can be called again.
+		// There is no entry, so Join can be called again.
 		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable,
-			errors.New("zookeeper: somebody has removed the entry while it joined"))
+			errors.New("zookeeper: the entry was removed while it joined"))
 	case err != nil:
 		return driver.Joined{}, err
 	}
-	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
+	s.SetOwnEntry(full, func(*nodes.OwnEntry) {}) // names do not show the session: see owns
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
 	j := driver.Joined{Place: own, Token: driver.Token(stat.Czxid)}
 	if form.unordered {
@@ -228,7 +227,7 @@ func (s *session) arrive(
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
 }
 
-// Ahead lists the queue. Where there is no order all others are ahead.
+// Ahead lists the queue. In a queue without order all others are ahead.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -248,9 +247,9 @@ func (s *session) Ahead(
 	return view, err
 }
 
-// mine lists the names of a contender's nodes, after all that was sent before:
-// see nodes.Session.Begin.
-func (s *session) mine(
+// ownNames lists the names of a contender's nodes, after everything sent
+// before: see nodes.Session.BeginFlight.
+func (s *session) ownNames(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []string, err error) {
 	if err := s.Sync(ctx, s.Path(queue)); err != nil {
@@ -258,10 +257,10 @@ func (s *session) mine(
 	}
 	names, err := s.Names(ctx, s.Path(queue))
 	for _, name := range names {
-		if !strings.HasPrefix(name, s.layout.head(id, s.Number())) {
+		if !strings.HasPrefix(name, s.layout.namePrefix(id, s.Number())) {
 			continue
 		}
-		stat, err := s.Stat(ctx, s.Below(queue, name))
+		stat, err := s.Stat(ctx, s.ChildPath(queue, name))
 		switch {
 		case err == nil && stat.EphemeralOwner == s.Number():
 			mine = append(mine, name)
@@ -272,9 +271,9 @@ func (s *session) mine(
 	return mine, err
 }
 
-var errNotMine = errors.New("zookeeper: the entry belongs to another session")
+var errNotOwner = errors.New("zookeeper: the entry belongs to another session")
 
-// owns tells whether a place is that of a contender of this session.
+// owns checks that a place is a contender's of this session.
 func (s *session) owns(queue driver.Queue, own driver.Place) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
 		return err
@@ -282,9 +281,9 @@ func (s *session) owns(queue driver.Queue, own driver.Place) error {
 	if s.layout.form(queue) == nil {
 		return s.layout.noForm(queue)
 	}
-	if _, known := s.Own(s.Below(queue, own.Key)); !known || nodes.CheckID(own.ID) != nil ||
-		!strings.HasPrefix(own.Key, s.layout.head(own.ID, s.Number())) {
-		return driver.Wrap(driver.ErrGone, errNotMine)
+	if _, known := s.OwnEntry(s.ChildPath(queue, own.Key)); !known || nodes.CheckID(own.ID) != nil ||
+		!strings.HasPrefix(own.Key, s.layout.namePrefix(own.ID, s.Number())) {
+		return driver.Wrap(driver.ErrGone, errNotOwner)
 	}
 	return nil
 }
@@ -294,42 +293,42 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	if err := s.owns(queue, own); err != nil {
 		return err
 	}
-	node := s.Below(queue, own.Key)
+	node := s.ChildPath(queue, own.Key)
 	err := s.Delete(ctx, node, -1)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		s.Gone(node)
+		s.DeleteOwnEntry(node)
 	}
 	return err
 }
 
-// Forget deletes all nodes of a contender, after making sure that no more can
-// appear: see nodes.Session.Begin.
+// Forget deletes all nodes of a contender, after it has made sure that no more
+// can appear: see nodes.Session.BeginFlight.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
 	}
-	f, err := s.Begin(ctx, id)
+	f, err := s.BeginFlight(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer f.End()
-	names, err := s.mine(ctx, queue, id)
+	names, err := s.ownNames(ctx, queue, id)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		node := s.Below(queue, name)
+		node := s.ChildPath(queue, name)
 		if err := s.Delete(ctx, node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		s.Gone(node)
+		s.DeleteOwnEntry(node)
 	}
 	return nil
 }
 
-// Convert makes another node with the same number in place of the old one, in
-// one transaction: as Curator does when a writer goes on as a reader. The
-// others see the new node where the old one stood. Its czxid is another one.
+// Convert replaces the node with another of the same number, in one
+// transaction, as Curator does when a writer downgrades to a reader. The new
+// node has the old one's place, and another czxid.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -344,15 +343,15 @@ func (s *session) Convert(
 			own.Place.Key, queue, mode)
 	}
 	to := own.Place
-	to.Key = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq)
+	to.Key = fmt.Sprintf("%s%s%010d", s.layout.namePrefix(to.ID, s.Number()), text, old.seq)
 	to.Mode = mode
-	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
-	f, err := s.Begin(ctx, to.ID)
+	from, there := s.ChildPath(queue, own.Place.Key), s.ChildPath(queue, to.Key)
+	f, err := s.BeginFlight(ctx, to.ID)
 	if err != nil {
 		return driver.Place{}, err
 	}
 	defer f.End()
-	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
+	convert := []any{nodes.DeleteRequest(from), s.CreateRequest(there, value, zk.FlagEphemeral)}
 	_, err = s.Multi(ctx, f, convert)
 	if errors.Is(err, zk.ErrNoNode) {
 		// An earlier attempt has made the new node, or the entry is gone.
@@ -361,12 +360,12 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.Gone(from)
-	s.Keep(there, func(*nodes.Own) {})
+	s.DeleteOwnEntry(from)
+	s.SetOwnEntry(there, func(*nodes.OwnEntry) {})
 	return to, nil
 }
 
-// Write writes to the node, where a value may change.
+// Write writes to the node, if the layout lets a value change.
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -376,25 +375,25 @@ func (s *session) Write(
 	form := s.layout.form(queue)
 	if form.silent {
 		return zkconn.Invalid("queue %q: in layout %s values do not change: "+
-			"whoever waits behind would not be told any more when the entry goes", queue, s.layout.name)
+			"the next waiter would not be notified any more when the entry is deleted", queue, s.layout.name)
 	}
 	if err := form.check(value); err != nil {
 		return err
 	}
-	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
+	return s.WriteTo(ctx, s.ChildPath(queue, own.Key), value)
 }
 
-// Revoked watches what is written to own. Another client that asks writes over
-// the value.
+// Revoked watches own's value, which another client overwrites to ask for a
+// release.
 func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if err := s.owns(queue, own); err != nil {
 		return err
 	}
 	if !s.layout.form(queue).revocable {
-		return zkconn.Invalid("queue %q: in layout %s nobody can ask for that", queue, s.layout.name)
+		return zkconn.Invalid("queue %q: layout %s has no revocation", queue, s.layout.name)
 	}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, own.Key)})
+		w, err := s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.ChildPath(queue, own.Key)})
 		if err != nil || string(w.Seen.Value) == revoke {
 			return nil, err
 		}
@@ -402,14 +401,13 @@ func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 	})
 }
 
-// Queues is refused.
 func (s *session) Queues(context.Context) ([]driver.Queue, error) {
 	return nil, zkconn.Invalid("queues cannot be listed in layout %s, "+
-		"whose nodes do not say what is a queue: name the one that you want", s.layout.name)
+		"whose nodes do not show what is a queue: name the queue", s.layout.name)
 }
 
-// Remove deletes a node, after Check. A node without a sequence number is
-// refused: its owner can make it again under the same name.
+// Remove deletes a node, after Check. It refuses a node without a sequence
+// number: its owner can create it again under the same name.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -420,11 +418,11 @@ func (s *session) Remove(
 	case form == nil:
 		return s.layout.noForm(queue)
 	case form.unordered:
-		return zkconn.Invalid("queue %q: in layout %s the names of entries come back, "+
-			"so that nobody can remove exactly one", queue, s.layout.name)
+		return zkconn.Invalid("queue %q: in layout %s the names of entries are reused, "+
+			"so one grant cannot be removed safely", queue, s.layout.name)
 	}
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
-	return s.Delete(ctx, s.Below(queue, key), -1)
+	return s.Delete(ctx, s.ChildPath(queue, key), -1)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
 
-// foreignOf is the layout of a URL.
 func foreignOf(t *testing.T, layout, election string) *Layout {
 	t.Helper()
 	f, err := LayoutOf(layout, election)
@@ -25,14 +24,14 @@ func foreignOf(t *testing.T, layout, election string) *Layout {
 
 const testSession = 0x1000a2b3c4d5e6f
 
-// decision is what a client does in a queue: it holds, or waits for one.
+// decision is what a client does in a queue: hold, or wait for an entry.
 type decision struct {
 	holds bool
-	waits string // whom it waits for
+	waits string // for this entry
 }
 
-// curatorMutex is StandardLockInternalsDriver: all children, by what stands
-// behind the last mark or by the whole name, as text.
+// curatorMutex is StandardLockInternalsDriver: all children, sorted as text by
+// the part after the last mark or by the whole name.
 func curatorMutex(mark string) func(children []string, own string) decision {
 	return func(children []string, own string) decision {
 		key := func(name string) string {
@@ -51,8 +50,8 @@ func curatorMutex(mark string) func(children []string, own string) decision {
 	}
 }
 
-// curatorRW is InterProcessReadWriteLock: either tag is cut off; a reader holds
-// unless a writer sorts before it.
+// curatorRW is InterProcessReadWriteLock: it cuts off either tag; a reader
+// holds unless a writer sorts before it.
 func curatorRW(children []string, own string) decision {
 	key := func(name string) string {
 		for _, tag := range []string{"__READ__", "__WRIT__"} {
@@ -73,14 +72,14 @@ func curatorRW(children []string, own string) decision {
 	}
 	for _, name := range sorted[:i] {
 		if strings.Contains(name, "__WRIT__") {
-			return decision{} // for whom it waits is of no matter to the outcome
+			return decision{} // which entry it waits for does not matter
 		}
 	}
 	return decision{holds: true}
 }
 
-// theirKazoo is Lock._get_predecessor of a release that knows readers: the
-// nearest contender with a smaller number.
+// theirKazoo is Lock._get_predecessor of a release with read locks: the nearest
+// contender with a smaller number.
 func theirKazoo(exclude ...string) func(children []string, own string) decision {
 	all := regexp.MustCompile(`__r?lock__(-?\d{10})$`)
 	contends := regexp.MustCompile(`(?:` + strings.Join(exclude, "|") + `)(-?\d{10})$`)
@@ -95,7 +94,7 @@ func theirKazoo(exclude ...string) func(children []string, own string) decision 
 	}
 }
 
-// exclusive and shared are the rules of the recipes.
+// exclusive and shared are the recipes' rules.
 func exclusive(ahead []driver.Place) decision {
 	if len(ahead) == 0 {
 		return decision{holds: true}
@@ -112,8 +111,8 @@ func shared(ahead []driver.Place) decision {
 	return decision{holds: true}
 }
 
-// TestDecisionsAreThoseOfTheOtherClient, in all queues of up to four entries
-// with numbers of one and of ten digits that count.
+// TestDecisionsAreThoseOfTheOtherClient, in all queues of up to four entries,
+// with sequence numbers of one to ten digits.
 func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 	entry := func(mark string, seq int) string {
 		heads := []string{"_c_5f0c52e1-a0b9-4b6f-8a7f-5f0c52e1a0b9-", "_c_ffffffffffffffffffffffffffffffff-", "_c_00000000-a0b9-4b6f-8a7f-lock-52e1a0b9-"}
@@ -137,7 +136,7 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 			map[string]func([]string, string) decision{"r": theirKazoo("__lock__"), "w": theirKazoo("__lock__", "__rlock__")}},
 	} {
 		g := foreignOf(t, c.layout, c.election)
-		queue, lines := driver.Queue(c.kind+"/a"), 0
+		queue, decisions := driver.Queue(c.kind+"/a"), 0
 		var try func(children []string, from int)
 		try = func(children []string, from int) {
 			shuffled := slices.Clone(children)
@@ -147,7 +146,7 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 				t.Fatalf("%s: %v", c.kind, err)
 			}
 			for i, own := range places {
-				lines++
+				decisions++
 				ahead := places[:i]
 				got := exclusive(ahead)
 				if own.Mode == "r" {
@@ -165,15 +164,15 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 			}
 		}
 		try(nil, 0)
-		if lines < 30 {
-			t.Errorf("%s %s: only %d decisions", c.layout, c.kind, lines)
+		if decisions < 30 {
+			t.Errorf("%s %s: only %d decisions", c.layout, c.kind, decisions)
 		}
 	}
 }
 
-// TestADowngradeStandsWithItsWriter: for a moment Curator has two nodes of one
-// number, a writer's and its reader's. Both stand ahead of whoever comes next.
-func TestADowngradeStandsWithItsWriter(t *testing.T) {
+// TestDowngradeKeepsItsWritersPlace: for a moment Curator has two nodes of one
+// number, a writer's and its reader's. Both are ahead of the next entry.
+func TestDowngradeKeepsItsWritersPlace(t *testing.T) {
 	g := foreignOf(t, "curator", "")
 	names := []string{"_c_a-__WRIT__0000000005", "_c_b-__READ__0000000004", "_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"}
 	for _, reversed := range []bool{false, true} {
@@ -193,15 +192,15 @@ func TestADowngradeStandsWithItsWriter(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	for _, id := range []string{"0123456789abcdef", "0123456789abcdef01234567", strings.Repeat("0123456789abcdef", 2)} {
 		g := foreignOf(t, "curator", "")
-		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id, testSession)) {
-			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id, testSession))
+		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.namePrefix(id, testSession)) {
+			t.Errorf("ID %s: %q is not in Curator's form", id, g.namePrefix(id, testSession))
 		}
 		k := foreignOf(t, "kazoo", "")
-		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id, testSession)) {
-			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id, testSession))
+		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.namePrefix(id, testSession)) {
+			t.Errorf("ID %s: %q is not in Kazoo's form", id, k.namePrefix(id, testSession))
 		}
-		if len(id) < 32 && k.head(id, 0x7fffffff) == k.head(id, testSession) {
-			t.Errorf("ID %s: two sessions have %s", id, k.head(id, testSession))
+		if len(id) < 32 && k.namePrefix(id, 0x7fffffff) == k.namePrefix(id, testSession) {
+			t.Errorf("ID %s: two sessions have %s", id, k.namePrefix(id, testSession))
 		}
 	}
 	for queue, path := range map[driver.Queue]string{
@@ -216,8 +215,7 @@ func TestForeignNames(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoEntryIsNamed, and what tells that numbers run out.
-func TestWhatIsNoEntryIsNamed(t *testing.T) {
+func TestStrayChildrenAreReportedByName(t *testing.T) {
 	for _, c := range []struct{ layout, kind, name string }{
 		{"curator", "mutex", "!x"}, {"curator", "mutex", "_c_a-lock-123"}, {"curator", "mutex", "_c_a-lock-00000000012"}, {"curator", "mutex", "_c_a-lock-+000000001"},
 		{"curator", "mutex", "5f0c__lock__0000000001"}, {"curator", "mutex", "_c_a-__WRIT__0000000001"}, {"curator", "mutex", "_c_a-lock--2147483648"},
@@ -239,7 +237,7 @@ func TestWhatIsNoEntryIsNamed(t *testing.T) {
 	}
 }
 
-func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
+func TestRevocationValuesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		layout, kind string
 		refused      bool
@@ -260,11 +258,11 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemoveOnSharedQueues: a name that can come back names nobody, and nothing
-// tells which nodes are queues.
+// TestRemoveOnSharedQueues: reused names identify no grant, and no node shows
+// that it is a queue.
 func TestRemoveOnSharedQueues(t *testing.T) {
 	g := &session{Session: &nodes.Session{Tree: new(nodes.Tree)}, layout: foreignOf(t, kazoo, "")}
-	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
+	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "reused", "other/a": "not supported"} {
 		if err := g.Remove(t.Context(), queue, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Remove in %s = %v", queue, err)
 		}

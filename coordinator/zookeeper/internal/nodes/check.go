@@ -9,16 +9,15 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// The contract's bounds. The send buffer of zkconn holds more than the largest
-// value.
+// The contract's bounds. zkconn's send buffer is larger than the largest value.
 const (
 	maxMode  = 16
 	maxValue = 64 << 10
 )
 
-// CheckQueue refuses what is not "kind/name" in safe characters. The
-// coordinator never sends such a queue, which would reach into another queue or
-// into ZooKeeper's own tree.
+// CheckQueue refuses names that are not "kind/name" in safe characters. They
+// would reach into another queue or ZooKeeper's own tree. The coordinator never
+// sends them.
 func (s *Session) CheckQueue(queue driver.Queue) error {
 	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
@@ -33,8 +32,7 @@ func (s *Session) CheckQueue(queue driver.Queue) error {
 	return nil
 }
 
-// CheckKey refuses keys that would lead out of the queue: an empty one is the
-// queue itself.
+// CheckKey refuses keys that lead out of the queue; "" is the queue itself.
 func CheckKey(queue driver.Queue, p driver.Place) error {
 	if p.Key == "" || p.Key == "." || p.Key == ".." || strings.ContainsRune(p.Key, '/') {
 		return zkconn.Invalid("place with key %q in the queue %q: not a place of this driver",
@@ -43,8 +41,7 @@ func CheckKey(queue driver.Queue, p driver.Place) error {
 	return nil
 }
 
-// CheckView refuses what Ahead cannot look for: all but a key and the zero
-// Place.
+// CheckView checks the arguments of Ahead.
 func (s *Session) CheckView(queue driver.Queue, own driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil || own == (driver.Place{}) {
 		return err
@@ -52,12 +49,12 @@ func (s *Session) CheckView(queue driver.Queue, own driver.Place) error {
 	return CheckKey(queue, own)
 }
 
-// CheckContender refuses what would not come back out of a node's name.
+// CheckContender refuses a contender that a node's name cannot represent.
 func CheckContender(c driver.Contender) error {
 	return cmp.Or(CheckID(c.ID), CheckMode(c.Mode), CheckValue(c.Value))
 }
 
-// CheckID refuses what is no contender's ID.
+// CheckID refuses an invalid contender ID.
 func CheckID(id string) error {
 	if !Within(id, 16, 32, IsHex) {
 		return zkconn.Invalid("contender ID %q: want 16 to 32 lower-case hex digits", id)
@@ -65,7 +62,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckMode refuses what is no contender's mode.
+// CheckMode refuses an invalid mode.
 func CheckMode(mode string) error {
 	if !Within(mode, 1, maxMode, isMode) {
 		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
@@ -82,8 +79,8 @@ func CheckValue(value []byte) error {
 	return nil
 }
 
-// Sequence reads a sequence number, in the form in which the service writes it
-// and no other: "%010d". (To print it again and compare would be too slow.)
+// Sequence parses a sequence number in exactly the service's form, "%010d".
+// Printing it again to compare would be too slow.
 func Sequence(s string) (int32, bool) {
 	v, err := strconv.ParseInt(s, 10, 32)
 	switch {
@@ -96,7 +93,7 @@ func Sequence(s string) (int32, bool) {
 	}
 }
 
-// Within tells whether a text has so many characters, all of them of one sort.
+// Within reports whether a text has least to most characters, all of them ok.
 func Within(s string, least, most int, ok func(byte) bool) bool {
 	if len(s) < least || len(s) > most {
 		return false
@@ -109,7 +106,7 @@ func Within(s string, least, most int, ok func(byte) bool) bool {
 	return true
 }
 
-// IsHex tells whether a character is a lower-case hex digit.
+// IsHex reports whether a character is a lower-case hex digit.
 func IsHex(b byte) bool { return isMode(b) && b <= 'f' }
 
 func isMode(b byte) bool { return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' }

@@ -10,35 +10,34 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Flight is one call of Join, Convert or Forget, together with the requests
-// that it sent and did not wait for.
+// Flight is one call of Join, Convert or Forget, together with its requests,
+// even if no caller waits for them.
 type Flight struct {
-	of     *Session
-	id     string        // the contender's
-	parts  int           // the call and its requests
-	landed chan struct{} // closed when there are none left
+	of    *Session
+	id    string        // of the contender
+	parts int           // the call and its requests
+	done  chan struct{} // closed when no parts are left
 }
 
-// Begin starts a flight, after the one before of the same contender. After a
-// sync all that the one before has done is known to this session's server. A
-// request to join, or to convert, is in one of four places:
+// BeginFlight starts a flight, after the contender's previous flight has ended.
+// A sync then shows this session's server everything that flight did. Its
+// request to join or to convert is in one of four places:
 //
 //   - In this process: waiting for the connection, queued in the client, or
-//     sent and unanswered. The client sends what is queued even after a
-//     reconnect, so Begin waits until the goroutine of each such request has
-//     returned: for a quarter of the TTL at most, since then a connection
-//     without answers is closed.
-//   - On a connection that was lost, or at the server at its end. This session
-//     has a connection now, or it could not sync. Its server closes an older
-//     one of the session to itself before it answers; if the older one is to
-//     another server, the leader has noted the move and refuses what that
-//     passes on later.
-//   - At the leader, not yet committed, or committed and not yet known to this
-//     session's server. The sync queues behind it at the leader, and its answer
+//     sent and unanswered. The client sends queued requests even after a
+//     reconnect, so BeginFlight waits until each request's goroutine has
+//     returned: for a quarter of the TTL at most, when a connection without
+//     replies is closed.
+//   - On a lost connection, or at its server. This session is connected now, or
+//     it could not sync. Its server first closes an older connection of the
+//     session to itself. If the older one is to another server, the leader has
+//     noted the move and refuses requests of the session from that server.
+//   - At the leader, uncommitted, or committed and not yet known to this
+//     session's server. The sync queues behind it at the leader, and the reply
 //     comes to this server after it.
-//   - Applied, then, and in the next listing.
-func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
-	f := &Flight{of: s, id: id, parts: 1, landed: make(chan struct{})}
+//   - Applied, and in the next listing.
+func (s *Session) BeginFlight(ctx context.Context, id string) (*Flight, error) {
+	f := &Flight{of: s, id: id, parts: 1, done: make(chan struct{})}
 	for {
 		s.mu.Lock()
 		before := s.flights[id]
@@ -49,13 +48,13 @@ func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
 		if before == nil {
 			return f, nil
 		}
-		if err := s.Until(ctx, before.landed); err != nil {
+		if err := s.Until(ctx, before.done); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// add adds a request to a flight, or takes one away. No flight is none of it.
+// add adds requests to a flight; n may be negative. A nil flight counts none.
 func (f *Flight) add(n int) {
 	if f == nil {
 		return
@@ -64,24 +63,24 @@ func (f *Flight) add(n int) {
 	defer f.of.mu.Unlock()
 	if f.parts += n; f.parts == 0 {
 		delete(f.of.flights, f.id)
-		close(f.landed)
+		close(f.done)
 	}
 }
 
 // End ends the call.
 func (f *Flight) End() { f.add(-1) }
 
-// Outcome is what the reply to a transaction says.
+// Outcome is the content of the reply to a transaction.
 type Outcome struct {
-	Failed int       // which request has failed, counted from 1; 0 if the reply does not say
-	Made   [2]string // the first nodes that were made
-	Stat   zk.Stat   // of the last node that was written to
+	Failed int       // the first failed request, counted from 1; 0 if unknown or none
+	Made   [2]string // the first nodes created
+	Stat   zk.Stat   // of the last node written to
 }
 
-// Multi sends a transaction, as a part of a flight if that is not nil: a call
-// that waits for the flight waits until the transaction has been answered,
-// whether or not its caller still does. So the requests may outlive the call,
-// and must not share memory with its arguments.
+// Multi sends a transaction, as a part of the flight unless that is nil: who
+// waits for the flight waits for the reply, even after the caller has gone. So
+// the requests may outlive the call, and must not share memory with its
+// arguments.
 func (s *Session) Multi(ctx context.Context, f *Flight, requests []any) (Outcome, error) {
 	f.add(1)
 	r, err := zkconn.Start(ctx, s.Conn, func(client *zk.Conn) ([]zk.MultiResponse, error) {
@@ -96,9 +95,8 @@ func (s *Session) Multi(ctx context.Context, f *Flight, requests []any) (Outcome
 	return outcomeOf(results), err
 }
 
-// outcomeOf reads the reply. The requests before one that has failed have no
-// error, since they would have succeeded; those after it have one that says
-// that they were not tried.
+// outcomeOf parses the reply. Requests before the failed one have no error;
+// those after it have one that says that they were not tried.
 func outcomeOf(results []zk.MultiResponse) (o Outcome) {
 	made := 0
 	for i, r := range results {
@@ -116,8 +114,8 @@ func outcomeOf(results []zk.MultiResponse) (o Outcome) {
 	return o
 }
 
-// Misdirected is the error of a join whose reply is about another node.
-func Misdirected(path string) error {
+// WrongNode is the error of a join whose reply is about another node.
+func WrongNode(path string) error {
 	return driver.Wrap(driver.ErrUnavailable,
 		fmt.Errorf("zookeeper: the reply to a join is about node %q", path))
 }

@@ -1,15 +1,15 @@
-// Package nodes has what the native driver and the foreign layouts have in
-// common: queues, entries and records as nodes of ZooKeeper.
+// Package nodes has the part shared by the native driver and the foreign
+// layouts: queues, entries and records as nodes of ZooKeeper.
 //
-// [Session] has those methods of the contract that are the same in every
-// layout, and the requests that the others are made of. A [Layout] says where
-// the nodes of a queue are and in which order.
+// [Session] has the methods of the contract that are the same in every layout,
+// and the requests that the layouts' own methods use. A [Layout] says where the
+// nodes of a queue are and in which order.
 //
-//	nodes.go   what a driver and a session have; nodes above the queues
+//	nodes.go   drivers, sessions, and the nodes above the queues
 //	flight.go  transactions that a later call may have to wait for
 //	read.go    Watch, WatchQueue, List, Check, Head
 //	write.go   Record, SetRecord, and writing an entry's value
-//	check.go   what may be put into a path
+//	check.go   checks of names and values
 package nodes
 
 import (
@@ -26,54 +26,53 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Reserved is the part of the tree that belongs to the service itself.
+// Reserved is ZooKeeper's own part of the tree.
 const Reserved = "zookeeper"
 
-// Tree is the part of ZooKeeper's tree that a driver uses. Its sessions share
-// it.
+// Tree is the part of ZooKeeper's tree that a driver uses, for all its
+// sessions.
 type Tree struct {
 	Root string // the chroot as a path: "" or "/a/b"
 	ACL  []zk.ACL
-	// Plain makes queues plain nodes, and not containers, which the service
-	// removes when they have become empty. Servers before 3.5 do not know
-	// containers.
+	// Plain makes queues plain nodes instead of containers, which the service
+	// removes when they are empty. Servers before 3.5 do not know containers.
 	Plain atomic.Bool
 }
 
-// Service is what the drivers have in common.
+// Service is the part that the drivers share.
 type Service struct {
 	Conf zkconn.Config
 	Tree Tree
-	Name string // for people: scheme, servers and chroot
+	Name string // for String: scheme, servers and chroot
 }
 
 var _ driver.Examiner = (*Service)(nil)
 
-// Examine asks the servers.
+// Examine checks the servers.
 func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
 
 func (d *Service) String() string { return d.Name }
 
-// Close has nothing to give back: each session closes its own connection.
+// Close does nothing: each session closes its own connection.
 func (d *Service) Close(context.Context) error { return nil }
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
-	// Path is where a queue is, and RecordPath where its record is; empty if it
+	// Path is where a queue is, and RecordPath where its record is, "" if it
 	// has none.
 	Path(driver.Queue) string
 	RecordPath(driver.Queue) string
 
-	// Places are the places of the children of a queue, in order. They may be
-	// newer than the names. It is ErrRefused if there is no order.
+	// Places returns the places of the children of a queue, in order. They may
+	// be newer than the names. It is ErrRefused if there is no order.
 	Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error)
 
-	// Entry is the place of an entry with this key, and its token if its node
-	// has this czxid.
+	// Entry returns the place of the entry with this key, and its token if its
+	// node has this czxid. The token is 0 if the key is not an entry's.
 	Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token)
 }
 
-// Session is one session.
+// Session is one session, in any layout.
 type Session struct {
 	*zkconn.Conn
 	Tree   *Tree
@@ -81,38 +80,38 @@ type Session struct {
 	Layout Layout
 
 	mu      sync.Mutex
-	own     map[string]Own     // by path
-	flights map[string]*Flight // by contender, that may still be applied
+	own     map[string]OwnEntry // by path
+	flights map[string]*Flight  // by contender; they may still be applied
 }
 
-// Own is what a session knows of an entry of its own besides its place, for as
-// long as that is in its queue. The native layout alone has successor nodes.
-type Own struct {
-	Successor string        // the name of its successor node, empty if there is none
-	Follows   string        // the key of an entry ahead that has a successor node
+// OwnEntry is what a session knows of its own entry besides the place, while
+// the entry is queued. Only the native layout has successor nodes.
+type OwnEntry struct {
+	Successor string        // the name of its successor node, or ""
+	Follows   string        // the key of the entry ahead, if that has a successor node
 	Watch     *zkconn.Watch // on that successor node, if Join has set it
 
 	version int32 // of the node's data
 }
 
-// NewSession returns a session of a tree. Its Layout is still to be set.
+// NewSession returns a session of a tree. The caller sets its Layout.
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		own: make(map[string]Own), flights: make(map[string]*Flight),
+		own: make(map[string]OwnEntry), flights: make(map[string]*Flight),
 	}
 }
 
-// Own returns what is known of the entry at a path.
-func (s *Session) Own(node string) (own Own, known bool) {
+// OwnEntry returns what is known of the entry at a path.
+func (s *Session) OwnEntry(node string) (own OwnEntry, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own, known = s.own[node]
 	return own, known
 }
 
-// Keep changes what is known of the entry at a path.
-func (s *Session) Keep(node string, change func(*Own)) {
+// SetOwnEntry changes what is known of the entry at a path.
+func (s *Session) SetOwnEntry(node string, change func(*OwnEntry)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.own[node]
@@ -120,20 +119,20 @@ func (s *Session) Keep(node string, change func(*Own)) {
 	s.own[node] = o
 }
 
-// Gone forgets an entry that is gone.
-func (s *Session) Gone(node string) {
+// DeleteOwnEntry forgets the entry at a path.
+func (s *Session) DeleteOwnEntry(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.own, node)
 }
 
-// Below is where a child of a queue is.
-func (s *Session) Below(queue driver.Queue, name string) string {
+// ChildPath is the path of a child of a queue.
+func (s *Session) ChildPath(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
-// Ensure makes a node and those above it, from the bottom: usually only the
-// last is missing, and there may be no permission to read those above.
+// Ensure creates a node and its ancestors, from the bottom: usually only the
+// last is missing, and there may be no permission to read the ancestors.
 func (s *Session) Ensure(ctx context.Context, node string) error {
 	for {
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
@@ -156,10 +155,10 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 	}
 }
 
-// Below sends a request that needs a node. If that is not there, Below makes it
-// and sends the request again: more than once if need be, since the service
-// removes containers that are empty.
-func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+// WithParent sends a request that needs a parent node. If that is missing, it
+// creates the node and sends the request again, repeatedly, since the service
+// removes empty containers.
+func WithParent[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
 	for {
 		value, err := send()
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
@@ -171,24 +170,24 @@ func Below[T any](ctx context.Context, s *Session, node string, send func() (T, 
 	}
 }
 
-// Creating is the request to make a node with a copy of the value.
-func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {
+// CreateRequest creates a node with a copy of the value.
+func (s *Session) CreateRequest(node string, value []byte, flags int32) *zk.CreateRequest {
 	value = append([]byte(nil), value...)
 	return &zk.CreateRequest{Path: node, Data: value, Acl: s.Tree.ACL, Flags: flags}
 }
 
-// Deleting is the request to delete a node.
-func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
+// DeleteRequest deletes a node of any version.
+func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
 
 // Slack is a quarter of the TTL.
 //
-// A follower reports the touches of its clients to the leader, which ends
-// sessions, every half tick. If it dies in between, the leader knows only of
-// the touch before, which is at most a quarter of the TTL older, since the
-// coordinator renews that often, and which had been reported, since a TTL is at
-// least two ticks. A leader that has lost its quorum may acknowledge for a
-// tick; the new one gives every session its whole TTL again.
+// A follower reports its clients' touches to the leader, which ends sessions,
+// every half tick. If it crashes in between, the leader knows only the touch
+// before. This touch is at most a quarter of the TTL older, since the
+// coordinator renews that often, and was reported, since a TTL is at least two
+// ticks. A leader that has lost its quorum may acknowledge for a tick; the new
+// one restarts every session's TTL.
 //
-// Not covered are a follower that dies when a renewal has been lost or late,
-// and a TTL of just two ticks: see the model of the loss clock in docs/model.
+// Not covered are a follower that crashes after a renewal was lost or late, and
+// a TTL of just two ticks: see the model of the loss clock in docs/model.
 func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

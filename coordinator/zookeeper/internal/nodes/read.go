@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Listing reads the names of the children of a queue, none if it is not there.
+// Listing returns the names of the children of a queue, none if it is missing.
 func (s *Session) Listing(ctx context.Context, queue driver.Queue) ([]string, error) {
 	path := s.Layout.Path(queue)
 	return zkconn.Fresh(ctx, s.Conn, path, func() ([]string, error) { return s.Names(ctx, path) })
@@ -27,8 +27,8 @@ func (s *Session) places(ctx context.Context, queue driver.Queue) ([]driver.Plac
 	return s.Layout.Places(ctx, queue, names)
 }
 
-// ViewOf is what own has ahead in a queue of these places: all of them if it is
-// the zero Place. ambiguous is the error for a queue without an order.
+// ViewOf is own's view of a queue with these places. ambiguous is the error for
+// a queue without an order.
 func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.View, error) {
 	i := len(places)
 	if own != (driver.Place{}) {
@@ -43,14 +43,13 @@ func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.Vi
 	return driver.View{Ahead: places[:i], Last: i >= len(places)-1}, nil
 }
 
-// Watch waits for the first of the places to go: one place with a watch on its
-// node, several with one on the queue. The caller's own goroutine waits.
+// Watch waits for the first of the places to go: for one place with a watch on
+// its node, for several with one on the queue.
 //
-// For one, which is what nearly all wait for, the comings and goings of others
-// are not even sent. The watch for several fires for each contender that comes
-// or goes, which costs a listing, where one on each would cost a request and a
-// watch at the service for each. It goes by names alone: children that are no
-// places end no wait.
+// With one place, the usual case, the service sends nothing about other
+// entries. The watch for several fires each time a contender joins or leaves,
+// and costs a listing. One watch on each would cost a request and a watch at
+// the service for each. Children that are no places end no wait.
 func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
@@ -63,15 +62,15 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 			return err
 		}
 	}
-	target := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, places[0].Key)}
+	target := zkconn.Target{Kind: zkconn.Children, Node: s.ChildPath(queue, places[0].Key)}
 	if len(places) > 1 {
 		target.Node = s.Layout.Path(queue)
 	}
-	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
-		if told.Type == zk.EventNodeDeleted {
+	return s.Wait(ctx, func(event zk.Event) (*zkconn.Watch, error) {
+		if event.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		w, err := s.Watching(ctx, target)
+		w, err := s.WatchTarget(ctx, target)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil, nil
@@ -90,7 +89,7 @@ func haveAll(names []string, places []driver.Place) bool {
 	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] })
 }
 
-// WatchQueue lists the queue by the request that sets a watch on it, again
+// WatchQueue lists the queue with the request that sets a watch on it, again
 // after each event.
 func (s *Session) WatchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
@@ -99,7 +98,7 @@ func (s *Session) WatchQueue(
 		return err
 	}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
+		w, err := s.freshWatch(ctx, zkconn.Children, s.Layout.Path(queue))
 		if err != nil {
 			return nil, err
 		}
@@ -111,18 +110,18 @@ func (s *Session) WatchQueue(
 	})
 }
 
-// expecting returns the watch on a node, or the one that fires when it comes.
-// Both are as new as all that this session was told.
-func (s *Session) expecting(
+// freshWatch returns the watch on a node, or the one that fires on its
+// creation. Both are at least as new as everything that this session has read.
+func (s *Session) freshWatch(
 	ctx context.Context, kind zkconn.Kind, node string,
 ) (*zkconn.Watch, error) {
 	return zkconn.Fresh(ctx, s.Conn, node, func() (*zkconn.Watch, error) {
-		return s.Expecting(ctx, zkconn.Target{Kind: kind, Node: node})
+		return s.WatchOrCreation(ctx, zkconn.Target{Kind: kind, Node: node})
 	})
 }
 
-// List reads the names in one request and each entry in one more, all under way
-// at once.
+// List reads the names in one request and each entry in one more, all sent at
+// once.
 func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return nil, err
@@ -138,16 +137,15 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	return entries, err
 }
 
-// first reads the first entries of a queue; with a limit of 0 all.
+// first reads the first entries of a queue, all if limit is 0.
 //
-// An entry that is not there any more may have left, or stand in its place
-// under another name: to read on with the next would then leave out an entry
-// that never left. So the names are listed again, and what was read already is
-// not read again, until there is an entry for each. The result is the queue as
-// it was at the last listing.
+// A missing entry may have left, or been converted to another name. Skipping it
+// would omit an entry that never left. So the names are listed again, and only
+// new ones read, until each has an entry. The result is the queue at the last
+// listing.
 func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]driver.Head, error) {
 	read := func(client *zk.Conn, p driver.Place) (driver.Head, error) {
-		value, stat, err := client.Get(s.Below(queue, p.Key))
+		value, stat, err := client.Get(s.ChildPath(queue, p.Key))
 		if err != nil {
 			return driver.Head{}, err
 		}
@@ -177,8 +175,8 @@ func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]d
 	}
 }
 
-// Gather reads what is not known yet of each place, by its key, all under way
-// at once, and tells whether they were all there.
+// Gather reads the places that are not in known, all at once, adds them by key,
+// and reports whether all exist.
 func Gather[T any](
 	ctx context.Context, s *Session, places []driver.Place, known map[string]T,
 	read func(*zk.Conn, driver.Place) (T, error),
@@ -211,12 +209,12 @@ func Gather[T any](
 	return all, nil
 }
 
-// Check reads one node's Stat, after a sync: another session may have seen the
-// entry go, and this one's server may not have heard of that (K1). A later
-// connection's server is no older than the answer to the sync.
+// Check reads the node's Stat after a sync: another session may have seen the
+// entry go, and this session's server may be behind (K1). The server of a later
+// connection is no older than the reply to the sync.
 //
-// A leader that has lost its quorum answers a sync until it finds out, which
-// takes a tick. A transaction would not have that gap, and would be a write.
+// For a tick, a leader that has lost its quorum still answers a sync. A
+// transaction would close that gap, and would be a write.
 func (s *Session) Check(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -229,27 +227,27 @@ func (s *Session) Check(
 	if err := s.Sync(ctx, s.Layout.Path(queue)); err != nil {
 		return err
 	}
-	stat, err := s.Stat(ctx, s.Below(queue, key))
+	stat, err := s.Stat(ctx, s.ChildPath(queue, key))
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath):
-		// A key is what another process says it is.
+		// The key comes from another process.
 		return driver.Wrap(driver.ErrGone, err)
 	case err != nil:
 		return err
 	}
 	if _, is := s.Layout.Entry(queue, key, stat.Czxid); is != token || token == 0 {
-		return driver.ErrGone // a child that is no entry has token 0
+		return driver.ErrGone // a stray has token 0
 	}
 	return nil
 }
 
-// Head waits with a data watch on the node of the first entry. The version is
-// the node's mzxid: the number of the transaction that made it, or wrote to it
-// last, which no other state of a head shares.
+// Head waits with a data watch on the first entry's node. The version is the
+// node's mzxid: the number of the transaction that created it or last wrote to
+// it, which no other state of a head shares.
 //
-// No contender joins ahead of the first, so as long as the node is there it is
-// the first: one who follows a queue gets one notice and one read for each
-// write, and lists only when the head has gone.
+// No contender joins ahead of the first, so it stays the first as long as its
+// node exists. Head costs one notice and one read for each write, and lists
+// only when the first has left.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -267,10 +265,10 @@ func (s *Session) Head(
 		})
 	}
 	var head driver.Head
-	err := s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
+	err := s.Wait(ctx, func(event zk.Event) (*zkconn.Watch, error) {
 		first := ""
-		if told.Type == zk.EventNodeDataChanged {
-			first = told.Path
+		if event.Type == zk.EventNodeDataChanged {
+			first = event.Path
 		}
 		return zkconn.Fresh(ctx, s.Conn, where, func() (w *zkconn.Watch, err error) {
 			head, w, err = s.watchHead(ctx, queue, first)
@@ -292,32 +290,33 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 }
 
 // watchHead returns the head and the watch on its node, which is first unless
-// that is empty; in an empty queue no head, and a watch that fires when a
-// contender joins. A watch that stands from before is on the first node still.
+// that is "". For an empty queue it returns no head, and a watch that fires
+// when a contender joins. An active watch from before is still on the first
+// node.
 //
-// It lists before it watches the children, since a watch on the children of a
-// queue that is not empty fires for the others too. An empty queue may be
-// removed while it waits. The watch on its children fires for that, and the
-// next call waits for the queue itself, so no join is missed.
+// It lists before it watches the children: in a queue that is not empty, a
+// watch on the children fires for the others too. If the service removes the
+// empty queue, the watch on its children fires, and the next call waits for the
+// queue itself, so no join is missed.
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {
 	queued := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
-	w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")})
+	w, err := s.ActiveWatch(ctx, zkconn.Target{Kind: zkconn.First, Node: s.ChildPath(queue, "")})
 	for w == nil && err == nil {
 		if first == "" {
 			places, err := s.places(ctx, queue)
 			if err == nil && len(places) == 0 {
-				if w, err = s.Expecting(ctx, queued); err == nil {
+				if w, err = s.WatchOrCreation(ctx, queued); err == nil {
 					places, err = s.Layout.Places(ctx, queue, w.Seen.Names)
 				}
 			}
 			if err != nil || len(places) == 0 {
 				return driver.Head{}, w, err
 			}
-			first = s.Below(queue, places[0].Key)
+			first = s.ChildPath(queue, places[0].Key)
 		}
-		w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
+		w, err = s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
 		if errors.Is(err, zk.ErrNoNode) {
 			w, err, first = nil, nil, ""
 		}

@@ -13,18 +13,18 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// WriteTo writes to the node of an entry of this session, in one request that
-// says which version of the data it replaces. Those who wait for the node to go
-// are not woken: see Watch.
+// WriteTo writes to the node of this session's entry, in one request with the
+// expected version of its data. It wakes no waiter for the node's deletion: see
+// Watch.
 //
-// An earlier one whose caller has gone may still be queued in the client, or be
-// on its way. It named that version or one before, so once this one is applied
-// it is refused. If it comes first, this one is refused, reads the version, and
-// tries again.
+// An earlier write whose caller has gone may still be queued in the client, or
+// be on its way. It has that version or an older one. Once this write is
+// applied, the earlier one is refused. If the earlier one comes first, this one
+// is refused, reads the version, and tries again.
 func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
 	value = bytes.Clone(value) // the request may outlive the call
 	for {
-		own, _ := s.Own(node)
+		own, _ := s.OwnEntry(node)
 		version := own.version
 		stat, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
 			return client.Set(node, value, version)
@@ -34,7 +34,7 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 			s.noteVersion(node, stat.Version)
 			return nil
 		case !errors.Is(err, zk.ErrBadVersion):
-			return err // also ErrGone: Leave has to know the successor node still
+			return err // also ErrGone: Leave still needs the successor node
 		}
 		stat, err = s.Stat(ctx, node)
 		if err != nil {
@@ -44,18 +44,17 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 	}
 }
 
-// noteVersion notes a version that the service has told. Answers may be noted
-// in another order than that in which they were given.
+// noteVersion notes a version from a reply. Replies may be noted out of order.
 func (s *Session) noteVersion(node string, version int32) {
-	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
+	s.SetOwnEntry(node, func(o *OwnEntry) { o.version = max(version, o.version) })
 }
 
 // version is the contract's version of a node's data. The service counts from
-// 0, which in the contract stands for a record that is not there.
+// 0, which in the contract means that there is no record.
 func version(data int32) driver.Version { return driver.Version(data) + 1 }
 
-// DataVersion is the service's number for a version: -2 for what is not the
-// version of a node. (The service takes -1 for any version.)
+// DataVersion is the service's number for a version, or -2, which matches no
+// node. (-1 matches any.)
 func DataVersion(v driver.Version) int32 {
 	if v < 1 || v > math.MaxInt32 {
 		return -2
@@ -63,10 +62,10 @@ func DataVersion(v driver.Version) int32 {
 	return int32(v - 1)
 }
 
-// Record waits with a data watch on the record's node, or for its coming: what
-// is above it has all queues of the kind for children, which come and go. The
-// version is the service's count of changes to the node's data, plus one. It
-// starts again if an operator deletes the node: Baton never does.
+// Record waits with a data watch on the record's node, or for its creation. A
+// watch on its parent would fire for all queues of the kind. The version is the
+// service's version of the node's data, plus one. It restarts if an operator
+// deletes the node: Baton never does.
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -82,7 +81,7 @@ func (s *Session) Record(
 	}
 	var record driver.Record
 	err = s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.expecting(ctx, zkconn.Data, node)
+		w, err := s.freshWatch(ctx, zkconn.Data, node)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +111,8 @@ func recordOf(seen zkconn.Seen) driver.Record {
 	return driver.Record{Value: bytes.Clone(seen.Value), Version: version(seen.Stat.Version)}
 }
 
-// SetRecord writes the record in one request, if it was made by an earlier one:
-// its node stays when everybody has left.
+// SetRecord writes the record in one request, unless it is the first: its node
+// stays when the queue is empty.
 func (s *Session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
@@ -140,7 +139,7 @@ func (s *Session) SetRecord(
 			return version(stat.Version), nil
 		})
 	}
-	return Below(ctx, s, path.Dir(node), func() (driver.Version, error) {
+	return WithParent(ctx, s, path.Dir(node), func() (driver.Version, error) {
 		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
 			_, err := client.Create(node, value, zk.FlagPersistent, s.Tree.ACL)
 			if errors.Is(err, zk.ErrNodeExists) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestServerThatReadsNothingIsLeft after a quarter of the TTL, although the
-// client is blocked in a Write then.
+// client is blocked in a Write.
 func TestServerThatReadsNothingIsLeft(t *testing.T) {
 	const ttl = 9 * time.Second
 	l, err := net.Listen("tcp", "127.0.0.1:0")

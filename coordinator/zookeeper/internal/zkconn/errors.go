@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Why a session of this process is over.
+// Reasons why a session is over.
 var (
 	errClosed  = over("session was closed")
 	errExpired = over("session expired")
@@ -31,8 +31,8 @@ const (
 	codeQuota            = -125
 )
 
-// translate gives an error of the client library its kind. Callers look for the
-// cause (zk.ErrNoNode, say) where it means something else to them.
+// translate gives a library error its kind. Callers check for the cause, such
+// as zk.ErrNoNode, where it means something else to them.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -58,16 +58,15 @@ func translate(err error) error {
 	case codeUnimplemented, codeEphemeralOnLocal, codeNeedsSASL, codeQuota:
 		return driver.Wrap(driver.ErrRefused, err)
 	}
-	// The rest says nothing about the outcome: ErrConnectionClosed,
-	// ErrNoServer, ErrClosing, throttling (-127), a server in read-only mode
-	// (-119); and ErrSessionMoved, since another connection has the session.
+	// The rest does not show the outcome: ErrConnectionClosed, ErrNoServer,
+	// ErrClosing, throttling (-127), a server in read-only mode (-119); and
+	// ErrSessionMoved, since another connection has the session.
 	return driver.Wrap(driver.ErrUnavailable, err)
 }
 
-// Unimplemented tells whether the server does not know the request.
+// Unimplemented reports whether the server does not know the request.
 func Unimplemented(err error) bool { return code(err) == codeUnimplemented }
 
-// code is the service's error code in "unknown error: -125"; else 0.
 func code(err error) int {
 	if err == nil {
 		return 0
@@ -77,10 +76,10 @@ func code(err error) int {
 	return n
 }
 
-// away is the error of a call whose context ended before anything could be
-// sent: both ErrUnavailable, since the service kept it waiting, and the
+// unavailable is the error of a call whose context ended before it could send
+// anything: ErrUnavailable, since the service kept it waiting, and the
 // context's.
-func away(ctx context.Context, why error) error {
+func unavailable(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {
 		cause = fmt.Errorf("%w (last attempt: %w)", cause, why)

@@ -49,11 +49,11 @@ func TestErrorsOfTheLibraryGetTheirKinds(t *testing.T) {
 	}
 }
 
-func TestAwayIsTheContextsErrorToo(t *testing.T) {
+func TestUnavailableIsTheContextsErrorToo(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason, refused := errors.New("shutting down"), errors.New("connection refused")
 	cancel(reason)
-	err := away(ctx, refused)
+	err := unavailable(ctx, refused)
 	for _, want := range []error{driver.ErrUnavailable, reason, refused} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v is not %v", err, want)

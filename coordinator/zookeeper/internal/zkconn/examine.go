@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	serverPatience = 3 * time.Second // for one server's answer
-	longAnswer     = 64 << 10        // more than any server says of itself
+	serverTimeout = 3 * time.Second // for one server's answer
+	maxAnswer     = 64 << 10        // more than any server's reply
 )
 
-// Examine asks each server what it says of itself ("srvr"), and the service for
-// its bounds of timeouts.
+// Examine asks each server for its state ("srvr"), and the service for its
+// bounds of timeouts.
 func (c *Config) Examine(ctx context.Context) []driver.Finding {
 	targets := newRotation(c.Servers).resolve(ctx)
 	found, modes := make([]driver.Finding, len(targets)), make([]string, len(targets))
 	var wg sync.WaitGroup
-	for i, t := range targets { // at once: those that are silent must not use up the others' time
+	for i, t := range targets { // at once, so that a silent server delays no other
 		wg.Go(func() { found[i], modes[i] = c.examineServer(ctx, t) })
 	}
 	wg.Wait()
@@ -37,17 +37,17 @@ func (c *Config) Examine(ctx context.Context) []driver.Finding {
 	}
 	if leaders > 1 {
 		found = append(found, driver.Found(driver.Failure, "servers",
-			"%d of them lead, each for itself", leaders).
-			So("the URL names servers of different ensembles: what is locked in one is free in the other"))
+			"%d of them are leaders", leaders).
+			So("the URL names servers of different ensembles: a lock held in one is free in the other"))
 	}
 	if !up {
-		return found // to ask for the bounds would be to wait in vain
+		return found // no server could tell the bounds
 	}
-	shortest, err := c.end(ctx, hello{timeout: time.Millisecond})
+	shortest, err := c.endSession(ctx, hello{timeout: time.Millisecond})
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
 	}
-	longest, err := c.end(ctx, hello{timeout: math.MaxInt32 * time.Millisecond})
+	longest, err := c.endSession(ctx, hello{timeout: math.MaxInt32 * time.Millisecond})
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
 	}
@@ -56,8 +56,8 @@ func (c *Config) Examine(ctx context.Context) []driver.Finding {
 		shortest.timeout, longest.timeout))
 }
 
-// examineServer asks one server, by a four-letter word in plain text. The mode
-// is empty if the server does not say it.
+// examineServer asks one server with a four-letter word in plain text. The mode
+// is empty if the server does not report it.
 func (c *Config) examineServer(ctx context.Context, t target) (_ driver.Finding, mode string) {
 	about := "server " + t.addr
 	if host, _, err := net.SplitHostPort(t.addr); err == nil && host != t.host {
@@ -65,35 +65,35 @@ func (c *Config) examineServer(ctx context.Context, t target) (_ driver.Finding,
 	}
 	var text string
 	began := time.Now()
-	err := c.visit(ctx, t, serverPatience, func(conn io.ReadWriter) (err error) {
+	err := c.exchange(ctx, t, serverTimeout, func(conn io.ReadWriter) (err error) {
 		if _, err = conn.Write([]byte("srvr")); err != nil {
 			return err
 		}
-		answer, err := io.ReadAll(io.LimitReader(conn, longAnswer))
+		answer, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
 		if text = string(answer); text != "" {
-			err = nil // some servers cut the connection instead of ending it
+			err = nil // some servers reset the connection
 		}
 		return err
 	})
 	took := time.Since(began).Round(10 * time.Microsecond)
-	switch mode = said(text, "Mode"); {
+	switch mode = field(text, "Mode"); {
 	case err != nil:
 		return driver.Found(driver.Failure, about, "no answer: %v", err).
 			So("is the server running, is the address right, and does a firewall let it through?"), ""
 	case mode != "":
-		version, _, _ := strings.Cut(said(text, "Zookeeper version"), "-")
+		version, _, _ := strings.Cut(field(text, "Zookeeper version"), "-")
 		return driver.Found(driver.Fine, about, "ZooKeeper %s, %s, answers in %v",
 			version, mode, took), mode
 	case strings.Contains(text, "not currently serving"):
 		return driver.Found(driver.Failure, about, "is up and does not serve: it has no quorum").
-			So("a majority of the servers has to be up and to reach each other"), ""
+			So("a majority of the servers must be up and connected to each other"), ""
 	}
-	return driver.Found(driver.Note, about, "is up and says nothing of itself").
+	return driver.Found(driver.Note, about, "is up and does not answer srvr").
 		So("put srvr on its list of four-letter words (4lw.commands.whitelist) to see more"), ""
 }
 
-// said is what a server says of itself under a name.
-func said(text, name string) string {
+// field is the value of a field in the reply to srvr.
+func field(text, name string) string {
 	_, rest, _ := strings.Cut(text, name+": ")
 	value, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(value)

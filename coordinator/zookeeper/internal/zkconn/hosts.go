@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	roundPause     = 100 * time.Millisecond // for a round of all servers, at least, on average
-	lookupPatience = time.Second            // for one name, for the sake of the others
+	roundPause    = 100 * time.Millisecond // mean minimum time of a round of all servers
+	lookupTimeout = time.Second            // for one name
 )
 
 // target is one server to dial.
 type target struct {
-	addr string // IP address and port, or what was configured if it did not resolve
-	host string // the configured name, which a certificate is checked against
+	addr string // IP address and port, or the configured server if it did not resolve
+	host string // the configured name, for the certificate check
 }
 
-// connect makes a connection to the server.
 func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.addr)
 	if err != nil || conf == nil {
@@ -37,15 +36,14 @@ func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error)
 	return secure, nil
 }
 
-// rotation yields servers to try, one after the other, in rounds: each round
-// resolves the names anew, since addresses change in clusters that schedule
-// containers, and shuffles, so that clients do not all move to one server. It
-// is used by one goroutine at a time.
+// rotation yields servers to try, in rounds. Each round resolves the names
+// anew, since addresses change in container clusters, and shuffles, so that
+// clients do not all move to one server. It is used by one goroutine at a time.
 type rotation struct {
 	servers []string
 	lookup  func(ctx context.Context, host string) ([]string, error)
 
-	round []target  // what is left of this round
+	round []target  // the rest of this round
 	began time.Time // when this round began
 }
 
@@ -55,12 +53,12 @@ func newRotation(servers []string) *rotation {
 
 // next returns the next server. It fails only when ctx ends.
 //
-// A new round begins no sooner than the pause after the last one began: a
-// server that accepts and then hangs up is not dialled in a tight loop either.
-// A healthy session takes the next server at once.
+// The first servers of a round are tried at once. A new round begins no sooner
+// than the pause after the last one began, so that a server that accepts and
+// then hangs up is not dialled in a tight loop.
 func (r *rotation) next(ctx context.Context) (target, error) {
 	if len(r.round) == 0 {
-		// Spread, so that clients which lost a server together do not return
+		// Jitter, so that clients that lost a server together do not return
 		// together.
 		spread := roundPause/2 + rand.N(roundPause+1)
 		select {
@@ -82,10 +80,10 @@ func (r *rotation) resolve(ctx context.Context) []target {
 	for _, server := range r.servers {
 		host, port, err := net.SplitHostPort(server)
 		if err != nil {
-			round = append(round, target{server, server}) // dialling it will say what is wrong
+			round = append(round, target{server, server}) // dialling it reports what is wrong
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, lookupPatience)
+		bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
 		addrs, err := r.lookup(bounded, host)
 		cancel()
 		if err != nil || len(addrs) == 0 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// round takes n targets and returns their addresses, sorted.
+// round takes the next n targets and returns their addresses, sorted.
 func round(t *testing.T, r *rotation, n int) []string {
 	t.Helper()
 	var addrs []string
@@ -34,8 +34,7 @@ func TestEachRoundResolvesAnewAndTriesEveryAddress(t *testing.T) {
 			}
 			return nil, errors.New("no such host")
 		}
-		// A name that does not resolve is dialled as it is, for the error's
-		// sake.
+		// An unresolved name is dialled as it is, for the error.
 		want := []string{"10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:2", "127.0.0.1:3", "[::1]:4", "gone:5"}
 		if got := round(t, r, 6); !slices.Equal(got, want) {
 			t.Errorf("first round %v; want %v", got, want)
@@ -57,7 +56,7 @@ func TestTargetKeepsTheNameForCertificates(t *testing.T) {
 }
 
 // TestPauseIsBetweenRoundsOnly: a lost connection is replaced at once, and
-// servers that are all away are not dialled in a tight loop.
+// servers that are all down are not dialled in a tight loop.
 func TestPauseIsBetweenRoundsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRotation([]string{"10.0.0.1:1", "10.0.0.2:1"})

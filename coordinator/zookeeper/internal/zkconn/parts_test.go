@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestEventsEndTheWatchesOfTheirKind: the first child of a node is found by the
-// node, and fires for itself.
+// TestEventsEndTheWatchesOfTheirKind: the key of First is the parent, but only
+// events of the child fire it.
 func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	for event, want := range map[zk.EventType][]Kind{
 		zk.EventNodeCreated:         {Exists},
@@ -37,8 +37,8 @@ func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 			if kind == First {
 				on.Node = "/a/"
 			}
-			if stands := w.find(on) != nil; stands == slices.Contains(want, kind) {
-				t.Errorf("after %v a watch of kind %v stands: %v", event, kind, stands)
+			if active := w.find(on) != nil; active == slices.Contains(want, kind) {
+				t.Errorf("after %v a watch of kind %v is active: %v", event, kind, active)
 			}
 		}
 		if len(w.m) != all-len(want) {
@@ -47,9 +47,8 @@ func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	}
 }
 
-// TestFiredWatchTellsAllWhoWait: each waiter gets the event, one that comes
-// late as well.
-func TestFiredWatchTellsAllWhoWait(t *testing.T) {
+// TestFiredWatchNotifiesAllWaiters, also a late one.
+func TestFiredWatchNotifiesAllWaiters(t *testing.T) {
 	w := watches{m: make(map[Target]*Watch)}
 	added, _ := w.add(Target{Data, "/a"})
 	if _, ok := w.add(Target{Data, "/a"}); ok {
@@ -62,8 +61,8 @@ func TestFiredWatchTellsAllWhoWait(t *testing.T) {
 	}
 }
 
-// TestLostConnectionMakesEveryWatchFire: the client is told after what was
-// read, whole, and before the error.
+// TestLostConnectionMakesEveryWatchFire: the client reads the notices after the
+// last whole message, and before the error.
 func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	for kind := Children; kind <= Exists; kind++ {
 		server, client := net.Pipe()
@@ -71,7 +70,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 		provider{session}.Connected()
 		w, _ := session.watches.add(Target{kind, "/b/c"})
 		s := newSocket(client, session)
-		s.greeted = true
+		s.handshakeDone = true
 		go func() {
 			_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
 			_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one
@@ -94,7 +93,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 			t.Errorf("a watch of kind %v has not fired", kind)
 		}
 		if _, ok := session.watches.add(Target{kind, "/b/c"}); !ok || !kind.firedBy(event) {
-			t.Errorf("a watch of kind %v stands", kind)
+			t.Errorf("a watch of kind %v is active", kind)
 		}
 	}
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Reply is the outcome of a request that was started.
+// Reply is the outcome of a started request.
 type Reply[T any] struct {
 	conn  *Conn
 	value T
 	err   error
-	come  chan struct{} // closed when value and err are set
+	done  chan struct{} // closed when value and err are set
 }
 
-var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
+var errNoSlot = errors.New("zookeeper: too many requests are waiting for an answer")
 
 // Do sends a request and waits for its reply.
 func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
@@ -27,28 +27,28 @@ func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) 
 	return r.Wait(ctx)
 }
 
-// Start sends a request. On failure nothing was and will be sent. The request
-// runs in a goroutine of its own, since the client knows no contexts: it blocks
-// until the reply comes or the connection is lost.
+// Start sends a request. If it fails, nothing was and will be sent. The request
+// runs in its own goroutine, since the client's calls take no context: they
+// block until the reply comes or the connection is lost.
 func Start[T any](
 	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
 ) (*Reply[T], error) {
-	if err := c.enter(ctx); err != nil {
+	if err := c.acquire(ctx); err != nil {
 		return nil, err
 	}
-	r := &Reply[T]{conn: c, come: make(chan struct{})}
+	r := &Reply[T]{conn: c, done: make(chan struct{})}
 	go func() {
-		defer c.leave()
+		defer c.release()
 		value, err := request(c.client)
-		r.value, r.err = value, c.judge(err)
-		close(r.come)
+		r.value, r.err = value, c.classify(err)
+		close(r.done)
 	}()
 	return r, nil
 }
 
-// Wait waits for the reply, the end of ctx or the end of the session.
+// Wait waits for the reply. It fails if ctx or the session ends.
 func (r *Reply[T]) Wait(ctx context.Context) (value T, err error) {
-	if err := r.conn.Until(ctx, r.come); err != nil {
+	if err := r.conn.Until(ctx, r.done); err != nil {
 		return value, err
 	}
 	return r.value, r.err
@@ -66,20 +66,20 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// enter waits until a request can be sent, and takes a place for it, which
-// leave gives back. Requests are not handed to a client that is not connected:
-// it has room for 16 and then blocks its callers without end.
-func (c *Conn) enter(ctx context.Context) error {
+// acquire waits until a request can be sent, and takes a slot for it. Requests
+// are not handed to a client that is not connected: it has room for 16 and then
+// blocks its callers without end.
+func (c *Conn) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := c.online(ctx); err != nil {
+	if err := c.awaitConnection(ctx); err != nil {
 		return err
 	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
-		return away(ctx, errBusy)
+		return unavailable(ctx, errNoSlot)
 	case <-c.ctx.Done():
 		return c.Err()
 	}
@@ -90,33 +90,32 @@ func (c *Conn) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave gives back what enter took.
-func (c *Conn) leave() {
+func (c *Conn) release() {
 	<-c.slots
 	c.running.Done()
 }
 
-// online waits for a connection.
-func (c *Conn) online(ctx context.Context) error {
-	err := c.Until(ctx, c.present())
+// awaitConnection waits for a connection.
+func (c *Conn) awaitConnection(ctx context.Context) error {
+	err := c.Until(ctx, c.connected())
 	if err != nil && c.Err() == nil {
-		return away(ctx, c.why())
+		return unavailable(ctx, c.lastError())
 	}
 	return err
 }
 
 // Renew sends a sync, which goes to the leader and back, and needs no
 // permission. A follower that has lost its leader answers reads, and collects
-// touches that never reach a leader, until it notices. It takes no place of the
-// other requests: the coordinator sends few at a time.
+// touches that never reach a leader, until it notices. Renew takes no slot: the
+// coordinator sends few at a time.
 func (c *Conn) Renew(ctx context.Context) error {
-	if err := c.online(ctx); err != nil {
+	if err := c.awaitConnection(ctx); err != nil {
 		return err
 	}
 	come := make(chan error, 1)
 	go c.Run(func() {
 		_, err := c.client.Sync("/")
-		come <- c.judge(err)
+		come <- c.classify(err)
 	})
 	select {
 	case err := <-come:
@@ -128,42 +127,43 @@ func (c *Conn) Renew(ctx context.Context) error {
 	}
 }
 
-// Sync makes all that was applied when it was called known to the server that
-// answers the requests after it.
+// Sync makes everything applied before the call known to the server that
+// answers the next requests.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
 	return err
 }
 
-// Fresh reads what is at least as new as all that this session was told before.
+// Fresh returns the result of read, at least as new as everything that this
+// session has read before.
 //
-// On one connection it is so by itself. At a reconnect a server refuses that is
-// behind the latest reply, but not one that is behind what a watch has told. So
-// the first read after a reconnect costs a sync, and a read that went over
-// another connection than the one that was synced is repeated.
+// On one connection this always holds. On a reconnect a server that is behind
+// the latest reply refuses, but not one that is behind the latest watch event.
+// So the first read after a reconnect costs a sync, and a read over a later
+// connection than the synced one is repeated.
 func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
 	var zero T
 	for {
-		if err := c.online(ctx); err != nil {
+		if err := c.awaitConnection(ctx); err != nil {
 			return zero, err
 		}
-		connection := c.present()
+		connection := c.connected()
 		if c.synced.Load() != connection {
 			if err := c.Sync(ctx, path); err != nil {
 				return zero, err
 			}
 			c.synced.Store(connection)
 		}
-		if value, err := read(); err != nil || c.present() == connection {
+		if value, err := read(); err != nil || c.connected() == connection {
 			return value, err
 		}
 	}
 }
 
-// Names reads the names of the children of a node, none if it is not there. A
-// standing watch shows them without a request, as in Get.
+// Names reads the names of the children of a node, none if it is missing. An
+// active watch shows them without a request, as in Get.
 func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
-	if w, err := c.Standing(ctx, Target{Children, path}); err != nil {
+	if w, err := c.ActiveWatch(ctx, Target{Children, path}); err != nil {
 		return nil, err
 	} else if w != nil {
 		return w.Seen.Names, nil
@@ -179,7 +179,7 @@ func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// StartNames asks for the names of the children of a node.
+// StartNames starts reading the names of the children of a node.
 func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], error) {
 	return Start(ctx, c, func(client *zk.Conn) ([]string, error) {
 		names, _, err := client.Children(path)
@@ -187,9 +187,9 @@ func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], er
 	})
 }
 
-// Get reads a node's data and Stat, nothing if it is not there.
+// Get reads a node's data and Stat, nothing if it is missing.
 func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
-	if w, err := c.Standing(ctx, Target{Data, path}); err != nil {
+	if w, err := c.ActiveWatch(ctx, Target{Data, path}); err != nil {
 		return Seen{}, err
 	} else if w != nil {
 		return w.Seen, nil
@@ -206,7 +206,7 @@ func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
 	})
 }
 
-// Stat reads a node's Stat. A node that is not there is zk.ErrNoNode.
+// Stat reads a node's Stat. A missing node is zk.ErrNoNode.
 func (c *Conn) Stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return Do(ctx, c, func(client *zk.Conn) (*zk.Stat, error) {
 		there, stat, err := client.Exists(path)

@@ -9,24 +9,24 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Kind is the request that sets a watch, and what the watch fires for.
+// Kind is the request that sets a watch, and the events that it fires for.
 type Kind int8
 
 const (
-	// Children fires when children come or go, or the node goes: on an
-	// ephemeral node, which has no children, only then.
+	// Children fires when a child is created or deleted, or the node is
+	// deleted: on an ephemeral node, which has no children, only then.
 	Children Kind = iota
-	// Data fires when the node is written to or goes.
+	// Data fires when the node is written to or deleted.
 	Data
-	// First is Data on the first child of a node. It is found by its parent:
+	// First is Data on the first child of a node. Its key is the parent, so
 	// only the caller that sets it needs to know which child it is.
 	First
-	// Exists fires when the node comes, is written to or goes. It alone can be
-	// set on a node that is not there.
+	// Exists fires when the node is created, written to or deleted. It alone
+	// can be set on a missing node.
 	Exists
 )
 
-// firedBy tells whether an event makes a watch of the kind fire.
+// firedBy reports whether an event fires a watch of the kind.
 func (k Kind) firedBy(event zk.EventType) bool {
 	switch event {
 	case zk.EventNodeDeleted:
@@ -41,13 +41,13 @@ func (k Kind) firedBy(event zk.EventType) bool {
 	return false
 }
 
-// Target is what a watch is on.
+// Target is the subject of a watch.
 type Target struct {
 	Kind Kind
 	Node string
 }
 
-// key is what a watch is found by.
+// key identifies the watch of a target.
 func (t Target) key() Target {
 	if t.Kind == First {
 		t.Node = path.Dir(t.Node)
@@ -55,13 +55,13 @@ func (t Target) key() Target {
 	return t
 }
 
-// Watch is a watch, and what the request that set it has read. Until it fires
-// that is still so.
+// Watch is a watch with the result of the request that set it, which stays
+// current until the watch fires.
 type Watch struct {
 	Target Target
 	Seen   Seen
 
-	ready chan struct{} // closed when Seen is set, or err
+	ready chan struct{} // closed when Seen or err is set
 	err   error
 	fired chan struct{} // closed when event is set
 	event zk.Event
@@ -75,26 +75,26 @@ type Seen struct {
 	Exists bool     // all but Children
 }
 
-// watches are the watches of a session that are set or being set, and have not
+// watches holds a session's watches that are set or being set, and have not
 // fired.
 //
-// The client has no way to give up a watch. So a waiter that leaves lets its
-// watch stand, and the next waiter for the same takes it over: one watch for
-// each thing that is waited for, however many wait and however often. The
-// channels of the client are not read: its callback gets each event first.
+// The client cannot remove a watch. So a waiter that leaves keeps its watch
+// active, and the next waiter for the same target reuses it: one watch per
+// target, however many wait and however often. The client's channels are not
+// read: its callback gets each event first.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
 }
 
-// find returns the watch of a target, nil if there is none.
+// find returns the watch of a target, or nil.
 func (w *watches) find(t Target) *Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m[t.key()]
 }
 
-// add adds a watch for a target, unless there is one.
+// add adds a watch for a target that has none.
 func (w *watches) add(t Target) (added *Watch, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *watches) add(t Target) (added *Watch, ok bool) {
 	return added, true
 }
 
-// failed drops a watch that could not be set.
+// failed removes a watch that could not be set.
 func (w *watches) failed(old *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,9 +115,8 @@ func (w *watches) failed(old *Watch) {
 	}
 }
 
-// fire fires the watches that an event is about. One that is being set may be
-// among them, for which the event comes too early or just in time. Its waiters
-// look again, which is right in both cases.
+// fire fires the watches of an event. A watch that is still being set may fire
+// too early. Its waiters read again, which is always right.
 func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +130,8 @@ func (w *watches) fire(e zk.Event) {
 	}
 }
 
-// fireAll fires all watches, without an event, and returns notices that make
-// the client's own fire.
+// fireAll fires all watches, without an event, and returns notices that fire
+// the client's own.
 func (w *watches) fireAll() (notices []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,10 +147,10 @@ func (w *watches) fireAll() (notices []byte) {
 	return notices
 }
 
-// Standing returns a watch of the target that has not fired, or else one that
-// waits for its node to come; nil if there is neither. It has seen the latest
-// that this session knows of: see Conn.event.
-func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
+// ActiveWatch returns a watch of the target that has not fired, or one that
+// waits for its node to be created, or nil. Its Seen is the latest that this
+// session knows: see Conn.event.
+func (c *Conn) ActiveWatch(ctx context.Context, t Target) (*Watch, error) {
 	for _, on := range [...]Target{t, {Exists, t.Node}} {
 		w := c.watches.find(on)
 		if w == nil {
@@ -172,24 +171,24 @@ func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
 	return nil, nil
 }
 
-// Watching returns the watch of a target. If there is none it sets one.
-func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
+// WatchTarget returns the active watch of a target, or sets one.
+func (c *Conn) WatchTarget(ctx context.Context, t Target) (*Watch, error) {
 	for {
-		if w, err := c.Standing(ctx, t); w != nil || err != nil {
+		if w, err := c.ActiveWatch(ctx, t); w != nil || err != nil {
 			return w, err
 		}
-		if err := c.enter(ctx); err != nil {
+		if err := c.acquire(ctx); err != nil {
 			return nil, err
 		}
-		w, mine := c.watches.add(t)
-		if !mine {
-			c.leave()
-			continue // if it is set and fails, this call tries by itself
+		w, added := c.watches.add(t)
+		if !added {
+			c.release()
+			continue // if setting it fails, this call tries by itself
 		}
-		// Not bound to ctx: others may be waiting for this one by now.
+		// Not bound to ctx: others may be waiting for this watch by now.
 		go func() {
-			defer c.leave()
-			if w.err = c.judge(w.request(c.client)); w.err != nil {
+			defer c.release()
+			if w.err = c.classify(w.request(c.client)); w.err != nil {
 				c.watches.failed(w)
 			}
 			close(w.ready)
@@ -201,23 +200,22 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 	}
 }
 
-// Expecting is Watching of a node that need not be there. If it is not, the
-// watch fires when it comes, and has seen nothing. (If it comes between the two
-// requests, a watch on it is left over until it changes.)
-func (c *Conn) Expecting(ctx context.Context, t Target) (*Watch, error) {
+// WatchOrCreation is WatchTarget of a node that may be missing. Then the watch
+// fires on its creation, and has seen nothing. (If the node is created between
+// the two requests, a watch on it remains until it changes.)
+func (c *Conn) WatchOrCreation(ctx context.Context, t Target) (*Watch, error) {
 	for {
-		w, err := c.Watching(ctx, t)
+		w, err := c.WatchTarget(ctx, t)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return w, err
 		}
-		w, err = c.Watching(ctx, Target{Exists, t.Node})
+		w, err = c.WatchTarget(ctx, Target{Exists, t.Node})
 		if err != nil || !w.Seen.Exists {
 			return w, err
 		}
 	}
 }
 
-// request sends the request that reads and watches.
 func (w *Watch) request(client *zk.Conn) (err error) {
 	switch node := w.Target.Node; w.Target.Kind {
 	case Children:
@@ -233,25 +231,25 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 	return err
 }
 
-// Wait calls look and waits for the watch that it returns, again and again,
-// until it returns none. look is given the event of the watch before; that is
-// zero at first, and when the connection was lost, which does not end the wait.
-func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error)) error {
-	var told zk.Event
+// Wait calls next and waits for the watch that it returns, repeatedly, until
+// that is nil. next gets the event of the previous watch. The event is zero at
+// first, and after a lost connection, which does not end the wait.
+func (c *Conn) Wait(ctx context.Context, next func(event zk.Event) (*Watch, error)) error {
+	var event zk.Event
 	for {
-		w, err := look(told)
+		w, err := next(event)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, zk.ErrConnectionClosed):
-			told = zk.Event{}
-			continue // enter waits for the next one
+			event = zk.Event{}
+			continue // acquire waits for the next connection
 		case err != nil || w == nil:
 			return err
 		}
 		if err := c.Until(ctx, w.fired); err != nil {
 			return err
 		}
-		told = w.event
+		event = w.event
 	}
 }

@@ -16,24 +16,23 @@ import (
 )
 
 // socket is one connection of the client to a server. It reads whole messages,
-// and looks at the first before the client does: the answer to the connect
-// request. The client reads in one goroutine at a time, so reading needs no
-// lock.
+// and inspects the first, the reply to the connect request, before the client
+// does. The client reads in one goroutine at a time, so reading needs no lock.
 type socket struct {
 	net.Conn
 	session *Conn
 	in      *bufio.Reader
 
-	greeted bool   // the handshake is over
-	message []byte // the latest, and the memory for the next
-	rest    []byte // what the client has not read yet of a message
-	lost    error  // why there are no more messages
+	handshakeDone bool   // the handshake is over
+	message       []byte // the latest; its memory is reused
+	rest          []byte // the unread part of a message
+	readErr       error  // the end of the connection
 
-	mu   sync.Mutex
-	owed int // how many requests are unanswered
+	mu         sync.Mutex
+	unanswered int // number of unanswered requests
 }
 
-// maxMessage bounds what is allocated on the word of the peer. A listing of a
+// maxMessage bounds the memory that a peer can make us allocate. A listing of a
 // hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
@@ -41,11 +40,11 @@ func newSocket(conn net.Conn, session *Conn) *socket {
 	return &socket{Conn: conn, session: session, in: bufio.NewReader(conn)}
 }
 
-// Read hands on messages that were read as a whole.
+// Read returns messages that were read as a whole.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		if err := s.fill(); err != nil {
-			s.session.note(err)
+			s.session.setLastError(err)
 			return 0, err
 		}
 	}
@@ -54,38 +53,36 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill gets the next message.
-//
-// When the connection is lost the client is first told, as if the service had
-// said so, that all it watches has changed, so that it has hardly any watches
-// to set again on the next connection. It does that badly: it reads the number
-// of the last transaction while another goroutine writes it; it does not tell
-// when setting them has failed, which would be a lost wake-up; and watches
-// without waiters would come along for ever.
+// When the connection is lost, fill first sends the client notices, as if from
+// the service, that everything it watches has changed. So the client has hardly
+// any watches to set again on the next connection. It does that badly: it reads
+// the last transaction's number while another goroutine writes it; it does not
+// report failure, which would be a lost wake-up; and watches without waiters
+// would stay for ever.
 func (s *socket) fill() (err error) {
 	switch {
-	case s.lost != nil:
-		return s.lost
-	case !s.greeted:
+	case s.readErr != nil:
+		return s.readErr
+	case !s.handshakeDone:
 		return s.handshake()
 	}
 	if s.message, err = readMessage(s.in, s.message, maxMessage); err == nil {
 		s.rest = s.message
 		if isRequest(s.message) {
-			s.owe(-1)
+			s.addUnanswered(-1)
 		}
 		return nil
 	}
-	_ = s.Close() // a Write may be blocked, and the client waits for it
-	// After whole messages nothing was begun that this could end up inside.
-	if s.lost, s.rest = err, s.session.lost(); len(s.rest) == 0 {
-		return s.lost
+	_ = s.Close() // unblocks a Write that the client waits for
+	// Only whole messages were returned, so the notices start a message.
+	if s.readErr, s.rest = err, s.session.markDisconnected(); len(s.rest) == 0 {
+		return s.readErr
 	}
 	return nil
 }
 
-// handshake reads the answer to the connect request. When it fails the client
-// takes the next server.
+// handshake reads the reply to the connect request. If it fails, the client
+// tries the next server.
 func (s *socket) handshake() error {
 	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
@@ -95,60 +92,60 @@ func (s *socket) handshake() error {
 	if err != nil {
 		return err
 	}
-	if err := s.session.greet(h); err != nil {
+	if err := s.session.checkHello(h); err != nil {
 		return err
 	}
-	s.greeted, s.rest = true, message
+	s.handshakeDone, s.rest = true, message
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
-// isRequest tells requests and their replies from pings and notices, which have
-// negative numbers.
+// isRequest distinguishes requests and their replies from pings and notices,
+// which have negative numbers.
 func isRequest(message []byte) bool {
 	return len(message) >= 8 && int32(binary.BigEndian.Uint32(message[4:])) >= 0
 }
 
-// owe counts the requests that the server has not answered. If it answers none
-// of them for a quarter of the TTL, the connection is given up, which leaves
-// time to find another server before the session's user has to take it for
-// lost. The client notices silence after two thirds, and never a server that
-// still answers pings but nothing else, because it lost its leader.
-func (s *socket) owe(n int) {
+// addUnanswered counts the requests that the server has not answered. If it
+// answers none of them for a quarter of the TTL, the connection is closed,
+// which leaves time to find another server before the session is taken for
+// lost. The client notices silence only after two thirds, and never notices a
+// server that answers pings but nothing else, because it lost its leader.
+func (s *socket) addUnanswered(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owed += n
-	if s.owed > 0 && (n < 0 || s.owed == n) { // after an answer, and from the first request on
+	s.unanswered += n
+	if s.unanswered > 0 && (n < 0 || s.unanswered == n) { // after a reply, and at the first request
 		patience := max(s.session.TTL()/4, 200*time.Millisecond)
 		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
 	}
 }
 
-// SetReadDeadline is the client's, which is too late during the handshake and
-// while the server owes answers.
+// SetReadDeadline ignores the client's deadline, which is too late, during the
+// handshake and while requests are unanswered.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.greeted || s.owed > 0 {
+	if !s.handshakeDone || s.unanswered > 0 {
 		return nil
 	}
 	return s.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing. When a write blocks, the server owes an
-// answer, and the deadline for reading closes the connection. The client sets
-// and clears one for each request, which may wake a thread.
+// SetWriteDeadline does nothing. When a write blocks, a request is unanswered,
+// and the read deadline closes the connection. The client sets and clears a
+// write deadline for each request, which may wake a thread.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
 // Write never fails. When it cannot write it closes the connection, and the
-// client learns of it from the next read, exactly once.
+// client learns it from the next read, exactly once.
 //
-// The client answers a request whose write fails at once, and once more when it
-// clears away what was outstanding. For the second answer there is no room when
-// the request repeats credentials after a reconnect, or is interrupted by
-// Close: the client then blocks for ever, holding its lock.
+// The client completes a request whose write fails at once, and again when it
+// clears the outstanding requests. The second completion blocks for ever,
+// holding the client's lock, if the request repeats credentials after a
+// reconnect, or is interrupted by Close.
 func (s *socket) Write(p []byte) (int, error) {
-	if s.greeted && isRequest(p) { // the client writes whole messages
-		s.owe(1)
+	if s.handshakeDone && isRequest(p) { // the client writes whole messages
+		s.addUnanswered(1)
 	}
 	if _, err := s.Conn.Write(p); err != nil {
 		_ = s.Close()
@@ -156,7 +153,6 @@ func (s *socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
 // closeNow closes a connection without TLS's close alert, for which a peer that
@@ -171,20 +167,20 @@ func closeNow(c net.Conn) error {
 const (
 	opCloseSession = -11
 	codeExpired    = -112
-	maxHandshake   = 1 << 10    // an answer has about 40 bytes
-	closeXid       = 0x7fffffff // which no other request of a session has
+	maxHandshake   = 1 << 10    // a reply has about 40 bytes
+	closeXid       = 0x7fffffff // of no other request of a session
 )
 
-// hello is what the service answers to a connect request, which the client
-// keeps to itself. A session of 0 means that the one asked for is over.
+// hello is the service's reply to a connect request, which the client does not
+// show. A session of 0 means that the requested one is over.
 type hello struct {
 	timeout time.Duration
 	session int64
-	passwd  []byte // with which the session is ended on another connection
+	passwd  []byte // needed to end the session on another connection
 }
 
-// readMessage reads one message with its length before it, into the memory of
-// an earlier one if that is large enough.
+// readMessage reads one message with its length prefix, into the memory of an
+// earlier one if that is large enough.
 func readMessage(r *bufio.Reader, into []byte, most int) ([]byte, error) {
 	size, err := r.Peek(4)
 	if err != nil {
@@ -201,8 +197,8 @@ func readMessage(r *bufio.Reader, into []byte, most int) ([]byte, error) {
 	return message, nil
 }
 
-// appendNotice appends what the service sends to those who watch a node, with
-// the state that tells it from what the service has sent.
+// appendNotice appends a watch event as the service sends it, except that its
+// state differs.
 func appendNotice(b []byte, node string, kind zk.EventType) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(node)))
 	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
@@ -214,7 +210,7 @@ func appendNotice(b []byte, node string, kind zk.EventType) []byte {
 	return append(b, node...)
 }
 
-// parseHello reads the answer to a connect request: version, timeout, session,
+// parseHello parses the reply to a connect request: version, timeout, session,
 // password, and from some servers whether they are read-only.
 func parseHello(m []byte) (hello, error) {
 	const fixed = 4 + 4 + 4 + 8 + 4
@@ -233,12 +229,11 @@ func parseHello(m []byte) (hello, error) {
 	return h, nil
 }
 
-// patience is how long one server may take for everything up to the session:
-// connection, TLS, handshake.
+// connectTimeout is the time for one server to connect, with TLS and handshake.
 //
 // A reconnect must be able to waste one attempt and have time for a second. A
-// new session has no such hurry, and the service has to write it down.
-func (h hello) patience() time.Duration {
+// new session is not so urgent, and the service has to write it down.
+func (h hello) connectTimeout() time.Duration {
 	short := min(max(h.timeout/6, 250*time.Millisecond), 2*time.Second)
 	if h.session == 0 {
 		return max(2*short, time.Second)
@@ -246,11 +241,11 @@ func (h hello) patience() time.Duration {
 	return short
 }
 
-// appendConnect appends the request to continue the session.
+// appendConnect appends the connect request that continues the session.
 func (h hello) appendConnect(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(h.passwd)))
 	b = binary.BigEndian.AppendUint32(b, 0) // version
-	// "I have seen nothing yet": a server that lags is good enough here.
+	// The last zxid seen is 0: a server that lags is good enough here.
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.timeout.Milliseconds()))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.session))
@@ -258,12 +253,12 @@ func (h hello) appendConnect(b []byte) []byte {
 	return append(b, h.passwd...)
 }
 
-// end ends the session over a fresh connection: then its nodes are gone.
+// endSession ends the session over a fresh connection: then its nodes are gone.
 //
 // Both requests are sent at once: the service reads the second when it has
-// accepted the first. The first one alone continues the session for a whole
-// TTL, which each attempt would do again where replies are late or lost.
-func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
+// accepted the first. The first alone would continue the session for a whole
+// TTL, again on each attempt where replies are late or lost.
+func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)
 	requests = binary.BigEndian.AppendUint32(requests, closeXid)
@@ -280,7 +275,7 @@ func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
 	if err != nil || answer.session == 0 { // over already
 		return answer, err
 	}
-	// The next message can only be the reply: xid, zxid, error.
+	// The next message is the reply: xid, zxid, error.
 	message, err = readMessage(in, nil, maxHandshake)
 	if err != nil {
 		return hello{}, err

@@ -9,10 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut: contenders with one
-// number, and later ones with smaller numbers, which is what ZooKeeper 3.8
-// gives after 2147483647.
-func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
+// TestTokensOrderTheQueueWhenSequenceNumbersRunOut: contenders have the same
+// number, and later ones smaller numbers, as in ZooKeeper 3.8 after 2147483647.
+func TestTokensOrderTheQueueWhenSequenceNumbersRunOut(t *testing.T) {
 	for _, numbers := range [][]int32{
 		{2147483646, 2147483647, 2147483647, 2147483647},
 		{2147483647, -2147483648, -2147483647, 2147483647, -2147483648},
@@ -23,7 +22,7 @@ func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
 		tr.put("/app/m/a", "")
 		var keys []string
 		for i, n := range numbers {
-			// Others' IDs fall, so that the order of names is no help.
+			// Falling IDs, so that the order of names does not help.
 			key := fmt.Sprintf("x_%016x_5_%010d", 100-i, n)
 			tr.put("/app/m/a/"+key, "")
 			keys = append(keys, key)
@@ -45,10 +44,10 @@ func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	}
 }
 
-// TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut: the conversion is
-// applied between the listing and the look at the nodes. Taking the old name
-// for one who has left would admit the next.
-func TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut(t *testing.T) {
+// TestConvertedEntryKeepsItsPlaceWhenSequenceNumbersRunOut: the conversion is
+// applied between the listing and the reads of the nodes. Treating the old name
+// as left would admit the next contender.
+func TestConvertedEntryKeepsItsPlaceWhenSequenceNumbersRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
 	first, second := fmt.Sprintf("w_%016x_5_2147483647", 1), fmt.Sprintf("w_%016x_5_2147483647", 2)
@@ -59,7 +58,7 @@ func TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut(t *testing.T) {
 	to := n.converted("r", token)
 	tr.on(func(op int32, node string) treeFate {
 		if op == opExists && node == "/app/m/a/"+first {
-			tr.cutDown(node)
+			tr.remove(node)
 			tr.put("/app/m/a/"+to.Key, "")
 		}
 		return treeFate{}

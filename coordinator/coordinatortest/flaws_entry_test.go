@@ -10,9 +10,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// act is a call of a deed under way. Of the entry of a Remove or Check the key
-// and token are known alone, and of that of a Leave, Pass or Write all but the
-// token.
+// act is one entryCall. own has only key and token for a Remove or Check, and
+// no token for a Leave, Pass or Write.
 type act struct {
 	ctx   context.Context
 	queue driver.Queue
@@ -20,10 +19,10 @@ type act struct {
 	do    func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error
 }
 
-// intact is what the driver does.
+// intact makes the call on the intact session.
 func (a act) intact(s *patched) error { return a.do(a.ctx, s.session, a.queue, a.own) }
 
-// to does it to the entry of somebody, in the owner's name.
+// to makes the call for an entry, on its owner's session.
 func (a act) to(w *world, x driver.Entry) error {
 	owner, known := w.open.Load(x.Session)
 	if !known {
@@ -32,7 +31,7 @@ func (a act) to(w *world, x driver.Entry) error {
 	return a.do(a.ctx, owner.(session), a.queue, driver.Joined{Place: x.Place, Token: x.Token})
 }
 
-// toAny does it to the first live entry of which f is true.
+// toAny makes the call for the first live entry that f accepts.
 func (a act) toAny(w *world, f func(driver.Entry) bool) error {
 	if x, there := w.find(a.queue, f); there {
 		return a.to(w, x)
@@ -40,8 +39,8 @@ func (a act) toAny(w *world, f func(driver.Entry) bool) error {
 	return driver.ErrGone
 }
 
-// broken replaces a deed.
-func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world, *patched) {
+// broken replaces an entryCall.
+func (x entryCall) broken(wrong func(w *world, s *patched, a act) error) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		w.open.Store(s.ID(), s.session)
 		exit := func(ctx context.Context, queue driver.Queue, own driver.Place) error {
@@ -81,22 +80,21 @@ func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world,
 	}
 }
 
-// doing are the cases that see whether a deed is done.
+// doing has the cases that fail if an entryCall does nothing.
 var doing = map[string][]string{
-	"Leave":  {"L1/Leave removes the entry", "W1/a leave of a converted and written entry is told"},
+	"Leave":  {"L1/Leave removes the entry", "W1/a leave of a converted and written entry ends the wait"},
 	"Pass":   {"L1/Pass removes the entry"},
-	"Remove": {"X1/Remove removes the entry", "X1/the contender of a removed entry is told", "W1/Watch: a removal is told"},
+	"Remove": {"X1/Remove removes the entry", "X1/a removed contender gets ErrGone", "W1/Watch: a removal ends the wait"},
 	"Write":  {"P1/a write is shown by list and head"},
 }
 
-// deedFlaws are wrong about a deed in the ways that are the same for all of
-// them.
-func deedFlaws() (all []flaw) {
-	for _, x := range deeds {
+// entryCallFlaws are the flaws that all entryCalls can have.
+func entryCallFlaws() (all []flaw) {
+	for _, x := range entryCalls {
 		add := func(name, finds string, wrong func(w *world, s *patched, a act) error) {
 			all = append(all, flaw{name: x.name + " " + name, finds: []string{finds}, session: x.broken(wrong)})
 		}
-		// missing has a call do something else when it finds no entry.
+		// missing calls instead if there is no entry.
 		missing := func(instead func(w *world, s *patched, a act) error) func(*world, *patched, act) error {
 			return func(w *world, s *patched, a act) error {
 				if err := a.intact(s); !errors.Is(err, driver.ErrGone) {
@@ -112,22 +110,22 @@ func deedFlaws() (all []flaw) {
 			return a.toAny(w, func(driver.Entry) bool { return true })
 		}
 
-		add("of nothing succeeds", gone, missing(succeed))
-		add("of nothing makes an entry", gone, missing(func(w *world, _ *patched, a act) error {
+		add("of no entry succeeds", gone, missing(succeed))
+		add("of no entry makes one", gone, missing(func(w *world, _ *patched, a act) error {
 			w.svc.AddForeign(a.queue)
 			return driver.ErrGone
 		}))
-		add("goes by the key alone", foreign, func(w *world, _ *patched, a act) error {
+		add("compares only the key", foreign, func(w *world, _ *patched, a act) error {
 			return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
 		})
-		add("goes by the ID or token", x.gone+"/"+x.name+" spares the same id joined later",
+		add("compares ID or token", x.gone+"/"+x.name+" keeps a later entry of the same id",
 			func(w *world, _ *patched, a act) error {
 				return a.toAny(w, func(x driver.Entry) bool {
 					return x.ID == a.own.Place.ID || x.Token == a.own.Token
 				})
 			})
 		if x.anyone {
-			add("looks in all queues", foreign, missing(func(w *world, s *patched, a act) error {
+			add("searches all queues", foreign, missing(func(w *world, s *patched, a act) error {
 				for _, a.queue = range w.svc.Queues() {
 					if err := a.intact(s); err == nil {
 						return nil
@@ -140,17 +138,17 @@ func deedFlaws() (all []flaw) {
 			add("does nothing", name, succeed)
 		}
 		if x.removed != "" {
-			add("of nothing takes the first in the queue", gone, missing(func(w *world, s *patched, a act) error {
+			add("of no entry removes the first in the queue", gone, missing(func(w *world, s *patched, a act) error {
 				_ = first(w, s, a)
 				return driver.ErrGone
 			}))
-			add("asked again takes the next", x.again+"/"+x.name+" may be repeated after a lost reply", missing(first))
+			add("repeated removes the next entry", x.again+"/"+x.name+" may be repeated after a lost reply", missing(first))
 		}
 	}
-	return append(all, singleDeedFlaws()...)
+	return append(all, singleCallFlaws()...)
 }
 
-// firstModeOnly knows no entry that was converted.
+// firstModeOnly finds no converted entry.
 func firstModeOnly(w *world, s *patched, a act) error {
 	if x, there := w.entry(a.queue, a.own.Place.Key); there && x.Mode != "x" {
 		return driver.ErrGone
@@ -158,16 +156,16 @@ func firstModeOnly(w *world, s *patched, a act) error {
 	return a.intact(s)
 }
 
-// singleDeedFlaws are wrong about one deed.
-func singleDeedFlaws() []flaw {
-	var seen sync.Map // keys that a check has found once
+// singleCallFlaws are the flaws of one entryCall.
+func singleCallFlaws() []flaw {
+	var seen sync.Map // keys that a check has found
 	return []flaw{
 		{
-			name: "remove knows the first mode only", finds: []string{"W1/a removal of a converted and written entry is told"},
+			name: "remove finds no converted entry", finds: []string{"W1/a removal of a converted and written entry ends the wait"},
 			session: removes.broken(firstModeOnly),
 		},
 		{
-			name: "remove takes whoever is behind with it", finds: []string{"X1/Remove removes the entry"},
+			name: "remove removes the entries behind, too", finds: []string{"X1/Remove removes the entry"},
 			session: removed(func(w *world, a act, _ driver.Entry) {
 				for _, x := range w.svc.Snapshot(a.queue) {
 					if x.Token > a.own.Token {
@@ -177,26 +175,26 @@ func singleDeedFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove ends the session", finds: []string{"X1/the contender of a removed entry is told"},
+			name: "remove ends the session", finds: []string{"X1/a removed contender gets ErrGone"},
 			session: removed(func(w *world, _ act, x driver.Entry) { w.svc.Expire(x.Session) }),
 		},
 		{
-			name: "remove leaves something in the queue", finds: []string{"X1/a queue goes on behind a removed entry"},
+			name: "remove leaves something in the queue", finds: []string{"X1/a queue works after a removal"},
 			session: removed(func(w *world, a act, _ driver.Entry) { w.svc.AddForeign(a.queue) }),
 		},
 		{
-			name: "remove passes", finds: []string{"W1/Follow: a removal is told"},
+			name: "remove passes", finds: []string{"W1/Follow: a removal ends the wait"},
 			session: removes.broken(func(w *world, s *patched, a act) error {
 				a.do = passes.call
 				return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
 			}),
 		},
 		{
-			name: "check knows the first mode only", finds: []string{"K2/a check finds an entry that was converted"},
+			name: "check finds no converted entry", finds: []string{"K2/a check finds an entry that was converted"},
 			session: checks.broken(firstModeOnly),
 		},
 		{
-			name: "check knows its own session only", finds: []string{"K1/a check knows at once of a leave"},
+			name: "check finds only its session's entries", finds: []string{"K1/a check fails right after a leave"},
 			session: checks.broken(func(w *world, s *patched, a act) error {
 				if x, there := w.entry(a.queue, a.own.Place.Key); there && x.Session != s.ID() {
 					return driver.ErrGone
@@ -205,11 +203,11 @@ func singleDeedFlaws() []flaw {
 			}),
 		},
 		{
-			name: "check remembers what it has found",
+			name: "check caches",
 			finds: []string{
-				"K1/a check knows at once of a leave", "K1/a check knows at once of a forget", "K1/a check knows at once of a close",
-				"K1/a check knows at once of an ended session", "K1/a check knows at once of a deletion",
-				"K1/a check knows at once of a removal", "K1/a check knows at once of a conversion",
+				"K1/a check fails right after a leave", "K1/a check fails right after a forget", "K1/a check fails right after a close",
+				"K1/a check fails right after an ended session", "K1/a check fails right after a deletion",
+				"K1/a check fails right after a removal", "K1/a check fails right after a conversion",
 			},
 			session: checks.broken(func(w *world, s *patched, a act) error {
 				id := [4]any{w, a.queue, a.own.Place.Key, a.own.Token}
@@ -224,7 +222,7 @@ func singleDeedFlaws() []flaw {
 			}),
 		},
 		{
-			name: "check refuses odd keys", finds: []string{"K2/Check of a foreign place changes nothing"},
+			name: "check returns ErrInvalid for malformed keys", finds: []string{"K2/Check of a foreign place changes nothing"},
 			session: checks.broken(func(_ *world, s *patched, a act) error {
 				if err := a.intact(s); !errors.Is(err, driver.ErrGone) || !strings.Contains(a.own.Place.Key, "/") {
 					return err
@@ -232,12 +230,12 @@ func singleDeedFlaws() []flaw {
 				return driver.ErrInvalid
 			}),
 		},
-		madeLater("M4", converts, thens),
-		madeLater("P1", writes, append(slices.Clone(thens), thenWrite)),
+		madeLater("M4", converts, interferences),
+		madeLater("P1", writes, append(slices.Clone(interferences), laterWrite)),
 	}
 }
 
-// removed does something more when Remove has removed an entry.
+// removed calls then after a Remove.
 func removed(then func(w *world, a act, x driver.Entry)) func(*world, *patched) {
 	return removes.broken(func(w *world, s *patched, a act) error {
 		x, _ := w.entry(a.queue, a.own.Place.Key)
@@ -249,17 +247,17 @@ func removed(then func(w *world, a act, x driver.Entry)) func(*world, *patched) 
 	})
 }
 
-// madeLater repeats a deed that failed, by the ID.
-func madeLater(clause string, x deed, thens []then) flaw {
-	f := flaw{name: x.name + " that failed is made later"}
-	for _, t := range thens {
+// madeLater repeats a failed entryCall later, for the entry of the ID.
+func madeLater(clause string, x entryCall, interferences []interference) flaw {
+	f := flaw{name: x.name + " that failed is repeated later"}
+	for _, t := range interferences {
 		f.finds = append(f.finds, clause+"/a late "+x.name+" makes nothing after "+t.what)
 	}
 	f.session = x.broken(func(w *world, s *patched, a act) error {
 		err := a.intact(s)
 		later(err, func(ctx context.Context) {
 			a.ctx = ctx
-			if x, there := w.standing(a.queue, a.own.Place.ID); there {
+			if x, there := w.queued(a.queue, a.own.Place.ID); there {
 				_ = a.to(w, x)
 			} else {
 				_, _ = s.session.Join(ctx, a.queue, driver.Contender{ID: a.own.Place.ID, Mode: "x"})
