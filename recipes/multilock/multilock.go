@@ -25,16 +25,12 @@
 // # A majority of independent services
 //
 // A set of [NewQuorum] is held while a majority of its members is, each of them
-// on a service of its own. It meets the need that Redlock addresses, with
-// queues, loss signals and tokens. Its limits:
-//
-//   - Callers exclude each other only if all give the same members, and while
-//     no service loses its data: it could grant its member twice.
-//   - Tokens of different services cannot be compared. A resource compares each
-//     with the greatest that it has seen of the same service.
-//   - A service that does not answer delays each Lock by [AnswerTime].
-//
-// One etcd or ZooKeeper of three nodes guarantees more and costs less.
+// on a service of its own, as with Redlock. Callers exclude each other only if
+// all give the same members, and while no service loses its data. Tokens of
+// different services cannot be compared: a resource compares each with those of
+// the same service. A service that does not answer delays each Lock by
+// [AnswerTime]. One etcd or ZooKeeper of three nodes guarantees more and costs
+// less.
 package multilock
 
 import (
@@ -70,17 +66,14 @@ func New(members ...Member) (*Set, error) { return newSet(len(members), members)
 // NewQuorum returns the set of which a hold needs at least n members, more than
 // half of them. See the package's comment for its limits. It does no I/O.
 func NewQuorum(n int, members ...Member) (*Set, error) {
-	if n <= len(members)/2 || n > len(members) {
-		return nil, invalid("quorum %d of %d members: want more than half of them", n, len(members))
-	}
 	return newSet(n, members)
 }
 
 func newSet(need int, members []Member) (*Set, error) {
-	s := &Set{members: slices.Clone(members), need: need}
-	if len(members) == 0 {
-		return nil, invalid("a set without members")
+	if need <= len(members)/2 || need > len(members) { // or there are none
+		return nil, invalid("a set that needs %d of %d members", need, len(members))
 	}
+	s := &Set{members: slices.Clone(members), need: need}
 	for i, m := range s.members {
 		if m.err != nil {
 			return nil, m.err

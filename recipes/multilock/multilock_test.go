@@ -511,7 +511,7 @@ func TestWrongSetsAreRefused(t *testing.T) {
 		other, _ := s.client(0)
 		a := multilock.Mutex(c, "a")
 		for want, make := range map[string]func() (*multilock.Set, error){
-			"without members": func() (*multilock.Set, error) { return multilock.New() },
+			"needs 0 of 0": func() (*multilock.Set, error) { return multilock.New() },
 			"mutex/a is in the set twice": func() (*multilock.Set, error) {
 				return multilock.New(a, multilock.Mutex(c, "a"))
 			},
@@ -520,10 +520,10 @@ func TestWrongSetsAreRefused(t *testing.T) {
 			},
 			"control character": func() (*multilock.Set, error) { return multilock.New(multilock.Mutex(c, "bad\x00")) },
 			"limit":             func() (*multilock.Set, error) { return multilock.New(multilock.Permits(c, "a", 0, 1)) },
-			"quorum 1 of 2": func() (*multilock.Set, error) {
+			"needs 1 of 2": func() (*multilock.Set, error) {
 				return multilock.NewQuorum(1, a, multilock.Mutex(other, "a"))
 			},
-			"quorum 3 of 2": func() (*multilock.Set, error) {
+			"needs 3 of 2": func() (*multilock.Set, error) {
 				return multilock.NewQuorum(3, a, multilock.Mutex(other, "a"))
 			},
 			"members 0 and 1 are both mutex/a": func() (*multilock.Set, error) {
