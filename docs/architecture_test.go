@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// walk is a row of the walk in architecture.md: a file, and a function in it.
+// walk matches a row of the walk in architecture.md: a file, and a method in
+// it.
 var walk = regexp.MustCompile("(?m)^\\| `([a-z/]+\\.go)` \\| `(\\w+)\\.(\\w+)` \\|")
 
-// mostFiles is how many files a reader opens at most on the walk.
+// mostFiles is the number of files that the walk opens at most.
 const mostFiles = 7
 
 func TestTheWalkIsAsLongAsItSays(t *testing.T) {
@@ -42,7 +43,7 @@ func TestMethodsThatDoNotExistAreFound(t *testing.T) {
 	}
 }
 
-// hasMethod tells whether a file has a method of a type.
+// hasMethod reports whether a file declares a method of a type.
 func hasMethod(t *testing.T, file, typ, method string) bool {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

@@ -19,22 +19,21 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// checker type-checks blocks of Go against what the compiler exported.
+// checker type-checks blocks of Go against the compiler's export data.
 type checker struct {
 	exports map[string]string // by import path: the file with the compiler's export data
 	byName  map[string]string // by the name of a package: the import path meant
 	types   types.Importer
 }
 
-// modules are those that others import packages of: the library, and the
-// observers.
+// modules are the modules with packages for others: the library, the observers.
 var modules = []string{root, root + "/coordinator/observe/otelobserve", root + "/coordinator/observe/promobserve"}
 
-// extra is what pages use and the module's packages do not import.
+// extra has the packages that pages use and the modules do not import.
 var extra = []string{"testing", "testing/synctest", "database/sql", "hash/fnv", "os/signal", "log", "net/http"}
 
-// newChecker returns the checker that all tests share: what the compiler
-// exported is listed once.
+// newChecker returns the checker that all tests share, since listing the export
+// data takes seconds.
 func newChecker(t *testing.T) *checker {
 	t.Helper()
 	c, err := listed()
@@ -67,19 +66,19 @@ var listed = sync.OnceValues(func() (*checker, error) {
 	}
 	c.types = importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
 		if c.exports[path] == "" {
-			return nil, fmt.Errorf("no package %q among those of the module and of what it imports", path)
+			return nil, fmt.Errorf("no package %q in the modules or their imports", path)
 		}
 		return os.Open(c.exports[path])
 	})
 	return c, nil
 })
 
-// rank orders the packages of one name: which of them is meant where nothing is
-// said.
+// rank orders the packages of one name: a block without imports means the one
+// of the highest rank.
 func rank(path string, standard bool) int {
 	switch {
 	case strings.Contains(path, "internal") || strings.HasSuffix(path, "/v3/concurrency"):
-		return 0 // whoever means etcd's concurrency imports it
+		return 0 // a block that means etcd's concurrency imports it
 	case strings.HasPrefix(path, "github.com/baton-go/baton/"):
 		return 3
 	case standard && !strings.Contains(path, "vendor/"):
@@ -88,7 +87,7 @@ func rank(path string, standard bool) int {
 	return 1
 }
 
-// check returns what is wrong with a block.
+// check returns the errors of a block.
 func (c *checker) check(page string, b pages.Block) []error {
 	note, _ := strings.CutPrefix(b.Note, "go:")
 	if note == b.Note {
@@ -109,8 +108,8 @@ func (c *checker) check(page string, b pages.Block) []error {
 	return c.compile(true, "package p"+declared+"var (ctx context.Context; client *coordinator.Client)\n"+head+place+b.Text+"\npanic(0)}")
 }
 
-// compile type-checks the files of one package. In a lenient one packages need
-// no import, variables and imports no use.
+// compile type-checks the files of one package. In a lenient package packages
+// need no import, variables and imports no use.
 func (c *checker) compile(lenient bool, sources ...string) []error {
 	fset, errs := token.NewFileSet(), []error(nil)
 	var files []*ast.File
@@ -136,12 +135,12 @@ func (c *checker) compile(lenient bool, sources ...string) []error {
 			errs = append(errs, err)
 		}
 	}}
-	_, _ = conf.Check("p", fset, files, nil) // what it returns is among errs
+	_, _ = conf.Check("p", fset, files, nil) // errs has its error, too
 	return errs
 }
 
-// withImports parses a file again, with the imports that it lacks. They are on
-// the line of the package clause, which moves none.
+// withImports parses a file again, with the imports that it lacks, on the line
+// of the package clause so that line numbers stay.
 func (c *checker) withImports(fset *token.FileSet, f *ast.File, own map[string]bool, src string) *ast.File {
 	var lacks []string
 	for name := range unresolved(f) {

@@ -14,15 +14,14 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// foreign are commands of others: pages may show them, and nothing here can
-// tell whether they are right.
+// foreign has the commands of other projects: pages may show them, unchecked.
 var foreign = []string{
 	"cat", "curl", "docker", "echo", "etcdctl", "etcdutl", "exit", "export", "git", "head", "jq", "kill", "kubectl", "promtool", "sh", "sleep",
 	"source", "tail", "zkCli.sh",
 }
 
-// TestCommandsExist: what a page tells to run is there. The command lines of
-// baton are checked where they are parsed, in cmd/baton.
+// TestCommandsExist: the make targets, packages and files in commands exist.
+// cmd/baton checks the command lines of baton, which it parses.
 func TestCommandsExist(t *testing.T) {
 	targets := makeTargets(t)
 	found := 0
@@ -91,13 +90,13 @@ func exists(c pages.Command, targets map[string]bool) error {
 		_, err := os.Stat(filepath.Join(root, c.Dir, tool))
 		return err
 	}
-	return errors.New("neither one of the project's nor among those that are known")
+	return errors.New("neither a command of the project nor a known one")
 }
 
-// goCommand checks the packages that are named, which follow the flags.
+// goCommand checks the packages that a command names, after its flags.
 func goCommand(dir string, args []string) error {
 	if len(args) == 0 || !slices.Contains([]string{"run", "test", "build", "vet", "install", "get", "doc"}, args[0]) {
-		return errors.New("no such command of go's")
+		return errors.New("no such go command")
 	}
 	for _, a := range args[1:] {
 		pattern, isOwn := strings.CutPrefix(a, "github.com/baton-go/baton")
@@ -119,8 +118,8 @@ func goCommand(dir string, args []string) error {
 	return nil
 }
 
-// packages checks that there are Go files in the directory, or below it where
-// it ends in "...". A command is one package, main.
+// packages checks that a directory exists, also one that ends in "...", and
+// that a command is a package main.
 func packages(pattern string, command bool) error {
 	dir, below := strings.CutSuffix(filepath.Join(root, pattern), "...")
 	info, err := os.Stat(dir)
@@ -129,13 +128,13 @@ func packages(pattern string, command bool) error {
 	}
 	if below || !command {
 		if !info.IsDir() {
-			return fmt.Errorf("%s is no directory", dir)
+			return fmt.Errorf("%s is not a directory", dir)
 		}
 		return nil
 	}
 	p, err := build.ImportDir(dir, 0)
 	if err == nil && p.Name != "main" {
-		err = fmt.Errorf("package %s is no command", p.Name)
+		err = fmt.Errorf("package %s is not a command", p.Name)
 	}
 	return err
 }

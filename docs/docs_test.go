@@ -1,5 +1,5 @@
-// Package docs_test holds the documentation to the code: what it shows
-// compiles, what it tells to run exists, where it points to is there.
+// Package docs_test compares the documentation with the code: examples compile,
+// commands, links and packages exist, and words are the field's.
 package docs_test
 
 import (
@@ -24,19 +24,19 @@ func all(t *testing.T) []pages.Page {
 	return list
 }
 
-// at names a place as editors know it.
+// at formats a place in a file as editors read it.
 func at(page string, line int) string { return fmt.Sprintf("%s:%d", page, line) }
 
-// TestGoCompiles: every block of Go is type-checked. One with a package clause
-// is a program and has to be right as it stands. For any other the comment
-// above it, which readers do not see, declares what it takes for granted:
+// TestGoCompiles type-checks every block of Go. A block with a package clause
+// is a whole program. For other blocks the comment above it, which readers do
+// not see, declares the names that it uses:
 //
 //	<!-- go: var lock *mutex.Lock; func report(context.Context) error -->
 //
 // Such a block is a file without its package clause, or statements of a
-// function, which find a ctx and a client. Packages need no import there, and
-// variables no use. A program whose note is pages.InIntegration is run by a
-// test there.
+// function in which ctx and client are declared. Packages need no import there,
+// and variables no use. A test in integration/ runs the programs whose note is
+// pages.InIntegration.
 func TestGoCompiles(t *testing.T) {
 	c := newChecker(t)
 	found := 0
@@ -85,8 +85,8 @@ func TestWrongGoIsFound(t *testing.T) {
 	}
 }
 
-// unresolved are the names before a dot that a file does not declare: packages,
-// if it imports nothing of that name.
+// unresolved returns the names before a dot that a file does not declare:
+// packages, unless the file imports them.
 func unresolved(f *ast.File) map[string]bool {
 	names, free := map[string]bool{}, map[*ast.Ident]bool{}
 	for _, id := range f.Unresolved {
@@ -103,8 +103,8 @@ func unresolved(f *ast.File) map[string]bool {
 	return names
 }
 
-// returnsError tells whether the statements of a fragment return something,
-// outside of functions that they contain.
+// returnsError reports whether the statements of a fragment return a value,
+// except in functions that they contain.
 func returnsError(fragment string) bool {
 	f, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() {\n"+fragment+"\n}", parser.SkipObjectResolution)
 	if err != nil {

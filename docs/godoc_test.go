@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-// withoutExample are packages whose use cannot be shown by an example, and why.
+// withoutExample has the packages without an example, and the reason.
 var withoutExample = map[string]string{
-	"coordinator/coordinatortest": "it is run with a *testing.T, which an example has not",
+	"coordinator/coordinatortest": "it needs a *testing.T, which an example does not have",
 }
 
-// TestPackagesAreDocumented: links in the comments of the library lead to what
-// is there, and each package that users import has an example.
+// TestPackagesAreDocumented: links in the comments of the library lead
+// somewhere, and each package that users import has an example.
 func TestPackagesAreDocumented(t *testing.T) {
 	c := newChecker(t)
 	for path, dir := range publicPackages(t) {
@@ -35,7 +35,8 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// publicPackages are those that others can import, with their directories.
+// publicPackages returns the packages that others can import, with their
+// directories.
 func publicPackages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -89,8 +90,8 @@ func parseDir(t *testing.T, fset *token.FileSet, dir string, tests bool) []*ast.
 	return files
 }
 
-// bracketed is what looks like a link to an identifier and was not taken for
-// one.
+// bracketed matches text that looks like a link to an identifier, in the parts
+// that the parser did not recognize as a link.
 var bracketed = regexp.MustCompile(`\[\*?[A-Za-z_][\w./]*\]`)
 
 func deadDocLinks(t *testing.T, c *checker, path, dir string) []string {
@@ -132,7 +133,7 @@ func deadDocLinks(t *testing.T, c *checker, path, dir string) []string {
 	return dead
 }
 
-// has tells whether the symbol of a link exists.
+// has reports whether the symbol of a link exists.
 func (c *checker) has(l *comment.DocLink) bool {
 	if c.exports[l.ImportPath] == "" {
 		return false
@@ -152,7 +153,7 @@ func (c *checker) has(l *comment.DocLink) bool {
 	return member != nil
 }
 
-// comments are all that go doc shows of a package.
+// comments returns all comments that go doc shows of a package.
 func comments(p *doc.Package) []string {
 	all := []string{p.Doc}
 	values := func(list []*doc.Value) {
@@ -181,7 +182,7 @@ func comments(p *doc.Package) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
-// members are the comments of a type's fields or methods.
+// members returns the comments of a type's fields or methods.
 func members(spec ast.Spec) []string {
 	var all []string
 	ast.Inspect(spec, func(n ast.Node) bool {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestLinksLeadSomewhere: files and anchors are there. What is on the web is
-// not asked, only looked at.
+// TestLinksLeadSomewhere: linked files and anchors exist. Of web addresses it
+// checks the form only.
 func TestLinksLeadSomewhere(t *testing.T) {
 	list := all(t)
 	anchors := map[string]map[string]bool{}
@@ -69,8 +69,8 @@ func TestDeadLinksAreFound(t *testing.T) {
 	}
 }
 
-// TestJSONParses: blocks of it, and files of it below docs and examples. (Of
-// YAML so does a test in integration/, which has a parser.)
+// TestJSONParses: JSON in blocks, and in files below docs and examples, parses.
+// (A test in integration/, which has a parser of YAML, parses that.)
 func TestJSONParses(t *testing.T) {
 	for _, p := range all(t) {
 		for _, b := range p.Blocks {
@@ -95,11 +95,11 @@ func TestJSONParses(t *testing.T) {
 		}
 	}
 	if parse("{}\n{}\n") != nil || parse("{,}") == nil || parse(`{"a": 1`) == nil {
-		t.Error("what parses and what does not is not told apart")
+		t.Error("valid and invalid JSON are not distinguished")
 	}
 }
 
-// parse reads one JSON value after the other.
+// parse reads all JSON values of a text.
 func parse(text string) error {
 	for d := json.NewDecoder(strings.NewReader(text)); ; {
 		var v any

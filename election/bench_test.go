@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// benchmark gives an election on the memory service, which answers without
-// delay: what is measured is what Baton itself costs.
+// benchmark runs f with an election on the memory service, which answers
+// without delay: it measures Baton alone.
 func benchmark(b *testing.B) (*memory.Service, *election.Election) {
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver())

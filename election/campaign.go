@@ -15,10 +15,10 @@ import (
 const patience = coordinator.DefaultTTL
 
 // campaign pauses and campaigns. A report that panics ends the campaign, and
-// then the panic is the caller's.
+// campaign panics in turn.
 func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, error) {
 	r.began = time.Now()
-	if err := r.rest(ctx, pause); err != nil {
+	if err := r.pause(ctx, pause); err != nil {
 		return nil, err
 	}
 	bound, cancel := context.WithCancel(ctx)
@@ -26,7 +26,7 @@ func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, erro
 	var o outcome
 	stop := r.whileUnanswered(&o, cancel)
 	defer stop()
-	t, err := r.stand(bound, stop)
+	t, err := r.win(bound, stop)
 	stop()
 	if o.broken() && t != nil {
 		_ = r.resign(ctx, t)
@@ -35,8 +35,8 @@ func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, erro
 	return t, err
 }
 
-// stand opens a session, and campaigns as Election.Campaign does.
-func (r *runner) stand(ctx context.Context, stop func()) (*Term, error) {
+// win opens a session, and campaigns as Election.Campaign does.
+func (r *runner) win(ctx context.Context, stop func()) (*Term, error) {
 	s, err := r.election.client.Session(ctx)
 	if err != nil {
 		return nil, recipes.Describe(ctx, "campaign", r.election.Name(), err)
@@ -48,9 +48,9 @@ func (r *runner) stand(ctx context.Context, stop func()) (*Term, error) {
 	}})
 }
 
-// rest waits for the pause to pass, or for the end of ctx or the client.
-func (r *runner) rest(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
+// pause waits for d, or until ctx or the client ends.
+func (r *runner) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -64,9 +64,9 @@ func (r *runner) rest(ctx context.Context, pause time.Duration) error {
 }
 
 // whileUnanswered reports once, when patience has passed, that the service does
-// not answer. stop ends that, and waits for a report that is under way. After
-// stop, o is the outcome of the report; if that did not return, abort was
-// called.
+// not answer. stop cancels that, and waits for a report that is under way.
+// After stop, o is the outcome of the report; if the report panicked or exited,
+// abort was called.
 func (r *runner) whileUnanswered(o *outcome, abort func()) (stop func()) {
 	since, reported := time.Now(), make(chan struct{})
 	timer := time.AfterFunc(patience, func() {

@@ -18,7 +18,7 @@ func (r *runner) lost(err error) error {
 	return recipes.Describe(context.Background(), "run", r.election.Name(), err)
 }
 
-// join is errors.Join that leaves a single error as it is.
+// join is errors.Join, but returns a single error as it is.
 func join(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) == 1 {
@@ -27,10 +27,10 @@ func join(errs ...error) error {
 	return errors.Join(errs...)
 }
 
-// own is the error of work whose context had ended, unless it says no more than
-// that: it is an error or the cause of a context, or one to which this module
-// has put a name (that of Proclaim). An error with words of its own may say
-// what was left half done, and must not get lost.
+// own returns the error of work whose context had ended, or nil if the error
+// only says that: it is the error or cause of a context, or such an error in a
+// coordinator.Error, for instance from Proclaim. Any other error may say what
+// the work left unfinished, so it must not get lost.
 func own(o outcome) error {
 	bare := o.err
 	if named, ok := bare.(*coordinator.Error); ok && named != nil { //nolint:errorlint // not behind others

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// newElection stands for coordinator.Open("etcd://…") or "zk://…" and
+// newElection replaces coordinator.Open("etcd://…") or "zk://…" and
 // election.New in these examples.
 func newElection(svc *memory.Service, identity string) (e *election.Election, closeClient func()) {
 	client, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
@@ -26,7 +26,7 @@ func newElection(svc *memory.Service, identity string) (e *election.Election, cl
 	return e, func() { _ = client.Close(context.Background()) }
 }
 
-// A service that leads until it is told to stop, as by signal.NotifyContext.
+// A service that leads until its context ends, as with signal.NotifyContext.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	e, closeClient := newElection(memory.NewService(), "replica-1")
@@ -46,7 +46,7 @@ func Example() {
 	// context canceled
 }
 
-// A term by hand, with a token for the resource and a context for the work.
+// A term without Run: with a token for the resource and a context for the work.
 func ExampleElection_Campaign() {
 	ctx := context.Background()
 	e, closeClient := newElection(memory.NewService(), "replica-1")
@@ -86,7 +86,7 @@ func ExampleElection_Observe() {
 		case err != nil:
 			log.Fatal(err)
 		case leader.Token == 0:
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 			return
 		case string(leader.Payload) == "starting":
 			fmt.Println(leader.Identity, "is starting")
@@ -99,10 +99,10 @@ func ExampleElection_Observe() {
 	// Output:
 	// replica-1 is starting
 	// route to 10.0.0.1:8080
-	// nobody leads
+	// no leader
 }
 
-// Work that steps down goes to the end of the queue and may be elected again.
+// Work that steps down is queued again at the end, and may be elected again.
 func ExampleElection_Run_stepDown() {
 	e, closeClient := newElection(memory.NewService(), "replica-1")
 	defer closeClient()
@@ -118,7 +118,8 @@ func ExampleElection_Run_stepDown() {
 	// 3 <nil>
 }
 
-// Readiness that sends traffic to the leader only, and liveness.
+// A readiness probe that sends traffic only to the leader, and a liveness
+// probe.
 func ExampleHealth() {
 	e, closeClient := newElection(memory.NewService(), "replica-1")
 	defer closeClient()

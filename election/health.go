@@ -13,48 +13,33 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Health tells a prober, such as Kubernetes or a load balancer, whether this
-// process leads, and whether it should be restarted. The zero Health is ready
-// to use: give it to Run by WithHealth, or call Show for each term. It is safe
-// for concurrent use, must not be copied, and starts no goroutine.
-//
-// In a Kubernetes Deployment let Live be the liveness probe, and not Ready the
-// readiness probe: one pod alone would be ready then, so a rollout that waits
-// for its new pods keeps the old leader for ever. See docs/cookbook.md.
+// Health has HTTP handlers for probes: see docs/cookbook.md. The zero Health is
+// ready to use, with [WithHealth] or Show. It must not be copied.
 type Health struct {
 	mu    sync.Mutex
-	term  *Term             // the one that work runs under; nil when none does
-	note  string            // why it is not ready; with a term: that its work was told to stop
-	stuck []<-chan struct{} // of works left behind, closed when they end
+	term  *Term             // of the work that runs; nil when none does
+	note  string            // why it is not ready; with a term: its work has to stop
+	stuck []<-chan struct{} // one per job that Run gave up, closed when it ends
 }
 
-// Show has h show a term that was won by Campaign. Call stop when the work
-// under it has stopped; Live counts on that. Showing another term takes the
-// place of this one. It is not for terms of Run.
+// Show makes h report a term of Campaign, in place of any other. Call stop when
+// the work of the term has stopped.
 func (h *Health) Show(t *Term) (stop func()) {
 	h.set(t, "")
 	return func() { h.done(t) }
 }
 
-// Ready returns a handler that answers 200 while this process leads: by the
-// clock, and not any more when its work was told to stop. Otherwise it answers
-// 503. Both come with a line of text that says why, and are not to be cached.
-// Methods other than GET and HEAD get 405.
+// Ready returns a handler that answers 200 while this process leads and its
+// work has not been asked to stop, else 503; the body says why. Do not use it
+// as a readiness probe: a rollout would wait for ever for new pods to lead.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
-// Live returns a handler that answers 503 when this process acts as leader but
-// cannot be sure of it for long, or not at all: its session is suspended, which
-// means that it could not be renewed the last time; or its term was lost and
-// the work still runs (not if it was resigned); or Run has left work behind
-// (see WithDrain) and it still runs. Otherwise, leading or not, it answers 200.
-// The rest is as for Ready.
-//
-// An outage of the coordination service suspends all leaders. Restarting them
-// does not help then, so let the prober be patient (failureThreshold, in
-// Kubernetes).
+// Live returns a handler that answers 503 while the leader's session is
+// suspended, and while work runs after a lost term or ErrOverrun; else 200. Let
+// the probe tolerate outages of the service, which no restart mends.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
-func handler(look func() (ok bool, text string)) http.Handler {
+func handler(check func() (ok bool, text string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -62,7 +47,7 @@ func handler(look func() (ok bool, text string)) http.Handler {
 			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 			return
 		}
-		ok, text := look()
+		ok, text := check()
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if !ok {
@@ -79,8 +64,7 @@ func (h *Health) ready() (bool, string) {
 	t, note := h.term, h.note
 	h.mu.Unlock()
 	if t != nil && note == "" {
-		// Asked without the lock: it may end the session, which calls
-		// observers.
+		// Without the mutex: Err may end the session, which calls observers.
 		if err := t.Err(); err != nil {
 			note = fmt.Sprint(err)
 		}
@@ -109,13 +93,13 @@ func (h *Health) live() (bool, string) {
 	defer h.mu.Unlock()
 	h.stuck = slices.DeleteFunc(h.stuck, ended)
 	switch {
-	case t != h.term: // another one since: it has had no time to get into trouble
+	case t != h.term: // a new term, which cannot be in trouble yet
 	case len(h.stuck) > 0:
-		return false, "work was left behind and still runs"
+		return false, "work still runs after its drain"
 	case over != nil && !errors.Is(over, coordinator.ErrReleased):
 		return false, "the term is over, but its work still runs: " + fmt.Sprint(over)
 	case state == event.StateSuspended:
-		return false, "leading, but the session cannot be renewed"
+		return false, "leading, but the session is suspended"
 	}
 	return true, "ok"
 }
@@ -129,10 +113,10 @@ func ended(job <-chan struct{}) bool {
 	}
 }
 
-// What follows is told by Run.
+// Run calls the methods below.
 
-// waiting: a candidate without a term. err is why it lost the last one or did
-// not get it, until it is queued again.
+// waiting: a candidate without a term. err is why it has none, until it is
+// queued again.
 func (h *Health) waiting(err error) {
 	note := "candidate"
 	if err != nil {
@@ -142,7 +126,7 @@ func (h *Health) waiting(err error) {
 }
 
 func (h *Health) drains(ctx context.Context) {
-	note := "told to stop: " + fmt.Sprint(context.Cause(ctx)) // Sprint outlives a cause that panics
+	note := "stopping: " + fmt.Sprint(context.Cause(ctx)) // Sprint survives a cause that panics
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note = note
@@ -157,8 +141,8 @@ func (h *Health) done(t *Term) {
 	}
 }
 
-// leaves: the work under the term has not returned, and nobody waits for it.
-func (h *Health) leaves(j *job) {
+// leave: the work of the term has not returned, and Run does not wait for it.
+func (h *Health) leave(j *job) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stuck = append(h.stuck, j.gone)

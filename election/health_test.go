@@ -18,14 +18,14 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// probe asks a handler.
+// probe sends a request to a handler.
 func probe(h http.Handler, method string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, "/", nil))
 	return w
 }
 
-// check asks both handlers of h and compares status and part of the text.
+// check compares status and part of the text of both handlers of h.
 func check(t *testing.T, h *election.Health, ready int, readyText string, live int,
 	liveText string) {
 	t.Helper()
@@ -62,7 +62,7 @@ func TestHealthOverTheLifeOfARun(t *testing.T) {
 		check(t, h, 200, "leading, token", 200, "ok")
 
 		r.stop(errMine)
-		check(t, h, 503, "told to stop: mine", 200, "ok") // it leads, and is able to
+		check(t, h, 503, "stopping: mine", 200, "ok") // it leads, and is able to
 		close(drained)
 		_ = r.ended()
 		check(t, h, 503, "not a candidate", 200, "ok")
@@ -90,7 +90,7 @@ func TestHealthOverALoss(t *testing.T) {
 	})
 }
 
-func TestHealthOfALeaderThatCannotRenew(t *testing.T) {
+func TestHealthOfASuspendedLeader(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		h := new(election.Health)
@@ -98,7 +98,7 @@ func TestHealthOfALeaderThatCannotRenew(t *testing.T) {
 		stop := h.Show(term)
 		a.svc.Stop()
 		time.Sleep(3 * time.Second) // a renewal was refused
-		check(t, h, 200, "leading", 503, "cannot be renewed")
+		check(t, h, 200, "leading", 503, "suspended")
 		a.svc.Start()
 		time.Sleep(time.Second)
 		check(t, h, 200, "leading", 200, "ok")
@@ -114,8 +114,8 @@ func TestHealthOfALeaderThatCannotRenew(t *testing.T) {
 	})
 }
 
-// TestLiveDoesNotBlameWorkThatHasReturned: resigning takes its time.
-func TestLiveDoesNotBlameWorkThatHasReturned(t *testing.T) {
+// TestLiveIgnoresWorkThatHasReturned while Run resigns.
+func TestLiveIgnoresWorkThatHasReturned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		h := new(election.Health)
@@ -134,7 +134,7 @@ func TestLiveDoesNotBlameWorkThatHasReturned(t *testing.T) {
 	})
 }
 
-func TestHealthOfWorkLeftBehind(t *testing.T) {
+func TestHealthOfWorkAfterErrOverrun(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		h := new(election.Health)
@@ -145,7 +145,7 @@ func TestHealthOfWorkLeftBehind(t *testing.T) {
 		if err := r.ended(); !errors.Is(err, election.ErrOverrun) {
 			t.Errorf("Run = %v", err)
 		}
-		check(t, h, 503, "not a candidate", 503, "left behind")
+		check(t, h, 503, "not a candidate", 503, "still runs")
 		close(stuck)
 		check(t, h, 503, "not a candidate", 200, "ok")
 	})
@@ -169,7 +169,7 @@ func TestHealthSaysWhyACampaignFails(t *testing.T) {
 	})
 }
 
-func TestHealthShowsTermsWonByHand(t *testing.T) {
+func TestHealthShowsTermsOfCampaign(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		h := new(election.Health)
@@ -189,11 +189,10 @@ func TestHealthShowsTermsWonByHand(t *testing.T) {
 	})
 }
 
-// TestLiveDoesNotBlameTheNextTermForTheLast: looking at the clock may end a
-// session, and tell so, and the term that is shown may be another one after
-// that. The timer of that moment runs beside the test, so it is repeated until
-// the look is first.
-func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
+// TestLiveDoesNotReportTheLastTermAsTheNext: reading the clock may end the
+// session and notify an observer, which may show another term. The session's
+// timer races with the test, so it is repeated until the test is first.
+func TestLiveDoesNotReportTheLastTermAsTheNext(t *testing.T) {
 	looked := false
 	for i := 0; i < 1000 && !looked; i++ {
 		parties(t, 1, func(t *testing.T, p ...party) {
@@ -230,13 +229,12 @@ func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
 		})
 	}
 	if !looked {
-		t.Error("the timer was always first")
+		t.Error("the session's timer was always first")
 	}
 }
 
-// TestLiveDoesNotBlameWorkThatHasResigned itself: its term is over because it
-// said so.
-func TestLiveDoesNotBlameWorkThatHasResigned(t *testing.T) {
+// TestLiveIgnoresWorkThatHasResigned itself.
+func TestLiveIgnoresWorkThatHasResigned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		h := new(election.Health)
 		err := p[0].e.Run(t.Context(), func(_ context.Context, term *election.Term) error {
@@ -250,7 +248,7 @@ func TestLiveDoesNotBlameWorkThatHasResigned(t *testing.T) {
 	})
 }
 
-func TestHealthHandlersKeepHTTPsManners(t *testing.T) {
+func TestHealthHandlersFollowHTTP(t *testing.T) {
 	h := new(election.Health)
 	for _, handler := range []http.Handler{h.Ready(), h.Live()} {
 		get, head, post := probe(handler, http.MethodGet), probe(handler, http.MethodHead),

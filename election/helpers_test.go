@@ -19,7 +19,7 @@ import (
 
 const queue = driver.Queue("election/jobs")
 
-// party is one process: a client with its election on the world's service.
+// party is a process: a client with an election on the service.
 type party struct {
 	*testing.T
 	name   string
@@ -29,8 +29,8 @@ type party struct {
 	e      *election.Election
 }
 
-// parties runs a test in virtual time with n clients of one service. It fails
-// if a goroutine is left in the end.
+// parties runs a test in virtual time with n clients of a service. It fails if
+// a goroutine is left at the end.
 func parties(t *testing.T, n int, f func(t *testing.T, p ...party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,15 +89,15 @@ func (p party) session() *engine.Session {
 	return s
 }
 
-// candidate is a Campaign under way.
+// candidate is a Campaign in a goroutine.
 type candidate struct {
 	term *election.Term
 	err  error
 	done chan struct{}
 }
 
-// stand campaigns beside the test, and returns when the candidate is queued.
-func (p party) stand(ctx context.Context) *candidate {
+// enqueue campaigns in a goroutine, and returns when the candidate is queued.
+func (p party) enqueue(ctx context.Context) *candidate {
 	p.Helper()
 	c := &candidate{done: make(chan struct{})}
 	go func() {
@@ -108,7 +108,7 @@ func (p party) stand(ctx context.Context) *candidate {
 	return c
 }
 
-// won waits for the term.
+// won returns the term.
 func (c *candidate) won(t *testing.T) *election.Term {
 	t.Helper()
 	<-c.done
@@ -118,20 +118,20 @@ func (c *candidate) won(t *testing.T) *election.Term {
 	return c.term
 }
 
-// stage is where works run: it knows when two are on it at once.
+// stage records which parties work, and when two work at the same time.
 type stage struct {
 	mu      sync.Mutex
-	on      []string            // who works now
-	order   []string            // who worked, in order
-	last    coordinator.Token   // of the term that began last
-	left    time.Time           // when the last one went off
-	gaps    []time.Duration     // between one's going and the next one's coming
-	overlap int                 // how often two were on at once
+	on      []string            // parties that work now
+	order   []string            // parties that worked, in order
+	last    coordinator.Token   // of the latest term
+	left    time.Time           // when the latest work ended
+	gaps    []time.Duration     // between the end of a work and the next start
+	overlap int                 // how often two parties worked at once
 	tokens  []coordinator.Token // of the terms, in order
 }
 
-// enter says that the work of a term begins; the caller leaves by what it
-// returns.
+// enter records that the work of a term begins. The caller calls leave at its
+// end.
 func (s *stage) enter(p party, t *election.Term) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,14 +168,14 @@ func (s *stage) worked() []string {
 	return slices.Clone(s.order)
 }
 
-// runner is a Run under way.
+// runner is a Run in a goroutine.
 type runner struct {
 	stop context.CancelCauseFunc
 	err  error
 	done chan struct{}
 }
 
-// run runs work beside the test, and returns when all is quiet.
+// run starts Run in a goroutine, and returns when all goroutines are blocked.
 func (p party) run(work func(context.Context, *election.Term) error,
 	opts ...election.RunOption) *runner {
 	ctx, stop := context.WithCancelCause(p.Context())
@@ -194,7 +194,7 @@ func (r *runner) ended() error {
 	return r.err
 }
 
-// idle is work that waits for its end.
+// idle is work that waits until its context ends.
 func idle(ctx context.Context, _ *election.Term) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -209,13 +209,13 @@ func (p party) until(s *stage) func(context.Context, *election.Term) error {
 	}
 }
 
-// sleep lets time pass, and what is due then happen.
+// sleep lets time pass, and waits until all goroutines are blocked.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// notes is a list that several goroutines write.
+// notes is a list that is safe for concurrent use.
 type notes[T any] struct {
 	mu  sync.Mutex
 	all []T
@@ -233,7 +233,7 @@ func (n *notes[T]) get() []T {
 	return slices.Clone(n.all)
 }
 
-// Write has a logger write into notes of queues.
+// Write makes notes the output of a logger.
 func (n *notes[T]) Write(b []byte) (int, error) {
 	n.add(any(string(b)).(T))
 	return len(b), nil

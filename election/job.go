@@ -10,39 +10,38 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// PanicError is what Run panics with when its work panicked, or the function of
-// WithOnError while the service did not answer: these run in goroutines of
-// their own, whose stacks would be lost otherwise.
-type PanicError struct {
-	Value any    // what was panicked with
-	Stack []byte // of the goroutine that did
+// panicError is the value with which Run panics after a panic of work, or of
+// the function of WithOnError, in another goroutine, whose stack would
+// otherwise be lost.
+type panicError struct {
+	value any
+	stack []byte
 }
 
-func (p *PanicError) Error() string {
-	return fmt.Sprintf("baton: panic in a function given to Run: %v\n\n%s", p.Value, p.Stack)
+func (p *panicError) Error() string {
+	return fmt.Sprintf("baton: panic in a function given to Run: %v\n\n%s", p.value, p.stack)
 }
 
-// Unwrap returns the value if it is an error.
-func (p *PanicError) Unwrap() error {
-	err, _ := p.Value.(error)
+func (p *panicError) Unwrap() error {
+	err, _ := p.value.(error)
 	return err
 }
 
-// job is the work of one term, in a goroutine of its own: only so can Run give
-// it up.
+// job runs the work of one term in its own goroutine, so that Run can give it
+// up.
 type job struct {
 	ctx    context.Context // the work's
 	stop   func()
-	result chan outcome  // not buffered: either the outcome is taken, or the job is left
-	left   chan struct{} // closed when Run does not wait for the job any more
+	result chan outcome  // not buffered: the outcome is received, or Run gave the job up
+	left   chan struct{} // closed when Run gives the job up
 	gone   chan struct{} // closed when its goroutine ends
 }
 
 // outcome is how work, or a report, ended.
 type outcome struct {
-	panicked *PanicError
+	panicked *panicError
 	exited   bool  // by runtime.Goexit
-	err      error // what it returned
+	err      error // the result of work
 	ended    bool  // its context had ended before
 	cause    error // of that
 	lost     error // why the term was over by then, unless it was resigned
@@ -51,14 +50,13 @@ type outcome struct {
 // catch is deferred by the goroutine of a function that may panic.
 func (o *outcome) catch() {
 	if v := recover(); v != nil {
-		o.panicked = &PanicError{Value: v, Stack: debug.Stack()}
+		o.panicked = &panicError{value: v, stack: debug.Stack()}
 	}
 }
 
 func (o *outcome) broken() bool { return o.exited || o.panicked != nil }
 
-// repeat ends the caller's goroutine as that of the work ended, unless it
-// returned.
+// repeat panics or exits as the work did, if it did.
 func (o outcome) repeat() {
 	switch {
 	case o.panicked != nil:
@@ -84,7 +82,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 		case j.result <- o:
 		case <-j.left:
 			if o.panicked != nil {
-				panic(o.panicked) // Run is not there to have it: as in any goroutine
+				panic(o.panicked) // Run has returned: crash, as in any goroutine
 			}
 		}
 	}()
@@ -93,8 +91,8 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 	o.exited = false
 }
 
-// look takes the outcome if the work has returned.
-func (j *job) look() (o outcome, ok bool) {
+// poll returns the outcome if the work has returned.
+func (j *job) poll() (o outcome, ok bool) {
 	select {
 	case o = <-j.result:
 		return o, true
@@ -103,7 +101,7 @@ func (j *job) look() (o outcome, ok bool) {
 	}
 }
 
-// loss is why a term was lost, and nil while it lasts or if it was resigned.
+// loss returns why a term was lost, or nil if it lasts or was resigned.
 func loss(t *Term) error {
 	if err := t.Err(); !errors.Is(err, coordinator.ErrReleased) {
 		return err

@@ -14,14 +14,14 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// TestLossEndsTheWorkBeforeTheNextLeaderBegins, and the loser is a candidate
-// again.
+// TestLossEndsTheWorkBeforeTheNextLeaderBegins, and the process that lost the
+// term campaigns again.
 func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		var s stage
-		var told notes[error]
-		ra := a.run(a.until(&s), election.WithOnError(told.add))
+		var reported notes[error]
+		ra := a.run(a.until(&s), election.WithOnError(reported.add))
 		rb := b.run(b.until(&s))
 		time.Sleep(33 * time.Second)
 		a.link.Cut()
@@ -31,16 +31,16 @@ func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 			s.gaps[0] <= 0 {
 			t.Errorf("%v work, gaps %v", got, s.gaps)
 		}
-		if errs := told.get(); len(errs) != 2 || !errors.Is(errs[0], coordinator.ErrSessionLost) ||
+		if errs := reported.get(); len(errs) != 2 || !errors.Is(errs[0], coordinator.ErrSessionLost) ||
 			!strings.Contains(errs[0].Error(), "jobs") ||
 			!errors.Is(errs[1], coordinator.ErrUnavailable) { // 10 s later
 
-			t.Errorf("told of %v", errs)
+			t.Errorf("reported %v", errs)
 		}
 		a.link.Heal()
 		time.Sleep(30 * time.Second)
 		if n := len(a.svc.Snapshot(queue)); n != 2 {
-			t.Errorf("%d in the queue, want the loser again", n)
+			t.Errorf("%d in the queue, want the process that lost the term again", n)
 		}
 		rb.stop(nil)
 		_ = rb.ended()
@@ -53,8 +53,8 @@ func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 	})
 }
 
-// TestNextCampaignBeginsWhenTheOldWorkHasReturned: one process never has two
-// works at once.
+// TestNextCampaignBeginsWhenTheOldWorkHasReturned: calls of work in a process
+// do not overlap.
 func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -79,10 +79,10 @@ func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 	})
 }
 
-// TestErrorOfWorkAfterALossIsToldWithTheLoss: it may be a consequence of the
-// loss, as that of a query that was cut short, so it does not end Run; and it
-// may say what was left half done, so it must not get lost.
-func TestErrorOfWorkAfterALossIsToldWithTheLoss(t *testing.T) {
+// TestErrorOfWorkAfterALossIsReportedWithTheLoss: it may be a consequence of
+// the loss, such as an interrupted query, so it does not end Run. It may also
+// say what was left unfinished, so it must not get lost.
+func TestErrorOfWorkAfterALossIsReportedWithTheLoss(t *testing.T) {
 	for name, mine := range map[string]error{
 		"joined": errors.Join(context.Canceled, errMine), "plain": errMine,
 		"wrapped": fmt.Errorf("%w: %w", errMine, context.Canceled),
@@ -90,7 +90,7 @@ func TestErrorOfWorkAfterALossIsToldWithTheLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parties(t, 1, func(t *testing.T, p ...party) {
 				a := p[0]
-				var told []error
+				var reported []error
 				terms := 0
 				err := a.e.Run(t.Context(), func(ctx context.Context, _ *election.Term) error {
 					if terms++; terms == 2 {
@@ -99,21 +99,21 @@ func TestErrorOfWorkAfterALossIsToldWithTheLoss(t *testing.T) {
 					a.svc.Expire(a.session().ID())
 					<-ctx.Done()
 					return mine
-				}, election.WithOnError(func(err error) { told = append(told, err) }))
+				}, election.WithOnError(func(err error) { reported = append(reported, err) }))
 				if err != nil || terms != 2 {
 					t.Errorf("Run = %v after %d terms", err, terms)
 				}
-				if len(told) != 1 || !errors.Is(told[0], errMine) ||
-					!errors.Is(told[0], coordinator.ErrSessionLost) ||
-					!strings.Contains(told[0].Error(), `run "jobs"`) {
-					t.Errorf("told %v", told)
+				if len(reported) != 1 || !errors.Is(reported[0], errMine) ||
+					!errors.Is(reported[0], coordinator.ErrSessionLost) ||
+					!strings.Contains(reported[0].Error(), `run "jobs"`) {
+					t.Errorf("reported %v", reported)
 				}
 			})
 		})
 	}
 }
 
-func TestWorkThatOnlySaysThatItWasCutShortIsRunAgain(t *testing.T) {
+func TestWorkThatOnlyReportsItsContextIsRunAgain(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		returned := []func(context.Context, *election.Term) error{
@@ -147,7 +147,7 @@ func TestWorkThatOnlySaysThatItWasCutShortIsRunAgain(t *testing.T) {
 			return returned[terms-1](ctx, term)
 		}, election.WithOnError(func(err error) {
 			if strings.Contains(err.Error(), "proclaim") {
-				t.Errorf("told of %v", err)
+				t.Errorf("reported %v", err)
 			}
 		}))
 		if err != nil || terms != len(returned) {
@@ -171,15 +171,14 @@ func TestLossWhileDrainingIsInTheErrorOnce(t *testing.T) {
 			t.Errorf("Run = %v", err)
 		}
 		if n := strings.Count(err.Error(), "session lost"); n != 1 {
-			t.Errorf("says it %d times: %v", n, err)
+			t.Errorf("%d times in the error: %v", n, err)
 		}
 	})
 }
 
-// TestWorksContextLooksAtTheClock: after a pause of the process no timer has
-// run yet. Here the timers of this very moment run beside the test, so it is
-// repeated.
-func TestWorksContextLooksAtTheClock(t *testing.T) {
+// TestContextOfWorkReadsTheClock: after a pause of the process no timer has run
+// yet. Here the timers race with the test, so it is repeated.
+func TestContextOfWorkReadsTheClock(t *testing.T) {
 	for range 30 {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			a := p[0]

@@ -7,8 +7,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Forever makes Run wait for its work without a bound, when it is given to
-// WithDrain.
+// Forever is the bound of [WithDrain] that never passes.
 const Forever time.Duration = -1
 
 // RunOption changes a default of Run.
@@ -23,51 +22,34 @@ type runConfig struct {
 	initial, longest time.Duration
 }
 
-// WithValue sets the value that each campaign of Run begins with; see Campaign.
-// Work can change it with Term.Proclaim.
+// WithValue sets the value of each campaign. The default is empty.
 func WithValue(value []byte) RunOption {
 	return func(c *runConfig) { c.value = append([]byte(nil), value...) }
 }
 
-// WithDrain bounds how long Run waits for work whose context has ended: 30 s if
-// it is not called, [Forever] for no bound. Zero is refused.
-//
-// When ctx has ended, Run leads on until the work returns. When the bound
-// passes before, it resigns, returns ErrOverrun, and leaves the goroutine of
-// the work behind: the only overlap of two leaders' works in a planned
-// hand-over.
-//
-// When the term was lost, the next leader may begin a tenth of the TTL later,
-// or as soon as the service itself has ended the session, and from then on the
-// works may overlap. Run still waits up to the bound: it must not run two works
-// itself.
+// WithDrain sets how long Run waits for work whose context has ended, before it
+// resigns and returns ErrOverrun: 30 s by default, [Forever] for no bound. Then
+// the next leader's work can overlap. After a lost term it can do so a tenth of
+// the TTL later, or at once if the service ended the session.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
-// WithOnOverrun has f called when work has not returned in time: when the bound
-// of WithDrain has passed, or, after the loss of the term, a tenth of the TTL,
-// if that is sooner. It is called at most once in a term, and logged at Warn.
-// An f that ends the process excludes an overlap in a planned hand-over, and
-// ends it after a loss.
-//
-// Run calls f itself and waits for it, leading on meanwhile unless the term was
-// lost. Work that has returned by then has ended as if it had been in time.
+// WithOnOverrun makes Run call f when work has not returned by the bound of
+// WithDrain, or by a tenth of the TTL after a lost term if that is sooner. Run
+// waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithOnError has f told of every error that Run survives: a campaign that
-// failed or a term that was lost, before it pauses, and, once, a campaign that
-// the service has not answered for ten seconds, which goes on (ErrUnavailable):
-// then f is called in another goroutine. Calls do not overlap. Run waits for f,
-// so f must return soon, and must not wait for Run; it may end ctx or close the
-// client. A panic of f ends Run: as it is, or as a [*PanicError] from the other
-// goroutine.
+// WithOnError makes Run call f with each error after which it continues: a
+// failed campaign, a lost term, and, once per campaign and in another
+// goroutine, ErrUnavailable after ten seconds without an answer. Calls do not
+// overlap. Run waits for f. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
-// WithHealth has Run keep h informed. One Health serves one Run at a time.
+// WithHealth makes Run update h, which serves one Run at a time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
-// WithPause sets how long Run pauses before it campaigns again: 100 ms at
-// first, doubling up to 10 s, each time ± 50 %, and again the first after a
-// campaign and term that together lasted as long as the longest pause.
+// WithPause sets the pause before Run campaigns again. It doubles from initial
+// to longest, 100 ms and 10 s by default, ± 50 %, and starts again at initial
+// when campaign and term together have lasted for longest.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
@@ -91,7 +73,7 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		broken = fmt.Sprintf("value has %d bytes; at most %d are allowed",
 			len(c.value), recipes.MaxPayload)
 	case c.drain <= 0 && c.drain != Forever:
-		broken = fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain)
+		broken = fmt.Sprintf("drain of %v; want more than 0, or Forever", c.drain)
 	case c.onOverrun == nil:
 		broken = "nil function for overruns"
 	case c.onError == nil:
@@ -99,7 +81,7 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	case c.health == nil:
 		broken = "nil health"
 	case c.initial <= 0 || c.longest < c.initial:
-		broken = fmt.Sprintf("pauses from %v to %v; want a positive one, and then one not below it",
+		broken = fmt.Sprintf("pauses from %v to %v; want 0 < initial <= longest",
 			c.initial, c.longest)
 	default:
 		return c, nil

@@ -21,14 +21,14 @@ func TestWorkThatOverrunsDoesNotHoldTheNameForEver(t *testing.T) {
 			term = own
 			<-stuck
 			close(stopped)
-			return errMine // nobody asks any more
+			return errMine // Run has returned
 		}, election.WithDrain(7*time.Second), election.WithOnOverrun(func() {
 			hooked = true
 			if term.Err() != nil {
 				t.Errorf("the hook was called after the term: %v", term.Err())
 			}
 		}))
-		c := b.stand(t.Context())
+		c := b.enqueue(t.Context())
 		began := time.Now()
 		r.stop(errMine)
 		err := r.ended()
@@ -76,8 +76,8 @@ func TestDefaultDrainIsHalfAMinuteAndForeverIsForever(t *testing.T) {
 	})
 }
 
-// slow is a cause that takes its time to say what it is, and has both Run's
-// timer and the work's outcome ready when Run gets to look at them.
+// slow is a cause whose Error takes so long that both Run's timer and the
+// work's outcome are ready afterwards.
 type slow struct{}
 
 func (slow) Error() string {
@@ -85,8 +85,8 @@ func (slow) Error() string {
 	return "slow"
 }
 
-// TestWorkThatStopsAtTheLastMomentIsInTime: work that has returned when Run
-// looks is not left, though its time is over as well.
+// TestWorkThatStopsAtTheLastMomentIsInTime: Run takes the outcome although the
+// drain is over too.
 func TestWorkThatStopsAtTheLastMomentIsInTime(t *testing.T) {
 	for range 30 {
 		parties(t, 1, func(t *testing.T, p ...party) {
@@ -107,8 +107,9 @@ func TestWorkThatStopsAtTheLastMomentIsInTime(t *testing.T) {
 	}
 }
 
-// TestLostTermTellsWhenOthersMayBegin: not only when the drain is over.
-func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
+// TestOverrunAfterALossIsReportedWhenOthersMayLead, not only when the drain is
+// over.
+func TestOverrunAfterALossIsReportedWhenOthersMayLead(t *testing.T) {
 	const margin = coordinator.DefaultTTL / 10
 	for name, c := range map[string]struct {
 		opts  []election.RunOption
@@ -167,12 +168,12 @@ func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
 	}
 }
 
-// TestLossThatIsSeenLateIsToldAtOnce: what the others have to wait for counts
-// from the loss, and not from when Run sees it.
-func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
+// TestOverrunAfterALateNoticeIsReportedAtOnce: the time until others may lead
+// counts from the loss, not from when Run notices it.
+func TestOverrunAfterALateNoticeIsReportedAtOnce(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
-		var told notes[time.Duration]
+		var reported notes[time.Duration]
 		began := time.Now()
 		r := a.run(func(ctx context.Context, _ *election.Term) error {
 			<-ctx.Done()
@@ -180,19 +181,18 @@ func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}, election.WithDrain(election.Forever),
-			election.WithOnOverrun(func() { told.add(time.Since(began)) }))
-		r.stop(slow{}) // Run is busy for 10 s, and its log for as long
+			election.WithOnOverrun(func() { reported.add(time.Since(began)) }))
+		r.stop(slow{}) // Run and its log are blocked for 10 s each
 		_ = r.ended()
-		if got := told.get(); len(got) != 1 || got[0] != 20*time.Second {
-			t.Errorf("told after %v", got)
+		if got := reported.get(); len(got) != 1 || got[0] != 20*time.Second {
+			t.Errorf("reported after %v", got)
 		}
 		a.link.Heal()
 	})
 }
 
-// TestWorkThatHasResignedIsNotSaidToHaveLost: it has given the name away
-// itself, and only its drain is bounded.
-func TestWorkThatHasResignedIsNotSaidToHaveLost(t *testing.T) {
+// TestWorkThatHasResignedHasNotLostItsTerm: only its drain is bounded.
+func TestWorkThatHasResignedHasNotLostItsTerm(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		err := p[0].e.Run(t.Context(), func(_ context.Context, term *election.Term) error {
 			p[0].resign(term)
@@ -205,9 +205,8 @@ func TestWorkThatHasResignedIsNotSaidToHaveLost(t *testing.T) {
 	})
 }
 
-// TestWorkThatReturnsWhileTheHookRunsHasReturned: its error is not lost, and it
-// is no overrun.
-func TestWorkThatReturnsWhileTheHookRunsHasReturned(t *testing.T) {
+// TestWorkThatReturnsWhileTheHookRunsIsInTime, and its error is not lost.
+func TestWorkThatReturnsWhileTheHookRunsIsInTime(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		for _, lose := range []bool{false, true} {
 			stop := make(chan struct{})

@@ -20,8 +20,8 @@ import (
 func TestClosedClientEndsRun(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		var s stage
-		quiet := election.WithOnError(func(err error) { t.Errorf("told of %v", err) })
-		leading, waiting := p[0].run(p[0].until(&s), quiet), p[1].run(p[1].until(&s), quiet)
+		noErrors := election.WithOnError(func(err error) { t.Errorf("reported %v", err) })
+		leading, waiting := p[0].run(p[0].until(&s), noErrors), p[1].run(p[1].until(&s), noErrors)
 		began := time.Now()
 		_ = p[1].client.Close(t.Context())
 		_ = p[0].client.Close(t.Context())
@@ -36,24 +36,24 @@ func TestClosedClientEndsRun(t *testing.T) {
 	})
 }
 
-// TestClosedClientEndsThePause, whether the session outlived the term or not.
+// TestClosedClientEndsThePause, with and without a live session.
 func TestClosedClientEndsThePause(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			a := p[0]
 			terms := 0
-			var told notes[error]
+			var reported notes[error]
 			r := a.run(func(_ context.Context, term *election.Term) error {
 				if terms++; lose {
 					a.svc.Expire(term.Session())
 					<-term.Context().Done()
 				}
 				return election.ErrStepDown
-			}, election.WithPause(time.Hour, time.Hour), election.WithOnError(told.add))
+			}, election.WithPause(time.Hour, time.Hour), election.WithOnError(reported.add))
 			sleep(time.Minute)
-			if errs := told.get(); lose && (len(errs) != 1 ||
+			if errs := reported.get(); lose && (len(errs) != 1 ||
 				!errors.Is(errs[0], coordinator.ErrSessionLost)) || !lose && len(errs) != 0 {
-				t.Errorf("told of %v", errs)
+				t.Errorf("reported %v", errs)
 			}
 			began := time.Now()
 			_ = a.client.Close(t.Context())
@@ -98,9 +98,9 @@ func TestReportOfAnOutageMayEndTheCampaign(t *testing.T) {
 	}
 }
 
-// TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign.
+// TestUnavailableServiceIsReported once per outage, and the campaign continues.
 // FIELD 76.
-func TestServiceThatIsNotThereIsTold(t *testing.T) {
+func TestUnavailableServiceIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out notes[string]
 		svc := memory.NewService()
@@ -108,20 +108,20 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 			slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		svc.Stop()
 		h := new(election.Health)
-		var told notes[error]
+		var reported notes[error]
 		var s stage
-		r := a.run(a.until(&s), election.WithOnError(told.add), election.WithHealth(h))
+		r := a.run(a.until(&s), election.WithOnError(reported.add), election.WithHealth(h))
 		began := time.Now()
 		check(t, h, 503, "candidate", 200, "ok")
 		sleep(9 * time.Second)
-		if errs := told.get(); len(errs) != 0 {
-			t.Errorf("told of %v at once", errs)
+		if errs := reported.get(); len(errs) != 0 {
+			t.Errorf("reported %v at once", errs)
 		}
 		sleep(time.Hour)
 		since := began.Format(time.RFC3339)
-		if errs := told.get(); len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrUnavailable) ||
+		if errs := reported.get(); len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrUnavailable) ||
 			!strings.Contains(errs[0].Error(), since) {
-			t.Errorf("told of %v, want the outage since %s", errs, since)
+			t.Errorf("reported %v, want the outage since %s", errs, since)
 		}
 		if got := strings.Join(out.get(), ""); strings.Count(got, "no answer since "+since) != 1 {
 			t.Errorf("logged %s", got)
@@ -130,11 +130,11 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 		svc.Start()
 		sleep(time.Second)
 		check(t, h, 200, "leading", 200, "ok")
-		svc.Stop() // one that is lost later
+		svc.Stop() // an outage after the grant
 		sleep(time.Hour)
-		if errs := told.get(); len(errs) != 3 || !errors.Is(errs[1], coordinator.ErrSessionLost) ||
+		if errs := reported.get(); len(errs) != 3 || !errors.Is(errs[1], coordinator.ErrSessionLost) ||
 			!errors.Is(errs[2], coordinator.ErrUnavailable) {
-			t.Errorf("told of %v", errs)
+			t.Errorf("reported %v", errs)
 		}
 		check(t, h, 503, "no answer since", 200, "ok")
 		svc.Start()
@@ -148,8 +148,8 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 	})
 }
 
-// TestFailureIsShownUntilTheCandidateIsQueued, and not only until the next
-// campaign begins.
+// TestFailureIsShownUntilTheCandidateIsQueued, not only until the next campaign
+// begins.
 func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -190,8 +190,8 @@ func TestShortTermsBackOff(t *testing.T) {
 		})
 		sleep(10 * time.Minute)
 		terms := began.get()
-		// Pauses of 0.1, 0.2, 0.4 … 10 s, each ± 50 %: 60 terms in ten minutes,
-		// give or take, and 6 more at first.
+		// Pauses of 0.1, 0.2, 0.4 … 10 s, each ± 50 %: about 60 terms in ten
+		// minutes, and 6 more at first.
 		if n := len(terms); n < 40 || n > 140 {
 			t.Errorf("%d terms in ten minutes", n)
 		}
@@ -214,7 +214,7 @@ func TestShortTermsBackOff(t *testing.T) {
 	})
 }
 
-func TestPausesCanBeChosenAndCutShort(t *testing.T) {
+func TestPausesCanBeChosenAndInterrupted(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		r := a.run(func(context.Context, *election.Term) error { return election.ErrStepDown },
@@ -242,13 +242,13 @@ func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 			return memory.Fate{}
 		}
 		svc.OnRequest(refuse)
-		var told notes[error]
+		var reported notes[error]
 		var s stage
-		r := a.run(a.until(&s), election.WithOnError(told.add))
+		r := a.run(a.until(&s), election.WithOnError(reported.add))
 		sleep(time.Minute)
-		if errs := told.get(); len(errs) < 5 || len(errs) > 20 ||
+		if errs := reported.get(); len(errs) < 5 || len(errs) > 20 ||
 			!errors.Is(errs[0], coordinator.ErrRefused) {
-			t.Errorf("told %d times: %v", len(errs), errs)
+			t.Errorf("reported %d times: %v", len(errs), errs)
 		}
 		if got := out.get(); len(got) < 5 || !strings.Contains(got[0], "no permission") ||
 			!strings.Contains(got[0], "election=jobs") {
@@ -257,7 +257,7 @@ func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 		svc.OnRequest(nil)
 		time.Sleep(20 * time.Second)
 		if !slices.Equal(s.working(), []string{"a"}) {
-			t.Error("not elected when it was allowed again")
+			t.Error("not elected when the service allows it again")
 		}
 		r.stop(nil)
 		_ = r.ended()

@@ -11,58 +11,26 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// ErrStepDown makes Run resign and campaign again, at the end of the queue,
-// when work returns it (errors.Is finds it).
-var ErrStepDown = errors.New("step down")
-
-// ErrOverrun says that work did not return in time after its context had ended;
-// see WithDrain. Its goroutine was left behind and may still run, while another
-// process leads. What the work returns later is lost, and if it panics later,
-// that ends the process. End the process yourself if you cannot be sure of the
-// work's next step.
-var ErrOverrun = errors.New("work overran its time to stop")
-
-// Run campaigns, runs work while it leads, and campaigns again when a term was
-// lost, until work is done or ctx ends. It never runs two works at once.
+// Run campaigns and calls work while it leads. The context of work has the
+// values and the deadline of ctx. It ends, with the cause, when the term or ctx
+// ends, and then work must return: see [WithDrain]. If ctx ended, t stays valid
+// until work has returned, so that work can clean up as the leader.
 //
-// The context of work has the values and the deadline of ctx. It ends when the
-// term does or when ctx does, with the cause, and work must return soon after;
-// see WithDrain for how soon. Its Err looks at the clock, as the term's does.
-// When ctx ended, Run goes on leading until work has returned, and only then
-// resigns: t and its context live on meanwhile, so that work can put in order
-// what it leaves behind. The next leader starts right after that.
+// What Run does depends on how work returned:
 //
-// How Run goes on depends on how work returned:
+//	nil                    resign, return nil
+//	ErrStepDown            resign, campaign again
+//	another error          resign, return it
+//	after ctx has ended    resign, return context.Cause(ctx)
+//	after a lost term      campaign again
 //
-//	nil                  the work is done: resign, return nil
-//	ErrStepDown          resign, campaign again
-//	another error        resign, return it
-//	after ctx ended      resign, return context.Cause(ctx)
-//	after the loss of    campaign again, once work has returned
-//	the term
+// In the last two cases the error of work is joined with the cause or the loss,
+// unless it only says that the context ended. An error of resigning is joined
+// too; the name is then free after the TTL at the latest.
 //
-// In the last two cases an error of work that says no more than that its
-// context ended is left out: the bare error or cause of a context, or one of
-// Baton's own (such as Proclaim's). Any other one may say what was left half
-// done: after ctx ended it is returned, joined with the cause; after a loss it
-// is logged and told to WithOnError together with the loss, of which it is
-// mostly a consequence.
-//
-// Each error is also joined with that of resigning, if that failed: the name is
-// then free as soon as the service answers, at the latest when the session has
-// ended.
-//
-// A panic of work passes through: Run resigns, and panics with a [*PanicError].
-// If work ends its goroutine (runtime.Goexit, which testing's FailNow calls),
-// Run resigns and does the same to its caller.
-//
-// A campaign that failed is repeated after a pause (see WithPause), logged at
-// Warn and told to WithOnError; so is the loss of a term. Run returns an error
-// of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes
-// of the end of ctx. Besides, it returns ErrOverrun.
-//
-// When Run has returned, nothing of it is left in this process, except after
-// ErrOverrun.
+// After a failed campaign or a lost term Run logs it, calls the function of
+// [WithOnError], pauses and campaigns again. ErrInvalid, ErrClosed and
+// ErrOverrun end Run. A panic or runtime.Goexit of work ends it too.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {
@@ -87,6 +55,16 @@ type runner struct {
 	ttl      time.Duration // of the session
 }
 
+// run is the loop of Run:
+//
+//	   +------------------------- pause <------------------------+
+//	   v                                                         |
+//	campaign ---> work runs ---> term lost: drain ---------------+
+//	                 |  |                                        |
+//	                 |  +------> ErrStepDown: resign ------------+
+//	                 |
+//	                 +---------> work is done, or failed: resign ---> return
+//	                 +---------> ctx ended: drain, resign ----------> return
 func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
 	pauses, pause := backoff.NewExponentialBackOff(
@@ -98,8 +76,8 @@ func (r *runner) run(ctx context.Context) error {
 		if !again {
 			return err
 		}
-		// The campaign counts: what must not be frequent is the attempt,
-		// whichever part of it was short.
+		// The campaign counts as well as the term: the pause limits how often
+		// Run attempts to lead.
 		if time.Since(r.began) >= r.longest {
 			pauses.Reset()
 		}
@@ -114,17 +92,17 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// attempt is a pause and a campaign, and the term if it is won. again: nothing
-// is held, no work runs, and Run is to go on. err is then what it survived, if
-// anything.
+// attempt pauses, campaigns and, if it wins, leads. If again is true, nothing
+// is held, no work runs, and Run continues; err is then the failure to report,
+// if any.
 func (r *runner) attempt(ctx context.Context, pause time.Duration) (again bool, err error) {
 	t, err := r.campaign(ctx, pause)
 	switch {
 	case err == nil:
 		return r.lead(ctx, t)
 	case ctx.Err() != nil:
-		// First of all: what ended ctx may be any error, one of ours too, and
-		// says nothing about the service.
+		// Checked before the other cases: the cause of ctx may be any error,
+		// also one of ours.
 		if cause := context.Cause(ctx); !errors.Is(err, cause) {
 			return false, cause
 		}
@@ -144,7 +122,7 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 			_ = r.leave(ctx, t, j)
 		}
 	}()
-	if ctx.Err() != nil || t.Err() != nil { // ended between the grant and now: no work
+	if ctx.Err() != nil || t.Err() != nil { // ended since the grant
 		settled = true
 		return r.finish(ctx, t, outcome{ended: true, lost: loss(t)})
 	}
@@ -160,16 +138,16 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	return r.finish(ctx, t, o)
 }
 
-// await waits for the work: for as long as it leads, then until others may lead
-// or the drain is over, and, when the overrun has been told, for the rest of
-// the drain.
+// await waits for the work. When its context has ended, await waits until
+// another process may lead or the drain is over, calls onOverrun, and waits for
+// the rest of the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	select {
 	case o = <-j.result:
 		return o, true
 	case <-j.ctx.Done():
 	}
-	var over, late <-chan time.Time // late: the term was lost, and others may lead from then on
+	var over, late <-chan time.Time // late: after a lost term, another process may lead
 	if r.drain != Forever {
 		over = time.After(r.drain)
 	}
@@ -181,7 +159,7 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 			return o, true
 		case <-lost:
 			lost = nil
-			if loss(t) != nil { // else its own work has resigned, which knows
+			if loss(t) != nil { // else the work itself has resigned
 				late = time.After(r.grace(t))
 			}
 		case <-late:
@@ -190,7 +168,7 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 			last, waiting = true, false
 		}
 	}
-	if o, ok = j.look(); ok { // both at once
+	if o, ok = j.poll(); ok { // select may choose either of two ready cases
 		return o, true
 	}
 	r.log().Warn("baton: work has not stopped in time",
@@ -204,16 +182,16 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 		case <-over:
 		}
 	}
-	return j.look()
+	return j.poll()
 }
 
-// marginsPerTTL: the context of a term that is lost ends a tenth of the TTL
-// before the service may give the name away.
+// marginsPerTTL: the context of a lost term ends a tenth of the TTL before the
+// service can elect another leader.
 const marginsPerTTL = 10
 
-// grace is how long, from now, nobody else can lead after t was lost. After a
-// pause of the process it is shorter, and it says too much if the service
-// itself has ended the session.
+// grace is how long, after t was lost, no other process can lead. It is shorter
+// after a pause of the process. It is too long if the service itself has ended
+// the session.
 func (r *runner) grace(t *Term) time.Duration {
 	margin := r.ttl / marginsPerTTL
 	return max(0, min(margin, time.Until(t.Deadline())+margin))
@@ -245,28 +223,28 @@ func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)
-	r.log().Warn("baton: work is left behind and the name given up",
+	r.log().Warn("baton: resigned although the work still runs",
 		"election", r.election.Name(), "token", t.Token(),
 		"waited", r.drain)
-	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf("%w of %v",
-		ErrOverrun, r.drain)},
+	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf(
+		"%w within %v of the end of its context", ErrOverrun, r.drain)},
 		ended, lost, resigned)
 }
 
-// leave gives a term up, and leaves its work behind, if there is any.
+// leave resigns without waiting for the work, if there is any.
 func (r *runner) leave(ctx context.Context, t *Term, j *job) error {
 	if j != nil {
-		r.health.leaves(j)
+		r.health.leave(j)
 		defer close(j.left) // also if an observer panics
 	}
 	return r.resign(ctx, t)
 }
 
 // resignPatience bounds how long Run waits for the service when it resigns.
-// What is not done by then is done in the background.
+// After that resigning continues in the background.
 const resignPatience = 2 * time.Second
 
-// resign ends a term. That it was over before is no error here.
+// resign ends a term. It is no error if the term was over before.
 func (r *runner) resign(ctx context.Context, t *Term) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignPatience)
 	defer cancel()

@@ -42,7 +42,7 @@ func TestRunEndsWhenItsWorkIsDone(t *testing.T) {
 
 func TestRunReturnsTheErrorOfTheWorkItself(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
-		// It leads: it is the work's own.
+		// The work's own error, although it looks like the end of a context.
 		for _, mine := range []error{errMine, coordinator.ErrSessionLost, context.Canceled} {
 			err := p[0].e.Run(t.Context(),
 				func(context.Context, *election.Term) error { return mine })
@@ -83,9 +83,9 @@ func TestStepDownGoesToTheEndOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestWorkThatResignsEndsOrCampaignsAgainAsItSays: the term is behind it, and
-// no loss.
-func TestWorkThatResignsEndsOrCampaignsAgainAsItSays(t *testing.T) {
+// TestWorkThatResignsDecidesWhetherRunCampaignsAgain: a resigned term is not a
+// lost term.
+func TestWorkThatResignsDecidesWhetherRunCampaignsAgain(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		for _, c := range []struct{ returned, want error }{{nil, nil}, {election.ErrStepDown, nil},
 			{errMine, errMine}} {
@@ -167,8 +167,8 @@ func TestResignationThatGotNoAnswerIsInTheError(t *testing.T) {
 	})
 }
 
-// TestResigningIsBounded: Run does not wait for a service that does not answer,
-// and not less because its own context ends.
+// TestResigningIsBounded if the service does not answer. The end of Run's
+// context does not shorten it.
 func TestResigningIsBounded(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -212,9 +212,9 @@ func TestRunThatNeverReachedTheServiceSaysSo(t *testing.T) {
 	})
 }
 
-// TestDeadlineOfRunEndsTheWorkAsADeadlineDoes, with its own cause, and for
-// contexts derived from the work's as well.
-func TestDeadlineOfRunEndsTheWorkAsADeadlineDoes(t *testing.T) {
+// TestDeadlineOfRunEndsTheWork with its own cause, also for contexts derived
+// from the work's.
+func TestDeadlineOfRunEndsTheWork(t *testing.T) {
 	for range 20 {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errMine)

@@ -26,7 +26,7 @@ func TestShutdownLeadsUntilTheWorkHasDrained(t *testing.T) {
 			if cause := context.Cause(ctx); cause != errMine { //nolint:errorlint // itself
 				t.Errorf("cause %v", cause)
 			}
-			time.Sleep(20 * time.Second) // two TTLs: it goes on renewing
+			time.Sleep(20 * time.Second) // two TTLs: the session is still renewed
 			if term.Err() != nil || term.Context().Err() != nil ||
 				!slices.Equal(s.working(), []string{"a"}) {
 				t.Errorf("while draining: %v, %v work", term.Err(), s.working())
@@ -52,7 +52,7 @@ func TestShutdownLeadsUntilTheWorkHasDrained(t *testing.T) {
 	})
 }
 
-func TestShutdownSurfacesTheWorksOwnErrorOnly(t *testing.T) {
+func TestShutdownReturnsOnlyTheWorksOwnError(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		for name, c := range map[string]struct {
 			work func(context.Context) error
@@ -91,17 +91,16 @@ func TestShutdownSurfacesTheWorksOwnErrorOnly(t *testing.T) {
 	})
 }
 
-// mineIn has words of its own about a context's end.
+// mineIn is a custom error about a context's end.
 type mineIn struct{ error }
 
 func (m mineIn) Error() string        { return "job 17 is half done: " + m.error.Error() }
 func (m mineIn) Unwrap() error        { return m.error }
 func (m mineIn) Is(target error) bool { return target == errMine }
 
-// TestEndOfRunsContextIsNotTheServicesWord: a context may end with any error,
-// one of ours too. It ends Run, and neither has it campaign again nor step
-// down.
-func TestEndOfRunsContextIsNotTheServicesWord(t *testing.T) {
+// TestCauseOfRunsContextEndsRun: a context may end with any error, also one of
+// ours. Run neither campaigns again nor steps down.
+func TestCauseOfRunsContextEndsRun(t *testing.T) {
 	for _, cause := range []error{
 		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrUnavailable,
 		coordinator.ErrRefused, coordinator.ErrTaken,
@@ -117,9 +116,9 @@ func TestEndOfRunsContextIsNotTheServicesWord(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			quiet := election.WithOnError(
-				func(err error) { t.Errorf("%v: told of %v", cause, err) })
-			leading, waiting := p[0].run(work, quiet), p[1].run(work, quiet)
+			noErrors := election.WithOnError(
+				func(err error) { t.Errorf("%v: reported %v", cause, err) })
+			leading, waiting := p[0].run(work, noErrors), p[1].run(work, noErrors)
 			for _, r := range []*runner{waiting, leading} {
 				r.stop(cause)
 				if err := r.ended(); err != cause { //nolint:errorlint // itself

@@ -60,16 +60,16 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 	})
 }
 
-func TestLeaderShowsWhoLeads(t *testing.T) {
+func TestLeaderReturnsTheLeader(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		if l, err := b.e.Leader(b.Context()); !errors.Is(err, election.ErrNoLeader) || l.Token != 0 {
-			a.Errorf("nobody: %+v, %v", l, err)
+			a.Errorf("no candidates: %+v, %v", l, err)
 		}
 		began := time.Now()
 		term := a.campaign()
 		time.Sleep(time.Minute)
-		c := b.stand(b.Context())
+		c := b.enqueue(b.Context())
 		l, err := b.e.Leader(b.Context())
 		if err != nil || l.Identity != "a" || string(l.Payload) != "a" || l.Token != term.Token() ||
 			l.Token == 0 ||
@@ -95,13 +95,13 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 		a, b := p[0], p[1]
 		term := a.campaign()
 		time.Sleep(time.Second)
-		c := b.stand(b.Context())
+		c := b.enqueue(b.Context())
 		before := a.svc.Stats()
 		value := []byte("new")
 		if err := term.Proclaim(a.Context(), value); err != nil {
 			a.Fatal(err)
 		}
-		value[0] = 'X' // the caller's own again
+		value[0] = 'X' // the caller may change it after the call
 		if after := a.svc.Stats(); after.Total()-before.Total() != 1 ||
 			after.Wakeups != before.Wakeups {
 			a.Errorf("%+v, then %+v", before, after)
@@ -120,8 +120,8 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 	})
 }
 
-// TestObserveShowsEachChangeAndEndsOnce: the order of changes is that of the
-// followers of package recipes.
+// TestObserveShowsEachChangeAndEndsOnce: package recipes tests the order of
+// changes.
 func TestObserveShowsEachChangeAndEndsOnce(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]

@@ -12,16 +12,16 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// This file has a test for each known bug of Curator's
-// LeaderLatch and LeaderSelector that an election can have and that no other
-// file covers. The numbers are those of docs/curator-behaviours.md.
+// This file tests the known bugs of Curator's LeaderLatch and LeaderSelector
+// that other files do not cover. The numbers are those of
+// docs/curator-behaviours.md.
 
-// FIELD 61: however often it loses its term, one Run has one entry at most.
+// FIELD 61: however often a Run loses its term, it has at most one entry.
 func TestRunIsQueuedOnce(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
-		// An operator's hand is not announced: for a moment of no length two
-		// may think that they lead, so no stage.
+		// No stage: an operator can expire a session without notice, and two
+		// works may overlap for a moment.
 		ra, rb := a.run(idle), b.run(idle)
 		for i := range 20 {
 			a.svc.Expire(a.session().ID())
@@ -43,11 +43,11 @@ func TestRunIsQueuedOnce(t *testing.T) {
 	})
 }
 
-// FIELD 71: nobody was ever here, or somebody goes while others look: no
-// errors.
-func TestListingToleratesComingAndGoing(t *testing.T) {
+// FIELD 71: no error before the first candidate, nor when one leaves during a
+// listing.
+func TestListingToleratesArrivalsAndDepartures(t *testing.T) {
 	parties(t, 3, func(t *testing.T, p ...party) {
-		unused, err := election.New(p[0].client, "nobody/was/here")
+		unused, err := election.New(p[0].client, "no/candidates")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,13 +83,13 @@ func TestListingToleratesComingAndGoing(t *testing.T) {
 
 // FIELD 75: a session that ends while the candidate waits, and a service that
 // does not answer, do not end Run.
-func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
+func TestRunContinuesAfterFaultsWhileItWaits(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		var s stage
 		term := b.campaign()
-		var told notes[error]
-		r := a.run(a.until(&s), election.WithOnError(told.add))
+		var reported notes[error]
+		r := a.run(a.until(&s), election.WithOnError(reported.add))
 		a.svc.Expire(a.session().ID())
 		sleep(time.Second)
 		if n := len(a.svc.Snapshot(queue)); n != 2 {
@@ -103,24 +103,24 @@ func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
 		sleep(time.Minute)
 		b.resign(term)
 		sleep(time.Minute)
-		if !slices.Equal(s.working(), []string{"a"}) || len(told.get()) < 2 {
-			t.Errorf("%v work, told %v", s.working(), told.get())
+		if !slices.Equal(s.working(), []string{"a"}) || len(reported.get()) < 2 {
+			t.Errorf("%v work, reported %v", s.working(), reported.get())
 		}
 		r.stop(nil)
 		_ = r.ended()
 	})
 }
 
-// FIELD 78: a term that was lost before the work began runs no work, and nor
-// does one that begins when Run is to end.
+// FIELD 78: Run calls no work for a term that was lost before, nor after the
+// end of its context.
 func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 	for _, c := range []struct{ lost, stopped bool }{{true, false}, {false, true}, {true, true}} {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			ctx, stop := context.WithCancelCause(t.Context())
 			defer stop(nil)
 			first := true
-			// Observers are told of the grant by the very call that wins it,
-			// before it returns.
+			// The call that wins the grant notifies observers before it
+			// returns.
 			a := join(t, p[0].svc, "a",
 				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 					if e.Kind != event.Granted || !first {
@@ -132,7 +132,7 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 					}
 					if c.lost {
 						p[0].svc.Expire(e.Session)
-						time.Sleep(time.Millisecond) // and it is known here
+						time.Sleep(time.Millisecond) // the client notices it
 					}
 				})))
 			worked := 0
@@ -156,9 +156,8 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 	}
 }
 
-// TestRunLeavesTheClientToItsOwner. FIELD 84: what the user gave is the user's
-// to end.
-func TestRunLeavesTheClientToItsOwner(t *testing.T) {
+// TestRunDoesNotCloseTheClient, which belongs to the caller. FIELD 84.
+func TestRunDoesNotCloseTheClient(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		mine := a.campaign()

@@ -13,11 +13,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestManyNamesOfOneClient: many goroutines take many names at once, whose
-// requests go to the service together, and connections break under them. Each
-// name has one holder at a time and tokens that rise, and in the end nothing
-// stands in any queue.
-func TestManyNamesOfOneClient(t *testing.T) {
+// The client batches the requests of many goroutines on many names, and its
+// connections are reset meanwhile. In the end all queues are empty.
+func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		const names, apiece, rounds = 48, 2, 12
 		var proxies []*netproxy.Proxy
@@ -67,7 +65,7 @@ func TestManyNamesOfOneClient(t *testing.T) {
 		<-done
 		other := s.client(t, 10*time.Second)
 		for i := range names {
-			l, err := newMutex(t, other, name(i)).Lock(within(t, 5*time.Second)) // a release that is owed is done in the background
+			l, err := newMutex(t, other, name(i)).Lock(within(t, 5*time.Second)) // pending releases finish in the background
 			if err != nil {
 				t.Fatalf("%s: %v", name(i), err)
 			}

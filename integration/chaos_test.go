@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/history"
 )
 
-// chaosTime is how long each service is shaken: BATON_CHAOS seconds, or a few.
+// chaosTime is how long faults are injected into each service: BATON_CHAOS
+// seconds, or a few.
 func chaosTime(t *testing.T) time.Duration {
 	s := os.Getenv("BATON_CHAOS")
 	if s == "" {
@@ -25,12 +26,11 @@ func chaosTime(t *testing.T) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// TestRecipesUnderABrokenNetwork breaks the network of clients who contend for
-// a lock, a read-write lock, a semaphore and an election in all the ways that a
-// proxy knows, and stops and kills a process that contends beside them. All of
-// them sometimes give up. Nobody may hold beside another whom it excludes,
-// tokens rise, nobody is overtaken, no update is lost, all get on, and in the
-// end nothing is left in the queues.
+// Clients contend for all recipes while their networks fail in all the ways
+// that a proxy can inject; another process contends with them and is stopped
+// and killed. Some attempts time out. The history must show exclusion, rising
+// tokens, no overtaking, no lost update and progress of all, and in the end the
+// queues are empty.
 func TestRecipesUnderABrokenNetwork(t *testing.T) {
 	const ttl, leastGrants = 4 * time.Second, 5
 	together(t, func(t *testing.T, s site) {
@@ -40,19 +40,19 @@ func TestRecipesUnderABrokenNetwork(t *testing.T) {
 		for i := range 3 {
 			members = append(members, s.member(t, fmt.Sprintf("client-%d", i), ttl))
 		}
-		c := muster(t, s, seed, members)
+		c := startCrew(t, s, seed, members)
 		c.fork()
 		length := chaosTime(t)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go func() { // a busy machine gets as far in some time more
+		go func() { // a busy machine gets more time
 			pause(ctx, length)
 			for end := time.Now().Add(time.Minute); ctx.Err() == nil && c.fewest() < leastGrants && time.Now().Before(end); {
 				pause(ctx, 100*time.Millisecond)
 			}
 			stop()
 		}()
-		c.storm(ctx, ttl)
+		c.injectFaults(ctx, ttl)
 		report := c.end(ttl)
 		t.Logf("%v", report)
 		for _, kind := range []history.Kind{history.Mutex, history.Read, history.Write, history.Permits, history.Term} {

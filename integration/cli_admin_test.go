@@ -21,7 +21,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// operate runs the command baton on the site.
+// operate runs baton on the site.
 func (s site) operate(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -41,7 +41,7 @@ func (s site) operation(ctx context.Context, t *testing.T, args ...string) *exec
 	return cmd
 }
 
-// shownLine is a queue as inspect -o json shows it.
+// shownQueue is a queue in the output of inspect -o json.
 type shownQueue struct {
 	Kind        string
 	Limit, Held int
@@ -54,7 +54,7 @@ type shownQueue struct {
 	}
 }
 
-// inspected is what inspect shows of a name.
+// inspected returns what inspect prints for a name.
 func (s site) inspected(t *testing.T, name string) (lines []shownQueue) {
 	t.Helper()
 	out, errs, code := s.operate(t, "inspect", name, "-o", "json")
@@ -73,7 +73,7 @@ func parsedLines(t *testing.T, text string) []shownQueue {
 	return shown.Queues
 }
 
-// contendAs lets somebody have a mutex, or wait for it. What it gets is sent.
+// contendAs locks a mutex in the background, with a client of its own.
 func (s site) contendAs(t *testing.T, who, name string) (locks <-chan *mutex.Lock, errs <-chan error) {
 	t.Helper()
 	c, err := coordinator.Open(s.url(10*time.Second), coordinator.WithIdentity(who), logTo(t))
@@ -109,9 +109,8 @@ func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.
 	return nil
 }
 
-// TestBrokenLockIsHandedOn is what the command is for: the holder hangs, and
-// somebody else has to get on.
-func TestBrokenLockIsHandedOn(t *testing.T) {
+// The holder hangs, and the operator breaks its lock.
+func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := "ops/" + servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
@@ -151,7 +150,7 @@ func TestBrokenLockIsHandedOn(t *testing.T) {
 				t.Errorf("the waiter got %v", err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Error("the waiter waits on")
+			t.Error("the waiter still waits")
 		}
 
 		out, said, code = s.operate(t, "break", name, "--token", first.Token().String())
@@ -159,9 +158,9 @@ func TestBrokenLockIsHandedOn(t *testing.T) {
 			t.Errorf("break: code %d, %q, %q", code, out, said)
 		}
 		next := getsLock(t, locks, errs)
-		eventually(t, 5*time.Second, "the holder was told", func() bool { return first.Err() != nil })
+		eventually(t, 5*time.Second, "the holder to be notified", func() bool { return first.Err() != nil })
 		if cause := context.Cause(first.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
-			t.Errorf("the holder was told %v", cause)
+			t.Errorf("the holder got %v", cause)
 		}
 		if now := s.inspected(t, name); len(now) != 1 || len(now[0].Contenders) != 1 || now[0].Contenders[0].Token != next.Token() || !now[0].Contenders[0].Holding {
 			t.Errorf("afterwards: %+v", now)
@@ -170,7 +169,7 @@ func TestBrokenLockIsHandedOn(t *testing.T) {
 			t.Errorf("break once more: code %d, %s", code, said)
 		}
 		unlock(t, next)
-		// The queue goes on as ever.
+		// The queue still works.
 		l := lock(t, newMutex(t, s.client(t, 10*time.Second), name))
 		if l.Token() <= next.Token() {
 			t.Errorf("token %d after %d", l.Token(), next.Token())
@@ -223,7 +222,7 @@ func TestListAndInspectShowAllKinds(t *testing.T) {
 			Waiting    int
 		}
 		if err := json.Unmarshal([]byte(out), &rows); err != nil || len(rows) != 3 || rows[2].Waiting != 1 {
-			t.Errorf("list for machines: %v, %s", err, out)
+			t.Errorf("list as JSON: %v, %s", err, out)
 		}
 
 		shown := s.inspected(t, prefix+"/a")
@@ -237,14 +236,12 @@ func TestListAndInspectShowAllKinds(t *testing.T) {
 			t.Errorf("inspect of a semaphore:\n%s", out)
 		}
 		if shown := s.inspected(t, prefix+"/empty"); len(shown) != 0 {
-			t.Errorf("inspect of nobody: %+v", shown)
+			t.Errorf("inspect of an empty queue: %+v", shown)
 		}
 	})
 }
 
-// TestInspectWatchTellsOfAHandOver: one object for each change, a line each,
-// while it happens.
-func TestInspectWatchTellsOfAHandOver(t *testing.T) {
+func TestInspectWatchPrintsEachHandover(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
@@ -278,7 +275,7 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 		}
 		locks, errs = s.contendAs(t, "web-2", name)
 		if got := next(); got != "web-1 web-2" {
-			t.Errorf("one waits: %q", got)
+			t.Errorf("with a waiter: %q", got)
 		}
 		if _, said, code := s.operate(t, "break", name, "--token", first.Token().String()); code != 0 {
 			t.Errorf("break: code %d, %s", code, said)
@@ -293,9 +290,9 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 	})
 }
 
-// TestOperatorOnSharedQueues: what the layout can show and do, and what it
-// cannot, in so many words.
-func TestOperatorOnSharedQueues(t *testing.T) {
+// Operations that a foreign layout cannot support fail with an error that says
+// so.
+func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]
 		url, name := s.url(10*time.Second)+"&layout="+layout, servers.Name(t)
@@ -317,9 +314,9 @@ func TestOperatorOnSharedQueues(t *testing.T) {
 		if _, said, code := s.operate(t, "break", name, "--kind", "mutex", "--token", l.Token().String(), "--url", url); code != 0 {
 			t.Errorf("break: code %d, %q", code, said)
 		}
-		eventually(t, 5*time.Second, "the holder was told", func() bool { return l.Err() != nil })
+		eventually(t, 5*time.Second, "the holder to be notified", func() bool { return l.Err() != nil })
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
-			t.Errorf("the holder was told %v", cause)
+			t.Errorf("the holder got %v", cause)
 		}
 		unlock(t, lock(t, newMutex(t, c, name)))
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/batonbin"
 )
 
-// command is a baton that runs.
+// command is a running baton.
 type command struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -30,7 +30,7 @@ func baton(t *testing.T, url string, args ...string) *command {
 	return batonReading(t, url, "", args...)
 }
 
-// batonReading gives it something to read.
+// batonReading starts the program with an input.
 func batonReading(t *testing.T, url, input string, args ...string) *command {
 	t.Helper()
 	c := &command{t: t, cmd: exec.Command(batonbin.Path(t), args...), done: make(chan struct{})}
@@ -45,7 +45,7 @@ func batonReading(t *testing.T, url, input string, args ...string) *command {
 	}
 	go func() {
 		defer close(c.done)
-		_ = c.cmd.Wait() // code tells
+		_ = c.cmd.Wait() // code has the outcome
 	}()
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
@@ -57,7 +57,7 @@ func batonReading(t *testing.T, url, input string, args ...string) *command {
 	return c
 }
 
-// code is the exit code, -1 if a signal ended the program.
+// code returns the exit code, or -1 if a signal ended the program.
 func (c *command) code() int {
 	c.t.Helper()
 	select {
@@ -68,23 +68,23 @@ func (c *command) code() int {
 	return c.cmd.ProcessState.ExitCode()
 }
 
-// wants checks the exit code, and that the error output has the words.
+// wants checks the exit code, and that stderr contains the words.
 func (c *command) wants(code int, words ...string) {
 	c.t.Helper()
 	if got := c.code(); got != code {
-		c.t.Errorf("baton %q ended with %d, want %d; stderr: %s", c.cmd.Args[1:], got, code, c.err.String())
+		c.t.Errorf("baton %q exited with %d, want %d; stderr: %s", c.cmd.Args[1:], got, code, c.err.String())
 	}
 	for _, w := range words {
 		if !strings.Contains(c.err.String(), w) {
-			c.t.Errorf("baton %q does not say %q, but: %s", c.cmd.Args[1:], w, c.err.String())
+			c.t.Errorf("baton %q does not print %q, but: %s", c.cmd.Args[1:], w, c.err.String())
 		}
 	}
 }
 
-// says waits for words in the standard output.
+// says waits for words in stdout.
 func (c *command) says(words string) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, "the command to say "+words, func() bool { return strings.Contains(c.out.String(), words) })
+	eventually(c.t, 30*time.Second, "the command to print "+words, func() bool { return strings.Contains(c.out.String(), words) })
 }
 
 func (c *command) signal(sig os.Signal) {
@@ -94,8 +94,7 @@ func (c *command) signal(sig os.Signal) {
 	}
 }
 
-// gone tells whether there is no such process, or only what is left of it until
-// its parent looks.
+// gone reports whether a process has ended; a zombie has.
 func gone(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return true

@@ -17,9 +17,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// witnessScript is the script of a command that writes down when it is alive,
-// and so does a process that it starts. Both ignore SIGTERM if they are told
-// to. The clock is that of the machine, which nobody sets.
+// witnessScript is a command that records, as does its child, the times at
+// which it is alive. Both ignore SIGTERM if the third argument is "stubborn".
+// The clock is the machine's uptime, which is never set.
 const witnessScript = `
 [ "$3" = stubborn ] && trap '' TERM
 alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }
@@ -27,14 +27,14 @@ alive "$2" "$1" &
 alive "$2" "$1"
 `
 
-// testimony is a file that witnesses write to.
+// testimony is the file to which witnesses write.
 type testimony struct{ path string }
 
 func (w testimony) command(who, manners string) []string {
 	return []string{"--", "sh", "-c", witnessScript, "-", w.path, who, manners}
 }
 
-// seen is when somebody was first and last seen alive, in seconds; zero if
+// seen returns when a witness was first and last alive, in seconds; zero if
 // never.
 func (w testimony) seen(t *testing.T, who string) (first, last float64) {
 	t.Helper()
@@ -58,7 +58,7 @@ func (w testimony) seen(t *testing.T, who string) (first, last float64) {
 	return first, last
 }
 
-// uptime is the witnesses' clock.
+// uptime reads the witnesses' clock.
 func uptime(t *testing.T) float64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/uptime")
@@ -72,14 +72,14 @@ func uptime(t *testing.T) float64 {
 	return now
 }
 
-// server is one whose life is in the test's hands.
+// server is a server that the test stops and starts.
 type server interface {
 	Kill()
 	Restart(ctx context.Context) error
 }
 
-// eachOwn gives a test a server of its own, and a TTL that allows a grace of
-// two seconds.
+// eachOwn runs a test with a server of its own, and a TTL that allows a grace
+// of two seconds.
 func eachOwn(t *testing.T, test func(t *testing.T, s site, own server, ttl time.Duration)) {
 	t.Helper()
 	t.Run("etcd", func(t *testing.T) {
@@ -94,16 +94,16 @@ func eachOwn(t *testing.T, test func(t *testing.T, s site, own server, ttl time.
 	})
 }
 
-// duel is a command that holds a name, and one that waits for it.
+// duel is a command that holds a name, and another that waits for it.
 type duel struct {
 	testimony
 	manners       string
 	first, second *command
 }
 
-// newDuel starts both, the first one at an address of its own if there is one.
-// The one that waits has a longer TTL: it survives the outage, and is there at
-// the first moment at which the service can give the name to anyone.
+// newDuel starts both commands, the first at an address of its own if there is
+// one. The waiting one has a longer TTL: it survives the outage, and acquires
+// the name at the first moment at which the service can grant it.
 func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n int, flags ...string) *duel {
 	t.Helper()
 	name := fmt.Sprintf("%s-%d", servers.Name(t), n)
@@ -122,25 +122,25 @@ func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n i
 	return r
 }
 
-// judge waits for the second command, and checks that the first was gone when
-// it began. since is when the harm was done.
+// judge waits for the second command, and checks that the first had ended when
+// it began. since is the time of the fault.
 func (r *duel) judge(t *testing.T, since float64) {
 	t.Helper()
 	eventually(t, callBound, "the second command to run", func() bool { first, _ := r.seen(t, "second"); return first != 0 })
-	time.Sleep(200 * time.Millisecond) // if the first is alive it writes
+	time.Sleep(200 * time.Millisecond) // a live first command writes meanwhile
 	r.second.signal(syscall.SIGTERM)
 	_, last := r.seen(t, "first")
 	begin, _ := r.seen(t, "second")
-	t.Logf("%s: the first was last seen %.2f s after the harm, %.2f s before the second began", r.manners, last-since, begin-last)
+	t.Logf("%s: the first was last seen %.2f s after the fault, %.2f s before the second began", r.manners, last-since, begin-last)
 	if begin <= last {
 		t.Errorf("the first command was alive %.2f s after the second began", last-begin)
 	}
 }
 
-// The bar: the server is killed, or the holder cut off from it; the command,
-// and what it has started, is gone before another baton starts its own.
-func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
-	const each = 10 // of both ways
+// The server is killed, or the holder is partitioned from it. The first command
+// and its child have ended before another baton starts its own.
+func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
+	const each = 10 // of each fault
 	eachOwn(t, func(t *testing.T, s site, own server, ttl time.Duration) {
 		var killed, cut []*duel
 		proxy := servers.Proxy(t, s.endpoints)
@@ -148,22 +148,22 @@ func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
 			killed = append(killed, newDuel(t, s, ttl, nil, n, "--grace=2s"))
 			cut = append(cut, newDuel(t, s, ttl, proxy, each+n, "--grace=2s"))
 		}
-		time.Sleep(time.Second) // the second ones are queued
+		time.Sleep(time.Second) // the second commands are queued
 
 		since := uptime(t)
 		proxy.Cut()
 		for _, r := range cut {
 			r.judge(t, since)
-			r.first.wants(124, "told to end")
+			r.first.wants(124, "got SIGTERM")
 		}
 		proxy.DropHeld()
 
 		since = uptime(t)
 		own.Kill()
 		for _, r := range killed {
-			r.first.wants(124, "told to end")
+			r.first.wants(124, "got SIGTERM")
 			if _, last := r.seen(t, "first"); last < since {
-				t.Errorf("the first command was gone %.2f s before the server was killed", since-last)
+				t.Errorf("the first command had ended %.2f s before the server was killed", since-last)
 			}
 		}
 		if err := own.Restart(within(t, callBound)); err != nil {
@@ -175,8 +175,8 @@ func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
 	})
 }
 
-// A baton that is killed cannot end its command, and one that is stopped
-// neither. The process beside it does.
+// A baton that is killed or stopped cannot end its command; the guard process
+// does.
 func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		const ttl = 3 * time.Second
@@ -193,12 +193,12 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel()
 				r := newDuel(t, s, ttl, nil, 2*n, c.flags...)
-				time.Sleep(2 * ttl) // it lives on renewals
+				time.Sleep(2 * ttl) // the command runs while renewals succeed
 				since := uptime(t)
 				c.harm(r)
 				r.judge(t, since)
 				if _, last := r.seen(t, "first"); last < since-0.2 {
-					t.Errorf("the first command was gone %.2f s before the harm", since-last)
+					t.Errorf("the first command had ended %.2f s before the fault", since-last)
 				}
 				_ = r.first.cmd.Process.Signal(syscall.SIGCONT)
 				if strings.HasPrefix(c.how, "stopped") {
@@ -209,8 +209,8 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 	})
 }
 
-// A release that fails is said, and hides no exit code.
-func TestFailedReleaseHidesNoExitCode(t *testing.T) {
+// A failed release is printed.
+func TestFailedReleaseKeepsTheExitCode(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
 		flag := filepath.Join(t.TempDir(), "go")
@@ -221,12 +221,11 @@ func TestFailedReleaseHidesNoExitCode(t *testing.T) {
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.wants(7, "the name is free when the session has ended")
+		c.wants(7, "the name becomes free when the session ends")
 	})
 }
 
-// With --again a candidate whose term was lost leads again, and its command is
-// started anew.
+// With --again the candidate campaigns again, and its command is started again.
 func TestElectAgainAfterALostTerm(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)

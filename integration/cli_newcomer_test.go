@@ -15,9 +15,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestNewcomersSession is testdata/newcomer.sh, on the server that `make serve`
-// starts, and on ZooKeeper.
-func TestNewcomersSession(t *testing.T) {
+// testdata/newcomer.sh runs on the server that `make serve` starts, and on
+// ZooKeeper.
+func TestNewcomerScript(t *testing.T) {
 	t.Run("etcd", func(t *testing.T) { newcomer(t, serve(t)) })
 	t.Run("zookeeper", func(t *testing.T) {
 		newcomer(t, "zk://"+strings.Join(servers.ZooKeeper(t).Endpoints(), ",")+"/newcomer")
@@ -28,7 +28,7 @@ func newcomer(t *testing.T, url string) {
 	t.Helper()
 	script := exec.CommandContext(within(t, 3*time.Minute), "sh", "testdata/newcomer.sh")
 	script.Env = append(os.Environ(), "BATON="+batonbin.Path(t), "BATON_URL="+url)
-	// What it has started goes with it if it fails.
+	// Its children are killed with it if it fails.
 	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	script.Cancel = func() error { return syscall.Kill(-script.Process.Pid, syscall.SIGKILL) }
 	script.WaitDelay = time.Second
@@ -40,8 +40,8 @@ func newcomer(t *testing.T, url string) {
 	t.Logf("%s", out)
 }
 
-// serve runs what `make serve` runs, and checks at the end of the test that
-// nothing is left of it.
+// serve runs `make serve`'s program, and checks at the end of the test that it
+// leaves nothing behind.
 func serve(t *testing.T) (url string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "serve")
@@ -63,7 +63,7 @@ func serve(t *testing.T) (url string) {
 	url, found := strings.CutPrefix(strings.TrimSpace(line), "export BATON_URL=")
 	if err != nil || !found {
 		_ = cmd.Process.Kill()
-		t.Fatalf("serve says %q, %v", line, err)
+		t.Fatalf("serve prints %q, %v", line, err)
 	}
 	t.Cleanup(func() {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -73,11 +73,11 @@ func serve(t *testing.T) (url string) {
 			t.Errorf("serve ended with %v", err)
 		}
 		if left, err := os.ReadDir(data); err != nil || len(left) > 0 {
-			t.Errorf("serve has left %v, %v", left, err)
+			t.Errorf("serve left %v, %v", left, err)
 		}
 		if c, err := net.Dial("tcp", strings.TrimPrefix(url, "etcd://")); err == nil {
 			_ = c.Close()
-			t.Error("somebody still listens on the port")
+			t.Error("a process still listens on the port")
 		}
 	})
 	return url

@@ -16,16 +16,16 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// eachOne runs a test against both services, single.
+// eachOne runs a test against one server of each service.
 func eachOne(t *testing.T, test func(t *testing.T, s site)) {
 	t.Helper()
 	t.Run("etcd", func(t *testing.T) { test(t, site{"etcd", servers.Etcd(t).Endpoints()}) })
 	t.Run("zookeeper", func(t *testing.T) { test(t, site{"zk", servers.ZooKeeper(t).Endpoints()}) })
 }
 
-// etcdctl lock closes the command's standard input and ends with 255 when a
+// etcdctl lock closes the command's standard input, and exits with 255 if a
 // signal ended the command.
-func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
+func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(5*time.Second), servers.Name(t)
 		c := batonReading(t, url, "some input", "lock", name, "--", "sh", "-c", "cat; echo to stderr >&2; exit 7")
@@ -49,9 +49,9 @@ func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	baton(t, "", "lock", "x", "--", "true").wants(2, "BATON_URL")
 }
 
-// Whoever read the standard error has gone: what baton says there ends neither
-// it nor the command. To the command SIGPIPE means what it always does.
-func TestBrokenPipeEndsNoHold(t *testing.T) {
+// The reader of stderr has ended. A message of baton must end neither baton nor
+// the command, and the command has the default action of SIGPIPE.
+func TestBrokenPipeDoesNotEndTheHold(t *testing.T) {
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	reader, stderr, err := os.Pipe()
 	if err != nil {
@@ -62,7 +62,7 @@ func TestBrokenPipeEndsNoHold(t *testing.T) {
 	for script, want := range map[string]int{"exit 7": 7, "kill -PIPE $$": 128 + 13} {
 		c := exec.Command(batonbin.Path(t), "lock", "-v", name, "--", "sh", "-c", script)
 		c.Env, c.Stderr = append(os.Environ(), "BATON_URL="+url), stderr
-		_ = c.Run() // the code tells
+		_ = c.Run() // ProcessState has the outcome
 		if got := c.ProcessState.ExitCode(); got != want {
 			t.Errorf("%s: baton ended with %d (%v), want %d", script, got, c.ProcessState, want)
 		}
@@ -94,7 +94,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 func TestIgnoredSignalStaysIgnored(t *testing.T) {
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	c := baton(t, s.url(10*time.Second), "lock", servers.Name(t), "--", "sh", "-c", "trap '' HUP; exec \"$@\"", "-",
-		os.Args[0], "-test.run=^$") // any program: what counts is the next one
+		os.Args[0], "-test.run=^$") // any program; the next command is the test
 	c.wants(0)
 	c = baton(t, s.url(10*time.Second), "lock", servers.Name(t)+"-outer", "--", "sh", "-c", `trap '' HUP
 		"$0" lock "$1" -- sh -c 'kill -HUP $$; echo lives'`, c.cmd.Path, servers.Name(t)+"-inner")
@@ -109,7 +109,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name)
 		waiter := baton(t, url, "lock", name, "--", "echo", "never")
-		time.Sleep(300 * time.Millisecond) // mostly it waits by now; if not, the outcome is the same
+		time.Sleep(300 * time.Millisecond) // usually it waits by now; if not, the outcome is the same
 		waiter.signal(syscall.SIGTERM)
 		waiter.wants(128 + 15)
 		if got := waiter.out.String(); got != "" {
@@ -121,8 +121,8 @@ func TestSignalEndsTheWait(t *testing.T) {
 	})
 }
 
-// batonHolding starts a baton whose command runs until it is told to end, and
-// waits until it does.
+// batonHolding starts a baton whose command runs until a signal ends it, and
+// waits for the command's start.
 func batonHolding(t *testing.T, url string, args ...string) *command {
 	t.Helper()
 	c := baton(t, url, append(args, "--", "sh", "-c", "echo holding; exec sleep 600")...)
@@ -130,7 +130,7 @@ func batonHolding(t *testing.T, url string, args ...string) *command {
 	return c
 }
 
-func TestWhoDoesNotGetTheNameSaysWhoHasIt(t *testing.T) {
+func TestTakenNameReportsItsHolder(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		for _, kind := range []string{"lock", "wlock", "elect", "sem"} {
@@ -154,7 +154,7 @@ func TestWhoDoesNotGetTheNameSaysWhoHasIt(t *testing.T) {
 	})
 }
 
-func TestCommandKnowsItsHold(t *testing.T) {
+func TestEnvironmentDescribesTheHold(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		before := time.Now()
@@ -177,13 +177,12 @@ func TestCommandKnowsItsHold(t *testing.T) {
 		if err != nil || deadline.Before(before) || deadline.After(time.Now().Add(10*time.Second)) {
 			t.Errorf("BATON_DEADLINE is %q: %v", env["BATON_DEADLINE"], err)
 		}
-		// The URL and the sequencer are good for asking.
+		// "baton check" works with the URL and the sequencer.
 		baton(t, url, "lock", name, "--", "sh", "-c", `exec "$0" check "$BATON_SEQUENCER"`, c.cmd.Path).wants(0)
 	})
 }
 
-// What the command leaves running is ended before the hold is given back.
-func TestNothingOfTheCommandIsLeft(t *testing.T) {
+func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c",
@@ -194,26 +193,26 @@ func TestNothingOfTheCommandIsLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the sleep that was left behind to be gone", func() bool { return gone(left) })
+		eventually(t, 10*time.Second, "the remaining child to end", func() bool { return gone(left) })
 		daemon, err := strconv.Atoi(pids[1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
 		if gone(daemon) {
-			t.Error("what was started with setsid is gone")
+			t.Error("the process started with setsid has ended")
 		}
-		// Who ends soon by itself is waited for, and nothing is said.
+		// baton waits silently for a child that ends soon by itself.
 		c = baton(t, url, "lock", name, "--", "sh", "-c", `(sleep 0.3; echo drained) & exit 0`)
 		c.wants(0)
 		if got := c.out.String() + c.err.String(); got != "drained\n" {
-			t.Errorf("it says %q", got)
+			t.Errorf("baton prints %q", got)
 		}
 	})
 }
 
-// An operator removes the hold: the command is told, and killed if it does not
-// listen.
+// An operator removes the hold: the command gets SIGTERM, and SIGKILL if it
+// ignores that.
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url := s.url(10 * time.Second)
@@ -222,15 +221,15 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 			code         int
 			words        string
 		}{
-			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold meanwhile"},
-			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold meanwhile"},
+			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold the name already"},
+			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold the name already"},
 			{"--grace=0", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
 			{"--keep-running", "echo ready; sleep 2; exit 6", 6, "runs on"},
 		} {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
 			b.says("ready")
-			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms; sooner it would hear of it then
+			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms, and would notice an earlier removal only then
 			s.remove(t, name)
 			b.wants(c.code, c.words)
 			if told := strings.Contains(b.out.String(), "told"); told != (c.flag == "--grace=1") {
@@ -240,10 +239,10 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 	})
 }
 
-// When baton ends, the script around it is not hung up. A group with a stopped
-// process gets SIGHUP from the kernel when its last member whose parent is
-// elsewhere in the session is gone, so nothing of baton may be in that group.
-func TestScriptIsNotHungUpWhenBatonEnds(t *testing.T) {
+// The kernel sends SIGHUP to a process group with a stopped process when the
+// group's last member with a parent elsewhere in the session ends. So no
+// process of baton may be in the script's group.
+func TestScriptGetsNoSIGHUPWhenBatonEnds(t *testing.T) {
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	const script = `sleep 600 >/dev/null 2>&1 & pid=$!; disown; kill -STOP $pid
 set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $pid; echo lives`

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// terminal is a shell with job control on a terminal of its own.
+// terminal is a shell with job control on a pseudo-terminal.
 type terminal struct {
 	t      *testing.T
 	master *os.File
@@ -79,13 +79,13 @@ func (x *terminal) types(keys string) {
 	}
 }
 
-// shows waits for words that were not there before the last call.
+// shows waits for words that appear after the previous call.
 func (x *terminal) shows(words string) {
 	x.t.Helper()
 	x.until(words)
 }
 
-// until is shows, and returns what came before the words.
+// until is shows, and returns the output before the words.
 func (x *terminal) until(words string) (before string) {
 	x.t.Helper()
 	eventually(x.t, 30*time.Second, "the terminal to show "+words, func() bool {
@@ -101,16 +101,16 @@ func (x *terminal) until(words string) (before string) {
 	return before
 }
 
-// The echo of what is typed must not be taken for what is said: the commands
-// spell their words in two parts.
-func TestCommandHasTheTerminal(t *testing.T) {
+// The terminal also echoes what is typed, so the commands spell their words in
+// two parts.
+func TestCommandControlsTheTerminal(t *testing.T) {
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
 	x.shows("prompt$ ")
 
-	// It reads the terminal, is stopped, goes on in the foreground, and ends
-	// with its input.
+	// The command reads the terminal, is stopped, continues in the foreground,
+	// and ends at the end of its input.
 	x.types(`"$B" lock "$N" -- sh -c 'echo rea""dy; cat; echo en""ded; exit 3'` + "\n")
 	x.shows("ready")
 	x.types("one\n")
@@ -127,7 +127,7 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.types("echo co''de $?\n")
 	x.shows("code 3")
 
-	// Ctrl-C is for the command.
+	// Ctrl-C goes to the command.
 	x.types(`"$B" lock "$N" -- sh -c 'trap "echo tra""pped; exit 4" INT; echo rea""dy; while :; do sleep 0.05; done'` + "\n")
 	x.shows("ready")
 	x.types("\x03")
@@ -135,8 +135,7 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.types("echo co''de $?\n")
 	x.shows("code 4")
 
-	// So it is in a script; and if the command dies of it, the script does not
-	// go on.
+	// So it does in a script; if the command dies of it, the script ends, too.
 	script := filepath.Join(t.TempDir(), "script.sh")
 	if err := os.WriteFile(script, []byte(`"$B" lock "$N" -- sh -c 'trap "exit 5" TERM; echo ready; while :; do sleep 0.05; done'; echo next`), 0o600); err != nil {
 		t.Fatal(err)
@@ -145,17 +144,18 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.shows("ready")
 	x.types("\x03")
 	if said := x.until("prompt$ "); strings.Contains(said, "next") {
-		t.Errorf("the script went on after Ctrl-C: %q", said)
+		t.Errorf("the script continued after Ctrl-C: %q", said)
 	}
 
-	// In a pipeline the terminal may be another's, and the command gets it when
-	// it reads.
+	// In a pipeline another process may have the terminal; the command gets it
+	// when it reads.
 	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' | cat` + "\n")
 	time.Sleep(300 * time.Millisecond)
 	x.types("three\n")
 	x.shows("got three")
 
-	// In the background it is stopped when it reads, and the shell sees it.
+	// In the background the command is stopped when it reads, and the shell
+	// notices.
 	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' &` + "\n")
 	x.shows("prompt$ ")
 	eventually(t, 20*time.Second, "the job to be stopped", func() bool {

@@ -23,9 +23,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// etcdHarness starts an etcd. Its election timeout is etcd's default of a
-// second: leases are then granted for two seconds at least, which makes a
-// second an odd TTL that only the server knows to be one.
+// etcdHarness starts an etcd with the default election timeout of a second.
+// Leases are then granted for at least two seconds, so a TTL of one second is
+// one that only the server knows to be too short.
 func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	o := etcdserver.Options{Nodes: nodes, Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"}}
 	e := etcdLevers{servers.NewEtcd(t, o), query}
@@ -35,7 +35,7 @@ func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness 
 	}
 }
 
-// etcdLevers are the hands of an operator.
+// etcdLevers does what an operator or a fault does to the service.
 type etcdLevers struct {
 	*etcdserver.Cluster
 	query string // of the URL
@@ -60,8 +60,8 @@ func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
 	return coordinatortest.Client{Driver: d, Link: link, Events: counter.events}, err
 }
 
-// as makes a client for one request. One that was kept would have to find its
-// way back after each restart.
+// as makes a client for one request. A client that was kept would have to
+// reconnect after each restart.
 func (e etcdLevers) as(do func(*clientv3.Client) error) error {
 	c, err := e.Client()
 	if err != nil {
@@ -87,7 +87,7 @@ func (e etcdLevers) remove(ctx context.Context, _ driver.Queue, p driver.Place) 
 	return e.as(func(c *clientv3.Client) error {
 		resp, err := c.Delete(ctx, key)
 		if err == nil && resp.Deleted != 1 {
-			err = fmt.Errorf("there is no key %q", key)
+			err = fmt.Errorf("key %q does not exist", key)
 		}
 		return err
 	})
@@ -111,8 +111,8 @@ func (e etcdLevers) compact(ctx context.Context) error {
 	})
 }
 
-// sessions counts leases at one member, after a read by quorum there: it knows
-// all that was granted or revoked before.
+// sessions counts the leases at one member, after a linearizable read there:
+// the member then knows of all earlier grants and revocations.
 func (e etcdLevers) sessions(ctx context.Context) (n int, err error) {
 	c, err := e.Client(e.Node(0))
 	if err != nil {
@@ -129,8 +129,8 @@ func (e etcdLevers) sessions(ctx context.Context) (n int, err error) {
 	return len(resp.Leases), nil
 }
 
-// watches asks each member for its gauge of open watches. Each session has one
-// for itself.
+// watches sums the members' gauges of open watches. Each session has one for
+// itself.
 func (e etcdLevers) watches(ctx context.Context) (int, error) {
 	sum := 0
 	for _, addr := range e.Endpoints() {
@@ -143,13 +143,13 @@ func (e etcdLevers) watches(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// gauge reads one of a member's metrics.
+// gauge reads one metric of a member.
 func gauge(ctx context.Context, addr, name string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
-	req.Close = true // the member may be restarted before the next question
+	req.Close = true // the member may be restarted before the next request
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err

@@ -12,10 +12,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestConformanceOfSharedQueues runs the suite on queues that are laid out as
-// those of other clients. Entries there do not tell whose they are, so a mask
-// between the suite and the driver does.
-func TestConformanceOfSharedQueues(t *testing.T) {
+// TestConformanceOfForeignLayouts runs the suite on foreign layouts. Their
+// entries do not name their contender, so a mask between the suite and the
+// driver adds it.
+func TestConformanceOfForeignLayouts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -29,7 +29,7 @@ func TestConformanceOfSharedQueues(t *testing.T) {
 	} {
 		t.Run(c.name+" "+c.layout, func(t *testing.T) {
 			if c.nodes > 1 {
-				expensive(t) // the code is that of layout=curator, but for the names
+				expensive(t) // the code of layout=curator with other names
 			}
 			t.Parallel()
 			h := c.harness(t, c.nodes, "layout="+c.layout)
@@ -40,13 +40,13 @@ func TestConformanceOfSharedQueues(t *testing.T) {
 	}
 }
 
-// withLacks adds the capabilities that a foreign layout does not have, or that
-// the mask hides.
+// withLacks adds the capabilities that a foreign layout lacks, or that the mask
+// hides.
 func withLacks(lacks map[coordinatortest.Lever]string) map[coordinatortest.Lever]string {
 	all := map[coordinatortest.Lever]string{
-		coordinatortest.Handoff:      "nobody passes",
-		coordinatortest.QueueWatcher: "no recipe of the layout has a crowd of one session that would need it",
-		coordinatortest.Converter:    "no recipe of the layout converts its entries there and back, and the cases do",
+		coordinatortest.Handoff:      "the layout has no handoff",
+		coordinatortest.QueueWatcher: "no recipe of the layout has many waiters of one session",
+		coordinatortest.Converter:    "no recipe of the layout converts an entry back, as the cases do",
 	}
 	maps.Copy(all, lacks)
 	return all
@@ -54,26 +54,26 @@ func withLacks(lacks map[coordinatortest.Lever]string) map[coordinatortest.Lever
 
 const (
 	records  = "the layout has no records, and the case writes one"
-	noQueues = "the other clients' names do not say what is a queue"
+	noQueues = "the other clients' names do not mark queues"
 )
 
-// notShared are the cases that do not hold on queues that are shared.
+// notShared lists the cases that do not apply to foreign layouts.
 var notShared = map[string]string{
 	"D1/": records, "D2/": records, "D3/": records, "D4/": records, "SetRecord/": records,
 	"Record/": records, "Record,D2/": records, "Version,Record/": records,
 	"J7/": records, "J2,J7/": records,
 	"C1/requests under way": records, "G3/": records,
 
-	"J8/nearest": "it is not told, or by a listing",
+	"J8/nearest": "the nearest entry is unknown, or found by a listing",
 
 	"E1/": noQueues, "E2/": noQueues,
 
 	"Queue/":                              "names nest, as they do for the other client",
-	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
+	"J2/joining again after a lost reply": "an entry does not name its contender, so a lost reply to Join cannot be resolved",
 }
 
-// mask knows the entries of shared queues by their keys: who made them has told
-// it.
+// mask maps the keys of shared queues to the entries that their makers
+// reported.
 type mask struct {
 	mu    sync.Mutex
 	known map[string]driver.Place
@@ -117,15 +117,15 @@ type maskedSession struct {
 	*mask
 }
 
-// Capabilities are the session's, with what is replaced. Conversions are
-// hidden: cases convert there and back.
+// Capabilities returns the session's, with wrappers. Conversions are hidden:
+// the cases convert an entry back.
 func (s *maskedSession) Capabilities() driver.Capabilities {
 	c := s.Offer(s)
 	c.Converter = nil
 	return c
 }
 
-// shared is the queue of a suite's, as one that the layouts have.
+// shared maps a queue of the suite to a queue that the layouts have.
 func shared(queue driver.Queue) driver.Queue {
 	_, name, _ := strings.Cut(string(queue), "/")
 	return driver.Queue("mutex/" + name)

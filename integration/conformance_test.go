@@ -11,12 +11,11 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// TestConformance checks the drivers against the clauses of package driver, on
-// servers of its own: the suite counts all watches and sessions there are, and
-// stops and starts the service.
+// TestConformance checks the drivers against the clauses of package driver. It
+// has servers of its own: the suite counts all watches and sessions, and
+// restarts the service.
 //
-// The four runs mostly wait. They run side by side, as many as -parallel
-// allows.
+// The four runs mostly wait, and run in parallel.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -36,14 +35,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// cable is the network of one client: a proxy in front of each member. So the
-// driver chooses members itself: etcd's client sends each request to another
-// one, and after a break a ZooKeeper session goes on with any. Views meet
-// members that lag behind what the client has seen elsewhere.
+// cable is the network of one client: a proxy in front of each member. The
+// driver still chooses among members: etcd's client sends each request to
+// another one, and after a break a ZooKeeper session continues at any. So views
+// meet members that lag behind what the client has read elsewhere.
 type cable struct {
 	t       *testing.T
 	proxies []*netproxy.Proxy
-	held    int64 // how much had been held when the latest hold began
+	held    int64 // bytes held when the latest hold began
 }
 
 func newCable(t *testing.T, members []string, options ...netproxy.Option) *cable {
@@ -55,7 +54,7 @@ func newCable(t *testing.T, members []string, options ...netproxy.Option) *cable
 	return c
 }
 
-// addrs are what the client should dial, one for each member.
+// addrs returns the client's addresses, one for each member.
 func (c *cable) addrs() (all []string) {
 	for _, p := range c.proxies {
 		all = append(all, p.Addr())
@@ -63,7 +62,7 @@ func (c *cable) addrs() (all []string) {
 	return all
 }
 
-// heldUp is how much of what the client sent is held, or was and is lost.
+// heldUp counts the client's bytes that are held, or were held and are lost.
 func (c *cable) heldUp() (sum int64) {
 	for _, p := range c.proxies {
 		sum += p.Stats().HeldUp
@@ -88,15 +87,15 @@ func (c *cable) Reset()       { c.each((*netproxy.Proxy).Reset) }
 
 func (c *cable) Strand() {
 	if c.heldUp() == c.held {
-		c.t.Error("no request is under way that could be stranded: the case shows nothing")
+		c.t.Error("no request is in flight that could be stranded: the case tests nothing")
 	}
 	c.each((*netproxy.Proxy).Strand)
 }
 
 func (c *cable) Deliver() { c.each((*netproxy.Proxy).Deliver) }
 
-// restart stops all members before it starts any, so that nothing lives on but
-// what was written down.
+// restart stops all members before it starts any, so that only persisted state
+// survives.
 func restart(ctx context.Context, members []*child.Server) error {
 	for _, m := range members {
 		m.Kill()
@@ -114,11 +113,11 @@ func restart(ctx context.Context, members []*child.Server) error {
 	return nil
 }
 
-// atRest reads a count until it stands still. Services open and close watches
-// behind the backs of those who asked for them, and what is under way when a
-// case looks would later seem to be of its making.
+// atRest reads a count until it is stable. Services open and close watches
+// asynchronously, and a change in progress would later be attributed to the
+// case.
 func atRest(ctx context.Context, count func(context.Context) (int, error)) (int, error) {
-	const calm = 50 * time.Millisecond
+	const stable = 50 * time.Millisecond
 	last, since := -1, time.Now()
 	for {
 		n, err := count(ctx)
@@ -127,11 +126,11 @@ func atRest(ctx context.Context, count func(context.Context) (int, error)) (int,
 			return 0, err
 		case n != last:
 			last, since = n, time.Now()
-		case time.Since(since) >= calm:
+		case time.Since(since) >= stable:
 			return n, nil
 		}
 		select {
-		case <-time.After(calm / 5):
+		case <-time.After(stable / 5):
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}

@@ -23,11 +23,11 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time
-// instead of once a minute, so that queues vanish, and begin to count anew,
-// whenever a case leaves one empty for a moment.
+// zooKeeperHarness starts a ZooKeeper that removes empty containers
+// continuously instead of once a minute, so that a queue vanishes, and its
+// sequence restarts, whenever a case leaves it empty for a moment.
 func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
-	const longest = 40 * time.Second // granted to who asks for more
+	const longest = 40 * time.Second // granted for any longer TTL
 	z := zooKeeperLevers{servers.NewZooKeeper(t, zkserver.Options{
 		Nodes: nodes, MaxSessionTimeout: longest,
 		JVM: []string{"-Dznode.container.checkIntervalMs=5", "-Dznode.container.maxPerMinute=1000000"},
@@ -41,7 +41,7 @@ func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Har
 	}
 }
 
-// zooKeeperLevers are the hands of an operator.
+// zooKeeperLevers does what an operator or a fault does to the service.
 type zooKeeperLevers struct {
 	*zkserver.Cluster
 	query string // of the URL
@@ -79,11 +79,10 @@ func (z zooKeeperLevers) connect(t *testing.T, counter *zkwire.Counter) (coordin
 
 const chroot = "conformance"
 
-// expire finds the session's password at the wire of its client and ends the
-// session over another connection. The owner's own is closed by that, and it
-// may be quick enough to take the session back in between. Then the server
-// hangs up on the other, with or without having ended the session: asking again
-// tells.
+// expire reads the session's password from its client's traffic, and ends the
+// session over another connection. That closes the owner's connection, and the
+// owner may reclaim the session in between. The server then closes the other
+// connection, whether or not it ended the session; a second attempt tells.
 func (z zooKeeperLevers) expire(ctx context.Context, clients []*zkwire.Counter, s driver.Session) error {
 	id, err := strconv.ParseUint(s.ID(), 16, 64)
 	if err != nil {
@@ -109,8 +108,8 @@ func kill(ctx context.Context, s zkwire.Session, addr string) error {
 	return err
 }
 
-// remove deletes the node of a place. The session that it takes ends with it,
-// so that it is not among those that are counted.
+// remove deletes the node of a place. It closes the session that it uses, so
+// that the session is not counted.
 func (z zooKeeperLevers) remove(_ context.Context, queue driver.Queue, p driver.Place) error {
 	c := zooKeeperConn(z.Endpoints()...)
 	defer c.Close()
@@ -125,8 +124,8 @@ func (z zooKeeperLevers) restart(ctx context.Context) error {
 	return restart(ctx, members)
 }
 
-// watches sums up over the members: a session's watches are at the one that it
-// is connected to.
+// watches sums over the members: a session's watches are at the member to which
+// it is connected.
 func (z zooKeeperLevers) watches(ctx context.Context) (int, error) {
 	sum := 0
 	for _, addr := range z.Endpoints() {
@@ -141,7 +140,7 @@ func (z zooKeeperLevers) watches(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// sessions asks the leader, which knows them all.
+// sessions asks the leader, which knows all sessions.
 func (z zooKeeperLevers) sessions(ctx context.Context) (int, error) {
 	leader, err := z.Leader(ctx)
 	if err != nil {
@@ -151,11 +150,11 @@ func (z zooKeeperLevers) sessions(ctx context.Context) (int, error) {
 	return len(dump.Sessions), err
 }
 
-// zooKeeperConn is a plain connection, not the one under test, without a log.
+// zooKeeperConn is a separate connection without a log.
 func zooKeeperConn(addrs ...string) *zk.Conn {
 	c, _, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 	if err != nil {
-		panic(err) // only for want of addresses
+		panic(err) // only without addresses
 	}
 	return c
 }

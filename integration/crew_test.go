@@ -30,15 +30,15 @@ func init() { proc.Register("contend", contendWorker) }
 // crewLimit is the limit of the semaphores that crews contend for.
 const crewLimit = 3
 
-// calmPatience is that of contenders when all faults have ended.
-const calmPatience = 20 * time.Second
+// healedPatience is the contenders' patience after the last fault.
+const healedPatience = 20 * time.Second
 
 // kinds are what each client of a crew contends for at once.
 var kinds = []history.Kind{history.Mutex, history.Mutex, history.Read, history.Write, history.Permits, history.Permits, history.Term}
 
 // crewNames are the names of a crew's locks, read-write locks, semaphores and
-// elections alike. There are a few, since a contender who is cut off holds up
-// his line for the TTL.
+// elections. There are several, since a contender that is cut off blocks its
+// queue for the TTL.
 func crewNames(name string) []string { return []string{name + "-a", name + "-b", name + "-c"} }
 
 func crewName(name string, r *rand.Rand) string {
@@ -46,38 +46,38 @@ func crewName(name string, r *rand.Rand) string {
 	return all[r.IntN(len(all))]
 }
 
-// contender takes one kind of hold again and again, for short times, sometimes
-// giving up.
+// contender repeatedly acquires one kind of hold for a short time. Some
+// attempts time out.
 type contender struct {
-	client func() *coordinator.Client // another one after the last was closed
+	client func() *coordinator.Client // returns a new one after Close
 	who    string
 	name   string // see crewNames
 	kind   history.Kind
 	h      *history.History
 	dir    string // of the registers that the mutexes protect
 	r      *rand.Rand
-	aim    chan<- struct{}    // told of holds that will last
-	note   func(history.Kind) // if not nil, of each grant
+	aim    chan<- struct{}    // receives when a long hold begins
+	note   func(history.Kind) // if not nil, called at each grant
 }
 
-// handle is what those of all recipes are.
+// handle has the methods common to the holds of all recipes.
 type handle interface {
 	Context() context.Context
 	Token() coordinator.Token
 	Deadline() time.Time
 }
 
-// run goes on until calm is closed and one more grant was had, and reports
-// whether it was; or until ctx ends.
-func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
+// run contends until healed is closed and one more hold was granted, or until
+// ctx ends. It reports whether that grant came.
+func (c contender) run(ctx context.Context, healed <-chan struct{}) bool {
 	for ctx.Err() == nil {
 		patience, last := time.Duration(1+c.r.IntN(3000))*time.Millisecond, false
 		select {
-		case <-calm:
-			patience, last = calmPatience, true
+		case <-healed:
+			patience, last = healedPatience, true
 		default:
 		}
-		if c.turn(ctx, calm, patience) && last {
+		if c.attempt(ctx, healed, patience) && last {
 			return true
 		}
 		pause(ctx, time.Duration(c.r.IntN(60))*time.Millisecond)
@@ -85,8 +85,9 @@ func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
 	return false
 }
 
-// turn takes the hold once, if it can within its patience, and gives it back.
-func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time.Duration) bool {
+// attempt acquires the hold once, if it can within its patience, and releases
+// it.
+func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	n, limit := 1, 1
@@ -115,7 +116,7 @@ func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time
 		release = c.downgrade(h, g, release)
 	}
 	length := time.Duration(c.r.IntN(20)) * time.Millisecond
-	if c.r.IntN(40) == 0 && patience < calmPatience { // long enough to be lost
+	if c.r.IntN(40) == 0 && patience < healedPatience { // long enough to be lost
 		length = time.Duration(c.r.IntN(10_000)) * time.Millisecond
 		select {
 		case c.aim <- struct{}{}:
@@ -125,12 +126,12 @@ func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time
 	select {
 	case <-time.After(length):
 	case <-h.Context().Done():
-	case <-calm:
+	case <-healed:
 	}
 	g.Releasing()
 	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
 	defer cancelRelease()
-	g.Released(release(bounded)) // goes on in the background if it must
+	g.Released(release(bounded)) // continues in the background after a timeout
 	return true
 }
 
@@ -188,14 +189,14 @@ func (c contender) take(ctx context.Context, n int) (handle, releaser, error) {
 		}
 		return t, t.Resign, nil
 	}
-	return nil, nil, fmt.Errorf("%s is no kind of hold", c.kind)
+	return nil, nil, fmt.Errorf("unknown kind of hold %s", c.kind)
 }
 
 func (c contender) rw(client *coordinator.Client) (*rwlock.RWLock, error) {
 	return rwlock.New(client, c.name)
 }
 
-// downgrade goes on for reading only, and returns the release of that.
+// downgrade converts the hold to a read lock, and returns the release of that.
 func (c contender) downgrade(h handle, g *history.Grant, whole releaser) releaser {
 	l, err := c.rw(c.client())
 	if err != nil {
@@ -204,7 +205,7 @@ func (c contender) downgrade(h handle, g *history.Grant, whole releaser) release
 	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
 	defer cancel()
 	r, err := l.RLock(ctx)
-	if err != nil || r.Token() != h.Token() { // the write lock was lost, and this is another hold, which is not recorded
+	if err != nil || r.Token() != h.Token() { // a new hold after the loss of the write lock; not recorded
 		if err == nil {
 			_ = r.Unlock(ctx)
 		}
@@ -217,8 +218,8 @@ func (c contender) downgrade(h handle, g *history.Grant, whole releaser) release
 	return r.Unlock
 }
 
-// increment adds one to the register, which must lose no addition, and takes a
-// moment between reading and writing.
+// increment adds one to the register, with a pause between the read and the
+// write. No addition may be lost.
 func (c contender) increment(h handle) {
 	number := tally{c.dir, c.name}
 	value, ok := number.read(c.who, int64(h.Token()))
@@ -229,9 +230,9 @@ func (c contender) increment(h handle) {
 	number.write(c.who, int64(h.Token()), value+1)
 }
 
-// tally is a number in a file, which processes share. It checks and remembers
-// the token of each access. The file is the list of all accesses, in their
-// order: that is the truth about a process that was killed.
+// tally is a number in a file that processes share. It checks and stores the
+// token of each access. The file lists all accesses in order, also those of a
+// process that was killed.
 type tally struct{ dir, name string }
 
 func (r tally) path() string { return filepath.Join(r.dir, r.name+".register") }
@@ -245,17 +246,17 @@ func (r tally) write(who string, token int64, value int) {
 	r.access(history.Access{Client: who, Token: token, Value: fmt.Sprintf("%d %s", value, who)})
 }
 
-// number is that in a value, which says who wrote it so that all values differ.
+// number parses a value, which names its writer so that all values differ.
 func number(value string) int {
 	first, _, _ := strings.Cut(value, " ")
-	n, _ := strconv.Atoi(first) // 0 of an empty one
+	n, _ := strconv.Atoi(first) // 0 for an empty value
 	return n
 }
 
 // state is the last line of the file.
 type state struct {
 	history.Access
-	Max     int64  // the greatest token that was accepted
+	Max     int64  // the greatest accepted token
 	Current string // the value after the access
 }
 
@@ -331,16 +332,16 @@ func (r tally) record(t testing.TB, h *history.History) {
 	}
 }
 
-// contendAll runs a contender of each kind and returns those kinds that did not
-// get on after the calm began.
-func contendAll(ctx context.Context, calm <-chan struct{}, seed uint64, c contender) (stuck []string) {
+// contendAll runs a contender of each kind and returns the kinds that were not
+// granted after healed was closed.
+func contendAll(ctx context.Context, healed <-chan struct{}, seed uint64, c contender) (stuck []string) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i, kind := range kinds {
 		c := c
 		c.kind, c.r = kind, rand.New(rand.NewPCG(seed, uint64(i)))
 		wg.Go(func() {
-			if !c.run(ctx, calm) {
+			if !c.run(ctx, healed) {
 				mu.Lock()
 				defer mu.Unlock()
 				stuck = append(stuck, string(kind))
@@ -352,7 +353,8 @@ func contendAll(ctx context.Context, calm <-chan struct{}, seed uint64, c conten
 }
 
 // contendWorker is a client in a process of its own: url, who, name, directory,
-// seed. It goes on until it is told to, and then tells who is stuck.
+// seed. It contends until it receives a message, and then reports the kinds
+// that are stuck.
 func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
 	seed, err := strconv.ParseUint(args[4], 10, 64)
 	if err != nil {
@@ -372,14 +374,14 @@ func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
 	if err := io.Send("ready"); err != nil {
 		return err
 	}
-	calm := make(chan struct{})
+	healed := make(chan struct{})
 	go func() {
 		var bound time.Duration
 		if io.Recv(ctx, &bound) == nil {
-			close(calm)
+			close(healed)
 		}
 	}()
-	stuck := contendAll(ctx, calm, seed, contender{
+	stuck := contendAll(ctx, healed, seed, contender{
 		client: func() *coordinator.Client { return client }, who: args[1], name: args[2], h: h,
 		dir: args[3],
 	})

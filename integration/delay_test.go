@@ -14,11 +14,11 @@ import (
 
 func init() { proc.Register("rest", restWorker) }
 
-// lockDelay is that of all who use a name here.
+// lockDelay is the lock-delay of all clients here.
 const lockDelay = 5 * time.Second
 
-// restWorker locks a name that has a lock-delay, and tells so: url, name. Told
-// anything, it unlocks.
+// restWorker locks a name that has a lock-delay, and reports it: url, name. It
+// unlocks when it receives a message.
 func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, err := coordinator.Open(args[0], silent)
 	if err != nil {
@@ -46,9 +46,8 @@ func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send("unlocked")
 }
 
-// TestKilledHolderIsSucceededAfterTheLockDelay, although the next in the queue
-// is killed while it waits for that; and one that releases is succeeded at
-// once.
+// The delay also applies if the next waiter is killed meanwhile. A release has
+// no delay.
 func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	const ttl = 2 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -73,7 +72,7 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 		if g.err != nil {
 			t.Fatal(g.err)
 		}
-		if d := g.at.Sub(lost); d < lockDelay-time.Second { // the listing that saw it leave may have been slow
+		if d := g.at.Sub(lost); d < lockDelay-time.Second { // the listing that noticed the loss may have been slow
 			t.Errorf("granted %v after the loss, with a lock-delay of %v", d, lockDelay)
 		}
 		after := proc.Start(t, "rest", s.url(ttl), name)
@@ -82,7 +81,7 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 		unlock(t, g.lock)
 		after.Recv(&h)
 		if d := time.Since(released); d >= lockDelay {
-			t.Errorf("granted %v after a release, which takes no lock-delay", d)
+			t.Errorf("granted %v after a release, which has no lock-delay", d)
 		}
 		after.Send("unlock")
 		var word string
@@ -95,9 +94,8 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestNoLockDelayOnSharedQueues: the other clients would take the lock
-// meanwhile.
-func TestNoLockDelayOnSharedQueues(t *testing.T) {
+// The other clients would acquire the lock during the delay.
+func TestLockDelayIsRefusedOnForeignLayouts(t *testing.T) {
 	for _, url := range []string{"etcd://127.0.0.1:1/?layout=concurrency", "zk://127.0.0.1:1/?layout=curator", "zk://127.0.0.1:1/?layout=kazoo"} {
 		c, err := coordinator.Open(url)
 		if err != nil {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestDocsNameTestsThatExist: documentation that names a test as its evidence
-// must not outlive it.
+// Documentation names tests as evidence.
 func TestDocsNameTestsThatExist(t *testing.T) {
 	exists := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -47,6 +46,6 @@ func TestDocsNameTestsThatExist(t *testing.T) {
 		}
 	}
 	if found < 60 {
-		t.Errorf("only %d tests are named: the table of behaviours is not read as it should be", found)
+		t.Errorf("found only %d names of tests: the pattern does not match the documents", found)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestObserverSurvivesReconnectAndCompaction: while it is cut off the leader
-// proclaims, resigns and is succeeded, and etcd forgets those revisions.
+// While the observer is cut off, the leader proclaims, resigns and is
+// succeeded, and etcd compacts those revisions.
 func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		ctx, name := within(t, time.Minute), servers.Name(t)
@@ -83,10 +83,9 @@ func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	})
 }
 
-// TestRunOutlivesItsServer: after an outage that its session does not survive
-// Run leads again, in a new term, and not before the work of the last one has
-// ended.
-func TestRunOutlivesItsServer(t *testing.T) {
+// The session does not survive the outage. Run leads again in a new term, after
+// the work of the last term has ended.
+func TestRunLeadsAgainAfterAnOutage(t *testing.T) {
 	const ttl = 4 * time.Second
 	type node interface {
 		Kill()
@@ -108,7 +107,7 @@ func TestRunOutlivesItsServer(t *testing.T) {
 		first := <-terms
 		n.Kill()
 		if err := <-lost; !errors.Is(err, coordinator.ErrSessionLost) {
-			t.Errorf("the work was told %v", err)
+			t.Errorf("the work got %v", err)
 		}
 		time.Sleep(ttl / 2)
 		if err := n.Restart(within(t, 30*time.Second)); err != nil {

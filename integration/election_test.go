@@ -29,7 +29,7 @@ func newElection(t testing.TB, c *coordinator.Client, name string) *election.Ele
 	return e
 }
 
-// reign is what an electing worker tells: its work has begun, or ended.
+// reign is a report of an electing worker: its work began or ended.
 type reign struct {
 	Token int64
 	Began bool
@@ -37,8 +37,8 @@ type reign struct {
 }
 
 // electWorker is one replica of a service with a leader: url, name, marker. The
-// marker exists while a work runs: a second one at the same time finds it.
-// Asked to end, the work takes a moment to put things in order.
+// marker exists while work runs, so a second leader finds it. When the work has
+// to end, it takes a moment to clean up.
 func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, err := coordinator.Open(args[0], silent)
 	if err != nil {
@@ -60,7 +60,7 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 		err = io.Send(reign{Token: int64(t.Token()), Began: true, At: time.Now()})
 		<-ctx.Done()
 		time.Sleep(50 * time.Millisecond)
-		err = errors.Join(err, t.Err(), os.Remove(args[2])) // it leads to the end
+		err = errors.Join(err, t.Err(), os.Remove(args[2])) // it still leads at the end
 		return errors.Join(err, io.Send(reign{Token: int64(t.Token()), At: time.Now()}))
 	})
 	if !errors.Is(err, context.Cause(ctx)) {
@@ -69,9 +69,8 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return c.Close(context.WithoutCancel(ctx))
 }
 
-// TestRollingRestartHandsOverWithoutOverlapOrGap restarts five replicas one
-// after the other, each of them leading when its turn comes. The TTL is what a
-// gap would be if they did not hand over.
+// Five replicas are restarted one after the other, each while it leads. Without
+// a handover the gap would be the TTL.
 func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 	const ttl, replicas = 10 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
@@ -125,7 +124,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 			}
 			fleet[i] = start(replicas)
 		}
-		eventually(t, 20*time.Second, "the first of the new ones leads", func() bool { return began() == replicas+1 })
+		eventually(t, 20*time.Second, "the first new replica to lead", func() bool { return began() == replicas+1 })
 		for _, w := range fleet {
 			_ = w.Interrupt()
 			_ = w.Wait()
@@ -139,8 +138,8 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 	})
 }
 
-// gaps checks that reigns follow each other without overlap and returns the
-// longest time between two of them.
+// gaps checks that terms do not overlap, and returns the longest time between
+// two of them.
 func gaps(t *testing.T, all []reign) (longest time.Duration) {
 	t.Helper()
 	sort.Slice(all, func(i, j int) bool {
@@ -153,7 +152,7 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 			t.Fatalf("out of order: %+v after %+v", r, before)
 		case !r.Began:
 		case r.At.Before(before.At):
-			t.Errorf("term %d began %v before the one before it had ended", r.Token, before.At.Sub(r.At))
+			t.Errorf("term %d began %v before the previous one had ended", r.Token, before.At.Sub(r.At))
 		default:
 			longest = max(longest, r.At.Sub(before.At))
 		}
@@ -161,13 +160,11 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 	return longest
 }
 
-// TestObserversWatchTheLeaderAlone: with a crowd of candidates, whose comings
-// and goings wake no observer.
-func TestObserversWatchTheLeaderAlone(t *testing.T) {
+func TestCandidatesWakeNoObserver(t *testing.T) {
 	const observers, candidates = 3, 12
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
-		o, crowd := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
+		o, others := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)
 		term, err := leader.Campaign(within(t, 10*time.Second), []byte("one"))
 		if err != nil {
@@ -202,7 +199,7 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 			}
 		}
 		sees("one")
-		next := newElection(t, crowd.Client, name)
+		next := newElection(t, others.Client, name)
 		won := make(chan *election.Term, candidates)
 		for i := range candidates {
 			wg.Go(func() {
@@ -217,11 +214,11 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 		}
 		quit, stop := context.WithCancel(ctx)
 		wg.Go(func() { _, _ = next.Campaign(quit, nil) })
-		quiesce(t, o, crowd)
+		quiesce(t, o, others)
 		stop()
-		quiesce(t, o, crowd)
+		quiesce(t, o, others)
 		if n := len(seen); n != 0 {
-			t.Errorf("candidates that came and went were observed %d times", n)
+			t.Errorf("observers were woken %d times by candidates", n)
 		}
 		watched := o.events()
 		if err := term.Proclaim(within(t, 10*time.Second), []byte("two")); err != nil {
@@ -231,15 +228,15 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 		if n := o.events() - watched; n > observers {
 			t.Errorf("%d watch events for one change and %d observers", n, observers)
 		}
-		quiesce(t, o, crowd)
-		watched, woken := o.events(), crowd.events()
+		quiesce(t, o, others)
+		watched, woken := o.events(), others.events()
 		if err := term.Resign(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		second := <-won
 		sees("next")
-		quiesce(t, o, crowd)
-		if n, m := o.events()-watched, crowd.events()-woken; n > observers || m != 1 {
+		quiesce(t, o, others)
+		if n, m := o.events()-watched, others.events()-woken; n > observers || m != 1 {
 			t.Errorf("a change of leaders made %d watch events for %d observers and %d for the candidates", n, observers, m)
 		}
 		if second.Token() <= term.Token() {

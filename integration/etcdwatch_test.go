@@ -13,25 +13,25 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// watchCounter counts the events that an etcd sends to one client. It does so
-// at the wire, since a driver that makes its client itself leaves no other
-// place.
+// watchCounter counts the watch events that an etcd sends to one client. It
+// reads the traffic, since a driver that makes its own client has no other
+// hook.
 type watchCounter struct{ sum atomic.Int64 }
 
 func (c *watchCounter) events() int { return int(c.sum.Load()) }
 
-// sniffer makes the sniffer of one connection.
+// sniffer returns the sniffer of one connection.
 func (c *watchCounter) sniffer() netproxy.Sniffer {
 	return &watchSniffer{Sniffer: h2wire.NewSniffer(), counter: c, streams: map[uint32][]byte{}}
 }
 
-// watchSniffer leaves it to h2wire which streams are watches, and reads what
-// the server says on those.
+// watchSniffer reads the server's messages on watch streams, which h2wire
+// identifies.
 type watchSniffer struct {
 	netproxy.Sniffer
 	counter *watchCounter
-	rest    []byte            // a frame from the server that has not ended
-	streams map[uint32][]byte // of the watch streams, a message that has not ended
+	rest    []byte            // an incomplete frame from the server
+	streams map[uint32][]byte // the incomplete message of each watch stream
 }
 
 func (s *watchSniffer) Sniff(way netproxy.Direction, b []byte) []netproxy.Message {
@@ -48,8 +48,8 @@ func (s *watchSniffer) Sniff(way netproxy.Direction, b []byte) []netproxy.Messag
 	return messages
 }
 
-// frames cuts what the server sends into HTTP/2 frames: 24 bits of length,
-// type, flags, stream.
+// frames splits the server's data into HTTP/2 frames: 24 bits of length, type,
+// flags, stream.
 func (s *watchSniffer) frames(b []byte) {
 	const head, data, padded = 9, 0, 0x08
 	for s.rest = append(s.rest, b...); len(s.rest) >= head; {
@@ -68,8 +68,8 @@ func (s *watchSniffer) frames(b []byte) {
 	}
 }
 
-// messages reads gRPC messages: a flag of compression, 32 bits of length. It
-// returns what is left.
+// messages reads gRPC messages: a compression flag and 32 bits of length. It
+// returns the rest.
 func (s *watchSniffer) messages(b []byte) []byte {
 	const head = 5
 	codec := encoding.GetCodecV2(proto.Name)

@@ -13,9 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the
-// probe's queue is empty.
-func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
+// It also leaves the probe's queue empty.
+func TestExaminePassesAHealthyService(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
 		found := c.Examine(t.Context())
@@ -25,13 +24,13 @@ func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 			kind, _, _ := strings.Cut(f.About, " ")
 			abouts[kind] = true
 			if f.Grade > driver.Note {
-				t.Error("this should be as it should")
+				t.Error("finding on a healthy service")
 			}
 		}
 		service := map[string][]string{"etcd": {"member", "clock"}, "zk": {"server"}}[s.service]
 		for _, kind := range append(service, "TTL", "session", "reads", "take") {
 			if !abouts[kind] {
-				t.Errorf("nothing was said of %q", kind)
+				t.Errorf("no finding about %q", kind)
 			}
 		}
 		session, err := engine.Of(c).Session(t.Context())
@@ -63,13 +62,13 @@ func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// TestExamineOfSilentServersHearsTheOthers: servers that take connections and
-// say nothing use up nobody else's time.
-func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
+// Servers that accept connections and never answer must not use up the time of
+// the others.
+func TestExamineReportsServersBesideSilentOnes(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		var silent []string
 		for range 4 {
-			l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+			l, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,9 +77,9 @@ func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
 		}
 		c := s.client(t, 10*time.Second, append(slices.Clone(silent), s.endpoints...)...)
 		failed := 0
-		for _, f := range c.Examine(within(t, 10*time.Second)) { // which is what baton doctor has
+		for _, f := range c.Examine(within(t, 10*time.Second)) { // as in baton doctor
 			if what, _, _ := strings.Cut(f.About, " "); f.Grade != driver.Failure || what != "member" && what != "server" {
-				continue // of the session, for which there may be little time left
+				continue // the session's, for which little time may be left
 			}
 			failed++
 			if !slices.ContainsFunc(silent, func(addr string) bool { return strings.Contains(f.About, addr) }) {
@@ -93,9 +92,8 @@ func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
 	})
 }
 
-// TestExamineOfNothingSaysWhatToDo: nobody answers, and it comes to its end by
-// its context.
-func TestExamineOfNothingSaysWhatToDo(t *testing.T) {
+// No server answers, and Examine ends with its context.
+func TestExamineWithoutServersGivesAdvice(t *testing.T) {
 	for _, service := range []string{"etcd", "zk"} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()

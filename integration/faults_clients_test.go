@@ -16,13 +16,13 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-func init() { proc.Register("crowd", crowdWorker) }
+func init() { proc.Register("waiters", waitersWorker) }
 
-// TestKilledProcess kills a process that holds, waits, reads and leads on many
-// names at once, and lets another exit without a word. What they held is given
-// on within the TTL, whom they stood in front of goes on, and nobody is
+// A process that holds, waits, reads and leads on many names is killed; another
+// exits without closing anything. Their holds are granted to the next waiters
+// within the TTL, waiters behind their entries proceed, and no waiter is
 // admitted early.
-func TestKilledProcess(t *testing.T) {
+func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
 	const ttl, bound = 10 * time.Second, 30 * time.Second // a leader change starts leases anew
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -33,7 +33,7 @@ func TestKilledProcess(t *testing.T) {
 		next := map[string]*pending{}
 		for what, w := range map[string]way{"holder": aLock, "writer": aWrite, "leader": aTerm, "permits": twoOf} {
 			was[what] = victim.takes(w, name(what))
-			if w == twoOf { // and the other two are with somebody who lives
+			if w == twoOf { // a live client has the other two
 				twoOf.take(t, c, name(what))
 				next[what] = twoOf.queue(t, c, name(what), 3)
 			} else {
@@ -43,7 +43,8 @@ func TestKilledProcess(t *testing.T) {
 		was["exit"] = leaver.takes(aLock, name("exit"))
 		next["exit"] = aLock.queue(t, c, name("exit"), 2)
 
-		// The first, one in the middle and the last waiter: V A V B V.
+		// The victim (V) is the first, the middle and the last waiter: V A V B
+		// V.
 		first := aLock.take(t, c, name("waiters"))
 		victim.waits(aLock, c, name("waiters"), 2)
 		a := aLock.queue(t, c, name("waiters"), 3)
@@ -68,7 +69,7 @@ func TestKilledProcess(t *testing.T) {
 			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
 				t.Errorf("%s: %+v after %+v", what, h, was[what])
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 
 		for what, n := range map[string]int{"waiters": 3, "between": 3, "readers": 2} {
@@ -76,31 +77,31 @@ func TestKilledProcess(t *testing.T) {
 			w.queued(t, c, name(what), n)
 		}
 		if a.over() || b.over() || writer.over() {
-			t.Error("a waiter was admitted past one who holds, when one between them died")
+			t.Error("the death of a waiter admitted the one behind it while another holds")
 		}
-		first.giveBack(t)
+		first.mustRelease(t)
 		h := a.granted(patience)
 		if b.over() {
 			t.Error("the second of the waiters was admitted beside the first")
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 		if last := b.granted(patience); last.token <= h.token {
 			t.Errorf("token %d after %d", last.token, h.token)
 		}
 		// While the first of the readers still reads.
-		r2.granted(patience).giveBack(t)
-		r3.granted(patience).giveBack(t)
+		r2.granted(patience).mustRelease(t)
+		r3.granted(patience).mustRelease(t)
 		if reader.err() != nil || living.err() != nil {
-			t.Errorf("the readers that live: %v, %v", reader.err(), living.err())
+			t.Errorf("the live readers: %v, %v", reader.err(), living.err())
 		}
-		living.giveBack(t)
+		living.mustRelease(t)
 		writer.granted(patience)
 	})
 }
 
-// crowdWorker is a process with n sessions that all wait for one lock: url,
-// name, and for each word from the test one more.
-func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
+// waitersWorker is a process with one waiting session for each message from the
+// test: url, name.
+func waitersWorker(ctx context.Context, io *proc.IO, args []string) error {
 	for {
 		var word string
 		if err := io.Recv(ctx, &word); err != nil {
@@ -117,28 +118,26 @@ func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
 	}
 }
 
-// TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for
-// nineteen.
-func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
+func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersAreKilled(t *testing.T) {
 	const ttl, others = 10 * time.Second, 19
 	together(t, func(t *testing.T, s site) {
-		name := fresh(t)("crowd")
+		name := fresh(t)("waiters")
 		c := s.client(t, longTTL)
-		crowd := proc.Start(t, "crowd", s.url(ttl), name)
+		process := proc.Start(t, "waiters", s.url(ttl), name)
 		for range others {
-			crowd.Send("one more")
+			process.Send("one more")
 		}
 		aLock.queued(t, c, name, others)
 		p := aLock.queue(t, c, name, others+1)
 		killed := time.Now()
-		crowd.Kill()
-		p.granted(callBound).giveBack(t) // nineteen TTLs are three minutes
-		t.Logf("served %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
+		process.Kill()
+		p.granted(callBound).mustRelease(t) // nineteen TTLs are three minutes
+		t.Logf("granted %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
 		aLock.queued(t, c, name, 0)
 	})
 }
 
-// tokenGate is a resource that checks tokens, as promise P3 wants it.
+// tokenGate is a resource that checks tokens, as promise P3 requires.
 type tokenGate struct {
 	mu                sync.Mutex
 	highest           int64
@@ -166,11 +165,11 @@ func (r *tokenGate) of(token int64) (accepted, refused int) {
 	return r.accepted[token], r.refused[token]
 }
 
-// TestPausedProcess stops a process for longer than its TTL. The write that its
-// holder had begun goes out when it goes on, and the resource refuses it; its
-// waiter, whose turn came and went meanwhile, returns the loss; its reader held
-// the writers up for one TTL; its term was over before the next began.
-func TestPausedProcess(t *testing.T) {
+// A process is stopped for longer than its TTL. Its holder sends the write that
+// it had begun when it continues, and the resource refuses it. Its waiter,
+// which was granted meanwhile, returns the loss. Its reader blocked the writers
+// for one TTL. Its term ended before the next began.
+func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 	const ttl = 10 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -193,14 +192,14 @@ func TestPausedProcess(t *testing.T) {
 		if err := victim.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		first.giveBack(t) // it is the paused one's turn, and it does not know
-		reader.giveBack(t)
+		first.mustRelease(t) // this grants the lock to the paused waiter
+		reader.mustRelease(t)
 		next := aLock.take(t, c, name("holder"))
 		if int64(next.token) <= old.Token {
 			t.Errorf("token %d after %d", next.token, old.Token)
 		}
 		reg.write(event{Token: int64(next.token)})
-		elected, turn, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
+		elected, waited, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
 		if int64(elected.token) <= term.Token {
 			t.Errorf("term %d after %d", elected.token, term.Token)
 		}
@@ -211,25 +210,25 @@ func TestPausedProcess(t *testing.T) {
 
 		for what, i := range map[string]int{"holder": 1, "leader": 1, "reader": 1} {
 			if e := victim.told(name(what), i); e.What != isEnded || !e.Lost {
-				t.Errorf("%s: told %+v, want the loss", what, e)
+				t.Errorf("%s: got %+v, want the loss", what, e)
 			}
 		}
 		if e := victim.told(name("waiter"), 0); e.What != isRefused || !e.Lost {
-			t.Errorf("the waiter was told %+v, want the loss and no grant", e)
+			t.Errorf("the waiter was got %+v, want the loss and no grant", e)
 		}
 		eventually(t, patience, "a stale write", func() bool { _, refused := reg.of(old.Token); return refused > 0 })
 		after, refused := reg.of(old.Token)
 		t.Logf("%d writes of the paused holder refused", refused)
 		if after != before {
-			// They were under way in the pipe when it was stopped, so the
-			// register had them before the next holder's.
+			// They were in the pipe when the process was stopped, so the
+			// register received them before the next holder's.
 			t.Errorf("%d writes of the old holder accepted after the next one's", after-before)
 		}
-		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": turn, "reader": wrote} {
+		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": waited, "reader": wrote} {
 			if h.err() != nil {
-				t.Errorf("%s: the next one was disturbed: %v", what, h.err())
+				t.Errorf("%s: the next hold ended: %v", what, h.err())
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		for what, w := range map[string]way{"holder": aLock, "leader": aTerm, "waiter": aLock, "reader": aRead} {
 			w.queued(t, c, name(what), 0)
@@ -237,9 +236,9 @@ func TestPausedProcess(t *testing.T) {
 	})
 }
 
-// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as
-// docs/ttl.md says that an outage may last in which requests vanish.
-func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
+// The pause is as long as an outage with lost requests may last according to
+// docs/ttl.md.
+func TestProcessPausedForLessThanItsTTLKeepsItsHolds(t *testing.T) {
 	const ttl = 24 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -259,25 +258,25 @@ func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if paused := time.Since(began); paused > s.vanishing(ttl) {
-			servers.Skip(t, fmt.Sprintf("the machine made %v of the pause: longer than what has to be survived", paused))
+			servers.Skip(t, fmt.Sprintf("the pause took %v on this machine, longer than a hold has to survive", paused))
 		}
 		time.Sleep(ttl / 3) // one renewal and more
 		for _, w := range alone {
 			if next[w].over() {
-				t.Errorf("%s: given on", w)
+				t.Errorf("%s: granted to the next waiter", w)
 			}
 			victim.orders(giveUp, name(string(w)))
 			if e := victim.told(name(string(w)), 1); e.What != isEnded || e.Lost {
-				t.Errorf("%s: told %+v, want its own release", w, e)
+				t.Errorf("%s: got %+v, want its own release", w, e)
 			}
-			next[w].granted(patience).giveBack(t)
+			next[w].granted(patience).mustRelease(t)
 		}
 	})
 }
 
-// TestCloseGivesBackWhatIsHeldAndWaitedFor: at once, with TTLs of twenty
-// seconds; and who waited is told.
-func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
+// The holds are released at once, although the TTL is twenty seconds, and the
+// waiters return an error.
+func TestCloseReleasesHoldsAndEndsWaits(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		other, leaver := s.client(t, longTTL), s.client(t, longTTL)
@@ -301,13 +300,12 @@ func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
 			w.queued(t, other, name("waited "+string(w)), 1)
 			next[i].grantedBy(began.Add(longTTL))
 		}
-		t.Logf("given back and taken over within %v", time.Since(began).Round(time.Millisecond))
+		t.Logf("released and acquired by others within %v", time.Since(began).Round(time.Millisecond))
 	})
 }
 
-// TestReleaseGivenUpIsFinishedInTheBackground: the caller does not wait for it
-// any longer, the next one gets it all the same, long before the TTL.
-func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
+// The next waiter is admitted long before the TTL.
+func TestTimedOutReleaseFinishesInTheBackground(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c, other := s.link(t, longTTL), s.client(t, longTTL)
@@ -323,28 +321,27 @@ func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 		for i, w := range alone {
 			wg.Go(func() {
 				if err := holds[i].release(ctx); !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
-					t.Errorf("%s: the release given up: %v", w, err)
+					t.Errorf("%s: the release that timed out: %v", w, err)
 				}
 			})
 		}
 		wg.Wait()
 		for i, w := range alone {
 			if next[i].over() {
-				t.Errorf("%s: given on while the request cannot pass: the test shows nothing", w)
+				t.Errorf("%s: granted while the request cannot pass: the test shows nothing", w)
 			}
 		}
 		c.proxy.Heal()
 		for i, w := range alone {
-			next[i].granted(15 * time.Second).giveBack(t)
+			next[i].granted(15 * time.Second).mustRelease(t)
 			w.queued(t, other, name(string(w)), 0)
 		}
 	})
 }
 
-// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times:
-// before they are queued, while they do, when they are just being granted.
-// Whatever each returned, in the end the queue is as if it had never been.
-func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
+// Calls are cancelled after random times: before the join, during it, and while
+// the grant is on its way. Whatever a call returned, it leaves no entry.
+func TestCancellationAtAnyMomentLeavesNothing(t *testing.T) {
 	const rounds = 40
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -367,12 +364,12 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 				p := w.begin(ctx, t, c, n)
 				time.AfterFunc(time.Duration(r.IntN(10000))*time.Microsecond, cancel)
 				time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
-				first.giveBack(t)
+				first.mustRelease(t)
 				<-p.done
 				switch {
 				case p.err == nil:
 					granted++
-					p.hold.giveBack(t)
+					p.hold.mustRelease(t)
 				case !errors.Is(p.err, context.Canceled):
 					t.Errorf("%s: %v", w, p.err)
 				}
@@ -380,14 +377,13 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 			}
 			t.Logf("%s: %d of %d granted", w, granted, rounds)
 			w.queued(t, c, n, 0)
-			w.take(t, c, n).giveBack(t)
+			w.take(t, c, n).mustRelease(t)
 		}
 	})
 }
 
-// TestTwoProcessesWithOneIdentityAreTwo: what a client is called is for people
-// to read.
-func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
+// An identity is for people to read.
+func TestProcessesWithTheSameIdentityExcludeEachOther(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
@@ -402,12 +398,11 @@ func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
 			if two.What != isGranted || two.Token <= one.Token || two.Session == one.Session {
 				t.Errorf("%s: %+v, then %+v", w, one, two)
 			}
-			w.queued(t, c, n, 1) // the first one's release takes nothing of the second one's
+			w.queued(t, c, n, 1) // the first process's release does not affect the second
 		}
 	})
 }
 
-// TestPanicReleases: on real services as in memory.
 func TestPanicReleases(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -428,7 +423,7 @@ func TestPanicReleases(t *testing.T) {
 			func() {
 				defer func() {
 					if recover() == nil {
-						t.Errorf("%s: the panic did not pass", w)
+						t.Errorf("%s: the panic did not propagate", w)
 					}
 				}()
 				_ = do(n)
@@ -438,8 +433,7 @@ func TestPanicReleases(t *testing.T) {
 	})
 }
 
-// TestManyGoroutinesShareOneSession: no connections and no sessions of their
-// own, and nothing of them is left.
+// They need no connections or sessions of their own, and leave nothing behind.
 func TestManyGoroutinesShareOneSession(t *testing.T) {
 	const n = 300
 	run := func(t *testing.T, s site) {
@@ -460,7 +454,7 @@ func TestManyGoroutinesShareOneSession(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				inside++ // unguarded but for the lock
+				inside++ // only the lock protects it
 				most = max(most, inside)
 				if l.Session() != session.ID() {
 					t.Errorf("session %s beside %s", l.Session(), session.ID())
@@ -478,7 +472,7 @@ func TestManyGoroutinesShareOneSession(t *testing.T) {
 		if left := inQueue(t, m); left != 0 {
 			t.Errorf("%d left in the queue", left)
 		}
-		if watches := c.watches(); watches > 3*n { // a hold that lasts watches its own entry, and a connection that was replaced has them set again
+		if watches := c.watches(); watches > 3*n { // a long hold watches its own entry, and a new connection sets watches again
 			t.Errorf("%d watches for %d waiters", watches, n)
 		}
 		if requests := c.requests(); requests > 20*n {

@@ -16,13 +16,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// These tests give a ZooKeeper a clock of its own by libfaketime. etcd reads
-// the clock without the C library, so that nothing can be put between the two.
+// These tests change a ZooKeeper's clock with libfaketime. etcd reads the clock
+// without the C library, so its clock cannot be changed.
 
 func init() { proc.Register("starved", starvedWorker) }
 
-// faketime makes a command see another time. FAKETIME is libfaketime's own
-// language.
+// faketime makes a command see a different time. FAKETIME has libfaketime's
+// syntax.
 func faketime(t *testing.T, env ...string) func(int, *exec.Cmd) {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -34,11 +34,10 @@ func faketime(t *testing.T, env ...string) func(int, *exec.Cmd) {
 	}
 }
 
-// TestServerWhoseClockIsFastOrSlow: the margin covers a clock that is a fifth
-// faster: the holder that is cut off is told before the next is granted. One
-// that runs at twice the speed is beyond what is promised, and tokens are what
-// is left. A slow one only cleans up late.
-func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
+// The margin covers a clock that is a fifth faster: the partitioned holder is
+// notified before the next grant. A clock at twice the speed is beyond the
+// promise; only tokens protect then. A slow clock only delays clean-up.
+func TestMarginCoversAFastServerClock(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second
 	for _, c := range []struct {
@@ -65,21 +64,21 @@ func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
 				t.Fatal(g.err)
 			}
 			early := g.at.Sub(told.wait())
-			t.Logf("granted %v after the cut, the holder was told %v before that", g.at.Sub(cut).Round(time.Millisecond), early.Round(time.Millisecond))
+			t.Logf("granted %v after the cut, the holder was notified %v before that", g.at.Sub(cut).Round(time.Millisecond), early.Round(time.Millisecond))
 			if c.covered {
 				told.before(g.at, "the holder")
 			}
 			if g.lock.Token() <= l.Token() {
 				t.Errorf("token %d after %d", g.lock.Token(), l.Token())
 			}
-			mustHold(t, stays, "who is not cut off")
+			mustHold(t, stays, "the holder that is not cut off")
 			unlock(t, g.lock)
 		})
 	}
 }
 
-// TestServerWhoseWallClockJumps by an hour, forth and back.
-func TestServerWhoseWallClockJumps(t *testing.T) {
+// The clock jumps by an hour, forward and back.
+func TestHoldsSurviveWallClockJumpsOfTheServer(t *testing.T) {
 	t.Parallel()
 	wall := filepath.Join(t.TempDir(), "wall")
 	set := func(offset string) {
@@ -94,15 +93,15 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 	)})
 	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
 	conn := e.zkConn(t, 10*time.Second)
-	crowd := e.crowd(t, 2, 20*time.Second)
+	workload := e.workload(t, 2, 20*time.Second)
 	offsets := []string{"+3600", "+0", "-3600", "+0"}
 	if !wholeMatrix() {
 		offsets = offsets[:2]
 	}
 	for i, offset := range offsets {
-		crowd.goesOn("before")
+		workload.progresses("before")
 		set(offset)
-		crowd.goesOn("after")
+		workload.progresses("after")
 		mustHold(t, l, offset)
 		node, err := conn.Create("/clock", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		if err != nil {
@@ -117,21 +116,21 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 			t.Errorf("the server's clock is %v ahead, want %v: the test shows nothing", ahead, want)
 		}
 	}
-	crowd.disperse()
+	workload.finish()
 }
 
-// starved is what a starved worker tells: its token, and when it last found its
+// starved is a starved worker's report: its token, and when it last found its
 // hold alive.
 type starved struct {
 	Token int64
 	Alive time.Time
 	Looks int
-	// Blind counts looks that found the hold alive beyond its deadline.
+	// Blind counts checks that found the hold alive after its deadline.
 	Blind int
 }
 
-// starvedWorker locks, and looks at its hold on a machine that has no time for
-// it: url, name.
+// starvedWorker locks, and checks its hold while the process gets little CPU
+// time: url, name.
 func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
 	_, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
@@ -166,10 +165,9 @@ func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send(s)
 }
 
-// TestHolderWithoutTimeForItsTimers: eight busy goroutines share one processor
-// with it. Its timers run late; what it is told when it looks is computed at
-// the look.
-func TestHolderWithoutTimeForItsTimers(t *testing.T) {
+// Eight busy goroutines share one processor with the holder. Its timers run
+// late, but Err compares the deadline with the clock when it is called.
+func TestStarvedHolderSeesItsLossInTime(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
 	each(t, func(t *testing.T, s site) {
@@ -192,7 +190,7 @@ func TestHolderWithoutTimeForItsTimers(t *testing.T) {
 			t.Fatal(g.err)
 		}
 		holder.Recv(&told)
-		t.Logf("%d looks, the last that found it alive %v before the next grant", told.Looks, g.at.Sub(told.Alive).Round(time.Millisecond))
+		t.Logf("%d checks, the last that found it alive %v before the next grant", told.Looks, g.at.Sub(told.Alive).Round(time.Millisecond))
 		if told.Blind > 0 || told.Alive.After(g.at) || told.Looks == 0 {
 			t.Errorf("%+v; the next was granted at %v", told, g.at)
 		}

@@ -18,14 +18,14 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// One fault strikes everything that a session or a process has. So the tests of
-// faults ask in all recipes, each on a name of its own, have the fault happen
-// once, and then look at each of them.
+// A fault affects everything that a session or a process holds. So these tests
+// make requests in all recipes, each on a name of its own, inject the fault
+// once, and then check each of them.
 
 func init() { proc.Register("actor", actorWorker) }
 
-// together runs a test against all services as each does, two or more of them
-// at a time: most of what these tests do is wait for a TTL.
+// together runs a test against all services, in parallel: these tests mostly
+// wait for a TTL.
 func together(t *testing.T, test func(t *testing.T, s site)) {
 	t.Helper()
 	each(t, func(t *testing.T, s site) {
@@ -34,7 +34,7 @@ func together(t *testing.T, test func(t *testing.T, s site)) {
 	})
 }
 
-// way is one way of asking for something.
+// way is a kind of request.
 type way string
 
 const (
@@ -47,13 +47,13 @@ const (
 	allOf    way = "all permits" // of four
 	permits      = 4
 	longTTL      = 20 * time.Second
-	patience     = 30 * time.Second // with what has to come: machines are slow at times
+	patience     = 30 * time.Second // for events that must come: machines are slow at times
 )
 
-// alone are the ways that shut everybody else out.
+// alone are the ways that exclude all others.
 var alone = []way{aLock, aWrite, aTerm, allOf}
 
-// hold is what any of the recipes grants.
+// hold is a hold of any recipe.
 type hold struct {
 	token   coordinator.Token
 	session string
@@ -63,7 +63,7 @@ type hold struct {
 	release func(context.Context) error
 }
 
-// ask asks in one of the ways and waits.
+// ask makes a request and waits for the grant.
 func (w way) ask(ctx context.Context, c *coordinator.Client, name string) (hold, error) {
 	switch w {
 	case aLock:
@@ -121,7 +121,7 @@ func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) 
 	return hold{p.Token(), p.Session(), p.Context(), p.Deadline, p.Err, p.Release}, nil
 }
 
-// count is how many contenders stand in the queue.
+// count returns how many contenders are queued.
 func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, name string) (int, error) {
 	t.Helper()
 	switch w {
@@ -140,13 +140,13 @@ func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, nam
 	}
 }
 
-// lined waits until so many stand in the queue.
+// queued waits until n contenders are queued.
 func (w way) queued(t testing.TB, c *coordinator.Client, name string, n int) {
 	t.Helper()
 	awaitCount(t, n, func(ctx context.Context) (int, error) { return w.count(ctx, t, c, name) })
 }
 
-// take asks and has to get it.
+// take makes a request that must succeed.
 func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
@@ -158,7 +158,7 @@ func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 	return h
 }
 
-func (h hold) giveBack(t testing.TB) {
+func (h hold) mustRelease(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
@@ -167,7 +167,7 @@ func (h hold) giveBack(t testing.TB) {
 	}
 }
 
-// pending is an ask in the background.
+// pending is a request in the background.
 type pending struct {
 	t    testing.TB
 	what string
@@ -187,7 +187,7 @@ func (w way) begin(ctx context.Context, t testing.TB, c *coordinator.Client, nam
 	return p
 }
 
-// queue is begin, and waits until it is queued as the n-th.
+// queue is begin, and waits until the request is queued as the n-th.
 func (w way) queue(t testing.TB, c *coordinator.Client, name string, n int) *pending {
 	t.Helper()
 	p := w.begin(context.Background(), t, c, name)
@@ -204,15 +204,15 @@ func (p *pending) over() bool {
 	}
 }
 
-// await waits until it is over. Whoever looks late may find the bound gone as
-// well: what came has come.
+// await waits for the outcome. An outcome that is already there counts even if
+// the bound has passed.
 func (p *pending) await(bound time.Duration) {
 	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(bound):
 		if !p.over() {
-			p.t.Fatalf("%s: nothing in %v", p.what, bound)
+			p.t.Fatalf("%s: no outcome in %v", p.what, bound)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func (p *pending) granted(bound time.Duration) hold {
 	return p.hold
 }
 
-// grantedBy waits for a grant that has to come by some moment, whenever one
-// looks.
+// grantedBy waits for a grant that must come before end, whenever the test
+// checks it.
 func (p *pending) grantedBy(end time.Time) hold {
 	p.t.Helper()
 	h := p.granted(time.Until(end))
@@ -247,19 +247,20 @@ func (p *pending) fails(want error, bound time.Duration) {
 	}
 }
 
-// order tells an actor what to do: a way of asking, or one of the words below.
+// order is an instruction to an actor: a way of asking, or one of the words
+// below.
 type order struct {
 	Do   way
 	Name string
 }
 
 const (
-	writeOn way = "write on" // a lock, and then write at the register until it is told of the loss, and once more
+	writeOn way = "write on" // lock, write to the register until the loss is noticed, and write once more
 	giveUp  way = "release"
 	quit    way = "exit" // without closing anything
 )
 
-// event is what an actor tells of one name.
+// event is an actor's report about one name.
 type event struct {
 	Name, What string
 	Token      int64
@@ -284,7 +285,8 @@ func tell(name, what string, h hold, err error) event {
 	return e
 }
 
-// actorWorker is a process that asks, in all recipes, with one client: url.
+// actorWorker is a process that makes requests in all recipes with one client:
+// url.
 func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, err := coordinator.Open(args[0], silent)
 	if err != nil {
@@ -312,8 +314,7 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 		_ = io.Send(tell(o.Name, isGranted, h, nil))
 		context.AfterFunc(h.ctx, func() { _ = io.Send(tell(o.Name, isEnded, h, context.Cause(h.ctx))) })
 		for alive := o.Do == writeOn; alive; {
-			// What it has begun to write when it looks is written, whatever it
-			// sees.
+			// It finishes the write that it has begun, whatever the check says.
 			alive = h.err() == nil
 			time.Sleep(time.Millisecond)
 			_ = io.Send(tell(o.Name, isWrite, h, nil))
@@ -338,13 +339,13 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 	}
 }
 
-// actor is such a process as the test sees it.
+// actor is the test's handle of such a process.
 type actor struct {
 	*proc.Child
 	t      testing.TB
 	mu     sync.Mutex
 	events map[string][]event
-	// register is told of each write, in the order in which the writes arrive.
+	// register receives each write, in the order of arrival.
 	register func(event)
 }
 
@@ -356,7 +357,7 @@ func newActor(t testing.TB, url string) *actor {
 			var e event
 			err := a.TryRecv(&e, time.Hour)
 			if err != nil {
-				return // it was killed, at the latest at the end of the test
+				return // it was killed, at the end of the test if not before
 			}
 			a.note(e)
 		}
@@ -380,7 +381,7 @@ func (a *actor) orders(w way, name string) { a.t.Helper(); a.Send(order{Do: w, N
 func (a *actor) told(name string, i int) event {
 	a.t.Helper()
 	var e event
-	eventually(a.t, patience, "word of "+name, func() bool {
+	eventually(a.t, patience, "a report about "+name, func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.events[name]) <= i {
@@ -392,7 +393,7 @@ func (a *actor) told(name string, i int) event {
 	return e
 }
 
-// takes has the actor ask for something that is free.
+// takes makes the actor request a free name.
 func (a *actor) takes(w way, name string) event {
 	a.t.Helper()
 	a.orders(w, name)
@@ -403,15 +404,15 @@ func (a *actor) takes(w way, name string) event {
 	return e
 }
 
-// waits has the actor ask for something that is not, and waits until it is in
-// the queue as the n-th.
+// waits makes the actor request a taken name, and waits until it is queued as
+// the n-th.
 func (a *actor) waits(w way, c *coordinator.Client, name string, n int) {
 	a.t.Helper()
 	a.orders(w, name)
 	w.queued(a.t, c, name, n)
 }
 
-// fresh makes names for the parts of a test.
+// fresh returns a function that makes names for the parts of a test.
 func fresh(t testing.TB) func(part string) string {
 	base := servers.Name(t)
 	if len(base) > 150 {

@@ -16,9 +16,8 @@ import (
 
 const lag = 300 * time.Millisecond
 
-// lagging runs a test with a member that learns late of what is written. An
-// etcd's disk is slow, so it has not written down, and not applied, what the
-// others agree on; a ZooKeeper's link to its leader is.
+// lagging runs a test with a member that applies writes late: an etcd whose
+// disk is slow, or a ZooKeeper whose link to its leader is slow.
 func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 	t.Parallel()
 	t.Run("etcd-3", func(t *testing.T) {
@@ -26,7 +25,7 @@ func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 		tool(t, "strace", "strace")
 		e := ownEtcd(t, etcdserver.Options{Nodes: 3, Fsync: true})
 		behind := e.follower(t)
-		t.Cleanup(e.ail(t, behind, "delay_enter=300ms"))
+		t.Cleanup(e.breakDisk(t, behind, "delay_enter=300ms"))
 		raw := plainEtcd(t, e.endpoints[behind])
 		writer := e.etcdClient(t)
 		late(t, func(i int) error {
@@ -66,8 +65,8 @@ func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 	})
 }
 
-// late checks that what is written is not seen at once. A writer that is told
-// late itself sees no lag, so it tries a few times.
+// late checks that the member does not see a write at once. A writer whose own
+// acknowledgement is late sees no lag, so it tries a few times.
 func late(t *testing.T, write func(int) error, seen func(int) bool) {
 	t.Helper()
 	var most time.Duration
@@ -78,7 +77,7 @@ func late(t *testing.T, write func(int) error, seen func(int) bool) {
 		began := time.Now()
 		eventually(t, patience, "the write is seen", func() bool { return seen(i) })
 		if most = max(most, time.Since(began)); most >= lag/3 {
-			break // the writer itself was not late
+			break // the writer was acknowledged in time
 		}
 	}
 	t.Logf("behind by %v", most.Round(time.Millisecond))
@@ -87,25 +86,23 @@ func late(t *testing.T, write func(int) error, seen func(int) bool) {
 	}
 }
 
-// TestMemberThatLagsBehind: contenders at a member that lags behind, and others
-// at members that do not.
-func TestMemberThatLagsBehind(t *testing.T) {
+// Contenders at a lagging member exclude contenders at the others.
+func TestLaggingMemberKeepsExclusion(t *testing.T) {
 	lagging(t, func(t *testing.T, e *ensemble, behind int) {
 		const ttl = 20 * time.Second
-		crowd := site{e.service, []string{e.endpoints[behind]}}.crowd(t, 2, ttl)
-		crowd.join(site{e.service, []string{e.endpoints[(behind+1)%3], e.endpoints[(behind+2)%3]}}, 2, ttl)
+		workload := site{e.service, []string{e.endpoints[behind]}}.workload(t, 2, ttl)
+		workload.join(site{e.service, []string{e.endpoints[(behind+1)%3], e.endpoints[(behind+2)%3]}}, 2, ttl)
 		for range 6 {
-			crowd.goesOn("with a member behind")
+			workload.progresses("with a member behind")
 		}
-		crowd.disperse()
+		workload.finish()
 	})
 }
 
-// TestClientMovesToAMemberThatLagsBehind: a contender joins at a member that is
-// up to date, and from then on has one that is behind it. That one has not
-// heard yet of the contender, nor of those ahead of it, and admits nobody by
-// that.
-func TestClientMovesToAMemberThatLagsBehind(t *testing.T) {
+// A contender joins at a member that is up to date, and then moves to a member
+// that lags. That member does not know the contender yet, nor the entries ahead
+// of it, and must not admit it.
+func TestLaggingMemberDoesNotAdmitAContenderThatMovedToIt(t *testing.T) {
 	lagging(t, func(t *testing.T, e *ensemble, behind int) {
 		const ttl = 30 * time.Second
 		network := newCable(t, e.endpoints)

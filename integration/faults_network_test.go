@@ -16,14 +16,14 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// remote is an ensemble whose members are on hosts of their own.
+// remote is an ensemble whose members are on separate hosts.
 type remote struct {
 	*ensemble
 	network *netns.Network
 }
 
 // remotes runs a test against three members of each service on three hosts. Its
-// caller has entered.
+// caller has entered a network namespace.
 func remotes(t *testing.T, test func(t *testing.T, r remote)) {
 	t.Helper()
 	network := netns.New(t, 3)
@@ -35,10 +35,10 @@ func remotes(t *testing.T, test func(t *testing.T, r remote)) {
 	})
 }
 
-// TestLeaderIsIsolated cuts the leader off from the other members, not from its
-// clients. A holder who reaches no other member is told before the majority
-// lets a waiter in; one who does goes on holding.
-func TestLeaderIsIsolated(t *testing.T) {
+// The leader is isolated from the other members, not from its clients. A holder
+// that reaches no other member is notified before the majority admits a waiter;
+// a holder that reaches one keeps its hold.
+func TestHolderAtAnIsolatedLeaderIsNotifiedFirst(t *testing.T) {
 	t.Parallel()
 	if !netns.Enter(t) {
 		return
@@ -73,7 +73,7 @@ func TestLeaderIsIsolated(t *testing.T) {
 						t.Fatal(g.err)
 					}
 					told.before(g.at, "the holder at the isolated leader")
-					mustHold(t, free, "who may move to the majority")
+					mustHold(t, free, "the holder that can move to the majority")
 					cut.mend(leader)
 					unlock(t, g.lock)
 				case <-time.After(2 * time.Minute):
@@ -86,9 +86,9 @@ func TestLeaderIsIsolated(t *testing.T) {
 	})
 }
 
-// TestPartitionThatComesAndGoes isolates the leader again and again, each time
-// for longer than its service takes to notice.
-func TestPartitionThatComesAndGoes(t *testing.T) {
+// The leader is isolated repeatedly, each time for longer than its service
+// takes to notice.
+func TestRepeatedPartitionsKeepExclusion(t *testing.T) {
 	const ttl, phase = 12 * time.Second, 3 * time.Second
 	t.Parallel()
 	if !netns.Enter(t) {
@@ -99,8 +99,8 @@ func TestPartitionThatComesAndGoes(t *testing.T) {
 		times = 15
 	}
 	remotes(t, func(t *testing.T, r remote) {
-		crowd := r.crowd(t, 4, ttl)
-		crowd.goesOn("before")
+		workload := r.workload(t, 4, ttl)
+		workload.progresses("before")
 		moved := 0
 		for i := 0; i < times || moved == 0 && i < times+6; i++ {
 			leader := r.leader(t)
@@ -115,19 +115,18 @@ func TestPartitionThatComesAndGoes(t *testing.T) {
 				moved++
 			}
 		}
-		crowd.goesOn("after")
-		t.Logf("the lead moved %d times", moved)
+		workload.progresses("after")
+		t.Logf("the leader changed %d times", moved)
 		if moved == 0 {
-			t.Error("no cut was long enough for the lead to move: the test shows nothing")
+			t.Error("no cut was long enough for a change of leader: the test shows nothing")
 		}
-		crowd.disperse()
+		workload.finish()
 	})
 }
 
-// TestMemberIsGoneWithoutAWord takes the link of the member down that a client
-// is connected to: no end, no reset. The client notices and goes on at another
-// one.
-func TestMemberIsGoneWithoutAWord(t *testing.T) {
+// The link of the client's member goes down, without a FIN or RST. The client
+// notices, and moves to another member.
+func TestClientLeavesAMemberThatVanishes(t *testing.T) {
 	t.Parallel()
 	if !netns.Enter(t) {
 		return
@@ -157,9 +156,8 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestShortCutIsSurvived: packets vanish for the share of the TTL that
-// docs/ttl.md names.
-func TestShortCutIsSurvived(t *testing.T) {
+// Packets are lost for the share of the TTL that docs/ttl.md names.
+func TestShortPartitionIsSurvived(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Second
 	together(t, func(t *testing.T, s site) {
@@ -170,15 +168,15 @@ func TestShortCutIsSurvived(t *testing.T) {
 		time.Sleep(s.vanishing(ttl) * 8 / 10)
 		c.proxy.Heal()
 		if cut := time.Since(began); cut > s.vanishing(ttl) {
-			servers.Skip(t, fmt.Sprintf("the machine made %v of the cut: longer than what has to be survived", cut))
+			servers.Skip(t, fmt.Sprintf("the cut took %v on this machine, longer than a hold has to survive", cut))
 		}
 		mustHold(t, l, "over the cut")
 		unlock(t, l)
 	})
 }
 
-// TestWaiterIsCutOffWhileItsPredecessorLeaves: it is granted the lock after the
-// cut if its session has lived, else it is told of the loss.
+// The waiter is granted the lock after the cut if its session survives, else it
+// returns the loss.
 func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
@@ -212,8 +210,8 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 	})
 }
 
-// TestLostRequestsAndReplies: the requests of a lock and of its release are
-// lost once each, or their replies are.
+// The requests of a lock and of its release are lost once each, or their
+// replies are.
 func TestLostRequestsAndReplies(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
@@ -247,7 +245,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 				n := get(t, next, "after the release")
 				awaitQueue(t, probe, 1)
 				if n.Err() != nil {
-					t.Errorf("the next holder was disturbed: %v", n.Err())
+					t.Errorf("the next hold ended: %v", n.Err())
 				}
 				unlock(t, n)
 			})
@@ -255,8 +253,8 @@ func TestLostRequestsAndReplies(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreResetAllTheTime resets every connection every 50 ms.
-func TestConnectionsAreResetAllTheTime(t *testing.T) {
+// Every connection is reset every 50 ms.
+func TestConstantResetsKeepExclusion(t *testing.T) {
 	t.Parallel()
 	long := 4 * time.Second
 	if wholeMatrix() {
@@ -264,23 +262,23 @@ func TestConnectionsAreResetAllTheTime(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s site) {
 		proxy := servers.Proxy(t, s.endpoints)
-		crowd := site{s.service, []string{proxy.Addr()}}.crowd(t, 4, 30*time.Second)
-		crowd.goesOn("before")
-		from := crowd.grants()
+		workload := site{s.service, []string{proxy.Addr()}}.workload(t, 4, 30*time.Second)
+		workload.progresses("before")
+		from := workload.grants()
 		began := time.Now()
-		for time.Since(began) < long || crowd.grants() == from {
+		for time.Since(began) < long || workload.grants() == from {
 			proxy.Reset()
 			time.Sleep(50 * time.Millisecond)
 			if time.Since(began) > time.Minute {
 				t.Fatal("nothing was granted in a minute of resets")
 			}
 		}
-		t.Logf("%d grants in %v of resets", crowd.grants()-from, time.Since(began).Round(time.Millisecond))
-		crowd.disperse()
+		t.Logf("%d grants in %v of resets", workload.grants()-from, time.Since(began).Round(time.Millisecond))
+		workload.finish()
 	})
 }
 
-// TestConnectionsAreRefusedForTheTTL: the client does not try without a pause.
+// The client pauses between its attempts.
 func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
@@ -298,7 +296,7 @@ func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 			t.Errorf("%d attempts to connect in %v", tries, ttl)
 		}
 		if l.Err() == nil {
-			t.Error("the holder was not told")
+			t.Error("the holder was not notified")
 		}
 		if err := c.proxy.Admit(); err != nil {
 			t.Fatal(err)
@@ -307,15 +305,14 @@ func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 	})
 }
 
-// TestSlowLinks delays by 0 to 400 ms, changing all the time: replies, or both
-// ways.
+// The delay changes between 0 and 400 ms, for replies or in both directions.
 func TestSlowLinks(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second
 	together(t, func(t *testing.T, s site) {
 		for _, ways := range [][]netproxy.Direction{{netproxy.Up, netproxy.Down}, {netproxy.Down}} {
 			if len(ways) == 1 && !wholeMatrix() {
-				continue // the lesser half
+				continue // left to make faults
 			}
 			c, near := s.link(t, ttl), s.client(t, ttl)
 			name := servers.Name(t)
@@ -345,8 +342,7 @@ func TestSlowLinks(t *testing.T) {
 	})
 }
 
-// TestListsOfBadAddresses: dead, wrong and duplicate addresses beside a good
-// one.
+// The URL lists dead, wrong and duplicate addresses beside a good one.
 func TestListsOfBadAddresses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {

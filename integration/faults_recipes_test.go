@@ -15,9 +15,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestWriterIsNotStarvedByAStreamOfReaders: readers come so that there is
-// always one who reads. Whoever came before the writer reads on, whoever comes
-// after it waits for it.
+// New readers arrive so that there is always one that reads. Readers queued
+// before the writer keep reading; readers queued after it wait for it.
 func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -48,11 +47,11 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		}
 		c := s.client(t, longTTL)
 		l := newRWLock(t, c, name)
-		eventually(t, patience, "two who read", func() bool { return reading.Load() >= 2 })
+		eventually(t, patience, "two readers", func() bool { return reading.Load() >= 2 })
 		for range 5 {
 			p := aWrite.begin(ctx, t, c, name)
 			eventually(t, patience, "the writer in the queue or through", func() bool {
-				list, _ := l.Contenders(ctx) // an error is nobody yet
+				list, _ := l.Contenders(ctx) // an error counts as an empty queue
 				for _, c := range list {
 					if c.Writer {
 						writer.CompareAndSwap(0, int64(c.Token))
@@ -62,24 +61,23 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 			})
 			h := p.granted(patience)
 			if n := reading.Load(); n != 0 {
-				t.Errorf("%d read beside the writer", n)
+				t.Errorf("%d readers held beside the writer", n)
 			}
 			writer.Store(0)
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		stop()
 		wg.Wait()
 		if n := overtakers.Load(); n != 0 {
-			t.Errorf("%d readers went past a writer who waited", n)
+			t.Errorf("%d readers overtook a waiting writer", n)
 		}
 	})
 }
 
-// TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted: the request that turns the
-// writer into a reader is applied, the answer does not come, nor does anything
-// else. The reader is told before the next writer has it. And a reader who asks
-// to write is refused.
-func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
+// The conversion to a read lock is applied, but its reply is lost, as is
+// everything after it. The reader is notified before the next writer is
+// admitted. A reader that asks to write is refused.
+func TestPartitionedDowngradeIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -112,22 +110,21 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		}
 		h := next.granted(ttl + patience)
 		told.before(next.at, "the reader")
-		c.proxy.Heal() // what is held may still arrive, and makes nothing
+		c.proxy.Heal() // held requests may still arrive, and have no effect
 		if err := r.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("Unlock of the lost reader = %v", err)
 		}
 		aWrite.queued(t, other, name, 1)
 		if h.err() != nil {
-			t.Errorf("the next writer was disturbed: %v", h.err())
+			t.Errorf("the next writer's hold ended: %v", h.err())
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 		aWrite.queued(t, other, name, 0)
 	})
 }
 
-// TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted: not only when
-// the one directly ahead of it does.
-func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
+// The first waiter does not depend on the holder directly ahead of it.
+func TestAnyPermitHoldersReleaseAdmitsTheFirstWaiter(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for leaver := range permits {
 			name := servers.Name(t)
@@ -138,20 +135,19 @@ func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
 			}
 			first := aPermit.queue(t, other, name, permits+1)
 			second := aPermit.queue(t, c, name, permits+2)
-			holds[leaver].giveBack(t)
+			holds[leaver].mustRelease(t)
 			h := first.granted(patience)
 			if second.over() {
-				t.Errorf("leaver %d: one permit came back and two were given", leaver)
+				t.Errorf("leaver %d: one permit was released and two were granted", leaver)
 			}
-			h.giveBack(t)
-			second.granted(patience).giveBack(t)
+			h.mustRelease(t)
+			second.granted(patience).mustRelease(t)
 		}
 	})
 }
 
-// TestLeaderCutOffIsToldBeforeTheNextLeads: by the context of its work, with
-// Run on both sides.
-func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
+// The context of its work ends. Both candidates use Run.
+func TestPartitionedLeaderIsNotifiedBeforeTheNextLeads(t *testing.T) {
 	const ttl = 8 * time.Second
 	type tenure struct {
 		token                coordinator.Token
@@ -187,7 +183,7 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 			case token := <-began:
 				return token
 			case <-time.After(ttl + patience):
-				t.Fatal("nobody leads")
+				t.Fatal("no leader")
 				return 0
 			}
 		}
@@ -207,7 +203,7 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 			all = append(all, term)
 		}
 		if !errors.Is(all[0].cause, coordinator.ErrSessionLost) {
-			t.Errorf("the first leader was told %v", all[0].cause)
+			t.Errorf("the first leader got %v", all[0].cause)
 		}
 		for i := 1; i < len(all); i++ {
 			toldBefore(t, still, "the leader", all[i-1].deadline, all[i-1].end, all[i].began)
@@ -218,10 +214,10 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 	})
 }
 
-// TestResignationOnABrokenWireIsFinished: the request or the reply is lost, or
-// no answer comes in time. The entry goes in the end, the second Resign does
-// nothing, and the same candidate may campaign again.
-func TestResignationOnABrokenWireIsFinished(t *testing.T) {
+// The request or the reply is lost, or no answer comes in time. The entry is
+// removed in the end, a second Resign does nothing, and the same candidate may
+// campaign again.
+func TestResignFinishesDespiteNetworkFaults(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, longTTL), s.client(t, longTTL)
@@ -258,14 +254,14 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 			c.proxy.Heal()
 			aTerm.queued(t, other, name, 0)
 		}
-		aTerm.take(t, other, name).giveBack(t)
+		aTerm.take(t, other, name).mustRelease(t)
 	})
 }
 
-// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions
-// whose connections are reset now and then. An observer, whose connection is
-// reset as well, is never shown an older term after a newer one.
-func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
+// Fifty candidates use ten sessions whose connections are sometimes reset. An
+// observer, whose connection is reset as well, never sees an older term after a
+// newer one.
+func TestChangingCandidatesNeverLeadTogether(t *testing.T) {
 	const clients, each, leastTerms = 10, 5, 5
 	run := func(t *testing.T, s site) {
 		t.Parallel()
@@ -284,7 +280,7 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 			if leader.err != nil && leader.err() == nil && h.err() == nil {
 				t.Errorf("term %d begins while %d goes on", h.token, leader.token)
 			}
-			if h.err() == nil { // who comes here after its loss may come after its successor
+			if h.err() == nil { // after a loss this may run later than in the successor
 				if h.token <= last {
 					t.Errorf("term %d after %d", h.token, last)
 				}
@@ -308,7 +304,7 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 							lead(h)
 							pause(h.ctx, time.Duration(r.IntN(10))*time.Millisecond)
 							bound, cancel = context.WithTimeout(context.Background(), 5*time.Second)
-							_ = h.release(bound) // goes on in the background if it must
+							_ = h.release(bound) // continues in the background after a timeout
 							cancel()
 						}
 						pause(ctx, time.Duration(r.IntN(1500))*time.Millisecond)
@@ -336,15 +332,15 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 			t.Errorf("only %d terms", terms)
 		}
 		aTerm.queued(t, s.client(t, longTTL), name, 0)
-		eventually(t, patience, "an observer who knows that nobody leads", func() bool { return observed() == 0 })
+		eventually(t, patience, "the observer to see that there is no leader", func() bool { return observed() == 0 })
 	}
 	t.Run("etcd-3", func(t *testing.T) { run(t, site{"etcd", servers.EtcdCluster(t).Endpoints()}) })
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, site{"zk", servers.ZooKeeperCluster(t).Endpoints()}) })
 }
 
-// observeTerms observes in the background, and fails the test if it is ever
-// shown an older term after a newer one. What it returns tells whose term it
-// was shown last; 0 is nobody's.
+// observeTerms observes in the background, and fails the test if an older term
+// appears after a newer one. The returned function tells which term was
+// observed last, or 0 if there is no leader.
 func observeTerms(t *testing.T, c *coordinator.Client, name string) func() coordinator.Token {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -358,7 +354,7 @@ func observeTerms(t *testing.T, c *coordinator.Client, name string) func() coord
 		for l, err := range e.Observe(ctx) {
 			if err != nil {
 				if ctx.Err() == nil {
-					t.Errorf("the observer was told %v", err)
+					t.Errorf("the observer got %v", err)
 				}
 				break
 			}

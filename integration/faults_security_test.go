@@ -70,8 +70,7 @@ func (a *authority) write(file, kind string, der []byte) {
 	}
 }
 
-// issue writes a new certificate and its key. What was in the files before is
-// no more.
+// issue writes a new certificate and its key over the old files.
 func (a *authority) issue(cert, key string) {
 	a.t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,7 +82,7 @@ func (a *authority) issue(cert, key string) {
 		a.t.Fatal(err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "somebody"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "anyone"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.cert, &own.PublicKey, a.key)
@@ -98,11 +97,11 @@ func (a *authority) issue(cert, key string) {
 	a.write(cert, "CERTIFICATE", der)
 }
 
-// secured is a server that wants a certificate from its clients, too.
+// secured is a server that requires client certificates.
 type secured struct {
 	scheme string
 	addr   string
-	// renew has the server use the files that are there now.
+	// renew makes the server load the current files.
 	renew func(t *testing.T)
 }
 
@@ -114,7 +113,7 @@ func securedEtcd(t *testing.T, ca *authority) secured {
 	servers.NewEtcd(t, etcdserver.Options{Listen: []string{"https://" + addr}, Args: []string{
 		"--cert-file=" + cert, "--key-file=" + key, "--client-cert-auth", "--trusted-ca-file=" + ca.file,
 	}})
-	// It reads its files at each handshake.
+	// etcd reads its files at each handshake.
 	return secured{"etcds", addr, func(*testing.T) { ca.issue(cert, key) }}
 }
 
@@ -164,10 +163,9 @@ func freeAddr(t *testing.T) string {
 	return freeport.Addr(ports[0])
 }
 
-// TestMutualTLSWithRotatedCertificates: only a certificate of the right
-// authority opens the door, in both directions. One that is replaced on the
-// disk is used for the next connection, so a hold outlives the rotation on both
-// sides.
+// Both sides accept only a certificate of the right authority. A replaced
+// certificate is used for the next connection, so a hold survives the rotation
+// on both sides.
 func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 	for name, start := range map[string]func(*testing.T, *authority) secured{"etcd": securedEtcd, "zookeeper": securedZooKeeper} {
 		t.Run(name, func(t *testing.T) {
@@ -204,24 +202,24 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 			n := servers.Name(t)
 			m := newMutex(t, c, n)
 			l := lock(t, m)
-			stranger.issue(cert, key) // somebody put the wrong ones there
+			stranger.issue(cert, key) // an operator installs the wrong files
 			proxy.Reset()
 			if _, err := m.TryLock(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrUnavailable) {
 				t.Errorf("with the wrong certificate on the disk: %v", err)
 			}
-			ca.issue(cert, key) // and notices
+			ca.issue(cert, key) // and corrects it
 			eventually(t, patience, "the service answers again", func() bool {
 				_, err := m.TryLock(within(t, 2*time.Second))
 				return errors.Is(err, coordinator.ErrTaken)
 			})
 			server.renew(t)
 			proxy.Reset()
-			eventually(t, patience, "the service answers again, with its new certificate", func() bool {
+			eventually(t, patience, "the service to answer with its new certificate", func() bool {
 				_, err := m.TryLock(within(t, 2*time.Second))
 				return errors.Is(err, coordinator.ErrTaken)
 			})
 			if l.Err() != nil {
-				t.Errorf("the hold did not outlive the rotation: %v", l.Err())
+				t.Errorf("the hold did not survive the rotation: %v", l.Err())
 			}
 			unlock(t, l)
 			if left := inQueue(t, m); left != 0 {
@@ -231,8 +229,7 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 	}
 }
 
-// ledger collects all that clients log, at every level, to look for what must
-// not be there.
+// ledger collects everything that clients log, to search it for secrets.
 type ledger struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -248,14 +245,14 @@ func (l *ledger) option() coordinator.Option {
 	return coordinator.WithLogger(slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug - 10})))
 }
 
-// note adds an error, in all its forms.
+// note adds an error, in all its formats.
 func (l *ledger) note(err error) {
 	if err != nil {
 		fmt.Fprintf(l, "%v\n%+v\n%#v\n", err, err, err)
 	}
 }
 
-// tells fails the test if a secret was written anywhere.
+// tells fails the test if a secret was logged.
 func (l *ledger) tells(t *testing.T, secrets ...string) {
 	t.Helper()
 	l.mu.Lock()
@@ -270,7 +267,7 @@ func (l *ledger) tells(t *testing.T, secrets ...string) {
 	}
 }
 
-// client opens a client whose log goes into the ledger.
+// client opens a client that logs to the ledger.
 func (l *ledger) client(t *testing.T, url string) *coordinator.Client {
 	t.Helper()
 	c, err := coordinator.Open(url, l.option())
@@ -287,8 +284,7 @@ const (
 	bobPassword   = "battery-staple-9e2d"
 )
 
-// secureEtcd is an etcd with users: root, and some with rights of the kinds
-// named.
+// secureEtcd is an etcd with root and users with different rights.
 type secureEtcd struct {
 	site
 	root *clientv3.Client
@@ -339,12 +335,11 @@ func (s secureEtcd) as(user, password string) string {
 	return fmt.Sprintf("etcd://%s:%s@%s/baton-test?ttl=12s", user, password, s.endpoints[0])
 }
 
-// keys is how many keys there are below the namespace, but for those of
-// sessions.
+// keys counts the keys below the namespace, except those of sessions.
 func (s secureEtcd) keys(t *testing.T, below string) int {
 	t.Helper()
 	resp, err := s.root.Get(within(t, 10*time.Second), "baton-test/./"+below, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	for errors.Is(err, rpctypes.ErrInvalidAuthToken) { // its own has expired, too
+	for errors.Is(err, rpctypes.ErrInvalidAuthToken) { // this client's token has expired, too
 		resp, err = s.root.Get(within(t, 10*time.Second), "baton-test/./"+below, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	}
 	if err != nil {
@@ -353,9 +348,8 @@ func (s secureEtcd) keys(t *testing.T, below string) int {
 	return int(resp.Count)
 }
 
-// TestEtcdTokenThatExpiresWhileHoldingIsRenewed: the token lives for a second,
-// renewals are three seconds apart, so each of them comes with one that has
-// expired.
+// The token lives for a second and renewals are three seconds apart, so each
+// renewal uses an expired token.
 func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, time.Second)
@@ -373,18 +367,18 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 		if err := holds[i].err(); err != nil || next[i].over() {
 			t.Errorf("%s: lost with the token: %v", w, err)
 		}
-		holds[i].giveBack(t)
-		next[i].granted(patience).giveBack(t) // whose watch had an old one, too
+		holds[i].mustRelease(t)
+		next[i].granted(patience).mustRelease(t) // its watch had an expired token, too
 		w.queued(t, c, name(string(w)), 0)
 	}
 	log.tells(t, alicePassword)
 }
 
-// TestEtcdUsersWithoutRightsDoNothing: who may not write can not join, release
-// or delete; who may not read can not list. Each failure is ErrRefused, comes
-// at once, and leaves nothing. A holder whose rights are taken away cannot
-// release, and its entry goes as soon as it has them again.
-func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
+// Without the right to write, a client cannot join, release or delete; without
+// the right to read, it cannot list. Each failure is ErrRefused, is immediate,
+// and leaves nothing. A holder whose rights are revoked cannot release; its
+// entry is removed when it has them again.
+func TestEtcdUsersWithoutRightsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
 	var log ledger
@@ -415,7 +409,7 @@ func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
 		log.note(c.Close(within(t, 5*time.Second)))
 	}
 	if n := s.keys(t, ""); n != before {
-		t.Errorf("%d keys, %d before users without rights came", n, before)
+		t.Errorf("%d keys, %d before the users without rights", n, before)
 	}
 	ctx := within(t, 30*time.Second)
 	if _, err := s.root.UserRevokeRole(ctx, "alice", "all"); err != nil {
@@ -440,14 +434,14 @@ func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
 		if h.token <= holds[i].token {
 			t.Errorf("%s: token %d after %d", w, h.token, holds[i].token)
 		}
-		h.giveBack(t)
+		h.mustRelease(t)
 	}
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestEtcdAuthFailsAtReconnect: the password is changed while a client holds,
-// and the server forgets all tokens. The hold ends by the clock, before the
-// next one is granted; the error says that it was the credentials.
+// The password is changed while a client holds, and the server forgets all
+// tokens. The hold ends by the clock before the next grant; the error names the
+// credentials.
 func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
@@ -471,14 +465,14 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	if !errors.Is(err, coordinator.ErrRefused) {
 		t.Errorf("with the old password: %v, want ErrRefused", err)
 	}
-	n.giveBack(t)
+	n.mustRelease(t)
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperQueuesWithoutARight takes one right after the other from the
-// nodes of a queue. What needs it is refused at once, the rest works, and when
-// the client is closed nothing is left.
-func TestZooKeeperQueuesWithoutARight(t *testing.T) {
+// One permission after the other is removed from the nodes of a queue.
+// Operations that need it are refused at once, the others work, and Close
+// leaves nothing.
+func TestZooKeeperMissingPermissionIsRefused(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	admin := s.zkConn(t, 10*time.Second)
 	if err := admin.AddAuth("digest", []byte("bob:"+bobPassword)); err != nil {
@@ -538,10 +532,9 @@ func TestZooKeeperQueuesWithoutARight(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperCredentialsComeWithEachConnection: a hold made with credentials
-// is released over another connection; one who comes with the wrong ones is
-// refused.
-func TestZooKeeperCredentialsComeWithEachConnection(t *testing.T) {
+// A hold acquired with credentials is released over another connection. A
+// client with wrong credentials is refused.
+func TestZooKeeperCredentialsAreSentOnEachConnection(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	var log ledger
 	root := servers.Name(t)
@@ -550,7 +543,7 @@ func TestZooKeeperCredentialsComeWithEachConnection(t *testing.T) {
 	for _, w := range alone {
 		h := w.take(t, c, "job")
 		proxy.Reset()
-		h.giveBack(t)
+		h.mustRelease(t)
 		w.queued(t, c, "job", 0)
 	}
 	wrong := log.client(t, "zk://alice:"+bobPassword+"@"+proxy.Addr()+"/"+root)

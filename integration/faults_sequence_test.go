@@ -11,13 +11,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestLockGoesOnPastTheLastSequenceNumber has a queue that 2^31 contenders have
-// stood in. ZooKeeper 3.8 then gives 2147483647 to one contender after the
-// other, and now and then a negative number to those whose requests arrive
-// together.
-func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
+// A queue has had 2^31 contenders. ZooKeeper 3.8 then assigns 2147483647 to
+// every contender, and sometimes a negative number to those whose requests
+// arrive together.
+func TestLockWorksPastTheLastSequenceNumber(t *testing.T) {
 	t.Parallel()
-	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // nothing begins anew
+	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // no sequence restarts
 	s, name := site{"zk", z.Endpoints()}, servers.Name(t)
 	l := lock(t, newMutex(t, s.client(t, 30*time.Second), name))
 	conn, stray := s.zkConn(t, 30*time.Second), "/baton-test/mutex/"+name+"/stray"
@@ -34,20 +33,20 @@ func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 	}
 	eventually(t, 20*time.Second, "the stray removed", func() bool { return conn.Delete(stray, -1) == nil })
 
-	crowd := s.rally(t, name)
-	crowd.join(s, 4, 10*time.Second)
-	crowd.enter(l)
+	workload := s.newWorkload(t, name)
+	workload.join(s, 4, 10*time.Second)
+	workload.enter(l)
 	time.Sleep(100 * time.Millisecond) // a queue forms
-	crowd.exit(l)
+	workload.exit(l)
 	unlock(t, l)
 	for range 10 {
-		crowd.goesOn("past the last number")
+		workload.progresses("past the last number")
 	}
-	crowd.disperse()
-	// Without tokens all would be one: the last numbers were given.
+	workload.finish()
+	// Without tokens all contenders would look equal: the numbers are used up.
 	p, err := conn.Create("/baton-test/mutex/"+name+"/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	t.Logf("the next contender would be %s", p)
 	if want := "n2147483647"; err != nil || p[len(p)-len(want):] != want {
-		t.Errorf("the queue counts on, %s, %v: the test shows nothing", p, err)
+		t.Errorf("the sequence continues, %s, %v: the test shows nothing", p, err)
 	}
 }

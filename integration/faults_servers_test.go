@@ -22,9 +22,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLeaderKilledAtEachStepOfALock: whichever request or reply is under way
-// when the service's leader dies, the call succeeds once there is another
-// leader, with one entry, and who holds meanwhile goes on holding.
+// The service's leader dies while each request or reply is in flight. The call
+// succeeds once there is another leader, with one entry, and other holds
+// survive.
 func TestLeaderKilledAtEachStepOfALock(t *testing.T) {
 	const ttl = 20 * time.Second
 	trio(t, func(t *testing.T, e *ensemble) {
@@ -47,16 +47,16 @@ func TestLeaderKilledAtEachStepOfALock(t *testing.T) {
 	})
 }
 
-// stepper is what one step of TestLeaderKilledAtEachStepOfALock has at hand.
+// stepper is the state of one step of TestLeaderKilledAtEachStepOfALock.
 type stepper struct {
 	t    *testing.T
 	far  link
 	m    *mutex.Mutex // of far
-	near *mutex.Mutex // the same, of another client
+	near *mutex.Mutex // the same mutex, of another client
 	kill func()
 }
 
-// held waits until the far client has sent something that does not arrive.
+// held waits until a request of the far client is held up.
 func (s stepper) held() {
 	s.t.Helper()
 	eventually(s.t, patience, "a request is held", func() bool { return s.far.proxy.Stats().HeldUp > 0 })
@@ -70,7 +70,7 @@ func (s stepper) sprung(trap interface{ Wait(context.Context) error }) {
 	}
 }
 
-// alone ends a step that has granted the lock.
+// alone ends a step that granted the lock.
 func (s stepper) alone(l *mutex.Lock) {
 	s.t.Helper()
 	awaitQueue(s.t, s.near, 1)
@@ -145,33 +145,31 @@ var leaderSteps = []struct {
 	}},
 }
 
-// TestLeaderPausedPastItsElection: the others elect another leader, clients of
-// the paused one move, and when it comes back, still believing, nobody is
-// admitted by it.
+// The others elect another leader, and clients of the paused leader move. When
+// it resumes, still believing that it leads, it admits no contender.
 func TestLeaderPausedPastItsElection(t *testing.T) {
 	trio(t, func(t *testing.T, e *ensemble) {
 		leader := e.leader(t)
 		c := e.at(t, leader, 20*time.Second)
 		l := lock(t, newMutex(t, c, servers.Name(t)))
-		crowd := e.crowd(t, 3, 20*time.Second)
-		crowd.goesOn("before")
+		workload := e.workload(t, 3, 20*time.Second)
+		workload.progresses("before")
 		e.pause(t, leader)
-		crowd.goesOn("while the leader is paused")
+		workload.progresses("while the leader is paused")
 		mustHold(t, l, "on the paused leader")
 		m := newMutex(t, c, servers.Name(t))
 		unlock(t, lock(t, m))
 		e.resume(t, leader)
-		crowd.goesOn("after")
-		crowd.disperse()
+		workload.progresses("after")
+		workload.finish()
 		mustHold(t, l, "after the pause")
 		unlock(t, l)
 	})
 }
 
-// TestMemberThatAWaiterListensToGoes: the member that has the waiter's watch is
-// killed, or stands still with its connections open, and the holder leaves
-// meanwhile.
-func TestMemberThatAWaiterListensToGoes(t *testing.T) {
+// The member that has the waiter's watch is killed, or hangs with open
+// connections, while the holder releases.
+func TestWaiterSurvivesTheLossOfItsMember(t *testing.T) {
 	trio(t, func(t *testing.T, e *ensemble) {
 		for _, lever := range []struct {
 			name     string
@@ -200,8 +198,8 @@ func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 	})
 }
 
-// vanishing is the share of the TTL for which packets may vanish before holders
-// are told that they have lost: what docs/ttl.md says.
+// vanishing is the part of the TTL for which packets may be lost before holders
+// are notified of a loss, according to docs/ttl.md.
 func (s site) vanishing(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
 		return ttl * 50 / 100
@@ -209,9 +207,8 @@ func (s site) vanishing(ttl time.Duration) time.Duration {
 	return ttl * 25 / 100
 }
 
-// outages is the share of the TTL for which a service may be away before
-// holders are told that they have lost: what docs/ttl.md says, with connections
-// refused.
+// outages is the part of the TTL for which a service may refuse connections
+// before holders are notified of a loss, according to docs/ttl.md.
 func (s site) outages(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
 		return ttl * 55 / 100
@@ -219,9 +216,9 @@ func (s site) outages(ttl time.Duration) time.Duration {
 	return ttl * 30 / 100
 }
 
-// leaderless watches an ensemble until it is asked for the longest time in
-// which nobody led. How long servers take to elect and to start is theirs, and
-// the machine's: it decides what the test has tested.
+// leaderless measures the longest time without a leader, until it is called.
+// Elections and starts take as long as the servers and the machine need, which
+// decides what the test has tested.
 func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 	ctx, stop := context.WithCancel(t.Context())
 	result := make(chan time.Duration, 1)
@@ -248,8 +245,8 @@ func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 	return func() time.Duration { stop(); return <-result }
 }
 
-// TestRollingRestartLosesNoHolder kills and starts one member after the other,
-// the leader among them, while locks are held and others are contended for.
+// One member after the other is killed and started, among them the leader,
+// while locks are held and others are contended for.
 func TestRollingRestartLosesNoHolder(t *testing.T) {
 	ttl := 20 * time.Second
 	if wholeMatrix() {
@@ -260,19 +257,19 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 		for i := range e.members {
 			holds = append(holds, lock(t, newMutex(t, e.at(t, i, ttl), servers.Name(t))))
 		}
-		crowd := e.crowd(t, 3, ttl)
+		workload := e.workload(t, 3, ttl)
 		longest := e.leaderless(t)
 		for i := range e.members {
-			crowd.goesOn("with all members")
+			workload.progresses("with all members")
 			e.members[i].Kill()
-			crowd.goesOn("with one member down")
+			workload.progresses("with one member down")
 			e.start(t, i)
 		}
-		crowd.goesOn("after the restarts")
+		workload.progresses("after the restarts")
 		away := longest()
-		crowd.disperse()
+		workload.finish()
 		t.Logf("at a TTL of %v, with no leader for %v at the longest", ttl, away.Round(time.Millisecond))
-		if away > e.outages(ttl)*2/3 { // clients have to find the others, too
+		if away > e.outages(ttl)*2/3 { // clients need time to find the other members
 			servers.Skip(t, "the servers took too long to elect for a rolling restart to be a short outage")
 		}
 		for _, l := range holds {
@@ -281,9 +278,8 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 	})
 }
 
-// TestQuorumLostForAWhile: holders keep their locks over an outage of the share
-// of the TTL that docs/ttl.md names.
-func TestQuorumLostForAWhile(t *testing.T) {
+// The outage is as long as docs/ttl.md allows.
+func TestHoldsSurviveAShortLossOfQuorum(t *testing.T) {
 	const ttl = 36 * time.Second
 	expensive(t)
 	trio(t, func(t *testing.T, e *ensemble) {
@@ -320,10 +316,9 @@ func TestQuorumLostForAWhile(t *testing.T) {
 	})
 }
 
-// TestQuorumLostForLongerThanTheTTL: holders and waiters are told at their own
-// deadline, although nobody can tell them, and nobody is granted anything until
-// the quorum is back.
-func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
+// Holders and waiters notice at their own deadline, although no server can
+// notify them, and nothing is granted until the quorum is back.
+func TestHoldsEndAtTheDeadlineWithoutAQuorum(t *testing.T) {
 	const ttl = 8 * time.Second
 	trio(t, func(t *testing.T, e *ensemble) {
 		c, name := e.client(t, ttl), servers.Name(t)
@@ -339,15 +334,15 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 		}
 		began := time.Now()
 		told := telling.wait()
-		t.Logf("told %v after the outage began", told.Sub(began).Round(time.Millisecond))
-		telling.before(began.Add(ttl), "the TTL of the outage") // by then another could be granted it
+		t.Logf("notified %v after the outage began", told.Sub(began).Round(time.Millisecond))
+		telling.before(began.Add(ttl), "the TTL of the outage") // from then on another could be granted the lock
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
 			t.Errorf("cause %v", cause)
 		}
 		if g := <-waiter; !errors.Is(g.err, coordinator.ErrSessionLost) {
 			t.Errorf("the waiter got %v", g.err)
 		}
-		late := granted(t.Context(), newMutex(t, e.client(t, 40*time.Second), name)) // who comes during the outage
+		late := granted(t.Context(), newMutex(t, e.client(t, 40*time.Second), name)) // a contender that arrives during the outage
 		time.Sleep(time.Until(began.Add(2 * ttl)))
 		select {
 		case g := <-late:
@@ -372,9 +367,8 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 	})
 }
 
-// TestServerThatComesBackWithItsData: the session, its holds and its waiters
-// outlive a restart.
-func TestServerThatComesBackWithItsData(t *testing.T) {
+// The session, its holds and its waiters survive a restart.
+func TestHoldsSurviveARestartOfTheServer(t *testing.T) {
 	const ttl = 30 * time.Second
 	single(t, func(t *testing.T, e *ensemble) {
 		name := servers.Name(t)
@@ -394,10 +388,10 @@ func TestServerThatComesBackWithItsData(t *testing.T) {
 	})
 }
 
-// TestServerThatComesBackEmpty: whoever held or waited is told of the loss, by
-// the deadline at the latest, and nobody is granted anything on an entry that
-// is no more. Tokens begin anew, as the documentation says.
-func TestServerThatComesBackEmpty(t *testing.T) {
+// Every holder and waiter is notified of the loss, by the deadline at the
+// latest, and nothing is granted on an entry that no longer exists. Tokens
+// restart, as documented.
+func TestHoldsEndWhenTheServerLosesItsData(t *testing.T) {
 	const ttl = 10 * time.Second
 	single(t, func(t *testing.T, e *ensemble) {
 		name := servers.Name(t)
@@ -417,8 +411,9 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 		began, told := time.Now(), make(chan time.Time, 1)
 		context.AfterFunc(l.Context(), func() { told <- time.Now() })
 		e.start(t, 0)
-		t.Logf("told %v after the data was gone", (<-told).Sub(began).Round(time.Millisecond))
-		// That the entry is gone may be heard before that the session is.
+		t.Logf("notified %v after the data was lost", (<-told).Sub(began).Round(time.Millisecond))
+		// The client may notice the removal of the entry before the end of the
+		// session.
 		loss := func(err error) bool {
 			return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 		}
@@ -429,25 +424,25 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 			t.Errorf("the waiter got %v, %v", g.lock, g.err)
 		}
 		next := lock(t, m)
-		t.Logf("token %d, after %d of the data that is gone", next.Token(), l.Token())
+		t.Logf("token %d, after %d in the lost data", next.Token(), l.Token())
 		unlock(t, next)
 	})
 }
 
-// TestNothingIsLostWhenTheLeadIsMoved hands etcd's lead from member to member.
-func TestNothingIsLostWhenTheLeadIsMoved(t *testing.T) {
+// etcd's leadership is transferred from member to member.
+func TestLeaderTransferLosesNoHold(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3})
 	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
-	crowd := e.crowd(t, 3, 20*time.Second)
+	workload := e.workload(t, 3, 20*time.Second)
 	clients := map[string]*clientv3.Client{}
 	for _, n := range e.etcd.Nodes() {
 		clients[n.Endpoint()] = plainEtcd(t, n.Endpoint())
 	}
 	for range 6 {
-		crowd.goesOn("between two moves")
+		workload.progresses("between two moves")
 		var err error
-		eventually(t, callBound, "the lead moved", func() bool { // they may elect another one just then
+		eventually(t, callBound, "the leader to change", func() bool { // an election may run at the same time
 			leader := e.leader(t)
 			to := e.etcd.Node((leader + 1) % len(e.members)).Endpoint()
 			status, serr := clients[to].Status(within(t, 10*time.Second), to)
@@ -459,12 +454,12 @@ func TestNothingIsLostWhenTheLeadIsMoved(t *testing.T) {
 			return err == nil
 		})
 	}
-	crowd.goesOn("after the last move")
-	crowd.disperse()
+	workload.progresses("after the last move")
+	workload.finish()
 	mustHold(t, l, "over the moves")
 }
 
-// oldEtcd is the program of an etcd 3.4, the oldest that is supported.
+// oldEtcd returns the path of etcd 3.4, the oldest supported version.
 func oldEtcd(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("BATON_OLD_ETCD"); path != "" {
@@ -478,14 +473,13 @@ func oldEtcd(t *testing.T) string {
 	return tool(t, "etcd", "etcd-server")
 }
 
-// TestConformanceOfTheOldestEtcd runs the suite against the oldest etcd that is
-// supported. The oldest ZooKeeper, 3.8.0, is the one that all other tests run
-// against where Debian's package is taken.
+// The oldest supported ZooKeeper, 3.8.0, is the one that all other tests use
+// where Debian's package is installed.
 func TestConformanceOfTheOldestEtcd(t *testing.T) {
 	expensive(t) // it waits for the disk
 	t.Parallel()
 	o := etcdserver.Options{
-		Nodes: 1, Binary: oldEtcd(t), Fsync: true, // which it cannot leave out
+		Nodes: 1, Binary: oldEtcd(t), Fsync: true, // etcd 3.4 cannot disable it
 		Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"},
 	}
 	e := etcdLevers{Cluster: servers.NewEtcd(t, o)}
@@ -496,36 +490,34 @@ func TestConformanceOfTheOldestEtcd(t *testing.T) {
 	})
 }
 
-// TestLeaderOfTheOldestEtcdKilled has a crowd contend on three of the oldest
-// etcd.
-func TestLeaderOfTheOldestEtcdKilled(t *testing.T) {
+func TestHoldsSurviveALeaderKillOnTheOldestEtcd(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Binary: oldEtcd(t), Fsync: true})
 	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
-	crowd := e.crowd(t, 3, 20*time.Second)
-	crowd.goesOn("with all members")
+	workload := e.workload(t, 3, 20*time.Second)
+	workload.progresses("with all members")
 	leader := e.leader(t)
 	e.members[leader].Kill()
-	crowd.goesOn("with another leader")
+	workload.progresses("with another leader")
 	e.start(t, leader)
-	crowd.disperse()
+	workload.finish()
 	mustHold(t, l, "over the kill")
 }
 
-// TestLeaderIsReplaced takes the leader out of the cluster and makes it a
-// member again, without its data on etcd.
-func TestLeaderIsReplaced(t *testing.T) {
+// The leader is removed from the cluster and added again, on etcd without its
+// data.
+func TestHoldsSurviveTheReplacementOfTheLeader(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, e *ensemble, remove, add func(t *testing.T, leader int)) {
 		leader := e.leader(t)
 		l := lock(t, newMutex(t, e.at(t, leader, 20*time.Second), servers.Name(t)))
-		crowd := e.crowd(t, 3, 20*time.Second)
-		crowd.goesOn("with all members")
+		workload := e.workload(t, 3, 20*time.Second)
+		workload.progresses("with all members")
 		remove(t, leader)
-		crowd.goesOn("without the old leader")
+		workload.progresses("without the old leader")
 		add(t, leader)
-		crowd.goesOn("with a new member")
-		crowd.disperse()
+		workload.progresses("with a new member")
+		workload.finish()
 		mustHold(t, l, "over the replacement")
 	}
 	t.Run("etcd-3", func(t *testing.T) {
@@ -535,7 +527,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 			return func(t *testing.T, i int) {
 				t.Helper()
 				var err error
-				eventually(t, time.Minute, "the change of members", func() bool { // refused while members have just met
+				eventually(t, time.Minute, "the change of members", func() bool { // refused while the members are still connecting
 					err = change(within(t, 30*time.Second), e.etcd.Node(i))
 					return err == nil
 				})
@@ -549,7 +541,7 @@ func TestLeaderIsReplaced(t *testing.T) {
 			Nodes: 3, Config: []string{"reconfigEnabled=true"}, JVM: []string{"-Dzookeeper.skipACL=yes"},
 		})
 		conn := e.zkConn(t, 30*time.Second)
-		line := func(i int) string { // of the configuration, for a member
+		line := func(i int) string { // of the configuration, for one member
 			config, _, err := conn.Get("/zookeeper/config")
 			if err != nil {
 				t.Fatal(err)

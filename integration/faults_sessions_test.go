@@ -22,8 +22,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// endSession ends the session of a client with the service's own tools, as an
-// operator would.
+// endSession ends a client's session with the service's own tools, as an
+// operator does.
 func (s site) endSession(t *testing.T, c link) {
 	t.Helper()
 	session, err := c.Session(within(t, patience))
@@ -40,31 +40,30 @@ func (s site) endSession(t *testing.T, c link) {
 		}
 		return
 	}
-	// The client takes its session back when it finds its connection closed,
-	// and may be quicker.
+	// The client reclaims its session when its connection is closed, and may be
+	// faster.
 	eventually(t, patience, "the session ended", func() bool {
 		err := c.counter.Session().Kill(within(t, 5*time.Second), s.endpoints[0])
 		return err == nil || errors.Is(err, zkwire.ErrSessionGone)
 	})
 }
 
-// isLoss says whether an error may be the end of a hold with its session. A
-// hold that watches its entry may hear of that first, for the service ends both
-// in one step.
+// isLoss reports whether an error may be the end of a hold with its session. A
+// hold that watches its entry may notice the removal of the entry first, since
+// the service removes both in one step.
 func isLoss(err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 }
 
-// TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore: everything held is
-// told, everything that waited returns promptly and never wins although its
-// turn comes, releases delete nothing of what stands there now, and whatever is
-// asked for again stands on a new session with a greater token.
-func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
+// Every hold ends. Every waiter returns promptly and is never granted, although
+// its predecessor leaves. Releases delete none of the current entries. New
+// requests use a new session with a greater token.
+func TestLostSessionEndsItsHoldsAndItsWaits(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c, other := s.link(t, longTTL), s.client(t, longTTL)
 		all := []way{aLock, aWrite, aRead, aTerm, twoOf}
-		shut := map[way]way{aLock: aLock, aWrite: aWrite, aRead: aWrite, aTerm: aTerm, twoOf: allOf} // what keeps it waiting
+		shut := map[way]way{aLock: aLock, aWrite: aWrite, aRead: aWrite, aTerm: aTerm, twoOf: allOf} // the request that blocks it
 		held, blocking := map[way]hold{}, map[way]hold{}
 		waiting, next := map[way]*pending{}, map[way]*pending{}
 		for _, w := range all {
@@ -77,41 +76,40 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 		for _, w := range all {
 			waiting[w].fails(coordinator.ErrSessionLost, patience)
 			h := held[w]
-			eventually(t, patience, "the hold of "+string(w)+" told", func() bool { return h.ctx.Err() != nil })
+			eventually(t, patience, "the hold of "+string(w)+" to end", func() bool { return h.ctx.Err() != nil })
 			if cause := context.Cause(h.ctx); !isLoss(cause) || !isLoss(h.err()) {
 				t.Errorf("%s: ended with %v", w, cause)
 			}
 			succ := next[w].granted(patience)
-			for range 2 { // also the second time
+			for range 2 { // also the second call
 				if err := h.release(within(t, patience)); !isLoss(err) && !errors.Is(err, coordinator.ErrNotHeld) {
-					t.Errorf("%s: release of what was lost: %v", w, err)
+					t.Errorf("%s: release of a lost hold: %v", w, err)
 				}
 			}
 			w.queued(t, other, name("held "+string(w)), 1)
 			if succ.err() != nil || succ.token <= h.token {
-				t.Errorf("%s: the next one holds %d after %d: %v", w, succ.token, h.token, succ.err())
+				t.Errorf("%s: the next hold has token %d after %d: %v", w, succ.token, h.token, succ.err())
 			}
 			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
 			w.queued(t, other, name("held "+string(w)), 2)
-			succ.giveBack(t)
+			succ.mustRelease(t)
 			anew := again.granted(patience)
 			if anew.session == h.session || anew.token <= succ.token {
-				t.Errorf("%s: asked again: %+v after %+v", w, anew, succ)
+				t.Errorf("%s: requested again: %+v after %+v", w, anew, succ)
 			}
-			anew.giveBack(t)
-			// Now it is the lost waiter's turn, and there is nobody.
-			blocking[w].giveBack(t)
+			anew.mustRelease(t)
+			// The lost waiter would be the next, but its entry is gone.
+			blocking[w].mustRelease(t)
 			w.queued(t, other, name("waited "+string(w)), 0)
 		}
 	})
 }
 
-// TestRepliesThatComeAfterTheDeadlineReviveNothing: what the client sends
-// arrives, what the service answers does not, for longer than the TTL. The
-// holder's context ends although the service has the session; the late answers
-// change nothing; the next one is granted after the holder was told, and long
-// before its own patience ends.
-func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
+// Requests arrive, but replies are held for longer than the TTL. The holder's
+// context ends although the service still has the session. The late replies
+// change nothing. The next waiter is granted after the holder was notified, and
+// long before its own patience ends.
+func TestLateRepliesDoNotReviveAHold(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
@@ -130,7 +128,7 @@ func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 			told[i].wait()
 		}
 		time.Sleep(ttl / 2)
-		c.proxy.Heal() // everything that was answered arrives now
+		c.proxy.Heal() // all held replies arrive now
 		for i, w := range alone {
 			n := next[i].granted(ttl + patience)
 			told[i].before(next[i].at, string(w))
@@ -141,9 +139,9 @@ func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 				t.Errorf("%s: release: %v", w, err)
 			}
 			if n.err() != nil || n.session == holds[i].session {
-				t.Errorf("%s: the next one: %v", w, n.err())
+				t.Errorf("%s: the next hold: %v", w, n.err())
 			}
-			n.giveBack(t)
+			n.mustRelease(t)
 		}
 		if h := aLock.take(t, c.Client, name("again")); h.session == holds[0].session {
 			t.Errorf("the session %s was revived", h.session)
@@ -151,15 +149,14 @@ func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 	})
 }
 
-// TestGrantWhoseReplyComesAfterTheSessionIsNone: the service has granted, the
-// answer takes longer than the session lives. What Lock returns then, if it is
-// a hold at all, is one of another session.
-func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
+// The service has granted, but the reply takes longer than the session lives.
+// If Lock returns a hold, it is one of another session.
+func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
-		aLock.take(t, c.Client, name).giveBack(t) // the session, and what the queue stands in, are there
+		aLock.take(t, c.Client, name).mustRelease(t) // opens the session and creates the queue
 		session, err := c.Session(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
@@ -167,18 +164,18 @@ func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
 		trap := c.proxy.HoldReply(c.join)
 		p := aLock.begin(context.Background(), t, c.Client, name)
 		c.joined(t, trap, newMutex(t, other, name))
-		c.proxy.CutUp() // or the renewals would keep the session
+		c.proxy.CutUp() // otherwise the renewals would keep the session alive
 		next := aLock.begin(context.Background(), t, other, name)
 		n := next.granted(ttl + patience)
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold: %+v and %+v", p.hold, n)
 		}
 		c.proxy.Heal()
-		time.Sleep(300 * time.Millisecond) // for the late answer
+		time.Sleep(300 * time.Millisecond) // for the late reply
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold after the late answer: %+v and %+v", p.hold, n)
 		}
-		n.giveBack(t)
+		n.mustRelease(t)
 		select {
 		case <-p.done:
 		case <-time.After(patience):
@@ -191,9 +188,8 @@ func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
 	})
 }
 
-// TestHoldIsReenteredOverReconnectsAndEndsWithItsSession: the connection is not
-// the session. Inner releases after the loss say so, and leave what stands
-// there now alone.
+// A reconnect keeps the session. Inner releases after the loss return an error,
+// and leave current entries alone.
 func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -224,7 +220,7 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.endSession(t, c)
-		eventually(t, patience, "the loss told", func() bool { return l.Err() != nil })
+		eventually(t, patience, "the loss to be noticed", func() bool { return l.Err() != nil })
 		n := lock(t, newMutex(t, other, name))
 		if _, err := m.Lock(l.Context()); !isLoss(err) {
 			t.Errorf("re-entered after the loss: %v", err)
@@ -236,15 +232,15 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 		}
 		awaitQueue(t, newMutex(t, other, name), 1)
 		if n.Err() != nil {
-			t.Errorf("the next one was disturbed: %v", n.Err())
+			t.Errorf("the next hold ended: %v", n.Err())
 		}
 		unlock(t, n)
 	})
 }
 
-// impostor passes connections on to a ZooKeeper. From the moment it is told to,
-// it forgets which session a client that comes again has: the server gives it a
-// new one, in silence, as ClickHouse Keeper does.
+// impostor forwards connections to a ZooKeeper. Once told to, it drops the
+// session ID of a client that reconnects: the server then silently creates a
+// new session, as ClickHouse Keeper does.
 type impostor struct {
 	net.Listener
 	forget atomic.Bool
@@ -291,8 +287,8 @@ func (i *impostor) reset() {
 	i.open = nil
 }
 
-// up copies what the client sends, and takes the session and its password out
-// of the ConnectRequest: protocol version, last zxid seen, timeout, session,
+// up copies what the client sends, and removes the session and its password
+// from the ConnectRequest: protocol version, last zxid seen, timeout, session,
 // password.
 func (i *impostor) up(server io.Writer, client io.Reader) {
 	head := make([]byte, 4)
@@ -314,9 +310,8 @@ func (i *impostor) up(server io.Writer, client io.Reader) {
 	}
 }
 
-// TestReconnectWithAnotherSessionIsALoss: a server that does not know the
-// session of a client that comes again must say so; one that gives it another
-// session instead is found out by its ID.
+// A server that does not know the session of a reconnecting client must say so.
+// If it assigns another session instead, the client notices the different ID.
 func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 	const ttl = 10 * time.Second
 	run := func(t *testing.T, endpoints []string) {
@@ -337,31 +332,31 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 		for n, w := range alone {
 			waiting[n].fails(coordinator.ErrSessionLost, ttl+patience)
 			if err := holds[n].err(); !isLoss(err) {
-				t.Errorf("%s: the hold says %v", w, err)
+				t.Errorf("%s: the hold has %v", w, err)
 			}
 		}
 		if i.swaps.Load() == 0 {
-			t.Fatal("no session was taken for another: the test shows nothing")
+			t.Fatal("no session was replaced: the test shows nothing")
 		}
 		i.forget.Store(false)
-		// The old session lives on at the service until its TTL: nobody may
-		// take its entries for those of the new one.
+		// The old session lives at the service until its TTL. Its entries must
+		// not count as the new session's.
 		again := aLock.begin(context.Background(), t, c, name("held "+string(aLock)))
 		h := again.granted(ttl + patience)
 		if h.session == holds[0].session || h.token <= holds[0].token {
-			t.Errorf("asked again: %+v after %+v", h, holds[0])
+			t.Errorf("requested again: %+v after %+v", h, holds[0])
 		}
-		aLock.queued(t, other, name("held "+string(aLock)), 1) // it was not granted beside the entry of the session before
-		h.giveBack(t)
+		aLock.queued(t, other, name("held "+string(aLock)), 1) // not granted beside the old session's entry
+		h.mustRelease(t)
 	}
 	t.Run("zookeeper", func(t *testing.T) { run(t, servers.ZooKeeper(t).Endpoints()) })
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, servers.ZooKeeperCluster(t).Endpoints()) })
 }
 
-// TestLeaderOfTheServiceKilledWhileLocksAreHeld: those who live keep what they
-// hold, and one who died is succeeded after its TTL, the election and one TTL
-// more, since the new leader counts from the beginning.
-func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
+// Live clients keep their holds. A dead holder is succeeded after its TTL, the
+// election and one more TTL, since the new leader restarts the session
+// timeouts.
+func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 	const ttl, survivorTTL = 8 * time.Second, 30 * time.Second
 	run := func(t *testing.T, s site, kill func()) {
 		name := fresh(t)
@@ -383,15 +378,15 @@ func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
 			if int64(h.token) <= dead[w].Token {
 				t.Errorf("%s: token %d after %d", w, h.token, dead[w].Token)
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
-		t.Logf("the dead one was succeeded after %v", time.Since(began).Round(time.Millisecond))
+		t.Logf("the dead holder was succeeded after %v", time.Since(began).Round(time.Millisecond))
 		time.Sleep(time.Until(began.Add(survivorTTL / 2))) // two renewals
 		for i, w := range alone {
 			if err := holds[i].err(); err != nil {
 				t.Errorf("%s: lost with the leader: %v", w, err)
 			}
-			holds[i].giveBack(t)
+			holds[i].mustRelease(t)
 		}
 	}
 	t.Run("etcd-3", func(t *testing.T) {
@@ -418,8 +413,8 @@ func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
 	})
 }
 
-// TestQuickReconnectsLeaveOneLeader: every connection is reset twice, quickly,
-// while one leads and others wait.
+// Every connection is reset twice in quick succession while one candidate leads
+// and others wait.
 func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -452,15 +447,15 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 			}
 			aTerm.queued(t, probe, name, len(all)-i)
 			if h.err() != nil {
-				t.Errorf("after the resets the term says %v", h.err())
+				t.Errorf("after the resets the term has %v", h.err())
 			}
-			if i == 1 { // a node goes while those who watch it reconnect
+			if i == 1 { // a node is removed while its watchers reconnect
 				for _, c := range links[2:] {
 					c.proxy.LoseReply(netproxy.Any)
 					c.proxy.Reset()
 				}
 			}
-			h.giveBack(t)
+			h.mustRelease(t)
 		}
 		aTerm.queued(t, probe, name, 0)
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// disks is trio with servers that wait for the disk.
+// disks is trio with servers that sync to disk.
 func disks(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	t.Helper()
 	t.Parallel()
@@ -34,8 +34,8 @@ func disks(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	})
 }
 
-// ail makes the disk of a member slow or broken.
-func (e *ensemble) ail(t *testing.T, member int, what string) (heal func()) {
+// breakDisk makes the disk of a member slow or broken.
+func (e *ensemble) breakDisk(t *testing.T, member int, what string) (heal func()) {
 	t.Helper()
 	heal, err := child.Inject(e.members[member].PID(), "fdatasync,fsync", what)
 	if errors.Is(err, child.ErrNoTrace) {
@@ -47,41 +47,39 @@ func (e *ensemble) ail(t *testing.T, member int, what string) (heal func()) {
 	return heal
 }
 
-// TestSlowDiskOfTheLeader: every write of the leader takes 0.4 s, then 3 s.
-// Grants get slow, or another leader is elected, and nothing else happens to
-// the order of the grants. Who holds with a TTL of 30 s holds on. What becomes
-// of one of 4 s is the disk's matter, and only told.
-func TestSlowDiskOfTheLeader(t *testing.T) {
+// Every write of the leader takes 0.4 s, then 3 s. Grants become slow, or
+// another leader is elected; the order of grants is kept. A hold with a TTL of
+// 30 s survives. A hold of 4 s may not; its outcome is only logged.
+func TestSlowDiskOfTheLeaderKeepsOrder(t *testing.T) {
 	disks(t, func(t *testing.T, e *ensemble) {
 		l := lock(t, newMutex(t, e.client(t, 30*time.Second), servers.Name(t)))
 		short := lock(t, newMutex(t, e.client(t, 4*time.Second), servers.Name(t)))
-		crowd := e.crowd(t, 3, 30*time.Second)
+		workload := e.workload(t, 3, 30*time.Second)
 		for _, delay := range []string{"delay_enter=400ms", "delay_enter=3s"} {
-			crowd.goesOn("before")
+			workload.progresses("before")
 			leader := e.leader(t)
-			heal := e.ail(t, leader, delay)
-			from := crowd.grants()
+			heal := e.breakDisk(t, leader, delay)
+			from := workload.grants()
 			time.Sleep(6 * time.Second)
-			t.Logf("%s: %d grants, the short session: %v", delay, crowd.grants()-from, short.Err())
+			t.Logf("%s: %d grants, the short session: %v", delay, workload.grants()-from, short.Err())
 			heal()
-			crowd.goesOn("after")
+			workload.progresses("after")
 		}
-		crowd.disperse()
+		workload.finish()
 		mustHold(t, l, "over slow disks")
 	})
 }
 
-// TestBrokenDiskOfTheLeader: it cannot write any more. An etcd exits; a
-// ZooKeeper steps down, but takes part in elections, and may win them again and
-// again: after six seconds without another leader the disk is mended. A hold
-// with a TTL of 30 s survives that.
-func TestBrokenDiskOfTheLeader(t *testing.T) {
+// The leader cannot write. An etcd exits; a ZooKeeper steps down, but takes
+// part in elections and may win them repeatedly, so after six seconds without
+// another leader the disk is repaired. A hold with a TTL of 30 s survives.
+func TestHoldsSurviveABrokenDiskOfTheLeader(t *testing.T) {
 	disks(t, func(t *testing.T, e *ensemble) {
 		l := lock(t, newMutex(t, e.client(t, 30*time.Second), servers.Name(t)))
-		crowd := e.crowd(t, 3, 30*time.Second)
-		crowd.goesOn("before")
+		workload := e.workload(t, 3, 30*time.Second)
+		workload.progresses("before")
 		leader := e.leader(t)
-		heal := e.ail(t, leader, "error=EIO")
+		heal := e.breakDisk(t, leader, "error=EIO")
 		another := func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -90,39 +88,38 @@ func TestBrokenDiskOfTheLeader(t *testing.T) {
 		}
 		for broken := time.Now(); e.members[leader].Running() && !another(); time.Sleep(100 * time.Millisecond) {
 			if time.Since(broken) > 6*time.Second {
-				t.Log("no other leader yet: the disk is mended")
+				t.Log("no other leader yet: the disk is repaired")
 				heal()
 				break
 			}
 		}
-		crowd.goesOn("with another leader")
+		workload.progresses("with another leader")
 		heal()
 		if e.zk != nil && !e.members[leader].Running() {
-			// What the disk kept can be too little to start from: the epochs
-			// are in files of their own.
+			// The remaining data may not suffice for a start: the epochs are in
+			// separate files.
 			if err := e.zk.Node(leader).Wipe(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		e.start(t, leader)
-		crowd.goesOn("with all members again")
-		crowd.disperse()
+		workload.progresses("with all members again")
+		workload.finish()
 		mustHold(t, l, "over the broken disk")
 	})
 }
 
-// TestEtcdWithoutSpace: who wants a lock is refused at once, who holds one goes
-// on holding it, and gives it back.
-func TestEtcdWithoutSpace(t *testing.T) {
+// New requests are refused at once; a holder keeps its hold and can release it.
+func TestEtcdOverItsQuotaKeepsHoldsAndRefusesNewOnes(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 1, Args: []string{"--quota-backend-bytes=200000"}})
 	const ttl = 10 * time.Second
 	name := servers.Name(t)
 	m, other := newMutex(t, e.client(t, ttl), name), newMutex(t, e.client(t, ttl), servers.Name(t))
 	l := lock(t, m)
-	unlock(t, lock(t, other)) // it has its session
+	unlock(t, lock(t, other)) // opens the session
 	raw := e.etcdClient(t)
-	var err error // comes with the next commit of the backend, every 100 ms, however many puts there were
+	var err error // reported after the backend's next commit, every 100 ms, however many puts there were
 	for began := time.Now(); err == nil && time.Since(began) < 20*time.Second; {
 		_, err = raw.Put(within(t, 10*time.Second), "filler", strings.Repeat("x", 40_000))
 	}
@@ -141,10 +138,10 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	awaitQueue(t, m, 0)
 }
 
-// TestDefragmentationAndSnapshots: the members stand still while they are
-// defragmented, and the waiter's only one, which was away for longer than the
-// log reaches, gets a snapshot. No watch misses what it was set for.
-func TestDefragmentationAndSnapshots(t *testing.T) {
+// The members block while they are defragmented. The waiter's only member,
+// which was down for longer than the log reaches back, receives a snapshot. No
+// watch loses its event.
+func TestWaiterSurvivesDefragmentationAndSnapshots(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Args: []string{"--snapshot-count=50", "--snapshot-catchup-entries=10"}})
 	name := servers.Name(t)
@@ -185,14 +182,14 @@ func TestDefragmentationAndSnapshots(t *testing.T) {
 	mustHold(t, l, "after the snapshot")
 	unlock(t, l)
 	if n, err := gauge(ctx, e.etcd.Node(away).Endpoint(), "etcd_snap_db_save_total_duration_seconds_count"); err != nil || n == 0 {
-		t.Errorf("the member that was away got %d snapshots, %v: the test shows nothing", n, err)
+		t.Errorf("the member that was down got %d snapshots, %v: the test shows nothing", n, err)
 	}
 }
 
-// TestQueuesAreReapedAllTheTime: the server removes empty containers every few
-// milliseconds, so between the making of a queue and the joining too. The
-// sequence begins anew each time, the tokens do not.
-func TestQueuesAreReapedAllTheTime(t *testing.T) {
+// The server removes empty containers every few milliseconds, also between the
+// creation of a queue and the join. The sequence restarts each time; the tokens
+// still rise.
+func TestTokensRiseWhileQueuesAreReaped(t *testing.T) {
 	t.Parallel()
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
 		"-Dznode.container.checkIntervalMs=1", "-Dznode.container.maxPerMinute=1000000",
@@ -220,37 +217,38 @@ func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	}
 }
 
-// TestQueueDeletedByAnOperator: an empty queue is made again. Those who stand
-// in one that is deleted are told, and keep nothing.
+// An empty queue is created again. Contenders in a deleted queue are notified,
+// and hold nothing.
 func TestQueueDeletedByAnOperator(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		m := newMutex(t, s.client(t, 20*time.Second), name)
 		unlock(t, lock(t, m))
-		s.uproot(t, name)
+		s.deleteQueue(t, name)
 		l := lock(t, m)
 		waiter := granted(t.Context(), newMutex(t, s.client(t, 20*time.Second), name))
 		awaitQueue(t, m, 2)
 		time.Sleep(300 * time.Millisecond)
-		s.uproot(t, name)
-		eventually(t, 20*time.Second, "the holder told", func() bool { return l.Err() != nil })
+		s.deleteQueue(t, name)
+		eventually(t, 20*time.Second, "the holder to be notified", func() bool { return l.Err() != nil })
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("cause %v", cause)
 		}
 		select {
 		case g := <-waiter:
-			// ZooKeeper tells of each entry by itself. A waiter that hears of
-			// the one ahead first is granted, and told then.
+			// ZooKeeper notifies of each entry separately. A waiter whose
+			// predecessor's removal is reported first is granted, and notified
+			// of its own removal after that.
 			if g.err == nil && s.service == "zk" {
-				eventually(t, 20*time.Second, "the waiter told", func() bool { return g.lock.Err() != nil })
+				eventually(t, 20*time.Second, "the waiter to be notified", func() bool { return g.lock.Err() != nil })
 				g.err = context.Cause(g.lock.Context())
 			}
 			if !errors.Is(g.err, coordinator.ErrRemoved) {
 				t.Errorf("the waiter got %v, %v", g.lock, g.err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("the waiter waits on")
+			t.Error("the waiter still waits")
 		}
 		next := lock(t, m)
 		if next.Token() <= l.Token() {
@@ -260,8 +258,8 @@ func TestQueueDeletedByAnOperator(t *testing.T) {
 	})
 }
 
-// uproot deletes a mutex's queue with all that is in it, at once.
-func (s site) uproot(t *testing.T, name string) {
+// deleteQueue deletes a mutex's queue with all its entries at once.
+func (s site) deleteQueue(t *testing.T, name string) {
 	t.Helper()
 	if s.service == "etcd" {
 		c, ctx := s.etcdClient(t), within(t, 10*time.Second)
@@ -281,7 +279,7 @@ func (s site) uproot(t *testing.T, name string) {
 		return
 	}
 	c, parent := s.zkConn(t, 10*time.Second), "/baton-test/mutex/"+name
-	for range 20 { // somebody may come or go in between
+	for range 20 { // entries may change in between
 		children, _, err := c.Children(parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			return

@@ -18,10 +18,11 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// This file has what the tests of faults share: clusters that a test may break,
-// contenders who go on meanwhile, and the words for what a machine cannot do.
+// This file has the helpers of the fault tests: clusters that a test may break,
+// contenders that run meanwhile, and the handling of tests that a machine
+// cannot run.
 
-// ensemble is a cluster that belongs to one test.
+// ensemble is a cluster of one test.
 type ensemble struct {
 	site
 	members []*child.Server // in the order of the endpoints
@@ -47,7 +48,7 @@ func ownZooKeeper(t testing.TB, o zkserver.Options) *ensemble {
 	return e
 }
 
-// version is the service and its version: "etcd 3.7.3".
+// version returns the service and its version, such as "etcd 3.7.3".
 func (e *ensemble) version() string {
 	if e.etcd != nil {
 		return "etcd " + e.etcd.Version()
@@ -55,8 +56,7 @@ func (e *ensemble) version() string {
 	return "ZooKeeper " + e.zk.Version()
 }
 
-// trio runs a test against a cluster of three of each service. The two run side
-// by side with other tests.
+// trio runs a test against a cluster of three of each service, in parallel.
 func trio(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	t.Helper()
 	t.Parallel()
@@ -84,7 +84,7 @@ func single(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	})
 }
 
-// leader is the number of the member that leads now.
+// leader returns the number of the current leader.
 func (e *ensemble) leader(t testing.TB) int {
 	t.Helper()
 	i, err := e.leads(within(t, 30*time.Second))
@@ -117,7 +117,7 @@ func (e *ensemble) leads(ctx context.Context) (int, error) {
 	return i, nil
 }
 
-// follower is the number of a member that does not lead now.
+// follower returns the number of a current follower.
 func (e *ensemble) follower(t testing.TB) int { return (e.leader(t) + 1) % len(e.members) }
 
 // start starts a member that was killed, and waits until it serves.
@@ -142,8 +142,8 @@ func (e *ensemble) resume(t testing.TB, i int) {
 	}
 }
 
-// at opens a client that has its session at one member, and may go to all
-// others from then on.
+// at opens a client that has its session at one member, and may move to any
+// other.
 func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.Client {
 	t.Helper()
 	network := newCable(t, e.endpoints)
@@ -164,10 +164,10 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 	return c
 }
 
-// crowd is some contenders who take one lock again and again, and write down
-// what they get. The service's clock and ours are one here, and none of them is
-// paused: a hold that is alive by its own word must be alone.
-type crowd struct {
+// workload is a number of contenders that repeatedly acquire one lock, and
+// record the grants. The service's clock is ours here, and no contender is
+// paused: a hold that is alive by its own clock must be the only one.
+type workload struct {
 	mu     sync.Mutex
 	holder *mutex.Lock
 	last   coordinator.Token
@@ -183,18 +183,18 @@ type crowd struct {
 	probe   *mutex.Mutex
 }
 
-// crowd starts n clients with two contenders each.
-func (s site) crowd(t *testing.T, n int, ttl time.Duration) *crowd {
+// workload starts n clients with two contenders each.
+func (s site) workload(t *testing.T, n int, ttl time.Duration) *workload {
 	t.Helper()
-	c := s.rally(t, servers.Name(t))
+	c := s.newWorkload(t, servers.Name(t))
 	c.join(s, n, ttl)
 	return c
 }
 
-// rally is a crowd of nobody yet, for the lock of a name.
-func (s site) rally(t *testing.T, name string) *crowd {
+// newWorkload returns a workload without contenders, for the lock of a name.
+func (s site) newWorkload(t *testing.T, name string) *workload {
 	t.Helper()
-	c := &crowd{t: t, name: name, seed: rand.Uint64()}
+	c := &workload{t: t, name: name, seed: rand.Uint64()}
 	t.Logf("seed %d", c.seed)
 	c.ctx, c.stop = context.WithCancel(t.Context())
 	c.probe = newMutex(t, s.client(t, 30*time.Second), c.name)
@@ -202,7 +202,7 @@ func (s site) rally(t *testing.T, name string) *crowd {
 }
 
 // join adds n clients of a site.
-func (c *crowd) join(s site, n int, ttl time.Duration) {
+func (c *workload) join(s site, n int, ttl time.Duration) {
 	for range n {
 		m := newMutex(c.t, s.client(c.t, ttl), c.name)
 		for range 2 {
@@ -213,15 +213,16 @@ func (c *crowd) join(s site, n int, ttl time.Duration) {
 	}
 }
 
-// grants is how many there were until now.
-func (c *crowd) grants() int {
+// grants returns the number of grants so far.
+func (c *workload) grants() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// contend takes the lock again and again, for short times, sometimes giving up.
-func (c *crowd) contend(r *rand.Rand, m *mutex.Mutex) {
+// contend repeatedly acquires the lock for a short time. Some attempts time
+// out.
+func (c *workload) contend(r *rand.Rand, m *mutex.Mutex) {
 	for c.ctx.Err() == nil {
 		patience, cancel := context.WithTimeout(c.ctx, time.Duration(1+r.IntN(3000))*time.Millisecond)
 		l, err := m.Lock(patience)
@@ -233,18 +234,18 @@ func (c *crowd) contend(r *rand.Rand, m *mutex.Mutex) {
 		pause(l.Context(), time.Duration(r.IntN(5))*time.Millisecond)
 		c.exit(l)
 		patience, cancel = context.WithTimeout(context.Background(), time.Second)
-		_ = l.Unlock(patience) // goes on in the background if it must
+		_ = l.Unlock(patience) // continues in the background after a timeout
 		cancel()
 	}
 }
 
-func (c *crowd) enter(l *mutex.Lock) {
+func (c *workload) enter(l *mutex.Lock) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holder != nil && c.holder.Err() == nil && l.Err() == nil {
 		c.t.Errorf("token %d is granted while %d holds", l.Token(), c.holder.Token())
 	}
-	if l.Err() == nil { // who comes here after its loss may come after its successor
+	if l.Err() == nil { // after a loss this may run later than in the successor
 		if l.Token() <= c.last {
 			c.t.Errorf("token %d after %d", l.Token(), c.last)
 		}
@@ -253,7 +254,7 @@ func (c *crowd) enter(l *mutex.Lock) {
 	c.count++
 }
 
-func (c *crowd) exit(l *mutex.Lock) {
+func (c *workload) exit(l *mutex.Lock) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holder == l {
@@ -261,16 +262,16 @@ func (c *crowd) exit(l *mutex.Lock) {
 	}
 }
 
-// goesOn waits until there were a few grants more.
-func (c *crowd) goesOn(what string) {
+// progresses waits for a few more grants.
+func (c *workload) progresses(what string) {
 	c.t.Helper()
 	from := c.grants()
 	eventually(c.t, callBound, "grants "+what, func() bool { return c.grants() >= from+5 })
 }
 
-// disperse ends the contending. In the end nothing is left in the queue, and
-// the lock can be taken.
-func (c *crowd) disperse() {
+// finish ends the contenders, and checks that the queue is empty and that the
+// lock can be acquired.
+func (c *workload) finish() {
 	c.t.Helper()
 	c.stop()
 	c.members.Wait()
@@ -282,7 +283,7 @@ func (c *crowd) disperse() {
 	unlock(c.t, lock(c.t, c.probe))
 }
 
-// mustHold checks that a lock is held, by its own word and by the service's: a
+// mustHold checks that a lock is held, by its own clock and at the service: a
 // renewal is acknowledged.
 func mustHold(t testing.TB, l *mutex.Lock, what string) {
 	t.Helper()
@@ -307,7 +308,7 @@ func granted(ctx context.Context, m *mutex.Mutex) <-chan grant {
 	return got
 }
 
-// grant is the outcome of a Lock, and when it came.
+// grant is the outcome and the time of a Lock.
 type grant struct {
 	lock *mutex.Lock
 	err  error
@@ -329,11 +330,11 @@ func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
 	}
 }
 
-// wholeMatrix tells whether everything is to run, however long it takes.
+// wholeMatrix reports whether to run all fault tests, however long they take.
 func wholeMatrix() bool { return os.Getenv("BATON_FAULTS") == "all" }
 
-// expensive leaves a test to `make faults`. It says so in the output and in the
-// summary.
+// expensive skips a test unless `make faults` runs. The output and the summary
+// report it.
 func expensive(t *testing.T) {
 	t.Helper()
 	if !wholeMatrix() {
@@ -341,8 +342,8 @@ func expensive(t *testing.T) {
 	}
 }
 
-// tool is the path of a program that the test needs. A machine without it fails
-// the test: it can be installed.
+// tool returns the path of a program that the test needs. The test fails
+// without it, since it can be installed.
 func tool(t testing.TB, name, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

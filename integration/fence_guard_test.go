@@ -25,22 +25,21 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// errGuarded is a write that the guard has stopped.
-var errGuarded = errors.New("the guard has stopped the write")
+// errGuarded says that the guard refused a write.
+var errGuarded = errors.New("the guard refused the write")
 
-// board is what users keep in the service beside their locks, written with the
-// service's own client.
+// board is data that users keep in the service beside their locks, written with
+// the service's own client.
 type board interface {
-	// write writes a value, guarded by a sequencer, or without a guard if it is
-	// zero.
+	// write writes a value, guarded by the sequencer unless that is zero.
 	write(ctx context.Context, seq fence.Sequencer, key, value string) error
-	// read is at least as new as all that was written before.
+	// read returns a value at least as new as all earlier writes.
 	read(ctx context.Context, key string) (string, error)
-	// remove deletes the entry that a sequencer names, as an operator would.
+	// remove deletes a sequencer's entry, as an operator does.
 	remove(ctx context.Context, seq fence.Sequencer) error
 }
 
-// board returns that of a site.
+// board returns the board of a site.
 func (s site) board(t *testing.T) board {
 	t.Helper()
 	if s.service == "etcd" {
@@ -117,13 +116,13 @@ func (b zkBoard) remove(_ context.Context, seq fence.Sequencer) error {
 		return err
 	}
 	if err = b.c.Delete(holds.Path, -1); errors.Is(err, zk.ErrNoNode) {
-		return nil // left meanwhile
+		return nil // released meanwhile
 	}
 	return err
 }
 
-// TestLockLostBetweenCheckAndWrite: the check says that all is well, then the
-// lock goes, in whatever way, and somebody else has it.
+// The check succeeds, then the lock is lost in one of several ways and another
+// client acquires it.
 func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		b := s.board(t)
@@ -169,7 +168,7 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 				t.Errorf("%s: check of the lost one: %v", way, err)
 			}
 			ok("check of the next", second.Check(ctx, own))
-			ok("without a guard", b.write(ctx, fence.Sequencer{}, name, "late")) // which shows what it is good for
+			ok("without a guard", b.write(ctx, fence.Sequencer{}, name, "late")) // shows that the guard is needed
 			if now, err := b.read(ctx, name); now != "late" || err != nil {
 				t.Errorf("%s: %q, %v after a late write without a guard", way, now, err)
 			}
@@ -178,12 +177,11 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 	})
 }
 
-// TestNoWriteOfALostGrantLands: 1,000 races on each service between the loss of
-// a lock and a guarded write under it. Whoever gets the lock reads what is
-// there when it begins and writes its own: after that nothing of the one before
-// may appear, and what it was told about its write must be what the next one
-// has read.
-func TestNoWriteOfALostGrantLands(t *testing.T) {
+// In 1,000 races on each service a lock is lost during a guarded write. The
+// next holder reads the value when it begins, and writes its own. After that no
+// write of the previous holder may appear, and the outcome that the previous
+// holder got must match what the next one read.
+func TestGuardStopsWritesOfALostGrant(t *testing.T) {
 	const lanes, races = 8, 125
 	together(t, func(t *testing.T, s site) {
 		b := s.board(t)
@@ -208,17 +206,17 @@ func TestNoWriteOfALostGrantLands(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		t.Logf("%d races: %d writes came in time, %d were stopped", lanes*races, landed.Load(), stopped.Load())
+		t.Logf("%d races: %d writes were in time, %d were refused", lanes*races, landed.Load(), stopped.Load())
 		if landed.Load() < lanes || stopped.Load() < lanes {
-			t.Error("these were no races")
+			t.Error("no races happened")
 		}
 	})
 }
 
-// longest is how long either side of a race may hesitate.
+// longest bounds the random delay of either side of a race.
 const longest = 3 * time.Millisecond
 
-// race is a lane of races on one lock.
+// race is a series of races on one lock.
 type race struct {
 	t             *testing.T
 	site          site
@@ -228,7 +226,7 @@ type race struct {
 	first, second *coordinator.Client
 }
 
-// run is one race. late: the guard has stopped the write.
+// run runs one race. late reports that the guard refused the write.
 func (r *race) run(i int) (late bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
@@ -278,15 +276,15 @@ func (r *race) run(i int) (late bool, err error) {
 	case err != nil || wrote != nil && !late:
 		return false, errors.Join(err, wrote)
 	case end != theirs:
-		return late, fmt.Errorf("a lost grant's write has landed: found %q, in the end %q", found, end)
+		return late, fmt.Errorf("a lost grant's write was applied: found %q, in the end %q", found, end)
 	case late != (found == "free"):
-		return late, fmt.Errorf("the write was stopped: %t, and the next holder has read %q", late, found)
+		return late, fmt.Errorf("the write was refused: %t, and the next holder read %q", late, found)
 	}
 	return late, nil
 }
 
-// holder returns the mutex of who is going to lose it, and how. Some lose a
-// session that nobody else has.
+// holder returns the mutex of the first holder, and a function that takes its
+// lock away. Some ways end a session, which is then not shared.
 func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.Lock, seq fence.Sequencer) error, error) {
 	unlocks := func(ctx context.Context, l *mutex.Lock, _ fence.Sequencer) error { return l.Unlock(ctx) }
 	c, lose := r.first, unlocks
@@ -304,12 +302,11 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 	return m, lose, err
 }
 
-// TestCheckIsOneReadHoweverLongTheQueue counts.
-func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
+func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50
 		name := servers.Name(t)
-		holder, crowd, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
+		holder, others, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
 		l := lock(t, newMutex(t, holder, name))
 		seq, err := l.Sequencer(t.Context())
 		if err != nil {
@@ -319,7 +316,7 @@ func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		m := newMutex(t, crowd, name)
+		m := newMutex(t, others, name)
 		for range waiting {
 			wg.Go(func() { _, _ = m.Lock(ctx) })
 		}
@@ -338,9 +335,8 @@ func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
 	})
 }
 
-// TestGuardsSurviveWhatBecomesOfAHold: entries of permits and of read locks are
-// converted while they are held.
-func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
+// Entries of permits and of read locks are converted while they are held.
+func TestGuardFollowsConversionsOfAHold(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		ctx, name, b := within(t, callBound), servers.Name(t), s.board(t)
 		c, other := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
@@ -374,12 +370,12 @@ func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
 		}
 		whole := sequencer(p)
 		holds(whole, true, "permits")
-		time.Sleep(500 * time.Millisecond) // by now its entry says that it holds, if it did not before
-		holds(whole, true, "permits that have lasted")
+		time.Sleep(500 * time.Millisecond) // by now its entry is marked as holding
+		holds(whole, true, "permits held for a while")
 		if err := p.ReleasePart(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
-		holds(whole, false, "permits of which a part was released")
+		holds(whole, false, "partly released permits")
 		rest := sequencer(p)
 		holds(rest, true, "the rest")
 		if err := p.Release(ctx); err != nil {
@@ -399,11 +395,11 @@ func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
 		if err := term.Proclaim(ctx, []byte("second")); err != nil {
 			t.Fatal(err)
 		}
-		holds(leads, true, "a term whose value was changed")
+		holds(leads, true, "a term with a changed value")
 		if err := term.Resign(ctx); err != nil {
 			t.Fatal(err)
 		}
-		holds(leads, false, "a term that is over")
+		holds(leads, false, "an ended term")
 
 		rw, err := rwlock.New(c, name)
 		if err != nil {
@@ -422,7 +418,7 @@ func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
 		if err := w.Unlock(ctx); err != nil {
 			t.Fatal(err)
 		}
-		holds(writes, false, "a write lock that was left for a read lock")
+		holds(writes, false, "a write lock that was downgraded")
 		reads := sequencer(r)
 		holds(reads, true, "a read lock")
 		if err := r.Unlock(ctx); err != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
 
-// database is one with a guard's table and one more, which has what was
-// written, in the order of the writes.
+// database has a guard's table, and a table that logs the writes in order.
 type database struct {
 	*sql.DB
 	guard *sqlfence.Guard
@@ -35,7 +34,7 @@ func (d database) log(ctx context.Context, tx *sql.Tx, resource string, token dr
 	return err
 }
 
-// product is how a database is made ready.
+// product describes how to prepare a database.
 type product struct {
 	start          func(context.Context) (*sqlserver.Server, error)
 	dialect        sqlfence.Dialect
@@ -57,7 +56,7 @@ var products = map[string]product{
 		`CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT, token INTEGER)`, `INSERT INTO log (resource, token) VALUES (?, ?)`},
 }
 
-// databases runs a test on each.
+// databases runs a test on each database.
 func databases(t *testing.T, test func(t *testing.T, db database)) {
 	t.Helper()
 	for name, p := range products {
@@ -83,7 +82,7 @@ func (p product) open(t *testing.T) database {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it may be there
+	for range 2 { // the table may exist
 		if err := guard.Create(t.Context(), pool); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +90,8 @@ func (p product) open(t *testing.T) database {
 	return database{pool, guard, p}
 }
 
-// transact runs work in a transaction, again if the database asks for that.
+// transact runs work in a transaction, and repeats it if the database requires
+// that.
 func (d database) transact(ctx context.Context, level sql.IsolationLevel, work func(tx *sql.Tx) error) error {
 	for {
 		err := d.once(ctx, level, work)
@@ -115,7 +115,7 @@ func (d database) once(ctx context.Context, level sql.IsolationLevel, work func(
 	return tx.Commit()
 }
 
-// stored is a resource's token in the guard's table, zero if there is none.
+// stored returns a resource's token in the guard's table, or zero.
 func (d database) stored(ctx context.Context, resource string) (token driver.Token, err error) {
 	err = d.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s'", d.table, resource)).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -124,7 +124,7 @@ func (d database) stored(ctx context.Context, resource string) (token driver.Tok
 	return token, err
 }
 
-// written are the tokens of what was written to a resource, in order.
+// written returns the tokens of the writes to a resource, in order.
 func (d database) written(t *testing.T, resource string) (all []driver.Token) {
 	t.Helper()
 	table := strings.Fields(d.insert)[2]
@@ -152,11 +152,10 @@ func books(token driver.Token) fence.Sequencer {
 
 var errChangedItsMind = errors.New("the writer rolls back")
 
-// TestStoredTokenNeverGoesBack: 64 writers at once, each with tokens that rise
-// by and by, though not in order, some of whom roll back. Whoever looks sees
-// the token rise; writes are in the order of tokens; who is refused is told by
-// which token.
-func TestStoredTokenNeverGoesBack(t *testing.T) {
+// 64 writers run at once, with tokens that rise over time but are not in order;
+// some roll back. Every reader sees the token rise, writes are in the order of
+// tokens, and a refusal names the token that caused it.
+func TestStoredTokenNeverDecreases(t *testing.T) {
 	const writers, rounds = 64, 12
 	databases(t, func(t *testing.T, db database) {
 		for _, level := range db.levels {
@@ -164,7 +163,7 @@ func TestStoredTokenNeverGoesBack(t *testing.T) {
 				resource := strings.ReplaceAll(level.String(), " ", "")
 				ctx := within(t, 5*time.Minute)
 				var attempts, admitted, refused, undone atomic.Int64
-				var greatest atomic.Int64 // of those that were committed
+				var greatest atomic.Int64 // of the committed tokens
 				var wg sync.WaitGroup
 				for i := range writers {
 					rng := rand.New(rand.NewPCG(7, uint64(i)))
@@ -201,7 +200,7 @@ func TestStoredTokenNeverGoesBack(t *testing.T) {
 						}
 					})
 				}
-				looks := lookOn(ctx, t, db, resource, &wg)
+				reads := pollToken(ctx, t, db, resource, &wg)
 				all := db.written(t, resource)
 				for i := 1; i < len(all); i++ {
 					if all[i] < all[i-1] {
@@ -212,44 +211,44 @@ func TestStoredTokenNeverGoesBack(t *testing.T) {
 				if err != nil || int64(last) != greatest.Load() || int64(len(all)) != admitted.Load() {
 					t.Errorf("stored %d, %v; greatest %d; %d writes of %d", last, err, greatest.Load(), len(all), admitted.Load())
 				}
-				if admitted.Load() == 0 || refused.Load() == 0 || undone.Load() == 0 || looks == 0 {
-					t.Errorf("too little happened to show anything: %d looks", looks)
+				if admitted.Load() == 0 || refused.Load() == 0 || undone.Load() == 0 || reads == 0 {
+					t.Errorf("too little happened to show anything: %d reads", reads)
 				}
-				t.Logf("%d admitted, %d refused, %d rolled back, up to token %d; looked %d times", admitted.Load(), refused.Load(), undone.Load(), last, looks)
+				t.Logf("%d admitted, %d refused, %d rolled back, up to token %d; read %d times", admitted.Load(), refused.Load(), undone.Load(), last, reads)
 			})
 		}
 	})
 }
 
-// lookOn reads the stored token again and again until all writers are done, and
-// returns how often.
-func lookOn(ctx context.Context, t *testing.T, db database, resource string, writers *sync.WaitGroup) (looks int) {
+// pollToken reads the stored token until all writers are done, and returns the
+// number of reads.
+func pollToken(ctx context.Context, t *testing.T, db database, resource string, writers *sync.WaitGroup) (reads int) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		writers.Wait()
 	}()
-	for last := driver.Token(0); ; looks++ {
+	for last := driver.Token(0); ; reads++ {
 		now, err := db.stored(ctx, resource)
 		if err != nil {
 			t.Error(err)
 			<-done
-			return looks
+			return reads
 		}
 		if now < last {
-			t.Errorf("the stored token went from %d back to %d", last, now)
+			t.Errorf("the stored token decreased from %d to %d", last, now)
 		}
 		last = now
 		select {
 		case <-done:
-			return looks
+			return reads
 		default:
 		}
 	}
 }
 
-func TestSQLGuardTellsScopesAndResourcesApart(t *testing.T) {
+func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
 	databases(t, func(t *testing.T, db database) {
 		ctx := within(t, time.Minute)
 		check := func(resource string, s fence.Sequencer) error {
@@ -265,8 +264,8 @@ func TestSQLGuardTellsScopesAndResourcesApart(t *testing.T) {
 		wants("the same", check("accounts", books(5)), nil)
 		wants("a smaller one", check("accounts", books(4)), fence.ErrStale)
 		wants("on another resource", check("Accounts", books(4)), nil)
-		wants("on one with a blank", check("accounts ", books(3)), nil)
-		wants("on one that has to be quoted", check(`a'"\;-- ü`, books(3)), nil)
+		wants("on a name with a blank", check("accounts ", books(3)), nil)
+		wants("on a name that needs quoting", check(`a'"\;-- ü`, books(3)), nil)
 		wants("smaller there", check(`a'"\;-- ü`, books(2)), fence.ErrStale)
 		wants("the longest name", check(strings.Repeat("n", sqlfence.MaxResource), books(2)), nil)
 		wants("the greatest token", check("top", books(1<<63-1)), nil)

@@ -19,8 +19,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLateWriteIsRefusedEverywhere tells the story on real services, to
-// databases and to the service itself.
+// The resources are databases and the coordination service itself.
 func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	shelves := map[string]database{}
 	for product, p := range products {
@@ -53,7 +52,7 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	})
 }
 
-// resource is what the lock protects.
+// resource is the data that the lock protects.
 type resource interface {
 	Name() string
 	// Write replaces the text. A late sequencer is refused with ErrStale.
@@ -61,8 +60,8 @@ type resource interface {
 	Read(ctx context.Context) (string, error)
 }
 
-// story: a holder is cut off for longer than its TTL, another one takes over
-// and writes, and then the first one's late write arrives.
+// story: a holder is cut off for longer than its TTL, another client acquires
+// the lock and writes, and then the first holder's late write arrives.
 type story struct {
 	first, second *mutex.Mutex // of two clients
 	stop          func()       // cuts the first client off
@@ -70,8 +69,8 @@ type story struct {
 	out           io.Writer
 }
 
-// tell returns an error if a resource took the late write, or refused another
-// one.
+// tell returns an error if a resource accepted the late write, or refused
+// another write.
 func (s story) tell(ctx context.Context) error {
 	late, err := s.write(ctx, s.first, "written by the first")
 	if err != nil {
@@ -84,7 +83,7 @@ func (s story) tell(ctx context.Context) error {
 	for _, r := range s.resources {
 		err := r.Write(ctx, late, "written late")
 		if !errors.Is(err, fence.ErrStale) {
-			return fmt.Errorf("%s does not refuse the late write: %w", r.Name(), errors.Join(errNotRefused, err))
+			return fmt.Errorf("%s accepts the late write: %w", r.Name(), errors.Join(errNotRefused, err))
 		}
 		fmt.Fprintf(s.out, "%s refuses it: %v\n", r.Name(), err)
 	}
@@ -96,9 +95,9 @@ func (s story) tell(ctx context.Context) error {
 	return nil
 }
 
-var errNotRefused = errors.New("not refused as it should be")
+var errNotRefused = errors.New("not refused")
 
-// write locks and writes to all resources. The lock stays held.
+// write locks, and writes to all resources. The lock stays held.
 func (s story) write(ctx context.Context, m *mutex.Mutex, text string) (fence.Sequencer, error) {
 	lock, err := m.Lock(ctx)
 	if err != nil {
@@ -124,7 +123,7 @@ type shelf struct {
 
 func (s shelf) Name() string { return s.product }
 
-// texts are what the story writes, as numbers.
+// texts are the texts of the story; their indexes are stored.
 var texts = []string{"", "written by the first", "written by the second", "written late"}
 
 func (s shelf) Write(ctx context.Context, seq fence.Sequencer, text string) error {
@@ -162,7 +161,7 @@ type guarded struct {
 
 func (g guarded) Name() string { return "the coordinator itself" }
 
-// Write says why it was stopped as a program would: it asks.
+// Write asks the service for the reason of a refusal, as a program would.
 func (g guarded) Write(ctx context.Context, seq fence.Sequencer, text string) error {
 	err := g.write(ctx, seq, g.key, text)
 	if errors.Is(err, errGuarded) {
@@ -173,8 +172,7 @@ func (g guarded) Write(ctx context.Context, seq fence.Sequencer, text string) er
 
 func (g guarded) Read(ctx context.Context) (string, error) { return g.read(ctx, g.key) }
 
-// TestIdentityIsWhereTheDocsSay: an operator who has restored an older backup
-// is told to delete it there.
+// An operator who has restored an older backup must delete it there.
 func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
@@ -205,14 +203,13 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 			stored = string(data)
 		}
 		if stored != id || len(id) != 32 {
-			t.Errorf("stored %q, told %q", stored, id)
+			t.Errorf("stored %q, documented %q", stored, id)
 		}
 	})
 }
 
-// TestOlderBackupKeepsTheIdentityAndTurnsTokensBack is what docs/fencing.md
-// says of restored backups and lost data, and of the cure.
-func TestOlderBackupKeepsTheIdentityAndTurnsTokensBack(t *testing.T) {
+// docs/fencing.md describes restored backups, lost data, and the cure.
+func TestOlderBackupKeepsTheIdentityAndLowersTokens(t *testing.T) {
 	cluster := servers.NewEtcd(t, etcdserver.Options{})
 	s, node, backup := site{"etcd", cluster.Endpoints()}, cluster.Nodes()[0], filepath.Join(t.TempDir(), "backup")
 	ok := func(err error) {
@@ -247,13 +244,13 @@ func TestOlderBackupKeepsTheIdentityAndTurnsTokensBack(t *testing.T) {
 	ok(node.Restart(within(t, time.Minute)))
 	restored := grant(1)
 	if err := restored.In(latest.Scope); err != nil || restored.Token >= latest.Token {
-		t.Fatalf("%v after %v: %v: it was not turned back", restored, latest, err)
+		t.Fatalf("%v after %v: %v: the token did not decrease", restored, latest, err)
 	}
 	if err := gate.Check(t.Context(), restored); !errors.Is(err, fence.ErrStale) {
-		t.Errorf("a token that has turned back: %v", err)
+		t.Errorf("a lowered token: %v", err)
 	}
 	if err := gate.Check(t.Context(), grant(100)); err != nil {
-		t.Errorf("a token that has risen again: %v", err)
+		t.Errorf("a token that rose again: %v", err)
 	}
 
 	_, err := s.etcdClient(t).Delete(within(t, callBound), "baton-test/./baton/service+record")
@@ -265,6 +262,6 @@ func TestOlderBackupKeepsTheIdentityAndTurnsTokensBack(t *testing.T) {
 	ok(node.Wipe())
 	ok(node.Restart(within(t, time.Minute)))
 	if empty := grant(1); empty.Service == cured.Service || empty.Service == before.Service {
-		t.Errorf("a service that has lost its data is %q", empty.Service)
+		t.Errorf("the identity of a service without its data is %q", empty.Service)
 	}
 }

@@ -23,8 +23,8 @@ func init() {
 	proc.Register("hold", holdWorker)
 }
 
-// increment adds to a number in a file, n times, reading and writing it apart:
-// without a lock around it, additions are lost and the marker is met.
+// increment adds to a number in a file, n times, with separate reads and
+// writes. Without a lock, additions are lost and the marker already exists.
 func increment(ctx context.Context, m *mutex.Mutex, path string, n int) error {
 	for range n {
 		err := m.Do(ctx, func(context.Context) error {
@@ -75,10 +75,10 @@ func incrementWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send("done")
 }
 
-// TestExclusionInAllPairings: goroutines of one client, clients of one process,
-// processes; and all of them together.
+// The contenders are goroutines of one client, clients of one process,
+// processes, and all of them together.
 func TestExclusionInAllPairings(t *testing.T) {
-	const turns = 25
+	const additions = 25
 	each(t, func(t *testing.T, s site) {
 		name, path := servers.Name(t), filepath.Join(t.TempDir(), "number")
 		if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
@@ -95,7 +95,7 @@ func TestExclusionInAllPairings(t *testing.T) {
 			var wg sync.WaitGroup
 			for _, m := range mutexes {
 				wg.Go(func() {
-					if err := increment(context.Background(), m, path, turns); err != nil {
+					if err := increment(context.Background(), m, path, additions); err != nil {
 						t.Error(err)
 					}
 				})
@@ -103,7 +103,7 @@ func TestExclusionInAllPairings(t *testing.T) {
 			wg.Wait()
 		}
 		start := func(t *testing.T) *proc.Child {
-			return proc.Start(t, "increment", s.url(10*time.Second), name, path, strconv.Itoa(turns))
+			return proc.Start(t, "increment", s.url(10*time.Second), name, path, strconv.Itoa(additions))
 		}
 		finish := func(c *proc.Child) { var done string; c.Recv(&done) }
 		a, b := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
@@ -111,37 +111,37 @@ func TestExclusionInAllPairings(t *testing.T) {
 		t.Run("goroutines", func(t *testing.T) {
 			m := newMutex(t, a, name)
 			inProcess(t, m, m, m)
-			expect(t, 3*turns)
+			expect(t, 3*additions)
 		})
 		t.Run("sessions", func(t *testing.T) {
 			inProcess(t, newMutex(t, a, name), newMutex(t, b, name))
-			expect(t, 2*turns)
+			expect(t, 2*additions)
 		})
 		t.Run("processes", func(t *testing.T) {
 			p, q := start(t), start(t)
 			finish(p)
 			finish(q)
-			expect(t, 2*turns)
+			expect(t, 2*additions)
 		})
 		t.Run("all", func(t *testing.T) {
 			p, q := start(t), start(t)
 			inProcess(t, newMutex(t, a, name), newMutex(t, a, name), newMutex(t, b, name))
 			finish(p)
 			finish(q)
-			expect(t, 5*turns)
+			expect(t, 5*additions)
 		})
 	})
 }
 
-// held is what a holding worker tells.
+// held is the report of a holding worker.
 type held struct {
 	Token int64
-	Err   string // of a hold that ended
-	// Blind is for how long after a pause the hold still looked alive.
+	Err   string // cause of the end of the hold
+	// Blind is the time after a pause for which the hold still seemed alive.
 	Blind time.Duration
 }
 
-// lockAt locks for a worker, with a client of its own.
+// lockAt locks in a worker, with a client of its own.
 func lockAt(ctx context.Context, url, name string) (*coordinator.Client, *mutex.Lock, error) {
 	c, err := coordinator.Open(url, silent)
 	if err != nil {
@@ -155,8 +155,8 @@ func lockAt(ctx context.Context, url, name string) (*coordinator.Client, *mutex.
 	return c, l, err
 }
 
-// holdWorker locks, tells so, and looks at its hold all the time: url, name.
-// Told anything, it closes its client.
+// holdWorker locks, reports it, and checks its hold continuously: url, name. It
+// closes its client when it receives a message.
 func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 	c, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
@@ -178,7 +178,7 @@ func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 			return errors.Join(io.Send(held{Err: l.Err().Error(), Blind: blind}), waitForEnd(ctx))
 		}
 		if gap := now.Sub(last); gap > time.Second {
-			blind = gap // a pause that was not seen by the first look after it
+			blind = gap // the first check after a pause did not notice it
 		}
 		last = now
 		time.Sleep(time.Millisecond)
@@ -187,9 +187,9 @@ func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 
 func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
 
-// TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds: in the best of a few
-// runs. In none it may take longer than an election of the service excuses,
-// which has all sessions begin anew.
+// The bound applies to the best of a few runs. Every run must stay within the
+// time that an election of the service explains, which restarts the session
+// timeouts.
 func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
 	const ttl, runs = 3 * time.Second, 5
 	together(t, func(t *testing.T, s site) {
@@ -206,7 +206,7 @@ func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
 	})
 }
 
-// succession kills a holder and tells after which time it is succeeded.
+// succession kills a holder and returns the time until it is succeeded.
 func (s site) succession(t *testing.T, ttl time.Duration) time.Duration {
 	t.Helper()
 	name := servers.Name(t)
@@ -255,9 +255,8 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 	})
 }
 
-// TestPausedHolderSeesItsLossAtTheFirstLook stops a holder for longer than its
-// TTL.
-func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
+// The holder is stopped for longer than its TTL.
+func TestPausedHolderSeesItsLossAtTheFirstCheck(t *testing.T) {
 	const ttl = 2 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -280,7 +279,7 @@ func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
 			t.Errorf("after the pause the holder saw %+v", h)
 		}
 		if l.Err() != nil || inQueue(t, m) != 1 {
-			t.Errorf("the next holder was disturbed: %v", l.Err())
+			t.Errorf("the next hold ended: %v", l.Err())
 		}
 		unlock(t, l)
 	})

@@ -29,10 +29,9 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 	})
 }
 
-// TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply
-// is lost, the service stays away, the caller gives up. A second after the
-// service is back there is nothing in the queue.
-func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
+// The join was applied, its reply is lost, the service stays away, and the
+// caller times out. A second after the service is back the queue is empty.
+func TestTimedOutLockWithALostReplyLeavesNoEntry(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
 		name := servers.Name(t)
@@ -43,20 +42,19 @@ func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 		defer cancel()
 		got := wait(ctx, m)
 		c.joined(t, trap, probe)
-		c.proxy.Cut() // what undoes the join cannot pass either
+		c.proxy.Cut() // the removal of the entry cannot pass either
 		err := <-got
 		if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
 			t.Errorf("Lock = %v, want unavailable, deadline exceeded, may have been applied", err)
 		}
 		c.proxy.DropHeld()
-		eventually(t, time.Second, "the ghost gone after the network's return", func() bool { return inQueue(t, probe) == 0 })
+		eventually(t, time.Second, "the entry to be removed after the network's return", func() bool { return inQueue(t, probe) == 0 })
 		unlock(t, lock(t, m)) // on the same session
 	})
 }
 
-// TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn cancels a
-// waiter that cannot reach the service.
-func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing.T) {
+// The cancelled waiter cannot reach the service.
+func TestWaiterCancelledDuringAnOutageIsRemovedWithinASecondAfterIt(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
 		name := servers.Name(t)
@@ -67,7 +65,7 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 		awaitQueue(t, probe, 2)
 		c.proxy.Refuse()
 		c.proxy.Reset()
-		time.Sleep(500 * time.Millisecond) // let it notice
+		time.Sleep(500 * time.Millisecond) // until the client notices
 		cancel()
 		if err := <-got; !errors.Is(err, context.Canceled) {
 			t.Errorf("Lock = %v", err)
@@ -79,14 +77,13 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 		if err := c.proxy.Admit(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, time.Second, "the cancelled waiter gone after the return", func() bool { return inQueue(t, probe) == 1 })
+		eventually(t, time.Second, "the cancelled waiter to be removed after the return", func() bool { return inQueue(t, probe) == 1 })
 		unlock(t, l)
 	})
 }
 
-// TestCancelledWhileTheServerIsDown is the same with a server that really is
-// down and comes back with its data.
-func TestCancelledWhileTheServerIsDown(t *testing.T) {
+// The server is really down, and comes back with its data.
+func TestWaiterCancelledWhileTheServerIsDownIsRemoved(t *testing.T) {
 	type node interface {
 		Kill()
 		Restart(context.Context) error
@@ -110,12 +107,12 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 		}
 		back := time.Now()
 		awaitQueue(t, m, 1)
-		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
+		t.Logf("removed %v after the server was back", time.Since(back).Round(time.Millisecond))
 		bound := time.Second
 		if s.service == "zk" {
-			// A connection that meets the server while it starts may be
-			// swallowed: "ZooKeeperServer not running", a NullPointerException,
-			// and no answer. The client gives it up after two seconds.
+			// A starting server may drop a connection without an answer:
+			// "ZooKeeperServer not running", a NullPointerException. The client
+			// gives up after two seconds.
 			bound += 2 * time.Second
 		}
 		if took := time.Since(back); took > bound {
@@ -136,8 +133,8 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 	})
 }
 
-// TestNothingHangsWhenNoServerAnswers calls everything against an address where
-// nobody listens, and against one that accepts and stays silent.
+// Every call runs against an address without a listener, and against a listener
+// that stays silent.
 func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for _, kind := range []string{"refused", "silent"} {
@@ -178,10 +175,9 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 	})
 }
 
-// TestCloseEndsTheSessionThoughNoReplyComes: what a client sends arrives, what
-// it is sent does not. Its Close cannot know that it succeeded, but it does.
-// Trying again must not keep the session alive either.
-func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
+// Requests arrive, replies do not. Close cannot know that it succeeded, but the
+// session ends. The retries must not keep the session alive.
+func TestCloseEndsTheSessionWithoutAReply(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		const ttl = 30 * time.Second
 		c, name := s.link(t, ttl), servers.Name(t)
@@ -199,19 +195,19 @@ func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
 				t.Error(err)
 			}
 		case <-time.After(10 * time.Second): // with a TTL of 30 s
-			t.Error("the session lives on")
+			t.Error("the session is still alive")
 		}
 	})
 }
 
-// within is a context with a bound, for the rest of the test.
+// within returns a context with a timeout, for the rest of the test.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// wait locks in the background and tells the error of it.
+// wait locks in the background and sends the error.
 func wait(ctx context.Context, m *mutex.Mutex) <-chan error {
 	got := make(chan error, 1)
 	go func() {

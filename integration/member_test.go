@@ -24,23 +24,23 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// member is a client of a crew whose network can be broken: each of its servers
-// is behind a proxy of its own, so that it can move from one to another as it
-// does without them.
+// member is a client of a crew whose network can be broken. Each of its servers
+// is behind a proxy of its own, so that the client can move between servers as
+// usual.
 type member struct {
 	who         string
 	url         string
 	proxies     []*netproxy.Proxy
 	counter     *zkwire.Counter // on ZooKeeper
 	join, leave netproxy.Match
-	aim         chan struct{} // has something when a hold of it has begun that will last
+	aim         chan struct{} // receives when a long hold begins
 
 	mu     sync.Mutex
 	client *coordinator.Client
 }
 
-// member makes a client of a crew. It is silent: whatever happens to it is
-// meant to.
+// member makes a client of a crew. It logs nothing, since its faults are
+// intended.
 func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	t.Helper()
 	m := &member{who: who, aim: make(chan struct{}, 1), join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/DeleteRange", "/etcdserverpb.KV/Txn")}
@@ -60,7 +60,7 @@ func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	return m
 }
 
-// silentClient is a client of which nothing is logged.
+// silentClient opens a client that logs nothing.
 func (s site) silentClient(t *testing.T, ttl time.Duration) *coordinator.Client {
 	t.Helper()
 	c, err := coordinator.Open(s.url(ttl), silent)
@@ -94,7 +94,7 @@ func (m *member) close() {
 	_ = m.current().Close(ctx) // its network may be broken
 }
 
-// heal ends all that breaks the member's network.
+// heal ends all faults of the member's network.
 func (m *member) heal() {
 	for _, p := range m.proxies {
 		p.Delay(netproxy.Up, 0)
@@ -105,9 +105,9 @@ func (m *member) heal() {
 	}
 }
 
-// netFault breaks a member's network in one of many ways, for a time that is
-// mostly short against ttl and sometimes longer, and heals it. An aimed one
-// outlasts the TTL, so that holds are lost.
+// netFault breaks a member's network in one of many ways and heals it. The
+// fault is usually shorter than the TTL and sometimes longer; an aimed fault
+// always outlasts the TTL, so that holds are lost.
 func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, ttl time.Duration, aimed bool) {
 	all := func(f func(*netproxy.Proxy)) func() {
 		return func() {
@@ -136,7 +136,7 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 		{"cut, down", all((*netproxy.Proxy).CutDown)},
 		{dropped, all((*netproxy.Proxy).Cut)},
 		{stranded, all((*netproxy.Proxy).Cut)},
-		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() })}, // the last that keeps from all servers
+		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() })}, // the last fault that affects all servers
 		{"reset", all((*netproxy.Proxy).Reset)},
 		{"reset of one server", one.Reset},
 		{"cut from one server", one.Cut},
@@ -176,9 +176,9 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 // fork adds a process to the crew.
 func (c *crew) fork() { c.flocks = append(c.flocks, newFlock(c.t, c, len(c.flocks))) }
 
-// storm breaks the network of each member, and stops and kills the processes,
-// again and again until ctx ends.
-func (c *crew) storm(ctx context.Context, ttl time.Duration) {
+// injectFaults breaks the network of each member, and stops and kills the
+// processes, repeatedly until ctx ends.
+func (c *crew) injectFaults(ctx context.Context, ttl time.Duration) {
 	for _, f := range c.flocks {
 		c.children.Go(func() { f.run(ctx) })
 	}
@@ -189,7 +189,7 @@ func (c *crew) storm(ctx context.Context, ttl time.Duration) {
 			for aimed := false; ctx.Err() == nil; {
 				netFault(ctx, r, c.h, m, ttl, aimed)
 				select {
-				case <-m.aim: // that of before, or of during the fault
+				case <-m.aim: // from before or during the fault
 				default:
 				}
 				select {
@@ -205,23 +205,23 @@ func (c *crew) storm(ctx context.Context, ttl time.Duration) {
 	wg.Wait()
 }
 
-// crew is everything that contends for one round.
+// crew has all contenders of one round.
 type crew struct {
-	t        *testing.T
-	s        site
-	h        *history.History
-	name     string
-	dir      string
-	members  []*member
-	eye      *coordinator.Client // whose network is whole
-	seed     uint64
-	calm     chan struct{}
-	finished chan struct{}
-	flocks   []*flock
-	children sync.WaitGroup
-	stuck    sync.Map // who: what
-	calmed   sync.Map // who: how long after the end of all faults he had got on
-	began    time.Time
+	t         *testing.T
+	s         site
+	h         *history.History
+	name      string
+	dir       string
+	members   []*member
+	eye       *coordinator.Client // with an intact network
+	seed      uint64
+	healed    chan struct{}
+	finished  chan struct{}
+	flocks    []*flock
+	children  sync.WaitGroup
+	stuck     sync.Map // who: kinds
+	recovered sync.Map // who: time from the last fault to its grants
+	began     time.Time
 
 	mu     sync.Mutex
 	grants map[history.Kind]int // to the members
@@ -233,8 +233,7 @@ func (c *crew) note(kind history.Kind) {
 	c.grants[kind]++
 }
 
-// fewest is of how many grants there were of the kind that was granted the
-// least.
+// fewest returns the number of grants of the kind with the fewest grants.
 func (c *crew) fewest() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,40 +244,40 @@ func (c *crew) fewest() int {
 	return least
 }
 
-// muster has the members contend until end is called.
-func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
+// startCrew makes the members contend until end is called.
+func startCrew(t *testing.T, s site, seed uint64, members []*member) *crew {
 	c := &crew{
 		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed, eye: s.silentClient(t, 10*time.Second),
-		calm: make(chan struct{}), finished: make(chan struct{}), grants: map[history.Kind]int{},
+		healed: make(chan struct{}), finished: make(chan struct{}), grants: map[history.Kind]int{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go func() {
-		<-c.calm
+		<-c.healed
 		pause(ctx, settle)
 		cancel()
 	}()
 	var wg sync.WaitGroup
 	for i, m := range members {
 		wg.Go(func() {
-			stuck := contendAll(ctx, c.calm, seed+uint64(i), contender{
+			stuck := contendAll(ctx, c.healed, seed+uint64(i), contender{
 				client: m.current, aim: m.aim, who: m.who, name: c.name, h: c.h, dir: c.dir, note: c.note,
 			})
 			if len(stuck) > 0 {
 				c.stuck.Store(m.who, stuck)
 			}
-			c.calmed.Store(m.who, time.Since(c.began))
+			c.recovered.Store(m.who, time.Since(c.began))
 		})
 	}
 	go func() { defer close(c.finished); wg.Wait() }()
 	return c
 }
 
-// settle is how long everybody may take to be admitted once more when all
-// faults have ended.
+// settle bounds the time from the last fault until every contender was granted
+// once more.
 const settle = 90 * time.Second
 
-// merge adds what the processes have recorded.
+// merge adds the histories that the processes recorded.
 func (c *crew) merge() {
 	logs, err := filepath.Glob(filepath.Join(c.dir, "*.history"))
 	if err != nil {
@@ -293,31 +292,31 @@ func (c *crew) merge() {
 	}
 }
 
-// end begins the calm, waits until everybody has been admitted once more, looks
-// for what was left behind, and checks what happened.
+// end ends the faults, waits until every contender was granted once more,
+// checks that the queues are empty, and checks the history.
 func (c *crew) end(ttl time.Duration) history.Report {
 	t := c.t
 	c.began = time.Now()
-	close(c.calm)
+	close(c.healed)
 	c.children.Wait()
 	<-c.finished
 	var slowest time.Duration
-	c.calmed.Range(func(who, after any) bool {
-		t.Logf("%s had got on %v after all faults had ended", who, after.(time.Duration).Round(time.Millisecond))
+	c.recovered.Range(func(who, after any) bool {
+		t.Logf("%s was granted again %v after the last fault", who, after.(time.Duration).Round(time.Millisecond))
 		slowest = max(slowest, after.(time.Duration))
 		return true
 	})
 	c.merge()
 	c.stuck.Range(func(who, what any) bool {
-		t.Errorf("%v after all faults had ended %s was not admitted to %v", settle, who, what)
+		t.Errorf("%v after the last fault %s was not admitted to %v", settle, who, what)
 		return true
 	})
 	defer func() {
 		if t.Failed() {
-			c.autopsy()
+			c.dumpQueues()
 		}
 	}()
-	eventually(t, 3*ttl+callBound, "nothing left in the queues, at the latest with the sessions", func() bool {
+	eventually(t, 3*ttl+callBound, "the queues to be empty, at the latest with the end of the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, name := range crewNames(c.name) {
@@ -331,14 +330,14 @@ func (c *crew) end(ttl time.Duration) history.Report {
 		tally{c.dir, name}.record(t, c.h)
 	}
 	report := c.h.Check(t)
-	report.Recovery["all faults, until everybody had been admitted"] = slowest
+	report.Recovery["all faults, until all were admitted"] = slowest
 	return report
 }
 
-// entry is one contender's, as an operator sees it.
+// entry is a contender's entry, as an operator sees it.
 type entry struct{ kind, who, key string }
 
-// entries tells who stands in the queues of a name.
+// entries lists the queues of a name.
 func entries(ctx context.Context, c *coordinator.Client, name string) (all []entry, err error) {
 	add := func(kind string, e recipes.Contender) { all = append(all, entry{kind, e.Identity, e.Key}) }
 	m, err1 := mutex.New(c, name)
@@ -367,9 +366,9 @@ func entries(ctx context.Context, c *coordinator.Client, name string) (all []ent
 	return all, errors.Join(err1, err2, err3, err4)
 }
 
-// autopsy shows what is left in the queues, and what each ZooKeeper has of it:
-// one that shows what the others do not has lost its way by itself.
-func (c *crew) autopsy() {
+// dumpQueues logs the remaining entries, and each ZooKeeper's view of them: a
+// server whose view differs from the others is at fault itself.
+func (c *crew) dumpQueues() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for _, name := range crewNames(c.name) {

@@ -24,8 +24,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// series are the values of each label, "le" left out, of each name that a
-// scrape has shown.
+// series maps each name of a scrape to its labels, without "le", and their
+// values.
 type series map[string]map[string][]string
 
 // scrape reads a collector as Prometheus does.
@@ -68,8 +68,8 @@ func scrape(t *testing.T, c prometheus.Collector) series {
 	return seen
 }
 
-// work has two clients of a service in memory do what moves every metric, in
-// virtual time, and returns what was scraped after it.
+// work makes two clients of a service in memory change every metric, in virtual
+// time, and returns a scrape.
 func work(t *testing.T) series {
 	metrics := promobserve.New(promobserve.WithClass(func(_, name string) string { class, _, _ := strings.Cut(name, "/"); return class }))
 	synctest.Test(t, func(t *testing.T) {
@@ -123,8 +123,7 @@ func work(t *testing.T) series {
 		must(w.Unlock(ctx)) // a downgrade
 		must(r.Unlock(ctx))
 
-		// The service refuses, for a while, to let go of what was released, and
-		// then to join.
+		// The service refuses releases for a while, and then joins.
 		l, err = ma.Lock(ctx)
 		must(err)
 		svc.OnRequest(func(r memory.Request) memory.Fate {

@@ -23,7 +23,8 @@ const (
 	observeDoc    = "../docs/observability.md"
 )
 
-// check reports what an expression says that the series do not bear out.
+// check reports names, labels and values of an expression that the series do
+// not contain.
 func (s series) check(t *testing.T, where, expr string) (used []string) {
 	t.Helper()
 	e, err := parser.ParseExpr(strings.ReplaceAll(expr, "$__rate_interval", "5m"))
@@ -31,14 +32,14 @@ func (s series) check(t *testing.T, where, expr string) (used []string) {
 		t.Errorf("%s: %v in %s", where, err, expr)
 		return nil
 	}
-	foreign := []string{"job", "instance"} // which Prometheus adds
+	foreign := []string{"job", "instance"} // added by Prometheus
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
 		case *parser.VectorSelector:
 			used = append(used, n.Name)
 			has, exists := s[n.Name]
 			if !exists {
-				t.Errorf("%s: there is no metric %q", where, n.Name)
+				t.Errorf("%s: no metric %q", where, n.Name)
 				return nil
 			}
 			for _, m := range n.LabelMatchers {
@@ -48,7 +49,7 @@ func (s series) check(t *testing.T, where, expr string) (used []string) {
 				case !labeled:
 					t.Errorf("%s: %s has no label %q", where, n.Name, m.Name)
 				case !strings.HasPrefix(m.Value, "$") && !slices.ContainsFunc(values, m.Matches):
-					t.Errorf("%s: %s has never %s; it has %q", where, n.Name, m, slices.Compact(slices.Sorted(slices.Values(values))))
+					t.Errorf("%s: %s never has %s; it has %q", where, n.Name, m, slices.Compact(slices.Sorted(slices.Values(values))))
 				}
 			}
 		case *parser.AggregateExpr:
@@ -61,7 +62,7 @@ func (s series) check(t *testing.T, where, expr string) (used []string) {
 					}
 				}
 				if !known {
-					t.Errorf("%s: grouped by %q, which nothing in it has: %s", where, by, n)
+					t.Errorf("%s: grouped by the unknown label %q: %s", where, by, n)
 				}
 			}
 		}
@@ -70,15 +71,15 @@ func (s series) check(t *testing.T, where, expr string) (used []string) {
 	return used
 }
 
-// panel is what this test reads of a dashboard.
+// panel is the part of a dashboard's panel that this test reads.
 type panel struct {
 	Title   string
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-// TestDashboardSpeaksOfWhatIsThere: each name, label and value in it shows in a
-// scrape after real work, and all that shows is in the dashboard.
-func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
+// Each name, label and value in it appears in a scrape, and each metric of the
+// scrape is in the dashboard.
+func TestDashboardMatchesTheMetrics(t *testing.T) {
 	all := work(t)
 	for _, m := range observe.Metrics() {
 		name := m.Name
@@ -86,7 +87,7 @@ func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
 			name += "_bucket"
 		}
 		if all[name] == nil {
-			t.Errorf("%s does not show in the scrape", name)
+			t.Errorf("%s is not in the scrape", name)
 		}
 	}
 	raw, err := os.ReadFile(dashboardFile)
@@ -126,7 +127,7 @@ func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
 			}
 			for _, m := range variable.FindAllStringSubmatch(strings.ReplaceAll(target.Expr, "$__rate_interval", ""), -1) {
 				if !slices.Contains(variables, m[1]) {
-					t.Errorf("%s: there is no variable $%s", p.Title, m[1])
+					t.Errorf("%s: no variable $%s", p.Title, m[1])
 				}
 			}
 			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(target.LegendFormat, -1) {
@@ -144,10 +145,9 @@ func TestDashboardSpeaksOfWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAlertsSpeakOfWhatIsThere: the rules are ones that Prometheus loads, each
-// name, label and value in them shows in a scrape after real work, and the
-// documentation tells of each.
-func TestAlertsSpeakOfWhatIsThere(t *testing.T) {
+// Prometheus loads the rules, each name, label and value in them appears in a
+// scrape, and the documentation describes each alert.
+func TestAlertsMatchTheMetrics(t *testing.T) {
 	all := work(t)
 	groups, errs := rulefmt.ParseFile(alertsFile, false, model.UTF8Validation)
 	if len(errs) > 0 {
@@ -168,21 +168,21 @@ func TestAlertsSpeakOfWhatIsThere(t *testing.T) {
 				t.Errorf("%s: severity %q", rule.Alert, s)
 			}
 			if rule.Annotations["summary"] == "" || len(rule.Annotations["runbook"]) < 40 {
-				t.Errorf("%s says too little: %q", rule.Alert, rule.Annotations)
+				t.Errorf("%s has incomplete annotations: %q", rule.Alert, rule.Annotations)
 			}
 			if !documented[rule.Alert] {
-				t.Errorf("%s does not tell of %s", observeDoc, rule.Alert)
+				t.Errorf("%s does not describe %s", observeDoc, rule.Alert)
 			}
 			delete(documented, rule.Alert)
 		}
 	}
 	if len(documented) > 0 {
-		t.Errorf("%s tells of alerts that do not exist: %v", observeDoc, slices.Collect(maps.Keys(documented)))
+		t.Errorf("%s describes alerts that do not exist: %v", observeDoc, slices.Collect(maps.Keys(documented)))
 	}
 }
 
-// TestDashboardIsOneThatGrafanaReads: what its import wants.
-func TestDashboardIsOneThatGrafanaReads(t *testing.T) {
+// It has the fields that Grafana's import requires.
+func TestGrafanaCanImportTheDashboard(t *testing.T) {
 	f, err := os.Open(dashboardFile)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestDashboardIsOneThatGrafanaReads(t *testing.T) {
 			for y := range p.GridPos.H {
 				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
 				if other := taken[at]; other != 0 {
-					t.Fatalf("panel %d lies over %d", p.ID, other)
+					t.Fatalf("panel %d overlaps %d", p.ID, other)
 				}
 				taken[at] = p.ID
 			}

@@ -19,8 +19,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// etcdClient is a plain client of the service's own library, as an operator's
-// tools use it.
+// etcdClient is a client of the service's own library, as an operator's tools
+// use it.
 func (s site) etcdClient(t *testing.T) *clientv3.Client {
 	t.Helper()
 	c, err := etcdserver.NewClient(s.endpoints...)
@@ -88,7 +88,7 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 		c, name := s.client(t, 10*time.Second), servers.Name(t)
 		m := newMutex(t, c, name)
 		other := lock(t, newMutex(t, c, servers.Name(t)))
-		for _, age := range []time.Duration{0, 600 * time.Millisecond} { // before and after it watches itself
+		for _, age := range []time.Duration{0, 600 * time.Millisecond} { // before and after the hold watches its entry
 			l := lock(t, m)
 			time.Sleep(age)
 			s.remove(t, name)
@@ -106,9 +106,8 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 	})
 }
 
-// TestSessionEndedByAnOperatorIsToldAtOnce: not at the next renewal, of which
-// there is one every fifteen seconds here.
-func TestSessionEndedByAnOperatorIsToldAtOnce(t *testing.T) {
+// Renewals are fifteen seconds apart here.
+func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const ttl = 20 * time.Second
 		c, killer := s.link(t, ttl), s.client(t, ttl)
@@ -139,10 +138,10 @@ func TestSessionEndedByAnOperatorIsToldAtOnce(t *testing.T) {
 				t.Errorf("the waiter got %v", err)
 			}
 		case <-time.After(3 * time.Second):
-			t.Error("the waiter waits on")
+			t.Error("the waiter still waits")
 		}
 		if !errors.Is(l.Err(), coordinator.ErrSessionLost) {
-			t.Errorf("the hold says %v", l.Err())
+			t.Errorf("the hold has %v", l.Err())
 		}
 		again := lock(t, m) // on a new session
 		if again.Token() <= l.Token() {
@@ -162,7 +161,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	raw, ctx := s.etcdClient(t), within(t, 20*time.Second)
 	c.proxy.Refuse()
 	c.proxy.Reset()
-	unlock(t, l) // while the waiter is away
+	unlock(t, l) // while the waiter is cut off
 	var rev int64
 	for range 10 {
 		resp, err := raw.Put(ctx, "noise", "")
@@ -200,13 +199,12 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 	})
 	l = lock(t, m)
 	if l.Token() <= first {
-		t.Errorf("token %d after %d: the sequence began anew, and the token with it", l.Token(), first)
+		t.Errorf("token %d after %d: the sequence restarted, and the token with it", l.Token(), first)
 	}
 	unlock(t, l)
 }
 
-// TestClientsOnExistingConnections: the connection is its owner's before,
-// during and after.
+// The connection's owner can use it before, during and after.
 func TestClientsOnExistingConnections(t *testing.T) {
 	use := func(t *testing.T, d driver.Driver, err error, ttl time.Duration) {
 		t.Helper()
@@ -244,7 +242,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		use(t, d, err, 10*time.Second)
 		lease, err := ec.TimeToLive(within(t, time.Second), cs.Lease(), clientv3.WithAttachedKeys())
 		if err != nil || lease.TTL <= 0 || len(lease.Keys) != 0 {
-			t.Errorf("lease %+v, %v: it should live, without keys", lease, err)
+			t.Errorf("lease %+v, %v: want a live lease without keys", lease, err)
 		}
 		_ = cs.Close()
 	})
@@ -265,7 +263,7 @@ func TestTTLThatTheServerWouldChangeIsRefused(t *testing.T) {
 			t.Errorf("%s: Session = %v, want ErrInvalid naming %v", s.service, err, s.ttl)
 		}
 		if time.Since(began) > 5*time.Second {
-			t.Errorf("%s: refused after %v only: it was retried", s.service, time.Since(began))
+			t.Errorf("%s: refused only after %v: it was retried", s.service, time.Since(began))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// partitionReport is the figures of the holders that were cut off.
+// partitionReport prints the figures of the holders that were cut off.
 func partitionReport(title string, results []cutResult, still *stalls) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, on %s %s/%s, %d cores\n", title, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
@@ -23,7 +23,7 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 			held = append(held, r)
 		}
 	}
-	fmt.Fprintf(&b, "told late: %d; lost before the cut, and not measured: %d\n", late, len(results)-len(held))
+	fmt.Fprintf(&b, "notified late: %d; lost before the cut, and not measured: %d\n", late, len(results)-len(held))
 	fmt.Fprintf(&b, "stalls of this process: %v\n\n", still)
 	fmt.Fprintf(&b, "%-48s%6s%8s%8s%8s%8s%8s%8s\n", "seconds", "runs", "min", "p1", "p10", "p50", "p90", "max")
 	row := func(name string, measure func(cutResult) time.Duration, which func(cutResult) bool) {
@@ -37,11 +37,11 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 			fmt.Fprintf(&b, "%-48s%s\n", name, spread(all))
 		}
 	}
-	row("told before the entry was gone", marginToGone, nil)
-	row("told before the next one's Lock returned", marginToGrant, nil)
-	row("told after the cut", func(r cutResult) time.Duration { return r.told.Sub(r.cut) }, nil)
-	row("told after its own deadline", func(r cutResult) time.Duration { return r.told.Sub(r.deadline) }, nil)
-	fmt.Fprintf(&b, "\ntold before the entry was gone, by what was cut\n")
+	row("notified before the entry was gone", marginToGone, nil)
+	row("notified before the next one's Lock returned", marginToGrant, nil)
+	row("notified after the cut", func(r cutResult) time.Duration { return r.told.Sub(r.cut) }, nil)
+	row("notified after its own deadline", func(r cutResult) time.Duration { return r.told.Sub(r.deadline) }, nil)
+	fmt.Fprintf(&b, "\nnotified before the entry was gone, by what was cut\n")
 	for _, way := range []string{bothWays, onlyUp, lateReplies} {
 		row("  "+way, marginToGone, func(r cutResult) bool { return r.way == way && expired(r) })
 	}
@@ -51,7 +51,7 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 	for _, fault := range []string{faultNone, faultLeader, faultFollower} {
 		row("  "+fault, marginToGone, func(r cutResult) bool { return r.fault == fault && expired(r) })
 	}
-	b.WriteString("(*) The service hears of the client after its loss: the client ends its session itself, and the name is free at once\n" +
+	b.WriteString("(*) The client reaches the service after its loss: it ends its session itself, and the name is free at once\n" +
 		"    afterwards. In all other runs the service's clock ends the session.\n\n")
 	var margins []time.Duration
 	for _, r := range held {
@@ -59,17 +59,17 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 			margins = append(margins, marginToGone(r))
 		}
 	}
-	b.WriteString("told before the entry was gone, where the service's clock ended the session\n" + histogram(margins, 250*time.Millisecond))
+	b.WriteString("notified before the entry was gone, where the service's clock ended the session\n" + histogram(margins, 250*time.Millisecond))
 	return b.String()
 }
 
 func marginToGone(r cutResult) time.Duration  { return r.gone.Sub(r.told) }
 func marginToGrant(r cutResult) time.Duration { return r.granted.Sub(r.told) }
 
-// expired says that the service could not hear of the client after its loss.
+// expired reports that the client could not reach the service after its loss.
 func expired(r cutResult) bool { return r.heal != healAtLoss && r.way != onlyDown }
 
-// spread is a row of the number, the extremes and some percentiles.
+// spread prints the number, the extremes and some percentiles.
 func spread(all []time.Duration) string {
 	slices.Sort(all)
 	s := fmt.Sprintf("%6d%8.3f", len(all), all[0].Seconds())
@@ -79,15 +79,15 @@ func spread(all []time.Duration) string {
 	return s + fmt.Sprintf("%8.3f", all[len(all)-1].Seconds())
 }
 
-// percentile is that by nearest rank, of what is sorted.
+// percentile returns the percentile of sorted values by nearest rank.
 func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }
 
-// histogram draws a bar for each step that has any.
+// histogram draws a bar for each step with values.
 func histogram(all []time.Duration, step time.Duration) string {
 	if len(all) == 0 {
-		return "  nothing\n"
+		return "  no values\n"
 	}
 	floor := func(d time.Duration) int {
 		if d < 0 {
@@ -106,7 +106,7 @@ func histogram(all []time.Duration, step time.Duration) string {
 		switch {
 		case n > 0:
 			fmt.Fprintf(&b, "  %6.2f to %5.2f s  %4d  %s\n", at.Seconds(), (at + step).Seconds(), n, strings.Repeat("#", n))
-		case counts[i-1] > 0: // of empty steps in a row the first; the outermost ones are not empty
+		case counts[i-1] > 0: // the first of consecutive empty steps
 			b.WriteString("     ...\n")
 		}
 	}

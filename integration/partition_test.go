@@ -20,9 +20,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// partitions is how many holders are cut off on each service: BATON_PARTITIONS,
-// or a few. asked says that it was set: then the figures are wanted, and
-// printed.
+// partitions returns how many holders are cut off on each service:
+// BATON_PARTITIONS, or a few. asked reports that it was set; then the figures
+// are printed.
 func partitions(t *testing.T) (runs int, asked bool) {
 	s, asked := os.LookupEnv("BATON_PARTITIONS")
 	if !asked || s == "" {
@@ -35,15 +35,15 @@ func partitions(t *testing.T) (runs int, asked bool) {
 	return n, true
 }
 
-// eachTrio runs a test on a cluster of each service, which the test starts when
-// it wants it.
+// eachTrio runs a test on a cluster of each service, which the test starts.
 func eachTrio(t *testing.T, test func(t *testing.T, start func() *ensemble)) {
 	t.Helper()
 	t.Run("etcd-3", func(t *testing.T) { test(t, func() *ensemble { return ownEtcd(t, etcdserver.Options{Nodes: 3}) }) })
 	t.Run("zookeeper-3", func(t *testing.T) { test(t, func() *ensemble { return ownZooKeeper(t, zkserver.Options{Nodes: 3}) }) })
 }
 
-// The ways in which a holder is cut off. Nothing is ever reset: packets vanish.
+// The ways in which a holder is cut off. Packets are lost; no connection is
+// reset.
 const (
 	bothWays    = "both ways"
 	onlyUp      = "only up"
@@ -58,22 +58,23 @@ const (
 	healAtGrant = "after the grant"
 )
 
-// What is done to the cluster while its holders are cut off.
+// Faults of the cluster while its holders are cut off.
 const (
 	faultNone     = "none"
 	faultLeader   = "leader killed"
 	faultFollower = "follower killed"
 )
 
-// cutting says how one holder is cut off.
+// cutting describes how one holder is cut off.
 type cutting struct {
 	way, heal, fault string
 	ttl              time.Duration
 	delay            time.Duration // of replies, before the cut
-	phase            time.Duration // from the start to the cut: the renewals come every quarter of the TTL
+	phase            time.Duration // from the start to the cut; renewals are sent every quarter of the TTL
 }
 
-// newCutting is the i-th of a random series: all ways occur equally often.
+// newCutting returns the i-th of a random series in which all ways are equally
+// frequent.
 func newCutting(r *rand.Rand, i int, fault string) cutting {
 	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
 	c := cutting{
@@ -82,11 +83,11 @@ func newCutting(r *rand.Rand, i int, fault string) cutting {
 		fault: fault,
 		ttl:   time.Duration(4+r.IntN(3)) * time.Second,
 	}
-	// The first quarter sees a renewal that was answered late. The second has
-	// every phase.
+	// In the first quarter of the TTL a renewal is answered late. The second
+	// quarter covers every phase.
 	c.phase = between(c.ttl/4, c.ttl/2)
 	if c.way == lateReplies {
-		c.delay = between(c.ttl/20, c.ttl/4-c.ttl/50) // a renewal is given up after a quarter
+		c.delay = between(c.ttl/20, c.ttl/4-c.ttl/50) // a renewal times out after a quarter
 	}
 	return c
 }
@@ -102,45 +103,45 @@ func (c cutting) cut(p *netproxy.Proxy) {
 	}
 }
 
-// cutResult is what was seen of one holder that was cut off, all on the one
-// monotonic clock of this process.
+// cutResult is the observation of one holder that was cut off, in times of this
+// process's monotonic clock.
 type cutResult struct {
 	cutting
-	// deadline is the hold's own, told when its context ended, gone when the
-	// service had removed its entry as the first member told the witness,
-	// granted when the next contender's Lock returned.
+	// deadline is the hold's own; told: its context ended; gone: the first
+	// member reported the removal of its entry to the witness; granted: the
+	// next contender's Lock returned.
 	cut, deadline, told, gone, granted time.Time
-	// Whether the context had ended by then. This is the promise itself, and no
-	// matter of when a goroutine was scheduled to look at the clock.
+	// Whether the context had ended by then. This is the promise itself, and
+	// does not depend on when a goroutine was scheduled to read the clock.
 	overAtGone, overAtGrant bool
 }
 
 func (r cutResult) late() bool { return !r.overAtGone || !r.overAtGrant }
 
-// measured says that the holder held when it was cut off.
+// measured reports that the holder held when it was cut off.
 func (r cutResult) measured() bool { return !r.cut.IsZero() && !r.told.Before(r.cut) }
 
-// batch is some runs that happen at once, on names of their own.
+// batch is a number of concurrent runs on names of their own.
 type batch struct {
 	*ensemble
 	witness    witness
 	log        coordinator.Option
-	ready, cut sync.WaitGroup // counts of the runs that are so far
+	ready, cut sync.WaitGroup // count the runs that have reached this point
 }
 
-// TestPartitionedHolderIsToldBeforeTheNextIsGranted is promise P2 on real
-// servers: holders are cut off in random phases of their renewals, some while
-// the cluster loses a member, some with a network that comes back. Each one's
-// context has ended before the service removes its entry, and so before anybody
-// else is granted the lock.
+// TestPartitionedHolderIsNotifiedBeforeTheNextGrant tests promise P2 on real
+// servers. Holders are cut off in random phases of their renewals, some while
+// the cluster loses a member, some with a network that heals. The context of
+// each has ended before the service removes its entry, and so before the next
+// grant.
 //
-// Only a process that was not scheduled may be late, and it says so. When the
-// figures are wanted it may not either.
-func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
+// Only a process that was not scheduled may be late, and the log says so. When
+// the figures are requested, it may not be late either.
+func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 	runs, asked := partitions(t)
 	eachTrio(t, func(t *testing.T, start func() *ensemble) {
 		if !asked {
-			t.Parallel() // else they would be in each other's way
+			t.Parallel() // one after the other if figures are requested
 		}
 		seed := rand.Uint64()
 		cluster, still := start(), watchStalls()
@@ -156,7 +157,7 @@ func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
 	})
 }
 
-// judge fails the test for each holder that was told late.
+// judge fails the test for each holder that was notified late.
 func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
 	measured := 0
 	for _, r := range results {
@@ -169,9 +170,9 @@ func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
 		stood := still.between(r.deadline, r.told)
 		say := t.Errorf
 		if !strict && stood > r.told.Sub(r.deadline)/2 {
-			say = t.Logf // a stopped process: P2 excepts it
+			say = t.Logf // P2 excepts a stopped process
 		}
-		say("LATE: told %v after its deadline, %v after the entry was gone, %v after the grant; the process stood still for %v of that: %+v",
+		say("LATE: notified %v after its deadline, %v after the entry was gone, %v after the grant; the process stood still for %v of that: %+v",
 			r.told.Sub(r.deadline), r.told.Sub(r.gone), r.told.Sub(r.granted), stood, r.cutting)
 	}
 	if measured < (len(results)+1)/2 {
@@ -204,8 +205,8 @@ func cutAll(t *testing.T, cluster *ensemble, runs int, seed uint64, asked bool) 
 	return results
 }
 
-// run does all of a plan at once, and breaks the cluster, if that is in the
-// plan, when all are cut off.
+// run runs a plan concurrently, and breaks the cluster, if the plan says so,
+// when all holders are cut off.
 func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 	ctx := within(t, 2*time.Minute)
 	results := make([]cutResult, len(plan))
@@ -215,7 +216,7 @@ func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 	for i, c := range plan {
 		name, endpoints := servers.Name(t), shuffled(r, b.endpoints)
 		wg.Go(func() {
-			// Whatever goes wrong, the others must not wait for this one.
+			// After a failure the others must not wait for this run.
 			ready, cut := sync.OnceFunc(b.ready.Done), sync.OnceFunc(b.cut.Done)
 			defer cut()
 			defer ready()
@@ -234,11 +235,11 @@ func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 	return results
 }
 
-// none is no member of an ensemble.
+// none is not a member of an ensemble.
 const none = -1
 
-// kill kills a member right after the last cut. The one to kill is found
-// before: that takes time.
+// kill kills a member right after the last cut. It determines the member before
+// the cuts, since that takes time.
 func (b *batch) kill(t *testing.T, fault string) (victim int) {
 	victim = none
 	switch fault {
@@ -275,7 +276,7 @@ func (b *batch) open(ttl time.Duration, endpoints ...string) (*coordinator.Clien
 	}, nil
 }
 
-// cutHolder is one holder that is cut off, and the one who waits behind it.
+// cutHolder is one holder that is cut off, and its waiting successor.
 type cutHolder struct {
 	*batch
 	name   string
@@ -284,14 +285,14 @@ type cutHolder struct {
 	proxy     *netproxy.Proxy
 	client    *coordinator.Client // the holder's
 	hold      *mutex.Lock
-	next      *mutex.Mutex // as its successor sees it
+	next      *mutex.Mutex // of its successor
 	bystander *mutex.Lock  // another hold of the successor
 	told      chan struct{}
 	gone      chan struct{}
 }
 
-// successorTTL is long: the successor's session has to outlive what is done to
-// the cluster.
+// successorTTL is long: the successor's session must survive the faults of the
+// cluster.
 const successorTTL = 20 * time.Second
 
 func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func()) error {
@@ -339,7 +340,7 @@ func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func
 	return h.succeed(ctx, granted, &next)
 }
 
-// take takes the lock for the holder, and has its end watched from both sides.
+// take acquires the lock for the holder, and watches its end from both sides.
 func (h *cutHolder) take(ctx context.Context, successor *coordinator.Client) error {
 	m, err := mutex.New(h.client, h.name)
 	if err != nil {
@@ -374,8 +375,8 @@ func (h *cutHolder) take(ctx context.Context, successor *coordinator.Client) err
 	return err
 }
 
-// over is what whoever waits for the context of a hold sees. Its Err would look
-// at the clock, too.
+// over reports whether the hold's context has ended. Err would compare the
+// clock, too.
 func over(l *mutex.Lock) bool {
 	select {
 	case <-l.Context().Done():
@@ -385,11 +386,10 @@ func over(l *mutex.Lock) bool {
 	}
 }
 
-// errNotMeasured is of a holder that had lost its lock before it could be cut
-// off.
+// errNotMeasured: the holder had lost its lock before it was cut off.
 var errNotMeasured = errors.New("lost before the cut")
 
-// awaitLine waits until there are n contenders in the queue.
+// awaitQueue waits until n contenders are queued.
 func (h *cutHolder) awaitQueue(ctx context.Context, n int) error {
 	for {
 		list, err := h.next.Contenders(ctx)
@@ -403,8 +403,7 @@ func (h *cutHolder) awaitQueue(ctx context.Context, n int) error {
 	}
 }
 
-// succeed waits for the next holder, and looks at what is left of the former
-// one.
+// succeed waits for the next holder, and checks the state of the former holder.
 func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mutex.Lock) error {
 	if err := <-granted; err != nil {
 		return fmt.Errorf("the next contender's Lock: %w", err)
@@ -413,7 +412,7 @@ func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mu
 		select {
 		case <-c:
 		case <-ctx.Done():
-			return fmt.Errorf("granted, and after a minute the holder is told: %v, the witness: %v", over(h.hold), !h.result.gone.IsZero())
+			return fmt.Errorf("granted, but after a minute: holder notified %v, witness notified %v", over(h.hold), !h.result.gone.IsZero())
 		}
 	}
 	h.result.deadline = h.hold.Deadline()
@@ -424,13 +423,13 @@ func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mu
 	return errors.Join(err, (*next).Unlock(ctx), h.bystander.Unlock(ctx))
 }
 
-// aftermath checks that the loss is final and that nothing which arrives late
-// harms others.
+// aftermath checks that the loss is final and that late requests have no effect
+// on others.
 func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
 	if h.result.heal != healNever {
 		h.proxy.Delay(netproxy.Down, 0)
-		// What the cut held was sent before this, and has arrived when it is
-		// answered.
+		// The held requests were sent before this one, and have arrived when it
+		// is answered.
 		m, err := mutex.New(h.client, h.name+"-again")
 		if err != nil {
 			return err
@@ -446,7 +445,7 @@ func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
 	l := h.hold
 	if !errors.Is(context.Cause(l.Context()), coordinator.ErrSessionLost) || !errors.Is(l.Err(), coordinator.ErrSessionLost) ||
 		!l.Deadline().Equal(h.result.deadline) {
-		return fmt.Errorf("the lost lock came to life again: deadline moved by %v: %w",
+		return fmt.Errorf("the lost lock was revived: deadline moved by %v: %w",
 			l.Deadline().Sub(h.result.deadline), cmp.Or(l.Err(), errors.New("no error")))
 	}
 	unlocking, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -459,7 +458,7 @@ func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
 		return err
 	}
 	if err := errors.Join(next.Err(), h.bystander.Err()); err != nil {
-		return fmt.Errorf("the next holder was disturbed, or a lock beside it: %w", err)
+		return fmt.Errorf("the next hold ended, or another one of its session: %w", err)
 	}
 	if len(list) != 1 || list[0].Token != next.Token() {
 		return fmt.Errorf("the next holder has token %d, in the queue are %+v", next.Token(), list)

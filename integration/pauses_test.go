@@ -14,9 +14,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// pausesTime is how long each subject of the pause benchmark runs:
-// BATON_PAUSES, or a while. asked says that it was set: then all subjects run,
-// and the figures are printed.
+// pausesTime returns how long each subject of the pause benchmark runs:
+// BATON_PAUSES, or a short time. asked reports that it was set: then all
+// subjects run, and the figures are printed.
 func pausesTime(t *testing.T) (d time.Duration, asked bool) {
 	s, asked := os.LookupEnv("BATON_PAUSES")
 	if !asked || s == "" {
@@ -29,20 +29,19 @@ func pausesTime(t *testing.T) (d time.Duration, asked bool) {
 	return d, true
 }
 
-// pauseLength is for how long a holder is stopped: longer than its session
-// lives.
+// pauseLength is how long a holder is stopped: longer than its session lives.
 const pauseLength = 2500 * time.Millisecond
 
-// leastWrites are what a run has to see, or it shows nothing.
+// leastWrites is the minimum number of writes of a valid run.
 const leastWrites = 10
 
-// subject is one way to guard the register.
+// subject is one way to protect the register.
 type subject struct {
 	what, library string
 	looks, fenced bool
 }
 
-// subjects of a service; the first one has to lose nothing.
+// subjects returns the subjects of a service. The first must lose no update.
 func (s site) subjects() []subject {
 	own, looks := "etcd", "Session.Done"
 	name := "etcd's concurrency.Mutex"
@@ -51,31 +50,31 @@ func (s site) subjects() []subject {
 	}
 	return []subject{
 		{what: "Baton, the register checks the token", library: "baton", fenced: true},
-		{what: "Baton, looks at its context before it writes", library: "baton", looks: true},
+		{what: "Baton, checks its context before it writes", library: "baton", looks: true},
 		{what: "Baton, does neither", library: "baton"},
-		{what: name + ", looks at " + looks, library: own, looks: true},
-		{what: name + ", does not look", library: own},
+		{what: name + ", checks " + looks, library: own, looks: true},
+		{what: name + ", does not check", library: own},
 	}
 }
 
-// pauseResult is what came of one subject.
+// pauseResult is the outcome of one subject.
 type pauseResult struct {
 	subject
 	counts
 	pauses, lost int
 }
 
-// TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked is promise P3: five
-// processes add to a register under a lock, and the holder is stopped again and
-// again for longer than its session lives. No lock can prevent that it then
-// writes what it had begun to write. The token does.
+// TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked tests promise P3. Five
+// processes add to a register under a lock, and the holder is repeatedly
+// stopped for longer than its session lives. No lock can prevent it from
+// finishing the write that it had begun; the token check does.
 //
-// When the figures are wanted, it shows also what becomes of the register
-// without.
+// When the figures are requested, the test also measures subjects without the
+// check.
 func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 	d, asked := pausesTime(t)
 	eachTrio(t, func(t *testing.T, start func() *ensemble) {
-		t.Parallel() // with the other one; both mostly wait
+		t.Parallel() // both services mostly wait
 		cluster := start()
 		subjects := cluster.subjects()
 		if !asked {
@@ -104,8 +103,8 @@ func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 				t.Errorf("too little happened: %+v", r)
 			}
 		}
-		// Each pause here lasted until somebody else had read: the stopped one
-		// had to be refused.
+		// Each pause lasted until another process had read, so the register had
+		// to refuse the stopped process.
 		if !asked && results[0].Refused == 0 {
 			t.Errorf("the register refused nothing: the test shows nothing: %+v", results[0])
 		}
@@ -113,7 +112,7 @@ func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 }
 
 // measurePauses runs five processes of a subject and stops their holders. If
-// thorough, each pause lasts until somebody else has taken over.
+// thorough, each pause lasts until another process has acquired the lock.
 func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough bool) pauseResult {
 	register := newSharedRegister(t, sub.fenced)
 	where, looks := strings.Join(s.endpoints, ","), "blind"
@@ -145,44 +144,44 @@ func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough
 	return pauseResult{sub, register.counts(), pauses, register.lost()}
 }
 
-// stopHolders stops who is between its read and its write, again and again, and
-// returns how often it did. If that was not enough by then, it goes on for some
-// time.
+// stopHolders repeatedly stops the process that is between its read and its
+// write, and returns how often. If that was not enough within d, it continues
+// for some time.
 func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool, enough func(pauses int) bool) (pauses int) {
 	began := time.Now()
 	for time.Since(began) < d || !enough(pauses) && time.Since(began) < d+time.Minute {
 		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
-		client, turn := awaitHolder(r, 10*time.Second)
+		client, cycle := awaitHolder(r, 10*time.Second)
 		if client < 0 {
 			continue
 		}
-		time.Sleep(rand.N(45 * time.Millisecond)) // anywhere in its section
+		time.Sleep(rand.N(45 * time.Millisecond)) // anywhere in its critical section
 		if err := workers[client].Pause(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond) // what it had sent arrives
-		if now, last, _ := r.holder(); now == client && last == turn {
+		time.Sleep(5 * time.Millisecond) // its sent requests arrive
+		if now, last, _ := r.holder(); now == client && last == cycle {
 			pauses++
 			time.Sleep(pauseLength)
 			if thorough {
-				awaitTurn(r, turn, 20*time.Second)
+				awaitRead(r, cycle, 20*time.Second)
 			}
 		}
 		if err := workers[client].Resume(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(time.Second) // what the last one does to the others
+	time.Sleep(time.Second) // until the effects of the last pause are over
 	return pauses
 }
 
-// awaitHolder waits until somebody is between read and write.
-func awaitHolder(r *sharedRegister, bound time.Duration) (client, turn int) {
+// awaitHolder waits until a process is between read and write.
+func awaitHolder(r *sharedRegister, bound time.Duration) (client, cycle int) {
 	timeout := time.After(bound)
 	for {
-		client, turn, changed := r.holder()
+		client, cycle, changed := r.holder()
 		if client >= 0 {
-			return client, turn
+			return client, cycle
 		}
 		select {
 		case <-changed:
@@ -192,12 +191,12 @@ func awaitHolder(r *sharedRegister, bound time.Duration) (client, turn int) {
 	}
 }
 
-// awaitTurn waits until somebody has read after the given turn.
-func awaitTurn(r *sharedRegister, after int, bound time.Duration) {
+// awaitRead waits until a process has read after the given cycle.
+func awaitRead(r *sharedRegister, after int, bound time.Duration) {
 	timeout := time.After(bound)
 	for {
-		_, turn, changed := r.holder()
-		if turn > after {
+		_, cycle, changed := r.holder()
+		if cycle > after {
 			return
 		}
 		select {
@@ -212,13 +211,14 @@ func pausesReport(what string, d time.Duration, results []pauseResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, three nodes; 5 processes, %v each, TTL %v, the holder stopped for %v at a time, on %s %s/%s, %d cores\n\n",
 		what, d, pausesTTL, pauseLength, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	fmt.Fprintf(&b, "%-52s%8s%8s%8s%9s%8s%8s%8s\n", "", "writes", "pauses", "told", "refused", "stale", "lost", "%")
+	fmt.Fprintf(&b, "%-52s%8s%8s%8s%9s%8s%8s%8s\n", "", "writes", "pauses", "noticed", "refused", "stale", "lost", "%")
 	for _, r := range results {
 		fmt.Fprintf(&b, "%-52s%8d%8d%8d%9d%8d%8d%8.2f\n", r.what, r.Writes, r.pauses, r.Told, r.Refused, r.Stale, r.lost,
 			100*float64(r.lost)/float64(max(1, r.Writes)))
 	}
-	b.WriteString("\ntold: saw the loss when it looked, and did not write. refused: by the register, for its token. stale: acknowledged writes\n" +
-		"over a value that the writer had not read. lost: acknowledged updates that the register does not have in the end; %: of the\n" +
-		"writes. A turn is a read, up to 40 ms of thinking, the look if there is one, up to 10 ms of preparing the write, the write.\n")
+	b.WriteString("\nnoticed: the check showed the loss, and the holder did not write. refused: by the register, for the token. stale:\n" +
+		"acknowledged writes over a value that the writer had not read. lost: acknowledged updates that the register does not\n" +
+		"contain in the end; %: of the writes. An update is a read, up to 40 ms of thinking, the check if there is one, up to\n" +
+		"10 ms of preparing the write, and the write.\n")
 	return b.String()
 }

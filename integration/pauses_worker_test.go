@@ -21,24 +21,23 @@ import (
 
 func init() { proc.Register("update", updateWorker) }
 
-// pausesTTL is that of all sessions of the pause benchmark.
+// pausesTTL is the TTL of all sessions of the pause benchmark.
 const pausesTTL = 2 * time.Second
 
-// turn is a lock that is held, of whatever library.
-type turn struct {
-	token int64 // zero if the library has none
-	// alive is what a careful user looks at before he writes.
+// heldLock is a held lock of any library.
+type heldLock struct {
+	token int64 // zero if the library has no tokens
+	// alive is the check that a careful user makes before a write.
 	alive  func() bool
 	unlock func()
 }
 
-// lockers open a client and return its lock. Each takes what it needs: a URL,
-// or endpoints.
-var lockers = map[string]func(where, name string) (func(context.Context) (turn, error), error){
+// lockers open a client and return its lock, given a URL or endpoints.
+var lockers = map[string]func(where, name string) (func(context.Context) (heldLock, error), error){
 	"baton": batonLocker, "etcd": etcdLocker, "go-zookeeper": zkLocker,
 }
 
-func batonLocker(url, name string) (func(context.Context) (turn, error), error) {
+func batonLocker(url, name string) (func(context.Context) (heldLock, error), error) {
 	c, err := coordinator.Open(url, silent)
 	if err != nil {
 		return nil, err
@@ -47,40 +46,40 @@ func batonLocker(url, name string) (func(context.Context) (turn, error), error) 
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (turn, error) {
+	return func(ctx context.Context) (heldLock, error) {
 		l, err := m.Lock(ctx)
 		if err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			token: int64(l.Token()),
 			alive: func() bool { return l.Context().Err() == nil },
 			unlock: func() {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
-				_ = l.Unlock(ctx) // goes on in the background if it must
+				_ = l.Unlock(ctx) // continues in the background after a timeout
 			},
 		}, nil
 	}, nil
 }
 
-// etcdLocker is etcd's own concurrency.Mutex, with a new session when the last
-// one has ended.
-func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
+// etcdLocker is etcd's own concurrency.Mutex, with a new session after the end
+// of the last.
+func etcdLocker(endpoints, name string) (func(context.Context) (heldLock, error), error) {
 	c, err := etcdserver.NewClient(strings.Split(endpoints, ",")...)
 	if err != nil {
 		return nil, err
 	}
 	var s *concurrency.Session
-	return func(ctx context.Context) (turn, error) {
+	return func(ctx context.Context) (heldLock, error) {
 		if s == nil || isClosed(s.Done()) {
 			if s, err = concurrency.NewSession(c, concurrency.WithTTL(int(pausesTTL/time.Second))); err != nil {
 				s = nil
-				return turn{}, err
+				return heldLock{}, err
 			}
 		}
 		session := s
-		ctx, cancel := context.WithCancel(ctx) // a waiter without a lease would not be told
+		ctx, cancel := context.WithCancel(ctx) // a waiter whose lease has ended would wait for ever
 		defer cancel()
 		go func() {
 			select {
@@ -91,9 +90,9 @@ func etcdLocker(endpoints, name string) (func(context.Context) (turn, error), er
 		}()
 		m := concurrency.NewMutex(session, "/pauses/"+name)
 		if err := m.Lock(ctx); err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			alive: func() bool { return !isClosed(session.Done()) },
 			unlock: func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
@@ -113,23 +112,23 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// zkLocker is go-zookeeper's own Lock. The connection takes a new session by
-// itself when the last one has ended.
-func zkLocker(endpoints, name string) (func(context.Context) (turn, error), error) {
+// zkLocker is go-zookeeper's own Lock. The connection gets a new session by
+// itself when the last has ended.
+func zkLocker(endpoints, name string) (func(context.Context) (heldLock, error), error) {
 	c, _, err := zk.Connect(strings.Split(endpoints, ","), pausesTTL, zk.WithLogger(quiet{}))
 	if err != nil {
 		return nil, err
 	}
-	return func(context.Context) (turn, error) {
-		l := zk.NewLock(c, "/pauses/"+name, zk.WorldACL(zk.PermAll)) // one that failed to unlock cannot be used again
+	return func(context.Context) (heldLock, error) {
+		l := zk.NewLock(c, "/pauses/"+name, zk.WorldACL(zk.PermAll)) // a lock whose Unlock failed cannot be used again
 		if err := l.Lock(); err != nil {
-			return turn{}, err
+			return heldLock{}, err
 		}
-		return turn{
+		return heldLock{
 			alive: func() bool { return c.State() == zk.StateHasSession },
 			unlock: func() {
-				// It does not try again by itself, and would hold for ever if
-				// the session goes on.
+				// Unlock does not retry, and the entry would remain as long as
+				// the session.
 				for range 30 {
 					if err := l.Unlock(); err == nil || errors.Is(err, zk.ErrNoNode) {
 						return
@@ -141,9 +140,9 @@ func zkLocker(endpoints, name string) (func(context.Context) (turn, error), erro
 	}, nil
 }
 
-// updateWorker adds one to the register under a lock, again and again: library,
-// where its service is, name, register, its number, and whether it looks before
-// it writes. It ends with the register.
+// updateWorker repeatedly adds one to the register under a lock: library,
+// address of the service, name, register, its number, and whether it checks
+// before it writes. It ends with the register.
 func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	client, err := strconv.Atoi(args[4])
 	if err != nil {
@@ -161,7 +160,7 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	for ctx.Err() == nil {
 		t, err := lock(ctx)
 		if err != nil {
-			pause(ctx, 20*time.Millisecond) // its session was lost, say
+			pause(ctx, 20*time.Millisecond) // for example, its session was lost
 			continue
 		}
 		err = update(register, t, args[5] == "looks")
@@ -177,10 +176,10 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	return nil
 }
 
-// update reads, thinks, looks if it does, prepares the write, and writes. A
-// write is no instant in real programs either: a request is put together, a
-// connection is taken from a pool, a page is flushed.
-func update(r *registerClient, t turn, looks bool) error {
+// update reads, thinks, checks the hold if looks is set, prepares the write,
+// and writes. In real programs a write is not instantaneous either: a request
+// is assembled, a connection is taken from a pool, a page is flushed.
+func update(r *registerClient, t heldLock, looks bool) error {
 	value, err := r.ask("read", 0, t.token)
 	if err != nil {
 		return err

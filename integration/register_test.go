@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// sharedRegister is the resource that locks are there for: one number behind a
-// TCP port, which its clients read, add one to, and write back. It is what real
-// resources are like: it does not know who holds which lock. If it is fenced it
-// refuses requests with a smaller token than the greatest it has seen. Reads
-// count, too: else a stopped holder could write between the read and the first
-// write of its successor.
+// sharedRegister is the resource that the lock protects: one number behind a
+// TCP port, which clients read, increment, and write back. Like real resources,
+// it does not know who holds the lock. If it is fenced, it refuses requests
+// with a smaller token than the greatest it has seen. That includes reads:
+// otherwise a stopped holder could write between the read and the first write
+// of its successor.
 type sharedRegister struct {
 	listener net.Listener
 	fenced   bool
@@ -27,31 +27,31 @@ type sharedRegister struct {
 	greatest int64
 	count    counts
 	changed  chan struct{} // closed and replaced at each request
-	// reader is the client that has read and not yet written or given up; it is
-	// in its critical section. turn counts reads.
-	reader, turn int
+	// reader is the client in its critical section: it has read and not yet
+	// written or given up. cycle counts reads.
+	reader, cycle int
 }
 
-// counts are what a register has seen.
+// counts are a register's counters.
 type counts struct {
-	Writes  int // that were acknowledged
-	Refused int // reads and writes with a token that was too small
-	Stale   int // acknowledged writes of what was not one more than the value they replaced
-	Told    int // holders that saw their loss before they wrote, and did not
+	Writes  int // acknowledged writes
+	Refused int // reads and writes with too small a token
+	Stale   int // acknowledged writes of a value that was not the replaced value plus one
+	Told    int // holders that noticed their loss, and did not write
 }
 
-// lost are the acknowledged updates that the value does not have.
+// lost counts the acknowledged updates that the value does not contain.
 func (r *sharedRegister) lost() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.count.Writes - r.value
 }
 
-// What is asked of the register, and what it says. Token is zero for clients
-// that have none.
+// The register's requests and replies. Token is zero for clients without
+// tokens.
 type (
 	registerRequest struct {
-		Op     string // read, write, or told: the client has seen its loss
+		Op     string // read, write, or told: the client has noticed its loss
 		Client int
 		Value  int
 		Token  int64
@@ -91,8 +91,8 @@ func (r *sharedRegister) accept() {
 	}
 }
 
-// close ends all connections: what was not acknowledged by then does not count.
-// It may be called again.
+// close ends all connections: unacknowledged writes do not count. It may be
+// called again.
 func (r *sharedRegister) close() {
 	_ = r.listener.Close()
 	r.mu.Lock()
@@ -136,7 +136,7 @@ func (r *sharedRegister) handle(q registerRequest) registerReply {
 	}
 	if q.Op == "read" {
 		r.reader = q.Client
-		r.turn++
+		r.cycle++
 		return registerReply{Value: r.value}
 	}
 	if q.Value != r.value+1 {
@@ -147,12 +147,12 @@ func (r *sharedRegister) handle(q registerRequest) registerReply {
 	return registerReply{}
 }
 
-// holder is who is in its critical section, and in which turn; -1 for nobody.
-// changed tells of the next request.
-func (r *sharedRegister) holder() (client, turn int, changed <-chan struct{}) {
+// holder returns the client in its critical section, or -1, and its cycle.
+// changed is closed at the next request.
+func (r *sharedRegister) holder() (client, cycle int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reader, r.turn, r.changed
+	return r.reader, r.cycle, r.changed
 }
 
 func (r *sharedRegister) counts() counts {
@@ -161,7 +161,7 @@ func (r *sharedRegister) counts() counts {
 	return r.count
 }
 
-// errRefused is a worker's word for the register's refusal.
+// errRefused is the register's refusal, as a worker sees it.
 var errRefused = errors.New("the register has seen a greater token")
 
 // registerClient is a worker's connection to the register.

@@ -17,7 +17,7 @@ func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.meter(t, 10*time.Second)
 		m := newMutex(t, c.Client, servers.Name(t))
-		unlock(t, lock(t, m)) // opens the session and makes the parent
+		unlock(t, lock(t, m)) // opens the session and creates the parent
 		const pairs = 5
 		spend(t, c, "pairs of Lock and Unlock, re-entered once each", 2*pairs, func() {
 			for range pairs {
@@ -52,7 +52,7 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 			t.Fatalf("%d in the queue", n)
 		}
 		watches := s.watches(t, c)
-		eventually(t, time.Minute, "no watch more for a while: a hold watches itself when it has lasted", func() bool {
+		eventually(t, time.Minute, "the number of watches to be stable: a hold watches its entry after a while", func() bool {
 			before := watches
 			time.Sleep(2 * time.Second)
 			watches = s.watches(t, c)
@@ -78,8 +78,8 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 	})
 }
 
-// watches is how many watches a client has set: ever on etcd, by its own count;
-// now and of all clients on ZooKeeper, by the servers' word.
+// watches counts a client's watches: all that were ever set on etcd, by its own
+// count; the current ones of all clients on ZooKeeper, by the servers' count.
 func (s site) watches(t *testing.T, c meter) (n int) {
 	t.Helper()
 	if s.service == "etcd" {
@@ -97,10 +97,10 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 	return n
 }
 
-// TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites counts what those
-// cost who come again in the same order: two writes, and on ZooKeeper the read
-// that watches; on etcd the watch and the look that follows it.
-func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
+// Contenders that acquire in the same order each time need two writes, and on
+// ZooKeeper the read that sets the watch; on etcd the watch and the read after
+// it.
+func TestAlternatingContendersNeedFewRequests(t *testing.T) {
 	const (
 		clients, turns = 4, 25
 		most           = 4.2 // requests
@@ -140,23 +140,22 @@ func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
 		before := requests()
 		take(turns)
 		n := requests() - before
-		t.Logf("%d requests in %d turns", n, clients*turns)
+		t.Logf("%d requests for %d grants", n, clients*turns)
 		if float64(n) > most*clients*turns {
-			t.Errorf("%d requests in %d turns, want at most %v a turn", n, clients*turns, most)
+			t.Errorf("%d requests for %d grants, want at most %v per grant", n, clients*turns, most)
 		}
 	})
 }
 
-// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all
-// clients get while a queue of a thousand is served: those of the one that
-// leaves and of the one behind it, and nobody out of turn. Who has waited for
-// long watches its own entry too, and on ZooKeeper the entry of the one ahead
-// beside what says that it has passed. On etcd either watch is told of what
-// happens to both keys, the entry's and the mark's.
+// The test counts the watch events of all clients while a queue of a thousand
+// is served. A release may wake only the releaser and its successor. A
+// long-waiting contender watches its own entry, too, and on ZooKeeper its
+// predecessor's entry beside the successor node. On etcd each watch receives
+// the events of both keys, the entry and the handoff marker.
 func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 	const clients, waitersEach = 4, 250
 	together(t, func(t *testing.T, s site) {
-		const each = 5 // watch events for a release
+		const each = 5 // watch events per release
 		name := servers.Name(t)
 		first := s.meter(t, 30*time.Second)
 		l := lock(t, newMutex(t, first.Client, name))
@@ -191,7 +190,7 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 			return n
 		}
 		watching := func() int { return sum(func(c meter) int { return c.watches() }) }
-		eventually(t, 2*time.Minute, "a thousand waiters, each watching all that it will", func() bool {
+		eventually(t, 2*time.Minute, "a thousand waiters with all their watches", func() bool {
 			watches := watching()
 			time.Sleep(2 * time.Second)
 			return watches >= clients*waitersEach && watches == watching() && inQueue(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
@@ -207,11 +206,11 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 			t.Errorf("%d watch events for %d releases: a herd", events, clients*waitersEach)
 		}
 		if len(tokens) != clients*waitersEach {
-			t.Fatalf("%d served", len(tokens))
+			t.Fatalf("%d granted", len(tokens))
 		}
 		for i := 1; i < len(tokens); i++ {
 			if tokens[i] <= tokens[i-1] {
-				t.Fatalf("token %d was served after %d", tokens[i], tokens[i-1])
+				t.Fatalf("token %d was granted after %d", tokens[i], tokens[i-1])
 			}
 		}
 	})

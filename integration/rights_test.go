@@ -1,7 +1,7 @@
 package integration_test
 
 import (
-	"crypto/sha1" // what ZooKeeper's digest scheme is made of
+	"crypto/sha1" // used by ZooKeeper's digest scheme
 	"encoding/base64"
 	"errors"
 	"os"
@@ -19,7 +19,7 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// documented are the commands of a tool in docs/operations.md that are about
+// documented returns the commands of a tool in docs/operations.md that concern
 // rights.
 func documented(t *testing.T, tool string, words ...string) [][]string {
 	t.Helper()
@@ -42,8 +42,8 @@ func documented(t *testing.T, tool string, words ...string) [][]string {
 	return all
 }
 
-// TestDocumentedRightsAreEnough: with the rights that docs/operations.md gives
-// a client, it can do all that it has to, and others cannot.
+// With the rights in docs/operations.md a client can do everything it has to,
+// and others cannot.
 func TestDocumentedRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	const password = "s3cret"
@@ -55,7 +55,7 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, words := range documented(t, "etcdctl", "user", "role", "auth") {
-			if slices.Equal(words[:2], []string{"user", "add"}) { // the password comes from here, not from a terminal
+			if slices.Equal(words[:2], []string{"user", "add"}) { // without a terminal the password is an argument
 				words = append(slices.Clone(words), "--interactive=false")
 			}
 			run := exec.Command(etcdctl, append([]string{"--endpoints=" + addr}, words...)...)
@@ -83,8 +83,8 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 	})
 }
 
-// rightsAreEnough takes all kinds of holds with one URL, and is refused with
-// the others.
+// rightsAreEnough acquires all kinds of holds with one URL, and expects
+// refusals with the others.
 func rightsAreEnough(t *testing.T, may string, mayNot ...string) {
 	t.Helper()
 	var log ledger
@@ -92,7 +92,7 @@ func rightsAreEnough(t *testing.T, may string, mayNot ...string) {
 	c := log.client(t, may)
 	for _, w := range alone {
 		h := w.take(t, c, name(string(w)))
-		h.giveBack(t)
+		h.mustRelease(t)
 		w.queued(t, c, name(string(w)), 0)
 	}
 	for _, url := range mayNot {

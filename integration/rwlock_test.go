@@ -23,7 +23,7 @@ func newRWLock(t testing.TB, c *coordinator.Client, name string) *rwlock.RWLock 
 	return l
 }
 
-// rlocked waits for the outcome of a call that locks, in the background.
+// locking is a lock call in the background.
 type locking struct {
 	t    *testing.T
 	done chan struct{}
@@ -71,7 +71,7 @@ func (l *locking) unlock() {
 	}
 }
 
-// lined waits until so many contenders are queued.
+// queued waits until n contenders are queued.
 func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	t.Helper()
 	var list []rwlock.Contender
@@ -85,8 +85,6 @@ func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	return list
 }
 
-// TestReadersShareAndWritersExclude: random readers and writers of several
-// sessions.
 func TestReadersShareAndWritersExclude(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -139,10 +137,10 @@ func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
 	})
 }
 
-// spend fails unless do takes so many requests in one of ten runs. It takes
-// more when ZooKeeper has reaped the empty queue meanwhile, when an etcd member
-// lags and a read has to be repeated by quorum, and when a server stalls so
-// long that a hold begins to watch its own entry.
+// spend fails unless do needs exactly want requests in one of ten runs. It
+// needs more when ZooKeeper has reaped the empty queue, when an etcd member
+// lags and a read is repeated by quorum, and when a server stalls so long that
+// a hold starts to watch its own entry.
 func spend(t *testing.T, c meter, what string, want int, do func()) {
 	t.Helper()
 	var all []int
@@ -158,9 +156,8 @@ func spend(t *testing.T, c meter, what string, want int, do func()) {
 	t.Errorf("%s: %d requests in ten runs, want %d", what, all, want)
 }
 
-// TestFiveWritersThenTwentyReaders counts what Curator needs 251 requests and
-// 125 notifications for.
-func TestFiveWritersThenTwentyReaders(t *testing.T) {
+// Curator needs 251 requests and 125 notifications for the same.
+func TestFiveWritersThenTwentyReadersCauseNoHerd(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c, gate := s.meter(t, 30*time.Second), s.client(t, 30*time.Second)
 		name := servers.Name(t)
@@ -195,15 +192,15 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 		if 2*drain > 251 {
 			t.Errorf("%d requests to drain, more than half of Curator's 251", drain)
 		}
-		// An entry, on etcd its mark in the same message, and one's own entry
-		// for whoever has waited for long.
+		// Events of the predecessor's entry, on etcd of its marker in the same
+		// message, and of the waiter's own entry after a long wait.
 		if woken > 3*25 {
 			t.Errorf("%d watch events for 25 grants: a herd", woken)
 		}
 	})
 }
 
-// goLockTry opens the client's session with a call that leaves nothing.
+// goLockTry opens the client's session with a call that leaves no entry.
 func goLockTry(t *testing.T, l *rwlock.RWLock) {
 	t.Helper()
 	if _, err := l.TryLock(within(t, 10*time.Second)); !errors.Is(err, coordinator.ErrTaken) {
@@ -229,8 +226,8 @@ func quiesce(t *testing.T, clients ...meter) {
 	})
 }
 
-// TestWriterWakesExactlyTheReadersItAdmits counts watch events: of readers
-// before and after another writer, and of that writer.
+// The test counts the watch events of readers before and after another writer,
+// and of that writer.
 func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -258,10 +255,10 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 		quiesce(t, front, back, next)
 		want := 6
 		if s.service == "zk" {
-			want = 1 // the six are of one session, and that has one watch on the writer
+			want = 1 // the six readers share a session, which has one watch on the writer
 		}
 		if f, b, n = front.events()-f, back.events()-b, next.events()-n; f != want || b != 0 || n != 0 {
-			t.Errorf("a writer's release made %d watch events for the 6 readers that it admits, want %d; %d for the writer behind them, %d for readers behind that", f, want, n, b)
+			t.Errorf("a writer's release caused %d watch events for the 6 readers that it admits, want %d; %d for the next writer, %d for the readers behind it", f, want, n, b)
 		}
 		b, n = back.events(), next.events()
 		for _, r := range readers[:5] {
@@ -272,7 +269,7 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 			t.Errorf("readers that leave while another reads woke %d readers and the writer %d times", b, n)
 		}
 		if writer.granted() {
-			t.Error("the writer got in beside a reader")
+			t.Error("the writer was admitted beside a reader")
 		}
 		b, n = back.events(), next.events()
 		readers[5].unlock()
@@ -280,7 +277,7 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 		quiesce(t, front, back, next)
 		most := 1
 		if s.service == "zk" {
-			most = 2 // who has waited for long watches two nodes of the one ahead
+			most = 2 // after a long wait a contender watches two nodes of its predecessor
 		}
 		if b, n = back.events()-b, next.events()-n; n < 1 || n > most || b != 0 {
 			t.Errorf("the last reader's release woke the writer %d times and readers behind it %d times", n, b)
@@ -292,8 +289,7 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 	})
 }
 
-// TestDowngradeAdmitsReadersAndNoWriter: from writing to reading without a gap,
-// with the same token.
+// The downgrade has no gap, and keeps the token.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -321,14 +317,14 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if list[0].Writer || !list[0].Holding || list[0].Token != w.Token() || !list[1].Holding || list[2].Holding {
 			t.Errorf("after the downgrade the queue is %+v", list)
 		}
-		time.Sleep(400 * time.Millisecond) // the hold watches its new entry by now
+		time.Sleep(400 * time.Millisecond) // until the hold watches its new entry
 		if err := r.Err(); err != nil {
 			t.Errorf("the read lock is lost: %v", err)
 		}
 		reader.unlock()
 		time.Sleep(100 * time.Millisecond)
 		if writer.granted() {
-			t.Error("a writer beside the downgraded one")
+			t.Error("a writer beside the downgraded lock")
 		}
 		if err := r.Unlock(within(t, 10*time.Second)); err != nil {
 			t.Error(err)

@@ -27,7 +27,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// open opens a client by URL and takes and releases a lock with it.
+// open opens a client by URL, and acquires and releases a lock.
 func open(t *testing.T, url string) error {
 	t.Helper()
 	c, err := coordinator.Open(url, logTo(t))
@@ -42,9 +42,8 @@ func open(t *testing.T, url string) error {
 	return l.Unlock(within(t, 3*time.Second))
 }
 
-// tlsFront takes TLS connections for a server that speaks plain TCP. It returns
-// its address and the file of the authority that signed its certificate for
-// 127.0.0.1.
+// tlsFront terminates TLS for a server that speaks plain TCP. It returns its
+// address and the file of the authority of its certificate for 127.0.0.1.
 func tlsFront(t *testing.T, target string) (addr, ca string) {
 	t.Helper()
 	cert, authority := certificate(t)
@@ -78,8 +77,7 @@ func tlsFront(t *testing.T, target string) (addr, ca string) {
 	return ln.Addr().String(), ca
 }
 
-// certificate makes an authority and a certificate for 127.0.0.1 that it
-// signed.
+// certificate makes an authority, and its certificate for 127.0.0.1.
 func certificate(t *testing.T) (tls.Certificate, []byte) {
 	t.Helper()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -130,7 +128,7 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: accepted with %s", scheme, name)
 			} else if !strings.Contains(err.Error(), "certificate") {
-				t.Errorf("%s with %s: %v, which does not say that it is the certificate", scheme, name, err)
+				t.Errorf("%s with %s: %v, which does not name the certificate", scheme, name, err)
 			}
 		}
 		if err := open(t, scheme+"://"+addr+"?cacert=/does/not/exist"); !errors.Is(err, coordinator.ErrInvalid) {
@@ -162,9 +160,9 @@ func TestEtcdUserAndPassword(t *testing.T) {
 		t.Errorf("with the right password: %v", err)
 	}
 	for what, url := range map[string]string{
-		"wrong password":        "etcd://alice:hunter3@" + addr + "/baton-test",
-		"no password":           "etcd://" + addr + "/baton-test",
-		"somebody else's place": "etcd://alice:hunter2@" + addr + "/elsewhere",
+		"wrong password":           "etcd://alice:hunter3@" + addr + "/baton-test",
+		"no password":              "etcd://" + addr + "/baton-test",
+		"another user's namespace": "etcd://alice:hunter2@" + addr + "/elsewhere",
 	} {
 		err := open(t, url)
 		if !errors.Is(err, coordinator.ErrRefused) {
@@ -179,8 +177,8 @@ func TestEtcdUserAndPassword(t *testing.T) {
 func TestZooKeeperDigestAndACL(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	addr, root := s.endpoints[0], servers.Name(t)
-	// What alice makes is hers: by default with credentials, only the creator
-	// may touch it.
+	// With credentials, by default, only the creator has access to what it
+	// creates.
 	c, err := coordinator.Open("zk://alice:hunter2@"+addr+"/"+root, logTo(t))
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +214,7 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 		t.Errorf("below alice's root: %v, want ErrRefused", err)
 	}
 	unlock(t, l)
-	// With everybody allowed to read, others may look but not join.
+	// If everyone may read, others can list but not join.
 	reader := servers.Name(t)
 	c, err = coordinator.Open("zk://alice:hunter2@"+addr+"/"+reader+"?acl=creator-read", logTo(t))
 	if err != nil {
@@ -231,7 +229,7 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 	closeAtEnd(t, other)
 	o := newMutex(t, other, "job")
 	if list, err := o.Contenders(context.Background()); err != nil || len(list) != 1 {
-		t.Errorf("a reader sees %v, %v", list, err)
+		t.Errorf("a reader lists %v, %v", list, err)
 	}
 	if _, err := o.Lock(within(t, 3*time.Second)); !errors.Is(err, coordinator.ErrRefused) {
 		t.Errorf("a reader's Lock = %v, want ErrRefused", err)

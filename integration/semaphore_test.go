@@ -83,7 +83,7 @@ func (a *asking) wait() *semaphore.Permit {
 	return a.permit
 }
 
-// asked waits until so many contenders are queued.
+// asked waits until n contenders are queued.
 func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	t.Helper()
 	var l semaphore.Listing
@@ -97,16 +97,16 @@ func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	return l
 }
 
-// TestUncontendedPermitsAreOneRequestEach: one to acquire and one to release;
-// two to acquire beside others, and for the first time in a process. Curator
-// needs six and one.
+// An acquire and a release are one request each. The acquire is two requests
+// beside other holders, and the first time in a process. Curator needs six and
+// one.
 func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c, other := s.meter(t, 10*time.Second), newSemaphore(t, s.client(t, 10*time.Second), servers.Name(t), 10)
 		release(t, acquire(t, other, 1))  // stores the limit
 		newMutexUnlocked(t, c.Client)     // opens the session
-		bystander := acquire(t, other, 1) // so that the parent stays
-		quiesce(t, c)                     // the session watches something of its own
+		bystander := acquire(t, other, 1) // keeps the parent
+		quiesce(t, c)                     // until the session has set its own watch
 		var mine *semaphore.Semaphore
 		spend(t, c, "the first of a process, beside a holder", 3+1, func() {
 			mine = newSemaphore(t, c.Client, other.Name(), 10)
@@ -114,7 +114,7 @@ func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 		})
 		spend(t, c, "beside a holder", 2+1, func() { release(t, acquire(t, mine, 3)) })
 		release(t, bystander)
-		release(t, acquire(t, mine, 1)) // makes the parent if it was reaped
+		release(t, acquire(t, mine, 1)) // creates the parent if it was reaped
 		spend(t, c, "alone", 1+1, func() { release(t, acquire(t, mine, 3)) })
 	})
 }
@@ -127,8 +127,8 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	}
 }
 
-// TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3,
-// random holds, 1,000 grants; 2,000 in make test-all.
+// 64 sessions request one to three of ten permits, for random times: 1,000
+// grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 	const limit, clients = 10, 64
 	grants := 1000
@@ -181,22 +181,22 @@ func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 		}
 		wg.Wait()
 		worst := overtaken(tokens)
-		t.Logf("%d grants, at most %d of %d permits held, nobody was overtaken by more than %d", len(tokens), most, limit, worst)
-		if len(tokens) != grants || most < 4 { // more than one could have by itself
+		t.Logf("%d grants, at most %d of %d permits held, no contender was overtaken by more than %d", len(tokens), most, limit, worst)
+		if len(tokens) != grants || most < 4 { // more than one client can hold
 			t.Errorf("%d grants of %d, at most %d permits held", len(tokens), grants, most)
 		}
-		// Grants are made in the order of tokens. Clients hear of them and are
-		// scheduled in any order, but who was granted holds permits, so no more
-		// than the limit can be on their way at once.
+		// Grants are made in the order of tokens. Clients are notified and
+		// scheduled in any order, but every granted client holds permits, so at
+		// most limit grants can be in flight at once.
 		if worst > clients {
-			t.Errorf("somebody was overtaken %d times by %d clients", worst, clients-1)
+			t.Errorf("a contender was overtaken %d times by %d clients", worst, clients-1)
 		}
 		asked(t, newSemaphore(t, s.client(t, 10*time.Second), name, limit), 0)
 	})
 }
 
-// overtaken is the greatest number of later contenders that were granted before
-// one.
+// overtaken returns the greatest number of later contenders that were granted
+// before an earlier one.
 func overtaken(tokens []coordinator.Token) (worst int) {
 	for i, mine := range tokens {
 		n := 0
@@ -210,8 +210,7 @@ func overtaken(tokens []coordinator.Token) (worst int) {
 	return worst
 }
 
-// TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore counts watch events while
-// waiters are admitted one by one.
+// The test counts watch events while waiters are admitted one by one.
 func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -234,8 +233,8 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 			for j, m := range meters {
 				before[j] = m.events()
 			}
-			// Not in the order of acquiring: whichever holder leaves, the head
-			// is admitted.
+			// Not in the order of acquiring: a release by any holder admits the
+			// first waiter.
 			release(t, held[1])
 			held = slices.Delete(held, 1, 2)
 			held = append(held, waiters[i].wait())
@@ -244,7 +243,7 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 			for j, m := range meters {
 				n := m.events() - before[j]
 				if j > i+1 && n > 0 {
-					t.Errorf("release %d: waiter %d, who is not the next, got %d watch events", i, j, n)
+					t.Errorf("release %d: waiter %d, which is not the next, got %d watch events", i, j, n)
 				}
 				if n > 0 && j >= i {
 					woken++
@@ -265,7 +264,6 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 	})
 }
 
-// TestLimitIsStoredAndChanged: disagreement, raising, lowering.
 func TestLimitIsStoredAndChanged(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		ctx := within(t, 60*time.Second)
@@ -292,14 +290,14 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := goAcquire(t, b, 1)
-		eventually(t, 5*time.Second, "a listing that says that 5 of 3 are held", func() bool {
+		eventually(t, 5*time.Second, "a listing with 5 of 3 permits held", func() bool {
 			l := asked(t, b, 4)
 			return l.Limit == 3 && l.Held == 5 && l.Free() == 0
 		})
 		release(t, first)
 		time.Sleep(200 * time.Millisecond)
 		if last.granted() {
-			t.Error("a permit was given while as many as the limit are held")
+			t.Error("a permit was granted although the limit is reached")
 		}
 		release(t, one.wait())
 		release(t, last.wait())
@@ -307,7 +305,6 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 	})
 }
 
-// TestSlotsAreUniqueAmongHolders: workers i of n, in turns.
 func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 	const limit = 4
 	each(t, func(t *testing.T, s site) {
@@ -352,7 +349,7 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 	})
 }
 
-// TestPartOfAGrantIsReleased, with what is left held on.
+// The other permits stay held.
 func TestPartOfAGrantIsReleased(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)

@@ -26,9 +26,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What this process ignores, its commands would ignore too, and could not
-	// trap: nohup does that to SIGHUP, and a shell's "&" to the other two. What
-	// it catches they do not inherit.
+	// Child processes inherit ignored signals and could not trap them: nohup
+	// ignores SIGHUP, and a shell's "&" the other two. Caught signals are not
+	// inherited.
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
@@ -37,13 +37,13 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-// site is a service that tests run against.
+// site is a service under test.
 type site struct {
 	service   string // etcd or zk
 	endpoints []string
 }
 
-// each runs a test against both services, single and with three nodes.
+// each runs a test against both services, with one and with three nodes.
 func each(t *testing.T, test func(t *testing.T, s site)) {
 	t.Helper()
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func each(t *testing.T, test func(t *testing.T, s site)) {
 	}
 }
 
-// url is the URL of the site, or of other addresses of the same service.
+// url returns the URL of the site, or of other addresses of the same service.
 func (s site) url(ttl time.Duration, addrs ...string) string {
 	if len(addrs) == 0 {
 		addrs = s.endpoints
@@ -82,7 +82,7 @@ func closeAtEnd(t *testing.T, c *coordinator.Client) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.Close(ctx) // its server may be gone by design
+		_ = c.Close(ctx) // the test may have stopped its server
 	})
 }
 
@@ -93,7 +93,7 @@ func logTo(t *testing.T) coordinator.Option {
 
 var silent = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// link is a client whose network the test has in its hand.
+// link is a client whose network the test controls.
 type link struct {
 	*coordinator.Client
 	proxy   *netproxy.Proxy
@@ -110,15 +110,14 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 	if s.service == "zk" {
 		sniffer, join, alone = counter.Sniffer, "multi", "delete"
 	}
-	leave := netproxy.Named(alone, join) // one that others may follow leaves by the other
+	leave := netproxy.Named(alone, join) // a leave that may have a successor uses the other request
 	proxy := servers.Proxy(t, s.endpoints, netproxy.WithSniffer(sniffer))
 	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
-// joined waits until the trap holds the reply to a join that was applied, as
-// the probe sees it. ZooKeeper removes a queue that is empty, and refuses the
-// join that comes next: that reply is let through, and the one after it is
-// held.
+// joined waits until the trap holds the reply to an applied join, according to
+// the probe. ZooKeeper removes an empty queue and refuses the next join: that
+// reply passes, and the following one is held.
 func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 	t.Helper()
 	for range 3 {
@@ -141,11 +140,11 @@ func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 type meter struct {
 	*coordinator.Client
 	requests func() int // renewals and pings excluded, watches included
-	watches  func() int // that were ever set
-	events   func() int // watch events that came
+	watches  func() int // ever set
+	events   func() int // received watch events
 }
 
-// meter opens a counted client: at gRPC's interceptors on etcd, at the wire on
+// meter opens a counted client: by gRPC interceptors on etcd, by its traffic on
 // ZooKeeper.
 func (s site) meter(t *testing.T, ttl time.Duration) meter {
 	t.Helper()
@@ -212,8 +211,8 @@ func unlock(t testing.TB, l *mutex.Lock) {
 	}
 }
 
-// inLine is how many contenders a name has. It asks once, and somebody has to
-// answer: while servers are broken, awaitLine is the one to use.
+// inQueue returns the number of contenders of a name. It asks once, and a
+// server must answer: use awaitQueue while servers are broken.
 func inQueue(t testing.TB, m *mutex.Mutex) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
@@ -225,9 +224,9 @@ func inQueue(t testing.TB, m *mutex.Mutex) int {
 	return len(list)
 }
 
-// awaitLine waits until a name has so many contenders. Another session may have
-// another server, which learns late of who came and went, and a server may be
-// away: that is no answer yet.
+// awaitQueue waits until a name has n contenders. Another session may use
+// another server, which applies changes late or is down; then awaitQueue asks
+// again.
 func awaitQueue(t testing.TB, m *mutex.Mutex, n int) {
 	t.Helper()
 	awaitCount(t, n, func(ctx context.Context) (int, error) {
@@ -236,7 +235,7 @@ func awaitQueue(t testing.TB, m *mutex.Mutex, n int) {
 	})
 }
 
-// awaitCount waits until so many are counted. An error is no answer yet.
+// awaitCount waits until count returns want. It repeats after an error.
 func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)) {
 	t.Helper()
 	var n int
@@ -249,18 +248,18 @@ func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %d in the queue; there are %d, %v", callBound, want, n, err)
+			t.Fatalf("not within %v: %d in the queue; got %d, %v", callBound, want, n, err)
 		}
 	}
 }
 
-// callBound is how long a single call may take. A service may be without a
-// leader just then, and on a machine that is busy for longer than anybody
-// expects; a request that was lost is sent again after some seconds only.
+// callBound bounds a single call. A service may have no leader for a while,
+// longer on a loaded machine; a lost request is repeated only after some
+// seconds.
 const callBound = 60 * time.Second
 
-// eventually waits for a condition and fails the test if it does not come true
-// in time.
+// eventually waits for a condition and fails the test if it does not hold in
+// time.
 func eventually(t testing.TB, bound time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(bound); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -9,8 +9,7 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedTestsRun runs the blocks of the pages that are tests and need
-// what only this module has.
+// The pages have blocks that are tests and need this module.
 func TestDocumentedTestsRun(t *testing.T) {
 	list, err := pages.All("..")
 	if err != nil {
@@ -23,7 +22,7 @@ func TestDocumentedTestsRun(t *testing.T) {
 				continue
 			}
 			found++
-			dir, err := os.MkdirTemp("testdata", "snippet-") // within the module, and out of the sight of ./...
+			dir, err := os.MkdirTemp("testdata", "snippet-") // within the module, but not matched by ./...
 			if err != nil {
 				t.Fatal(err)
 			}

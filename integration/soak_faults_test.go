@@ -28,7 +28,7 @@ type node interface {
 	AwaitReady(context.Context) error
 }
 
-// cluster is what etcd's and ZooKeeper's have in common.
+// cluster has the methods common to clusters of etcd and ZooKeeper.
 type cluster interface {
 	all() []node
 	leader(context.Context) (node, error)
@@ -53,12 +53,12 @@ func (l levers[N]) all() (nodes []node) {
 func (l levers[N]) leader(ctx context.Context) (node, error)   { return l.c.Leader(ctx) }
 func (l levers[N]) follower(ctx context.Context) (node, error) { return l.c.Follower(ctx) }
 
-// operator does to servers, sessions and entries what happens to them.
+// operator breaks servers, sessions and entries.
 type operator struct {
 	t *testing.T
 	f *field
 	c *crew
-	// tools of the service itself
+	// the service's own tools
 	etcd *clientv3.Client
 	zk   *zk.Conn
 }
@@ -78,11 +78,11 @@ func newOperator(t *testing.T, f *field, c *crew) *operator {
 	return o
 }
 
-// backTime is how long a server may take to be back.
+// backTime bounds the restart of a server.
 const backTime = 180 * time.Second
 
-// breakServers does one thing to the servers and undoes it. It returns false if
-// that failed: then the test has, too.
+// breakServers injects one fault into the servers and repairs it. It returns
+// false if that failed, and then the test has failed, too.
 func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTime)
 	defer cancel()
@@ -99,7 +99,7 @@ func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
 	all := o.f.cluster.all()
 	var end func(...string)
 	began := time.Now()
-	defer func() { o.t.Logf("%v of broken servers", time.Since(began).Round(time.Millisecond)) }()
+	defer func() { o.t.Logf("servers were broken for %v", time.Since(began).Round(time.Millisecond)) }()
 	switch r.IntN(10) {
 	case 0, 1, 2:
 		end = o.c.h.Fault("kill -9 of " + who)
@@ -151,7 +151,7 @@ func (o *operator) outage(ctx context.Context, all []node, d time.Duration) erro
 	return nil
 }
 
-// interfere takes a session or an entry away, compacts, or closes a client.
+// interfere ends a session, removes an entry, compacts, or closes a client.
 func (o *operator) interfere(ctx context.Context, r *rand.Rand) bool {
 	m := o.f.members[r.IntN(len(o.f.members))]
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -177,9 +177,9 @@ func (o *operator) interfere(ctx context.Context, r *rand.Rand) bool {
 	return true
 }
 
-// excuse says that holds are about to be taken from their holders by force.
-// They are told then, at the latest when their session is over by the clock, or
-// when they are back from a cut.
+// excuse records that holds are about to be removed by force. Their holders
+// notice at the latest when their session ends by the clock, or when their
+// network is back.
 func (o *operator) excuse(who, name string) (over func()) {
 	from := history.Now()
 	return func() {
@@ -187,8 +187,8 @@ func (o *operator) excuse(who, name string) (over func()) {
 	}
 }
 
-// endSession tells whether it may have ended one. It does nothing if the client
-// has none, which is no fault of its own then.
+// endSession reports whether it may have ended a session. It does nothing if
+// the client has none, which is not a fault.
 func (o *operator) endSession(ctx context.Context, m *member) (sent bool) {
 	if o.zk != nil {
 		for _, e := range o.f.site.endpoints {
@@ -197,7 +197,7 @@ func (o *operator) endSession(ctx context.Context, m *member) (sent bool) {
 				return true
 			}
 			var dial *net.OpError
-			sent = sent || !errors.As(err, &dial) || dial.Op != "dial" // else it may have been heard
+			sent = sent || !errors.As(err, &dial) || dial.Op != "dial" // otherwise the request may have arrived
 		}
 		return sent
 	}
@@ -218,7 +218,7 @@ func (o *operator) removeEntry(ctx context.Context, r *rand.Rand) {
 	name := crewName(o.c.name, r)
 	all, _ := entries(ctx, o.c.eye, name)
 	if len(all) == 0 || ctx.Err() != nil {
-		return // nothing will be sent
+		return // no request will be sent
 	}
 	e := all[r.IntN(len(all))]
 	end := o.c.h.Fault("entry deleted by an operator")
@@ -232,7 +232,7 @@ func (o *operator) removeEntry(ctx context.Context, r *rand.Rand) {
 	_, _ = o.etcd.Delete(ctx, key)
 }
 
-// compact makes etcd forget all it can. ZooKeeper has nothing of the kind.
+// compact compacts etcd. ZooKeeper has no equivalent.
 func (o *operator) compact(ctx context.Context) {
 	if o.etcd == nil {
 		return
@@ -244,7 +244,7 @@ func (o *operator) compact(ctx context.Context) {
 	}
 }
 
-// flock is a process that contends, and its successors after it was killed.
+// flock is a contending process, and its successors after it is killed.
 type flock struct {
 	t    *testing.T
 	c    *crew
@@ -255,8 +255,7 @@ type flock struct {
 	seed uint64
 }
 
-// newFlock starts the first process. It has to be called by the goroutine of
-// the test.
+// newFlock starts the first process. The test's goroutine must call it.
 func newFlock(t *testing.T, c *crew, i int) *flock {
 	f := &flock{t: t, c: c, i: i, seed: c.seed + 100*uint64(i+1), r: rand.New(rand.NewPCG(c.seed, 3000+uint64(i)))}
 	f.start()
@@ -274,7 +273,7 @@ func (f *flock) start() {
 }
 
 // run stops, resumes and kills the process until ctx ends, and then waits until
-// it has got on.
+// it was granted again.
 func (f *flock) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(500+f.r.IntN(4000))*time.Millisecond)
@@ -284,16 +283,16 @@ func (f *flock) run(ctx context.Context) {
 			f.stop(ctx)
 		}
 	}
-	<-f.c.calm
+	<-f.c.healed
 	f.w.Send(time.Duration(0))
 	var stuck []string
 	err := f.w.TryRecv(&stuck, settle)
 	if err != nil || len(stuck) > 0 {
-		f.t.Errorf("%v after all faults had ended %s was not admitted to %v: %v", settle, f.who, stuck, err)
+		f.t.Errorf("%v after the last fault %s was not admitted to %v: %v", settle, f.who, stuck, err)
 	}
-	f.c.calmed.Store(f.who, time.Since(f.c.began))
+	f.c.recovered.Store(f.who, time.Since(f.c.began))
 	if err != nil {
-		f.w.Kill() // it may never end by itself
+		f.w.Kill() // it may not end by itself
 		return
 	}
 	if err := f.w.Wait(); err != nil {
@@ -309,8 +308,8 @@ func (f *flock) kill() {
 	end(f.who)
 }
 
-// stop is for longer than the TTL half of the time. Whoever was stopped may
-// take a moment to see the clock.
+// stop stops the process, half of the time for longer than the TTL. After that
+// the process may need a moment to read the clock.
 func (f *flock) stop(ctx context.Context) {
 	end := f.c.h.Fault("stop of a client")
 	from := history.Now()

@@ -18,11 +18,10 @@ import (
 
 const (
 	soakTTL = 4 * time.Second
-	// stormTime is how long faults go on in one round, before everybody has to
-	// get on and the history is checked.
+	// stormTime is how long faults are injected in one round.
 	stormTime = 20 * time.Second
-	// Clients of a soak: goroutines' here, whose network is broken, and
-	// processes, that are stopped and killed.
+	// Clients of a soak: some in this process, whose network is broken, and
+	// processes that are stopped and killed.
 	soakMembers, soakChildren = 3, 2
 )
 
@@ -39,13 +38,11 @@ func soakTime(t *testing.T) time.Duration {
 	return d
 }
 
-// TestSoak has clients and processes contend for all recipes on clusters of
-// three servers, while all sorts of faults are injected at once. It goes in
-// rounds: after each all faults end, everybody has to be admitted once more,
-// nothing may be left behind, and the history is checked. Seeds make the choice
-// of faults repeatable, not the schedule of a real cluster.
-//
-// BATON_SEED repeats the choices of a run.
+// Clients and processes contend for all recipes on clusters of three servers
+// while all sorts of faults are injected concurrently. After each round the
+// faults end, every contender must be granted once more, the queues must be
+// empty, and the history is checked. BATON_SEED repeats the choice of faults,
+// not the schedule of a real cluster.
 func TestSoak(t *testing.T) {
 	seed := rand.Uint64()
 	if s := os.Getenv("BATON_SEED"); s != "" {
@@ -63,7 +60,7 @@ func TestSoak(t *testing.T) {
 	})
 }
 
-// soak runs rounds until the time is over, or one fails.
+// soak runs rounds until the time is over or a round fails.
 func soak(t *testing.T, f *field, seed uint64) {
 	fmt.Fprintf(os.Stderr, "soak %s: %v, seed %d\n", t.Name(), soakTime(t), seed)
 	for i := range soakMembers {
@@ -95,11 +92,11 @@ func soak(t *testing.T, f *field, seed uint64) {
 	fmt.Fprintf(os.Stderr, "\nsoak %s, %v in %d rounds, seed %d\n%vafter the first round %v\nafter the last one   %v\n\n",
 		t.Name(), time.Since(began).Round(time.Second), rounds, seed, total, first, last)
 	if last.goroutines > first.goroutines+50 || last.heap > 2*first.heap+32<<20 {
-		t.Errorf("it grew: %v after the first round, %v after the last", first, last)
+		t.Errorf("resources grew: %v after the first round, %v after the last", first, last)
 	}
 }
 
-// every calls f again and again until the function that it returns is called.
+// every calls f at intervals until the returned function is called.
 func every(d time.Duration, f func()) (stop func()) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -125,7 +122,7 @@ func sumOf[K comparable](counts map[K]int) (n int) {
 	return n
 }
 
-// usage is what this process takes.
+// usage is this process's use of resources.
 type usage struct {
 	goroutines int
 	heap       uint64
@@ -142,23 +139,23 @@ func (u usage) String() string {
 	return fmt.Sprintf("%d goroutines, %.1f MiB of heap", u.goroutines, float64(u.heap)/(1<<20))
 }
 
-// field is where a soak takes place.
+// field is the environment of a soak.
 type field struct {
 	site    site
 	cluster cluster
 	members []*member
 }
 
-// round injects faults for some time, and then judges what happened.
+// round injects faults for some time, and then checks the history.
 func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.Report {
-	c := muster(t, f.site, seed, f.members)
+	c := startCrew(t, f.site, seed, f.members)
 	o := newOperator(t, f, c)
 	for range soakChildren {
 		c.fork()
 	}
 	var wg sync.WaitGroup
 	ctx := within(t, length)
-	wg.Go(func() { c.storm(ctx, soakTTL) })
+	wg.Go(func() { c.injectFaults(ctx, soakTTL) })
 	for i, injure := range []func(context.Context, *rand.Rand) bool{o.breakServers, o.interfere} {
 		r := rand.New(rand.NewPCG(seed, 2000+uint64(i)))
 		wg.Go(func() {

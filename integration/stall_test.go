@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// stall is a time in which this process was not scheduled, or its timers were
+// stall is a time in which this process was not scheduled, or its timers did
 // not run.
 type stall struct{ from, to time.Time }
 
 func (s stall) length() time.Duration { return s.to.Sub(s.from) }
 
-// stalls notices them, as far as one goroutine can: it wakes up again and
-// again, and notes when it woke up late. A client in the same process was as
-// blind for as long.
+// stalls records stalls, as far as one goroutine can: it wakes up at short
+// intervals, and records late wake-ups. A client in the same process was
+// stopped for as long.
 type stalls struct {
 	stop, stopped chan struct{}
 
@@ -24,13 +24,13 @@ type stalls struct {
 	seen []stall
 }
 
-// What is worth noting, and how often it is looked for.
+// The shortest recorded stall, and the interval of the wake-ups.
 const (
 	stallLeast = 20 * time.Millisecond
 	stallLook  = 2 * time.Millisecond
 )
 
-// watchStalls begins to look; the caller calls end.
+// watchStalls starts recording; the caller calls end.
 func watchStalls() *stalls {
 	s := &stalls{stop: make(chan struct{}), stopped: make(chan struct{})}
 	go s.look()
@@ -63,8 +63,8 @@ func (s *stalls) end() {
 	<-s.stopped
 }
 
-// between is for how long the process stood still, in all, from one moment to
-// another.
+// between returns for how long, in all, the process was stopped from one moment
+// to another.
 func (s *stalls) between(from, to time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *stalls) between(from, to time.Time) time.Duration {
 	return sum
 }
 
-// String counts them.
+// String counts the stalls.
 func (s *stalls) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *stalls) String() string {
 	return fmt.Sprintf("%d of 20 ms or more, %d of 100 ms or more, the longest %v", len(s.seen), long, longest.Round(time.Millisecond))
 }
 
-// telling is when a holder was told of its loss, and what this process did
-// meanwhile.
+// telling records when a holder was notified of its loss, and the stalls of
+// this process.
 type telling struct {
 	t        testing.TB
 	deadline func() time.Time
@@ -106,8 +106,7 @@ type telling struct {
 	still    *stalls
 }
 
-// awaitTelling begins to look: the hold whose context and deadline these are is
-// going to be lost.
+// awaitTelling starts recording for the hold with this context and deadline.
 func awaitTelling(t testing.TB, ctx context.Context, deadline func() time.Time) *telling {
 	x := &telling{t: t, deadline: deadline, told: make(chan struct{}), still: watchStalls()}
 	t.Cleanup(x.still.end)
@@ -118,42 +117,42 @@ func awaitTelling(t testing.TB, ctx context.Context, deadline func() time.Time) 
 	return x
 }
 
-// wait waits for the telling.
+// wait waits for the notification.
 func (x *telling) wait() time.Time {
 	x.t.Helper()
 	select {
 	case <-x.told:
 	case <-time.After(callBound):
-		x.t.Fatal("the holder is not told")
+		x.t.Fatal("the holder is not notified")
 	}
 	return x.at
 }
 
-// before waits for the telling, and checks that it came before somebody else
-// was granted what was held.
+// before waits for the notification, and checks that it came before the next
+// grant.
 func (x *telling) before(granted time.Time, what string) {
 	x.t.Helper()
 	toldBefore(x.t, x.still, what, x.deadline(), x.wait(), granted)
 }
 
-// toldBefore checks that a holder was told before somebody else was granted
-// what it held. A process that stood still for most of the time that it was
-// late is not the promise's matter: P2 excepts a stopped one.
+// toldBefore checks that a holder was notified before the next grant. P2
+// excepts a stopped process: a process that was stopped for most of the delay
+// does not fail the test.
 func toldBefore(t testing.TB, still *stalls, what string, deadline, told, granted time.Time) {
 	t.Helper()
 	if !told.After(granted) {
-		t.Logf("%s: told %v before the next was granted", what, granted.Sub(told).Round(time.Millisecond))
+		t.Logf("%s: notified %v before the next grant", what, granted.Sub(told).Round(time.Millisecond))
 		return
 	}
 	say, stood := t.Errorf, still.between(deadline, told)
 	if stood > told.Sub(deadline)/2 {
 		say = t.Logf
 	}
-	say("%s: told %v after the next was granted, %v after its deadline; the process stood still for %v of that", what,
+	say("%s: notified %v after the next grant, %v after its deadline; the process stood still for %v of that", what,
 		told.Sub(granted), told.Sub(deadline), stood)
 }
 
-// verdict is a test that is only judged.
+// verdict is a testing.TB that records failures.
 type verdict struct {
 	testing.TB
 	failed bool
@@ -163,7 +162,7 @@ func (*verdict) Helper()                 {}
 func (*verdict) Logf(string, ...any)     {}
 func (v *verdict) Errorf(string, ...any) { v.failed = true }
 
-func TestToldTooLateIsExcusedByAStallOnly(t *testing.T) {
+func TestOnlyAStallExcusesALateNotification(t *testing.T) {
 	deadline := time.Now()
 	after := func(d time.Duration) time.Time { return deadline.Add(d) }
 	for what, c := range map[string]struct {

@@ -19,8 +19,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestConceptsShowWhatIsStored: each key and node that holders and waiters make
-// looks like one in docs/concepts.md, and each of those is made.
+// Each key and node of holders and waiters matches one in docs/concepts.md, and
+// each documented one exists.
 func TestConceptsShowWhatIsStored(t *testing.T) {
 	t.Parallel()
 	for service, at := range map[string]struct {
@@ -33,14 +33,14 @@ func TestConceptsShowWhatIsStored(t *testing.T) {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			s, root := site{service, at.endpoints(t)}, servers.Name(t)
-			busy(t, s, root)
+			populate(t, s, root)
 			shown := shapes(t, at.prefix, strings.Replace(at.prefix, "orders", root, 1))
 			var missing []string
-			eventually(t, patience, "all that the page shows is there", func() bool {
+			eventually(t, patience, "all documented keys to exist", func() bool {
 				keys := s.stored(t, root)
 				for _, k := range keys {
 					if !slices.ContainsFunc(shown, func(shape *regexp.Regexp) bool { return shape.MatchString(k) }) {
-						t.Fatalf("docs/concepts.md shows nothing like %s", k)
+						t.Fatalf("docs/concepts.md has no entry for %s", k)
 					}
 				}
 				missing = nil
@@ -55,8 +55,8 @@ func TestConceptsShowWhatIsStored(t *testing.T) {
 	}
 }
 
-// busy has a lock and permits held and waited for, and a sequencer made.
-func busy(t *testing.T, s site, root string) {
+// populate holds and requests a lock and permits, and makes a sequencer.
+func populate(t *testing.T, s site, root string) {
 	t.Helper()
 	open := func() *coordinator.Client {
 		c, err := coordinator.Open(s.service+"://"+s.endpoints[0]+"/"+root+"?ttl=10s", logTo(t))
@@ -78,7 +78,7 @@ func busy(t *testing.T, s site, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On ZooKeeper a session that has met three others in a queue makes a
+	// On ZooKeeper a session that has found three others in a queue creates a
 	// successor node the next time.
 	var others sync.WaitGroup
 	for range 3 {
@@ -97,7 +97,7 @@ func busy(t *testing.T, s site, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Acquire(within(t, patience), 2); err != nil { // which is converted soon
+	if _, err := pool.Acquire(within(t, patience), 2); err != nil { // will be converted
 		t.Fatal(err)
 	}
 	short := make(chan struct{})
@@ -114,8 +114,8 @@ var (
 	asks   = regexp.MustCompile(`p\dv\d{4}`)
 )
 
-// shapes are the keys that the page shows, with any numbers, names and modes in
-// them.
+// shapes are patterns for the documented keys, with any numbers, names and
+// modes.
 func shapes(t *testing.T, prefix, actual string) []*regexp.Regexp {
 	t.Helper()
 	list, err := pages.All("..")
@@ -143,7 +143,7 @@ func shapes(t *testing.T, prefix, actual string) []*regexp.Regexp {
 	return all
 }
 
-// stored are all keys, or those nodes that are no parents of queues.
+// stored returns all keys, or all nodes that are not parents of queues.
 func (s site) stored(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string

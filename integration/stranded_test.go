@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// Nothing in the conformance suite shows that what a harness delivers late has
-// any effect. These tests do, with plain requests.
+// The conformance suite does not show that requests which a harness delivers
+// late have any effect. These tests show it, with plain requests.
 
 // strand sends a write through a cable and strands it there.
 func strand(t *testing.T, c *cable, write func() error) {
@@ -22,7 +22,7 @@ func strand(t *testing.T, c *cable, write func() error) {
 	c.HoldRequests()
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
-	eventually(t, 5*time.Second, "the write is held", func() bool { return c.heldUp() > c.held })
+	eventually(t, 5*time.Second, "the write to be held", func() bool { return c.heldUp() > c.held })
 	time.Sleep(50 * time.Millisecond) // all of it
 	c.Strand()
 	if err := <-wrote; err == nil {
@@ -43,7 +43,7 @@ func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
 			return len(resp.Kvs) > 0
 		}
 		if there(victim) {
-			t.Fatal("the key is there before it was put")
+			t.Fatal("the key exists before it was put")
 		}
 		strand(t, c, func() error { _, err := victim.Put(within(t, 20*time.Second), key, ""); return err })
 		if there(victim) || there(witness) {
@@ -67,9 +67,9 @@ func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
 }
 
 // On ZooKeeper a write belongs to a session, and the session to one connection.
-// The delivered write is applied as long as the client has not taken its
-// session to another connection, and never after that: this is what the
-// driver's Forget and Close rely on.
+// A delivered write is applied while the client has not moved its session to
+// another connection, and never after that. The driver's Forget and Close rely
+// on this.
 func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
 	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
 		c := newCable(t, cluster.Endpoints())
@@ -87,7 +87,7 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 			return found
 		}
 		if !moves {
-			c.each((*netproxy.Proxy).Refuse) // new connections; the one that is there lives on
+			c.each((*netproxy.Proxy).Refuse) // refuses new connections; the existing one stays
 		}
 		strand(t, c, func() error {
 			_, err := victim.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
@@ -104,7 +104,7 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 			eventually(t, 5*time.Second, "the create is applied", there)
 			return
 		}
-		time.Sleep(500 * time.Millisecond) // it did not happen
+		time.Sleep(500 * time.Millisecond) // time for the create, which must not be applied
 		if there() {
 			t.Error("the create was applied after its session had moved")
 		}
@@ -116,7 +116,7 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 	}
 }
 
-// plainZooKeeper is a connection that has a session already.
+// plainZooKeeper returns a connection with a session.
 func plainZooKeeper(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
 	c := zooKeeperConn(addrs...)

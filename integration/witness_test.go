@@ -14,12 +14,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 )
 
-// witness sees what becomes of entries with the service's own client, without
-// Baton. It asks every member, and takes the word of the one that tells first:
-// a member may be killed, or lag.
+// witness observes entries with the service's own client, without Baton. It
+// asks every member and uses the first report, since a member may be killed or
+// lag.
 type witness interface {
-	// watch calls gone once, when the entry that a session has in a mutex's
-	// line was removed. When it returns the watches stand. ctx ends them.
+	// watch calls gone once, when a session's entry in a mutex's queue was
+	// removed. When it returns, the watches are set. ctx ends them.
 	watch(ctx context.Context, name, session string, gone func()) error
 	close()
 }
@@ -55,8 +55,8 @@ type etcdWitness struct{ members []*clientv3.Client }
 func (w *etcdWitness) watch(ctx context.Context, name, session string, gone func()) error {
 	once := sync.OnceFunc(gone)
 	for _, c := range w.members {
-		line := "baton-test/./mutex/" + name + "/"
-		events := c.Watch(ctx, line, clientv3.WithPrefix(), clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+		queue := "baton-test/./mutex/" + name + "/"
+		events := c.Watch(ctx, queue, clientv3.WithPrefix(), clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
 		if created, ok := <-events; !ok || created.Err() != nil {
 			return fmt.Errorf("watch not created: %w", errors.Join(created.Err(), ctx.Err()))
 		}
@@ -91,7 +91,7 @@ func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()
 		go func() {
 			select {
 			case e := <-events:
-				if e.Type == zk.EventNodeDeleted { // and not the end of the witness's own session
+				if e.Type == zk.EventNodeDeleted { // not the end of the witness's own session
 					once()
 				}
 			case <-ctx.Done():
@@ -101,18 +101,18 @@ func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()
 	return nil
 }
 
-// watchEntry sets a watch at one member. It tries for a while: the client fails
-// what waits for a connection each time that its one server refuses it, as one
-// does that was just started, or is behind what the client has seen.
-func watchEntry(ctx context.Context, c *zk.Conn, line, session string) (<-chan zk.Event, error) {
+// watchEntry sets a watch at one member. It retries for a while: the client
+// fails a request that waits for a connection each time its server refuses it,
+// as a server does that was just started or is behind the client's reads.
+func watchEntry(ctx context.Context, c *zk.Conn, queue, session string) (<-chan zk.Event, error) {
 	for end := time.Now().Add(30 * time.Second); ; {
-		path, err := entryOf(c, line, session)
+		path, err := entryOf(c, queue, session)
 		if err == nil {
 			there, _, events, existsErr := c.ExistsW(path)
 			if existsErr == nil && there {
 				return events, nil
 			}
-			err = fmt.Errorf("no watch on %s, which is there: %v: %w", path, there, existsErr)
+			err = fmt.Errorf("no watch on %s, which exists: %v: %w", path, there, existsErr)
 		}
 		if ctx.Err() != nil || time.Now().After(end) {
 			return nil, err
@@ -121,22 +121,22 @@ func watchEntry(ctx context.Context, c *zk.Conn, line, session string) (<-chan z
 	}
 }
 
-// entryOf is the path of the entry of a session, at a member that has caught
-// up.
-func entryOf(c *zk.Conn, line, session string) (string, error) {
-	if _, err := c.Sync(line); err != nil {
+// entryOf returns the path of a session's entry, at a member that is up to
+// date.
+func entryOf(c *zk.Conn, queue, session string) (string, error) {
+	if _, err := c.Sync(queue); err != nil {
 		return "", err
 	}
-	children, _, err := c.Children(line)
+	children, _, err := c.Children(queue)
 	if err != nil {
 		return "", err
 	}
 	for _, child := range children {
 		if strings.Contains(child, "_"+session+"_") {
-			return line + "/" + child, nil
+			return queue + "/" + child, nil
 		}
 	}
-	return "", fmt.Errorf("session %s has no entry in %s", session, line)
+	return "", fmt.Errorf("session %s has no entry in %s", session, queue)
 }
 
 func (w *zkWitness) close() {

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedYAMLParses: blocks of it in the pages, and files of it below
-// docs and examples. It is here because the root module has no parser.
+// It checks blocks in the pages, and files below docs and examples. It is in
+// this module because the root module has no parser.
 func TestDocumentedYAMLParses(t *testing.T) {
 	list, err := pages.All("..")
 	if err != nil || len(list) < 10 {
@@ -51,11 +51,11 @@ func TestDocumentedYAMLParses(t *testing.T) {
 		}
 	}
 	if parseYAML(strings.NewReader("a: 1\n---\nb: [2]\n")) != nil || parseYAML(strings.NewReader("a: [1\n")) == nil {
-		t.Error("what parses and what does not is not told apart")
+		t.Error("the parser does not distinguish valid from invalid YAML")
 	}
 }
 
-// parseYAML reads one document after the other.
+// parseYAML reads consecutive documents.
 func parseYAML(r io.Reader) error {
 	for d := yaml.NewDecoder(r); ; {
 		var v any

@@ -11,10 +11,10 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestZooKeeperSessionIsEndedInOneMessage: the driver sends the end of a
-// session right behind the request that continues it. Both of the server's
-// connection layers take that, and both still say so when the session was over
-// already, though they close the connection with half of the message unread.
+// The driver sends the end of a session right after the request that resumes
+// it. Both of the server's connection layers accept that, and both report an
+// expired session, though they close the connection with half of the message
+// unread.
 func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 	for layer, o := range map[string]zkserver.Options{
 		"nio":   {},
@@ -49,7 +49,7 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 				opened.Wait()
 				if over {
 					proxy.Cut()
-					eventually(t, 20*time.Second, "the sessions expired", func() bool { return sessions(t, cluster) == 0 })
+					eventually(t, 20*time.Second, "the sessions to expire", func() bool { return sessions(t, cluster) == 0 })
 					proxy.DropHeld()
 				}
 				cut.Done()

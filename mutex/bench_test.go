@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// bench returns a mutex on a service of its own.
+// bench returns a mutex on a new service.
 func bench(b *testing.B) (*memory.Service, *mutex.Mutex) {
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver())
@@ -26,8 +26,8 @@ func bench(b *testing.B) (*memory.Service, *mutex.Mutex) {
 	return svc, m
 }
 
-// BenchmarkLockUnlock is what Baton itself costs: the memory service answers
-// without delay.
+// BenchmarkLockUnlock measures Baton alone: the memory service answers without
+// delay.
 func BenchmarkLockUnlock(b *testing.B) {
 	svc, m := bench(b)
 	ctx := context.Background()
@@ -62,8 +62,8 @@ func BenchmarkReenter(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver is one turn of contenders who join again at once. What each
-// of them does for a turn must not grow with their number.
+// BenchmarkHandOver is one grant among contenders that join again at once. The
+// cost of a grant must not grow with their number.
 func BenchmarkHandOver(b *testing.B) {
 	for _, contenders := range []int{2, 64} {
 		b.Run(fmt.Sprintf("contenders=%d", contenders),

@@ -20,8 +20,8 @@ import (
 
 const delay = 20 * time.Second
 
-// resting runs a test with n clients who agree on a lock-delay.
-func resting(t *testing.T, n int, f func(t *testing.T, all []party)) {
+// delayed runs a test with n clients with the same lock-delay.
+func delayed(t *testing.T, n int, f func(t *testing.T, all []party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -43,7 +43,7 @@ func resting(t *testing.T, n int, f func(t *testing.T, all []party)) {
 	})
 }
 
-// expire ends the session of a party, and returns when that was.
+// expire ends the session of a party, and returns the time.
 func (p party) expire() time.Time {
 	p.Helper()
 	s, err := engine.Of(p.client).Session(context.Background())
@@ -54,7 +54,7 @@ func (p party) expire() time.Time {
 	return time.Now()
 }
 
-// waiting is a Lock under way.
+// waiting is a Lock in a goroutine.
 type waiting struct {
 	done chan struct{}
 	lock *mutex.Lock
@@ -81,9 +81,9 @@ func (w *waiting) granted(t *testing.T) *mutex.Lock {
 	return w.lock
 }
 
-// TestLostHolderIsSucceededAfterTheLockDelay, one that releases at once.
+// TestLostHolderIsSucceededAfterTheLockDelay, and one that releases at once.
 func TestLostHolderIsSucceededAfterTheLockDelay(t *testing.T) {
-	resting(t, 3, func(t *testing.T, all []party) {
+	delayed(t, 3, func(t *testing.T, all []party) {
 		a, b, c := all[0], all[1], all[2]
 		l := a.lock()
 		next, last := b.begin(t.Context()), c.begin(t.Context())
@@ -114,9 +114,9 @@ func TestLostHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestLockDelayOutlivesThoseWhoWaitForIt: the next in the queue is lost, gives
-// up, or loses its entry, and the one after it waits all the same.
-func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
+// TestLockDelayOutlivesItsWaiters: the first waiter is lost, gives up, or loses
+// its entry, and the second waits for the same time.
+func TestLockDelayOutlivesItsWaiters(t *testing.T) {
 	for name, end := range map[string]func(b party, cancel func()){
 		"lost":    func(b party, _ func()) { b.expire() },
 		"gave up": func(_ party, cancel func()) { cancel() },
@@ -124,7 +124,7 @@ func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
 		"closed":  func(b party, _ func()) { _ = b.client.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			resting(t, 3, func(t *testing.T, all []party) {
+			delayed(t, 3, func(t *testing.T, all []party) {
 				a, b, c := all[0], all[1], all[2]
 				a.lock()
 				ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +138,7 @@ func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
 					t.Errorf("granted %v after the loss", d)
 				}
 				if <-next.done; next.err == nil {
-					t.Error("granted, although it was on its way out")
+					t.Error("granted, although it was lost or had given up")
 				}
 				c.unlock(held)
 			})
@@ -148,7 +148,7 @@ func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
 
 // TestTryLockDuringTheLockDelay says why it fails, and leaves nothing.
 func TestTryLockDuringTheLockDelay(t *testing.T) {
-	resting(t, 2, func(t *testing.T, all []party) {
+	delayed(t, 2, func(t *testing.T, all []party) {
 		a, b := all[0], all[1]
 		a.lock()
 		a.expire()
@@ -172,11 +172,11 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestLockDelayUnderLostRequestsAndReplies: never is a lost holder succeeded
-// too soon, whatever is lost, and nobody is stuck.
+// TestLockDelayUnderLostRequestsAndReplies: a lost holder is never succeeded
+// too early, and every contender is served.
 func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
 	for seed := range uint64(200) {
-		resting(t, 3, func(t *testing.T, all []party) {
+		delayed(t, 3, func(t *testing.T, all []party) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			all[0].svc.OnRequest(func(q memory.Request) (f memory.Fate) {
 				if q.Op == memory.OpSetRecord || q.Op == memory.OpRecord ||
@@ -212,7 +212,7 @@ func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
 }
 
 func TestLockDelayIsChecked(t *testing.T) {
-	resting(t, 1, func(t *testing.T, all []party) {
+	delayed(t, 1, func(t *testing.T, all []party) {
 		c := all[0].client
 		for _, d := range []time.Duration{0, -1, time.Microsecond, recipes.MaxLockDelay + 1} {
 			if _, err := mutex.New(c, "jobs", mutex.WithLockDelay(d)); !errors.Is(err,
@@ -235,10 +235,9 @@ func TestLockDelayIsChecked(t *testing.T) {
 	})
 }
 
-// TestForeignNoteIsNamed: what somebody else has stored at the name is not
-// overwritten.
+// TestForeignNoteIsNamed: a foreign record at the name is not overwritten.
 func TestForeignNoteIsNamed(t *testing.T) {
-	resting(t, 1, func(t *testing.T, all []party) {
+	delayed(t, 1, func(t *testing.T, all []party) {
 		s, err := engine.Of(all[0].client).Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -252,10 +251,10 @@ func TestForeignNoteIsNamed(t *testing.T) {
 	})
 }
 
-// TestElectionHasALockDelay: a leader that is lost is succeeded after it, one
-// that resigns at once.
+// TestElectionHasALockDelay: a lost leader is succeeded after it, and one that
+// resigns at once.
 func TestElectionHasALockDelay(t *testing.T) {
-	resting(t, 2, func(t *testing.T, all []party) {
+	delayed(t, 2, func(t *testing.T, all []party) {
 		var terms [2]*election.Term
 		var e [2]*election.Election
 		for i, p := range all {
@@ -290,10 +289,10 @@ func TestElectionHasALockDelay(t *testing.T) {
 	})
 }
 
-// TestAttemptsThatEndTooSoonAddUp: who only tries, or waits for less than the
-// lock-delay, gets the lock when the name has rested.
+// TestAttemptsThatEndTooSoonAddUp: a contender that tries, or waits for less
+// than the lock-delay, gets the lock when the delay has passed.
 func TestAttemptsThatEndTooSoonAddUp(t *testing.T) {
-	resting(t, 2, func(t *testing.T, all []party) {
+	delayed(t, 2, func(t *testing.T, all []party) {
 		a, b := all[0], all[1]
 		for _, step := range []time.Duration{0, delay / 3} {
 			a.lock()
@@ -325,10 +324,10 @@ func TestAttemptsThatEndTooSoonAddUp(t *testing.T) {
 	})
 }
 
-// TestHolderOfNowIsNotTakenForALostOne: an attempt whose session is over sees
-// the note of one who holds, and later ones must not count from then.
-func TestHolderOfNowIsNotTakenForALostOne(t *testing.T) {
-	resting(t, 2, func(t *testing.T, all []party) {
+// TestLiveHolderIsNotMistakenForALostOne: an attempt whose session has ended
+// reads the note of a live holder. Later attempts must not count from then.
+func TestLiveHolderIsNotMistakenForALostOne(t *testing.T) {
+	delayed(t, 2, func(t *testing.T, all []party) {
 		a, b := all[0], all[1]
 		for range 3 {
 			l := a.lock()

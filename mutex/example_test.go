@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these
+// newClient replaces coordinator.Open("etcd://…") or "zk://…" in these
 // examples.
 func newClient(svc *memory.Service, identity string) *coordinator.Client {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
@@ -33,17 +33,17 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = m.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("nobody else writes the report now")
+		fmt.Println("no other process writes the report now")
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// nobody else writes the report now
+	// no other process writes the report now
 	// <nil>
 }
 
-// The long way: a lock has a token for the resource, a context for the work,
-// and is unlocked even if ctx is dead by then.
+// A lock has a token for the resource and a context for the work. Unlock works
+// even if ctx has ended.
 func ExampleMutex_Lock() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // how long to wait for it
 	defer cancel()
@@ -92,7 +92,7 @@ func ExampleMutex_TryLock() {
 	// taken by alice
 }
 
-// A hold's context re-enters: functions that lock for themselves can call each
+// Lock with a hold's context re-enters, so functions that lock can call each
 // other.
 func ExampleLock_Context() {
 	ctx := context.Background()

@@ -8,27 +8,26 @@
 //
 // # Guaranteed
 //
-// Locks are granted in the order of joining the queue. At no moment do two live
-// sessions hold the lock, and the context of a hold ends before the service can
-// grant the lock to anyone else. When a holder dies, the lock is free after its
-// session's TTL; when it closes its client, at once. A release wakes one
-// waiter. Tokens rise with every grant. Goroutines of one process exclude each
-// other like processes do.
+// Locks are granted in the order in which the service received the requests. No
+// two live sessions hold the lock at the same time: the context of a hold ends
+// before the service can grant the lock to another contender. The token rises
+// with each grant. If a holder dies, the lock is free after its session's TTL;
+// if it closes its client, at once. Goroutines of one process exclude each
+// other as processes do.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// a write that it had begun although another process holds the lock by then.
-// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, check [Lock.Err] before each step that
-// matters.
+// A process that was stopped (SIGSTOP, a suspended machine) can complete a
+// write although another process holds the lock by then. Pass [Lock.Token] to
+// the resource, and let it refuse tokens smaller than the greatest it has seen.
+// In the process, check [Lock.Err] before each step that matters.
 //
 // # Reentrancy
 //
-// The hold is in the context: m.Lock(lock.Context()) re-enters, without a
-// request, and so does m.Lock(ctx) within Do. Each Lock needs its own Unlock;
-// the last one releases the lock. A call with another context is queued, in the
-// same goroutine too.
+// The context of a lock, or of the work of Do, carries the hold. Lock with that
+// context re-enters without a request. Each Lock needs its own Unlock; the last
+// Unlock releases the lock. A call with another context is queued, also in the
+// same goroutine.
 package mutex
 
 import (
@@ -47,8 +46,8 @@ const (
 	mode = "x"
 )
 
-// Mutex is a lock's name on a client. It has no state: two of the same name are
-// the same lock. It is safe for concurrent use.
+// Mutex is a named lock on a client. It has no state: two Mutexes with the same
+// name are the same lock. It is safe for concurrent use.
 type Mutex struct {
 	queue *recipes.Queue
 }
@@ -56,30 +55,27 @@ type Mutex struct {
 // Option changes a default of a Mutex.
 type Option = recipes.Option
 
-// WithIdentity sets who holds or waits in listings: the client's identity by
-// default.
+// WithIdentity sets the identity in listings. The default is the client's.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to what listings show of the holder or
-// waiter.
+// WithPayload adds up to 4096 bytes to the entry in listings.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a lock has been
-// held for d. Zero is the default: no warning.
+// held for d. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
-// still held until Unlock. See [recipes.WithMaxHold].
+// WithMaxHold is WithHoldWarning, and also ends the lock's context with the
+// cause [recipes.ErrHeldTooLong]. The lock is held until Unlock.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// WithLockDelay keeps the lock free for d, 1 ms to a minute, after its holder's
-// session is lost, so that requests the holder had already sent arrive before
-// anyone else acquires it. All users of the name give the option. See
-// [recipes.WithLockDelay] for its cost.
+// WithLockDelay keeps the lock free for d, 1 ms to a minute, after a holder is
+// lost, so that requests it had already sent arrive before the next grant. All
+// users of the name must set it: see [recipes.WithLockDelay].
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no
-// I/O.
+// I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -88,25 +84,23 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
 	return &Mutex{queue: queue}, nil
 }
 
-// Name is the mutex's name.
+// Name returns the mutex's name.
 func (m *Mutex) Name() string { return m.queue.Name() }
 
-// Lock waits until the mutex is held, in the order of asking.
+// Lock blocks until the caller holds the mutex. The caller must Unlock it.
 //
-// On success the caller has to unlock. On failure nothing is held, and the
-// entry in the queue is removed, in the background if need be. Errors: the
-// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
-// with that cause, if it ends while the service does not answer;
-// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
-// entry; ErrRefused; ErrClosed.
+// On failure nothing is held, and the entry in the queue is removed, in the
+// background if necessary. Errors: the cause of ctx, if it ends while the
+// caller is queued; coordinator.ErrUnavailable with that cause, if it ends
+// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
-// TryLock is Lock that does not wait: if somebody holds or waits, it returns a
-// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves
-// nothing in the queue and wakes nobody. On ZooKeeper a follower that lags may
-// still show a holder that has just released.
+// TryLock is like Lock but does not wait: if the queue is not empty, it returns
+// a [*recipes.TakenError], which names the holder and is coordinator.ErrTaken.
+// A ZooKeeper server that lags may report a holder that has just released.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
@@ -119,10 +113,10 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	return &Lock{hold: h, mutex: m}, nil
 }
 
-// Do locks, runs work, and unlocks, also when work panics. The context of work
-// ends when ctx does or when the lock is lost; work must return soon after. Do
-// returns the error of Lock, or that of work, with the loss of the lock or a
-// failed Unlock joined to it.
+// Do locks, calls work, and unlocks, also if work panics. The context of work
+// ends when ctx ends or the lock is lost; work must then return. Do returns the
+// error of Lock or of work, joined with the loss of the lock or the error of
+// Unlock.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -134,65 +128,59 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	return l.hold.Do(ctx, "unlock", work)
 }
 
-// Contenders returns the holder and the waiters in order, as the service showed
-// them at one moment; it is empty when nobody holds.
+// Contenders returns a snapshot of the queue: the holder, then the waiters.
 func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 	return m.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Lock is a held mutex: a handle that is unlocked once. It is safe for
-// concurrent use, and must not be copied.
+// Lock is a handle of a held mutex. It is safe for concurrent use, and must not
+// be copied.
 type Lock struct {
 	hold  *recipes.Hold
 	mutex *Mutex
 }
 
-// Unlock releases the lock, and the next contender is admitted. It works with a
-// ctx that has ended.
-//
-// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why. After any other error the release
-// goes on in the background.
+// Unlock releases the lock. With a ctx that has ended it takes up to 2 s. A
+// second call returns coordinator.ErrNotHeld. If the lock was lost before, the
+// error is the cause. After any other error the release continues in the
+// background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
 
-// Token is the fencing token of this grant: strictly greater than those of all
-// earlier grants of this name. Re-entering gives the same token.
+// Token returns the fencing token, which is greater than those of all earlier
+// grants of the name: see package coordinator/fence. A re-entry has the same.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. It costs nothing, but for the first of a session, which
-// reads the identity of the service. When the lock is over the error says why,
-// as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// Sequencer describes the lock to other processes, which can check it: see
+// package coordinator/fence. The first call of a session sends a request. The
+// error is that of Err, ErrUnavailable, ErrRefused or the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
 }
 
-// Context ends when the lock does, with the cause (coordinator.ErrReleased,
-// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can hold it.
-// It has the values of the context given to Lock, but not its deadline. Given
-// to Lock of the same mutex, it re-enters. After re-entering, it ends when the
-// last handle is unlocked.
+// Context ends with the lock, before another contender can hold it. Its cause
+// is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed. It has
+// the values of Lock's ctx, but not its deadline. With re-entries it ends with
+// the last Unlock. After a pause of the process its Err reports a loss at once,
+// Done when a timer has run.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, by the clock, and then why it is not.
-// When the machine may have slept it asks the service first, for two seconds at
-// most.
+// Err returns nil while the lock is held, and then why it ended. It reads the
+// clock. After the machine may have slept it asks the service, for at most 2 s.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client asks the holder to release, as Curator's
-// Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can
-// ask, why the lock ended if it does so first, and else the cause of ctx.
+// Revoked blocks until another client asks the holder to release, as Curator's
+// Revoker does, and then returns nil. The lock is still held. The error is
+// ErrInvalid if the layout is not Curator's, that of Err if the lock ends
+// first, or the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }
 
-// Session is the ID of the session that holds, as Contenders shows it.
+// Session returns the ID of the session that holds.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline is when the lock is lost unless the session is renewed before. Every
-// renewal moves it on. It has a monotonic clock reading.
+// Deadline returns when the lock is lost unless the session is renewed.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

@@ -18,7 +18,7 @@ import (
 
 const queue = driver.Queue("mutex/jobs")
 
-// party is one client with its mutex on the world's service.
+// party is a client with its mutex on the service.
 type party struct {
 	*testing.T
 	svc    *memory.Service
@@ -27,7 +27,7 @@ type party struct {
 	m      *mutex.Mutex
 }
 
-// parties runs a test in virtual time with two clients of one service.
+// parties runs a test in virtual time with two clients of a service.
 func parties(t *testing.T, f func(a, b party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestGoroutinesOfOneClientExcludeEachOther(t *testing.T) {
 	parties(t, func(a, b party) {
 		a.link.Delay(3*time.Millisecond, 2*time.Millisecond)
 		var wg sync.WaitGroup
-		holders, grants := 0, 0 // guarded by the mutex under test: the race detector is a witness
+		holders, grants := 0, 0 // guarded by the mutex under test, as the race detector checks
 		var last coordinator.Token
 		for i := range 40 {
 			p := a
@@ -118,7 +118,7 @@ func (p party) session() *engine.Session {
 func TestContendersAreListedInOrder(t *testing.T) {
 	parties(t, func(a, b party) {
 		if list, err := a.m.Contenders(a.Context()); err != nil || len(list) != 0 {
-			a.Errorf("nobody: %v, %v", list, err)
+			a.Errorf("no contenders: %v, %v", list, err)
 		}
 		m, err := mutex.New(a.client, "jobs", mutex.WithIdentity("alice"),
 			mutex.WithPayload([]byte("batch 7")))

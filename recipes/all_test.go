@@ -18,12 +18,12 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// What holds for every recipe is tested for all of them, with the ways below.
+// The properties that all recipes share are tested for each of the ways below.
 
-// askFunc asks a client for the name "n" in one way.
+// askFunc acquires the name "n" on a client.
 type askFunc func(context.Context, *coordinator.Client) (held, error)
 
-// way is one way of holding the name "n", waiting for it or not.
+// way is a method of a recipe that acquires the name "n", blocking or not.
 type way struct {
 	name     string
 	queue    driver.Queue
@@ -31,7 +31,7 @@ type way struct {
 	list     askFunc // lists the contenders and holds nothing
 }
 
-// held is what any of the recipes grants.
+// held is a grant of any recipe.
 type held struct {
 	handle
 	token   coordinator.Token
@@ -41,7 +41,7 @@ type held struct {
 	release func(context.Context) error
 }
 
-// handle is what the handles of all recipes have in common.
+// handle has the methods of the handles of all recipes.
 type handle interface {
 	Token() coordinator.Token
 	Session() string
@@ -51,8 +51,8 @@ type handle interface {
 	Sequencer(ctx context.Context) (fence.Sequencer, error)
 }
 
-// with returns a way of asking: it opens the recipe, asks, and keeps how the
-// handle is released.
+// with returns an askFunc: it opens the recipe, acquires, and stores how to
+// release the handle.
 func with[R any, H handle](
 	open func(*coordinator.Client) (R, error),
 	ask func(R, context.Context) (H, error),
@@ -72,7 +72,7 @@ func with[R any, H handle](
 	}
 }
 
-// listing returns a way of asking who holds and waits.
+// listing returns an askFunc that lists the contenders.
 func listing[R, L any](
 	open func(*coordinator.Client) (R, error), list func(R, context.Context) (L, error),
 ) askFunc {
@@ -94,7 +94,7 @@ func newSemaphore(c *coordinator.Client) (*semaphore.Semaphore, error) {
 
 func newElection(c *coordinator.Client) (*election.Election, error) { return election.New(c, "n") }
 
-// ways are those in which every holder excludes all who ask in the same way.
+// ways are those that exclude themselves.
 func ways() []way {
 	unlock, release, resign := (*rwlock.Lock).Unlock, (*semaphore.Permit).Release,
 		(*election.Term).Resign
@@ -140,10 +140,10 @@ var reading = way{
 	listing(newLock, (*rwlock.RWLock).Contenders),
 }
 
-// every are all ways; not all of them exclude themselves.
+// every are all ways; some do not exclude themselves.
 func every() []way { return append(ways(), reading) }
 
-// other is the way that excludes this one, and is excluded by it.
+// other is a way that excludes this one and is excluded by it.
 func (a way) other() way {
 	if a.name == reading.name {
 		return ways()[1]
@@ -151,10 +151,10 @@ func (a way) other() way {
 	return a
 }
 
-// reentrant are the ways whose holds can be entered again.
+// reentrant are the ways whose holds can be re-entered.
 func reentrant() []way { return append(ways()[:2], reading) }
 
-// place is a service with clients on links of their own, in virtual time.
+// place is a service with clients on separate links, in virtual time.
 type place struct {
 	*testing.T
 	svc   *memory.Service
@@ -164,8 +164,8 @@ type place struct {
 
 const ttl = 10 * time.Second
 
-// worlds runs a test in a world of its own for each way. An entry, a watch, a
-// session or a goroutine that is left at the end fails it.
+// worlds runs a test for each way, on a new service. It fails if an entry,
+// watch, session or goroutine is left at the end.
 func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 	t.Helper()
 	for _, ask := range all {
@@ -199,13 +199,13 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 	}
 }
 
-// take asks for what is free.
+// take acquires a free name.
 func (w place) take(ask way, i int) held {
 	w.Helper()
 	return w.taken(ask.ask, context.Background(), i)
 }
 
-//nolint:revive // what is taken comes first
+//nolint:revive // the way comes first
 func (w place) taken(ask askFunc, ctx context.Context, i int) held {
 	w.Helper()
 	h, err := ask(ctx, w.all[i])
@@ -215,14 +215,14 @@ func (w place) taken(ask askFunc, ctx context.Context, i int) held {
 	return h
 }
 
-func (w place) giveBack(h held) {
+func (w place) release(h held) {
 	w.Helper()
 	if err := h.release(context.Background()); err != nil {
 		w.Error(err)
 	}
 }
 
-// call is one in the background.
+// call is a call in a goroutine.
 type call struct {
 	done chan struct{}
 	held held
@@ -230,8 +230,7 @@ type call struct {
 	at   time.Time
 }
 
-// queue asks for what is not free, and waits until the call does nothing but
-// wait.
+// queue starts to acquire a held name, and returns when the call is blocked.
 func (w place) queue(ctx context.Context, ask way, i int) *call {
 	a := &call{done: make(chan struct{})}
 	go func() {
@@ -253,7 +252,7 @@ func (a *call) over() bool {
 	}
 }
 
-// granted waits for as long as it takes: virtual time is free, and a call that
+// granted waits without a bound: virtual time costs nothing, and a call that
 // never ends fails the test.
 func (w place) granted(a *call) held {
 	w.Helper()
@@ -273,7 +272,7 @@ func (w place) session(i int) *engine.Session {
 	return s
 }
 
-// want checks that an error is what it has to be, or nil if that is nil.
+// want checks an error with errors.Is, or that it is nil.
 func (w place) want(what string, err, want error) {
 	w.Helper()
 	if !errors.Is(err, want) {

@@ -13,7 +13,7 @@ import (
 
 // attempt is the life of one contender from Acquire to its hold:
 //
-//	agree on terms -> join -> judge the view -> rest (lock-delay) -> hold
+//	agree on terms -> join -> judge the view -> lock-delay -> hold
 //	                           ^    |
 //	                    woken  |    v not admitted
 //	                           await: alone, or on the shared queue watch
@@ -28,26 +28,26 @@ type attempt struct {
 	joined  driver.Joined
 
 	rule   Rule
-	record driver.Version // of the terms that rule comes from
+	record driver.Version // of the terms of the rule
 	stale  bool           // the record may have changed since it was read
-	moved  bool           // the record has changed since the contender joined
+	moved  bool           // the record has changed since the join
 
 	waited bool      // it was not admitted at once
-	told   time.Time // when it last learnt that a contender ahead left, or of another record
+	woken  time.Time // when it last saw an entry ahead leave, or another record
 	first  bool      // it was admitted as the first in the queue
-	last   bool      // no contender behind it can take it for a waiter
+	last   bool      // no contender behind can mistake it for a waiter
 
-	noted driver.Version // of its note in the record; see rest
+	noted driver.Version // of its note in the record; see lockDelay
 }
 
 // acquire is Acquire without re-entry.
-func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
+func (q *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 	if r.Payload == nil {
-		r.Payload = l.payload
+		r.Payload = q.payload
 	}
 	began := time.Now()
-	a := &attempt{Request: r, queue: l, rule: r.Rule, info: info{
-		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
+	a := &attempt{Request: r, queue: q, rule: r.Rule, info: info{
+		Identity: q.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
 	if r.exclusive() {
 		a.rule = Exclusive
 	}
@@ -55,8 +55,7 @@ func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 		a.observe(ctx, began, event.NotGranted, err)
 		return nil, err
 	}
-	// Before there is a hold: observers are notified of a grant before its
-	// loss.
+	// Before the hold exists: observers get a grant before its loss.
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
 }
@@ -68,12 +67,13 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 		e.Session = a.session.ID()
 	}
 	if a.waited && err == nil {
-		e.HandOver = time.Since(a.told)
+		e.HandOver = time.Since(a.woken)
 	}
 	a.queue.client.Observe(e)
 }
 
-// win returns nil with a grant. Otherwise nothing stays in the queue.
+// win returns nil when the contender is admitted. Otherwise it removes the
+// entry.
 func (a *attempt) win(ctx context.Context) (err error) {
 	if a.value, err = a.queue.encode(a.info); err != nil {
 		return err
@@ -86,22 +86,22 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		return a.taken(ctx, err)
 	}
 	if err = a.wait(ctx); err == nil {
-		err = a.rest(ctx)
+		err = a.lockDelay(ctx)
 	}
 	if err == nil {
-		// A session that ended between the request of the grant and now, while
-		// the process was paused for instance, has no grant to give.
+		// The session may have ended since, for instance during a pause of the
+		// process.
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.Abandon(a.queue.id, a.joined.Place)
+		a.session.LeaveLater(a.queue.id, a.joined.Place)
 		return a.taken(ctx, err)
 	}
 	return nil
 }
 
-// join puts a contender into the queue: on a new session if this one was over
-// before, and by the new record if that has changed since this queue read it.
+// join joins the queue: on a new session if the last one has ended, and with
+// the new record if it has changed since it was read.
 func (a *attempt) join(ctx context.Context) (err error) {
 	for sessions := 0; ; {
 		if a.session, err = a.queue.client.Session(ctx); err != nil {
@@ -131,8 +131,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 	}
 }
 
-// ended is err, unless that is ErrStale and ctx has ended: it asks for another
-// read, for which there is no time, and nothing was done.
+// ended returns err, or the cause of ctx if ctx has ended and err is ErrStale:
+// nothing was done, and there is no time for another read.
 func ended(ctx context.Context, err error) error {
 	stale := errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable)
 	if stale && ctx.Err() != nil {
@@ -141,10 +141,10 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// agree finds out the rule from the terms. A record that was read before is
-// taken for the present one: if it is not, joining fails. A Try that is not
-// exclusive also reads the queue, so that one that fails has not touched it;
-// before it fails by a record that was read before, it reads that again.
+// agree takes the rule from the terms. It trusts a record that was read before:
+// if that is stale, joining fails. A Try that is not exclusive also reads the
+// queue, so that it joins only if it is admitted; before it fails because of a
+// record that was read before, it reads the record again.
 func (a *attempt) agree(ctx context.Context) error {
 	known := false
 	if a.Terms != nil {
@@ -154,7 +154,7 @@ func (a *attempt) agree(ctx context.Context) error {
 			}
 		}
 		if !known {
-			if err := a.ask(ctx); err != nil {
+			if err := a.readTerms(ctx); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func (a *attempt) agree(ctx context.Context) error {
 	if a.Try && !a.exclusive() {
 		view, err := a.session.Ahead(ctx, a.queue.id, driver.Place{})
 		if err == nil && known && !a.rule(view.Ahead).Admitted {
-			err = a.ask(ctx)
+			err = a.readTerms(ctx)
 		}
 		if err == nil && !a.rule(view.Ahead).Admitted {
 			err = coordinator.ErrTaken
@@ -177,18 +177,18 @@ func (a *attempt) agree(ctx context.Context) error {
 	return nil
 }
 
-// wait returns nil once the rule admits the contender. After each wake-up it
-// reads the queue again, since the contender ahead may have left without ever
-// holding, unless that one left as the first in the queue and handed over.
+// wait returns nil when the rule admits the contender. After each wake-up it
+// reads the queue again, since the predecessor may have left without ever
+// holding, unless the predecessor was the first and handed over.
 func (a *attempt) wait(ctx context.Context) error {
 	if a.joined.First && a.rule(nil).Admitted {
 		a.first, a.last = true, true // a contender behind sees it first in the queue
 		return nil
 	}
-	// to take part in a watch that other contenders share costs nothing
+	// joining a watch that other contenders already share costs nothing
 	shared := a.mayShare() && a.session.QueueWatched(a.queue.id)
-	for v := a.glance(); ; v = (Verdict{}) {
-		left := shared // the shared watch, so it waits alone before it returns to it
+	for v := a.fromNearest(); ; v = (Verdict{}) {
+		left := shared // the shared watch: then it waits alone once before it returns to it
 		if shared {
 			if admitted, err := a.watchQueue(ctx); admitted || err != nil {
 				return err
@@ -196,28 +196,28 @@ func (a *attempt) wait(ctx context.Context) error {
 			shared = false
 		}
 		if !v.Next {
-			var crowded bool
+			var share bool
 			var err error
-			if v, crowded, err = a.judge(ctx); v.Admitted || err != nil {
+			if v, share, err = a.judge(ctx); v.Admitted || err != nil {
 				return err
 			}
-			if crowded && !left {
+			if share && !left {
 				shared = true
 				continue
 			}
 		}
-		passed, err := a.await(ctx, v)
-		if a.wakes(); passed || err != nil {
-			a.first = passed
+		handedOver, err := a.await(ctx, v)
+		if a.wake(); handedOver || err != nil {
+			a.first = handedOver
 			return err
 		}
 	}
 }
 
-func (a *attempt) wakes() { a.waited, a.told = true, time.Now() }
+func (a *attempt) wake() { a.waited, a.woken = true, time.Now() }
 
-// glance is the verdict, if the predecessor alone is enough to know it.
-func (a *attempt) glance() Verdict {
+// fromNearest returns the verdict if the predecessor alone decides it.
+func (a *attempt) fromNearest() Verdict {
 	if a.joined.Nearest == (driver.Place{}) || a.Try || a.Terms != nil {
 		return Verdict{}
 	}
@@ -227,11 +227,11 @@ func (a *attempt) glance() Verdict {
 	return Verdict{}
 }
 
-// judge reads the queue and returns the verdict. crowded: the contender may
-// wait on the shared queue watch, and the queue is crowded enough.
-func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error) {
+// judge reads the queue and returns the verdict. share: the contender should
+// wait on the shared queue watch.
+func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) {
 	for {
-		view, err := a.look(ctx)
+		view, err := a.view(ctx)
 		if err != nil {
 			return Verdict{}, false, err
 		}
@@ -239,11 +239,12 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 		switch {
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
-		// an admitted contender ahead cannot show it
+		// without conversion an admitted contender ahead cannot show that it
+		// holds
 		case !v.Admitted && a.Terms != nil && !a.session.Converts():
 			return Verdict{Watch: view.Ahead, Record: true}, false, nil
 		case !v.Admitted:
-			return v, a.mayShare() && len(v.Watch) > 0 && crowdAhead(view.Ahead), nil
+			return v, a.mayShare() && len(v.Watch) > 0 && shouldShare(view.Ahead), nil
 		}
 		same, err := a.confirm(ctx)
 		if err != nil {
@@ -251,17 +252,16 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 		}
 		if same {
 			a.first = len(view.Ahead) == 0
-			// the view can be older than the change, which others behind may
-			// not know of
+			// contenders behind may use the old record
 			a.last = view.Last && !a.moved
 			return v, false, nil
 		}
 	}
 }
 
-// await waits for what a verdict says may change it. passed: the predecessor
-// left as the first in the queue.
-func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
+// await waits for an event that may change the verdict. handedOver: the
+// predecessor left as the first in the queue.
+func (a *attempt) await(ctx context.Context, v Verdict) (handedOver bool, err error) {
 	a.stale = a.Terms != nil
 	switch {
 	case v.Next:
@@ -269,19 +269,19 @@ func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error)
 	case !v.Record:
 		return false, a.session.Await(ctx, a.queue.id, v.Watch...)
 	case len(v.Watch) == 0:
-		return false, a.renegotiate(ctx, a.record)
+		return false, a.awaitRecord(ctx, a.record)
 	}
 	return false, a.awaitEither(ctx, v.Watch)
 }
 
-// awaitEither waits for one of the places to leave, or for another record.
+// awaitEither waits until one of the places leaves or the record changes.
 func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error {
 	either, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan error, 1)
 	go func() { // waited for below
 		defer cancel()
-		changed <- a.renegotiate(either, a.record)
+		changed <- a.awaitRecord(either, a.record)
 	}()
 	err := a.session.Await(either, a.queue.id, places...)
 	cancel()
@@ -291,18 +291,17 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 	return err // only ctx can have cancelled this one
 }
 
-// askWho bounds the request that finds out who has the name, for an error
-// message.
-const askWho = time.Second
+// holderTimeout bounds the request that reads the holder for a TakenError.
+const holderTimeout = time.Second
 
-// taken makes a TakenError of the error of a Try that found the name taken.
-// When ctx has ended, err may be its cause, the ErrTaken of another call.
+// taken turns the ErrTaken of a Try into a TakenError. If ctx has ended, err
+// may be its cause, the ErrTaken of another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
-	_, known := err.(*TakenError) //nolint:errorlint // ours, see rest
+	_, known := err.(*TakenError) //nolint:errorlint // ours, see lockDelay
 	if !a.Try || known || !errors.Is(err, coordinator.ErrTaken) || ctx.Err() != nil {
 		return err
 	}
-	ask, cancel := context.WithTimeout(ctx, askWho)
+	ask, cancel := context.WithTimeout(ctx, holderTimeout)
 	defer cancel()
 	e := &TakenError{Op: a.Op, Name: a.queue.name}
 	if first, err := a.session.List(ask, a.queue.id, 1); err == nil && len(first) > 0 {

@@ -24,8 +24,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// everything is one of each thing that a user can have of a client, the more of
-// it in use the better.
+// everything is one object of each type that a user can get from a client, in
+// use where possible.
 func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	t.Helper()
 	ctx := context.Background()
@@ -70,10 +70,10 @@ func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	return all
 }
 
-// argument makes something that a method takes. What has to be real is taken
-// from what is there.
+// argument returns an argument for a method. If it has to be real, it is one of
+// the existing objects.
 func argument(typ reflect.Type, all map[string]any) reflect.Value {
-	if typ == reflect.TypeFor[*recipes.Hold]() { // for what is acquired
+	if typ == reflect.TypeFor[*recipes.Hold]() { // to acquire
 		return reflect.ValueOf(new(recipes.Hold))
 	}
 	for _, v := range all {
@@ -111,8 +111,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	return reflect.Zero(typ)
 }
 
-// errorOf calls a method and returns its error, also that of what it returned
-// to be run through. A panic is an error of its own.
+// errorOf calls a method and returns its error, also that of a returned
+// iterator. A panic is an error too.
 func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -142,20 +142,19 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 	return nil, out[len(out)-1].Type() == reflect.TypeFor[error]()
 }
 
-// fine is which methods do their work without the service, and what they return
-// after Close.
+// fine are the methods that do not need the service, and their errors after
+// Close.
 var fine = map[string]error{
 	"client.Close": nil, // the outcome of the first
-	"client.Queue": nil, // asks nobody
-	// Giving back what Close has given back already: the first to ask is told
-	// why, the next that there is nothing.
+	"client.Queue": nil, // sends nothing
+	// Releases after Close: the first returns the cause, the next ErrNotHeld.
 	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld,
 	"downgraded lock.Unlock": coordinator.ErrNotHeld,
 	"permit.Release":         coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
 	"term.Resign": coordinator.ErrNotHeld, "hold.Release": coordinator.ErrNotHeld,
-	// The entries went with the session.
-	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil,
-	// They say that it is over, in their own word.
+	// The entries have left with the session.
+	"session.Leave": coordinator.ErrNotHeld, "session.Forget": nil,
+	// They report the end with their own error.
 	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased,
 	"downgraded lock.Err": coordinator.ErrReleased,
 	"permit.Err":          coordinator.ErrReleased, "term.Err": coordinator.ErrReleased,
@@ -172,10 +171,9 @@ var fine = map[string]error{
 	"hold.Do": coordinator.ErrReleased,
 }
 
-// TestEveryMethodAfterClose calls every public method of everything that was
-// made with a client, after Close, twice at once and once more. None panics,
-// none waits, and each that can fail says that the client is closed, or that
-// there is nothing held.
+// TestEveryMethodAfterClose calls every public method of all objects of a
+// client after Close, twice concurrently and once more. None panics or waits,
+// and each that can fail returns ErrClosed or ErrNotHeld.
 func TestEveryMethodAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -217,7 +215,7 @@ func TestEveryMethodAfterClose(t *testing.T) {
 					}
 					fallible++
 					also, known := fine[full]
-					// Nil is nil.
+					// no error is expected
 					if !errors.Is(err, coordinator.ErrClosed) && !(known && errors.Is(err, also)) {
 						t.Errorf("%s = %v, want ErrClosed", full, err)
 					}

@@ -15,20 +15,18 @@ type holdKey struct {
 }
 
 // holdContext is the context of a handle. It ends with the context it embeds,
-// takes its values from another, and looks at the clock when asked for its
-// error.
+// has the values of another, and its Err reads the clock.
 //
-// The value of the key by which package context finds a canceller must be the
-// embedded context's, so that contexts derived from this one attach to it
-// without a goroutine.
+// Value must return the embedded context's value for the key with which package
+// context finds a canceller. Otherwise each derived context needs a goroutine.
 type holdContext struct {
 	context.Context
 	values context.Context
 	grant  *grant
 }
 
-// Err looks at the clock first, and asks the service when the machine may have
-// slept, unless the context has ended anyway.
+// Err reads the clock, and asks the service if the machine may have slept,
+// unless the context has already ended.
 func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -47,8 +45,8 @@ func (c *holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// workContext is the context of work under a hold: that of the caller, with the
-// hold in it, and ended with the hold as well.
+// workContext is the context of work under a hold: the caller's context, which
+// also carries the hold and ends with it.
 type workContext struct {
 	context.Context
 	hold   *holdContext
@@ -76,9 +74,8 @@ func (c *workContext) Value(key any) any {
 }
 
 // Under returns the context for work under h. It has the values and the
-// deadline of ctx, carries h, and ends when ctx does or when h does, with the
-// cause; its Err looks at the clock as that of h's context does. Call stop when
-// the work has returned.
+// deadline of ctx, carries h, and ends with ctx or h, with the cause; its Err
+// reads the clock. Call stop when the work has returned.
 func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
@@ -90,12 +87,10 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 	}
 }
 
-// Do runs work under h, see Under, and then releases h, also when work panics.
-//
-// Do returns the error of work. If the hold was lost before work returned, or
-// could not be released, the error says that as well: work that returned nil
-// may have run without protection. If h does not hold, work does not run. undo
-// names the release in errors: "unlock".
+// Do calls work with the context of [Hold.Under], and then releases h, also if
+// work panics. It returns the error of work, joined with the loss of the hold
+// or the error of Release. If h does not hold, work is not called. undo names
+// the release in errors: "unlock".
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	if err := h.Check(ctx); err != nil {
 		return errors.Join(err, h.Release(ctx))

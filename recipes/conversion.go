@@ -11,13 +11,13 @@ import (
 )
 
 // conversion converts a grant's entry to another mode, in the background. It
-// goes on until it is done, the grant is released, or the session has ended,
-// however long its callers wait. A grant has one at a time: a mode that is
-// asked for meanwhile becomes its goal.
+// continues until it is done, the grant is released, or the session ends,
+// however long its callers wait. A grant has one at a time: a mode requested
+// meanwhile becomes its goal.
 type conversion struct {
-	mode    string // its goal; the grant's mu guards it
+	mode    string // the goal; guarded by the grant's mu
 	cancel  context.CancelFunc
-	refused chan struct{} // closed when the service has refused for the first time
+	refused chan struct{} // closed at the first refusal of the service
 	refusal error         // set when refused is closed
 	done    chan struct{} // closed, under the grant's mu, when it is over
 	err     error         // set when done is closed
@@ -26,10 +26,10 @@ type conversion struct {
 	maybe bool
 }
 
-// convert begins to convert the entry to a mode, which excludes less. After a
-// conversion that failed there is no other, unless its mode broke a rule. The
-// caller holds g.mu, and has made sure that there are handles: after the last
-// one nothing may make an entry.
+// convert starts to convert the entry to a mode that excludes less. After a
+// failed conversion there is no other, unless its mode was invalid. The caller
+// holds g.mu, and has checked that there are handles: after the last release no
+// entry may be created.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
 	if c := g.conversion; c != nil {
@@ -52,9 +52,8 @@ func (g *grant) convert(mode string) *conversion {
 
 // run converts the entry until it has the mode of the conversion.
 //
-// Nothing writes the entry's value meanwhile: the conversion would bring back
-// the old one, and the write would find its entry gone, as if it had been
-// removed.
+// Nothing writes the entry's value meanwhile: the conversion would restore the
+// old value, and the write would not find its entry, as if it had been removed.
 func (g *grant) run(ctx context.Context, c *conversion) {
 	defer c.cancel()
 	var err error
@@ -64,7 +63,7 @@ func (g *grant) run(ctx context.Context, c *conversion) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	var mode string // which the entry may have, if c.maybe: then it is tried again
+	var mode string // if c.maybe, the entry may have it already: then it is tried again
 	for err == nil {
 		g.mu.Lock()
 		if !c.maybe {
@@ -103,7 +102,7 @@ func (g *grant) become(
 		return coordinator.ErrRemoved
 	case refused && ctx.Err() == nil:
 		if c.refusal == nil {
-			g.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than they have to",
+			g.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than necessary",
 				"queue", g.queue.id, "token", g.token, "mode", mode, "error", err)
 			c.refusal = err
 			close(c.refused)
@@ -121,9 +120,9 @@ func (g *grant) become(
 	return err
 }
 
-// standing is the entry's place when no conversion is under way, or the grant
-// is over.
-func (g *grant) standing() driver.Place {
+// settledPlace waits until no conversion is under way or the grant is over, and
+// returns the entry's place.
+func (g *grant) settledPlace() driver.Place {
 	for {
 		g.mu.Lock()
 		c, place := g.conversion, g.place
@@ -169,16 +168,16 @@ func (g *grant) await(ctx context.Context, c *conversion) error {
 	return c.err
 }
 
-// pending is the error of a call that ends before what it began.
+// pending is the error of a call that returns before its conversion is over.
 func (g *grant) pending(err error) error {
 	return &coordinator.Error{Op: "convert", Name: string(g.queue.id), Err: err, Maybe: true}
 }
 
-// withdraw removes the entry, in whatever mode it stands. A conversion under
-// way gets a little time: when its outcome is known, leaving is one plain
-// request, which a service without space does not refuse.
-func (g *grant) withdraw(ctx context.Context) error {
-	g.takeBack(ctx)
+// leaveQueue removes the entry, whatever its mode. It waits shortly for a
+// conversion under way: when the outcome is known, one delete is enough, which
+// a service without space does not refuse.
+func (g *grant) leaveQueue(ctx context.Context) error {
+	g.clearNote(ctx)
 	g.mu.Lock()
 	c := g.conversion
 	g.mu.Unlock()
@@ -197,15 +196,15 @@ func (g *grant) withdraw(ctx context.Context) error {
 	switch {
 	case c == nil || c.err == nil:
 	case errors.Is(c.err, coordinator.ErrRemoved):
-		g.session.Discard(g.queue.id, g.place.ID) // a late request to join may be to come
+		g.session.ForgetLater(g.queue.id, g.place.ID) // a late join may still arrive
 		return coordinator.ErrNotHeld
-	case c.maybe && ctx.Err() != nil: // the time is used up
-		g.session.Discard(g.queue.id, g.place.ID)
+	case c.maybe && ctx.Err() != nil: // no time is left
+		g.session.ForgetLater(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
 	case c.maybe:
-		return g.session.Withdraw(ctx, g.queue.id, g.place.ID)
+		return g.session.Forget(ctx, g.queue.id, g.place.ID)
 	}
-	if g.place == g.passes { // and was not converted
+	if g.place == g.handoff { // and was not converted
 		return g.session.Pass(ctx, g.queue.id, g.place)
 	}
 	return g.session.Leave(ctx, g.queue.id, g.place)

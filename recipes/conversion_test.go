@@ -33,14 +33,14 @@ func TestLeavingTheUpperLevelConvertsTheEntryInOneRequest(t *testing.T) {
 		w.release(lower)
 		w.wantModes("")
 		wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrReleased)
-		if n := w.svc.Stats().Requests[memory.OpForget]; n != 0 { // which may disturb others
+		if n := w.svc.Stats().Requests[memory.OpForget]; n != 0 { // it may affect other contenders
 			w.Errorf("%d requests to forget", n)
 		}
 	})
 }
 
-// TestLevelsReleasedAtOnceLeaveNothing: the conversion must not begin when the
-// entry is being withdrawn.
+// TestLevelsReleasedAtOnceLeaveNothing: the conversion must not start while the
+// entry is being removed.
 func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 	inWorld(t, func(w world) {
 		for range 2000 {
@@ -63,8 +63,8 @@ func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 	})
 }
 
-// TestReleaseWhileAConversionIsUnderWay releases the last hold at every moment
-// of a conversion, with every fate of the conversion's first two requests.
+// TestReleaseWhileAConversionIsUnderWay releases the last hold at every step of
+// a conversion, with every fate of the conversion's first two requests.
 func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{DelayRequest: time.Second}, {DelayReply: time.Second},
@@ -92,7 +92,7 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 						w.Errorf("%+v, after %v: released after %v", fate, after, took)
 					}
 					w.wantModes("")
-					time.Sleep(2 * time.Minute) // for requests that arrive late
+					time.Sleep(2 * time.Minute) // for late requests
 					w.wantModes("")
 					wantErr(w.T, w.session(w.a).Err())
 					w.release(w.hold(w.b, w.Context(), lesser()))
@@ -111,10 +111,9 @@ func (w world) session(p party) *engine.Session {
 	return s
 }
 
-// TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower: whoever gives all
-// back while the conversion waits for an answer has given back the upper level
-// as well.
-func TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower(t *testing.T) {
+// TestReleaseOfTheUpperLevelSurvivesThatOfTheLower: releasing both levels while
+// the conversion waits for an answer releases the upper level as well.
+func TestReleaseOfTheUpperLevelSurvivesThatOfTheLower(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
 		w.on(memory.OpConvert, func(
@@ -130,7 +129,7 @@ func TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower(t *testing.T) {
 	})
 }
 
-func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
+func TestReleaseEndsByItsContextAndContinuesInTheBackground(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
 		w.svc.Stop()
@@ -152,8 +151,7 @@ func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// TestReleaseWithTheContextOfTheHold: it ends with the hold, and not with the
-// giving back of it.
+// TestReleaseWithTheContextOfTheHold: the release outlives the hold's context.
 func TestReleaseWithTheContextOfTheHold(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()

@@ -14,11 +14,11 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-func TestConversionsFollowEachOther(t *testing.T) {
+func TestConversionsRunOneAfterTheOther(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(n int) memory.Fate {
-			if n == 0 { // the first one takes longer than the second would
+			if n == 0 { // the first takes longer than the second would
 				return memory.Fate{DelayRequest: time.Second}
 			}
 			return memory.Fate{}
@@ -38,7 +38,7 @@ func TestConversionsFollowEachOther(t *testing.T) {
 	})
 }
 
-func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
+func TestConversionOfALostHoldFails(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.release(h)
@@ -52,16 +52,16 @@ func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
 		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrRemoved)
 		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved)
 		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
-		synctest.Wait() // for what the release looks after in the background
+		synctest.Wait() // for the clean-up in the background
 		w.wantModes("")
 	})
 }
 
-// TestOwnConversionIsNotTakenForARemoval: the watch of one's own entry fires
-// when it is converted. The hold goes on, and watches the new entry.
-func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
+// TestOwnConversionIsNotMistakenForARemoval: the watch of the hold's entry
+// fires when it is converted. The hold continues, and watches the new entry.
+func TestOwnConversionIsNotMistakenForARemoval(t *testing.T) {
 	inWorld(t, func(w world) {
-		// The watch and the conversion are answered at one moment.
+		// The watch and the conversion are answered at the same time.
 		w.a.link.Delay(time.Millisecond, time.Millisecond)
 		var wg sync.WaitGroup
 		for i := range 4 {
@@ -85,7 +85,7 @@ func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
 }
 
 func TestConvertedHoldWatchesItsNewEntry(t *testing.T) {
-	// Converted before, and after, the hold has begun to watch itself.
+	// Converted before and after the hold watches its entry.
 	for _, held := range []time.Duration{0, time.Second} {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
@@ -103,9 +103,9 @@ func TestConvertedHoldWatchesItsNewEntry(t *testing.T) {
 	}
 }
 
-// TestEntryRemovedDuringAConversionIsMissed removes the old or the new entry
+// TestEntryRemovedDuringAConversionIsNoticed removes the old or the new entry
 // while the conversion has no answer.
-func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
+func TestEntryRemovedDuringAConversionIsNoticed(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
 		{DelayRequest: time.Second, DropReply: true}} {
 		inWorld(t, func(w world) {
@@ -122,7 +122,7 @@ func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			w.svc.Remove(name, lower.ID())
 			err := <-got
-			if fate.DelayReply == 0 { // else the answer was a true yes when it was given
+			if fate.DelayReply == 0 { // else the conversion succeeded before the removal
 				wantErr(w.T, err, coordinator.ErrRemoved)
 			}
 			time.Sleep(time.Minute)
@@ -134,9 +134,9 @@ func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
 	}
 }
 
-// TestSessionLostDuringAConversionIsTold, by the service's word and by the
+// TestSessionLostDuringAConversionIsReported, ended by the service or by the
 // clock.
-func TestSessionLostDuringAConversionIsTold(t *testing.T) {
+func TestSessionLostDuringAConversionIsReported(t *testing.T) {
 	for _, lose := range []func(w world){
 		func(w world) { w.svc.Expire(w.session(w.a).ID()) },
 		func(w world) { w.a.link.Cut() },
@@ -153,7 +153,7 @@ func TestSessionLostDuringAConversionIsTold(t *testing.T) {
 			lose(w)
 			wantErr(w.T, <-got, coordinator.ErrSessionLost)
 			wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrSessionLost)
-			// It was given back before.
+			// It was released before.
 			wantErr(w.T, context.Cause(upper.Context()), coordinator.ErrReleased)
 			wantErr(w.T, lower.Release(w.Context()), coordinator.ErrSessionLost)
 			w.a.link.Reset()
@@ -164,12 +164,13 @@ func TestSessionLostDuringAConversionIsTold(t *testing.T) {
 	}
 }
 
-// showing is write, and its entry says that it holds.
+// showing is write, with a Held mode.
 var showing = recipes.Request{Op: "write", Mode: "w", Terms: &recipes.Terms{Initial: []byte("any"), Held: "h",
 	Rule: func(driver.Record, bool) (recipes.Rule, error) { return recipes.Exclusive, nil }}}
 
-// TestHeldModeIsTakenWhenTheHoldLasts, or at once when somebody stands behind.
-func TestHeldModeIsTakenWhenTheHoldLasts(t *testing.T) {
+// TestHoldIsConvertedToItsHeldMode after a while, or at once if a contender is
+// behind it.
+func TestHoldIsConvertedToItsHeldMode(t *testing.T) {
 	inWorld(t, func(w world) {
 		r := showing
 		h := w.hold(w.a, w.Context(), r)

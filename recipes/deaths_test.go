@@ -11,11 +11,11 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// TestCallGivenUpAtTheMomentOfItsGrant walks the end of the caller's context
-// over the grant: before the holder lets go, while the notice is under way,
-// between the look and its answer, after it. The call returns a hold or an
-// error, and with an error there is nothing in the queue.
-func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
+// TestCallCancelledAtTheMomentOfItsGrant ends the caller's context at each step
+// around the grant: before the release, during the notification, between the
+// read and its answer, after it. The call returns a hold or an error; with an
+// error its entry is not in the queue.
+func TestCallCancelledAtTheMomentOfItsGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		first := ask
 		if ask.name == reading.name {
@@ -30,15 +30,15 @@ func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 				release-5*time.Millisecond+time.Duration(step)*250*time.Microsecond)
 			a := w.queue(ctx, ask, 1)
 			time.Sleep(release)
-			w.giveBack(h)
+			w.release(h)
 			<-a.done
 			cancel()
 			switch {
 			case a.err == nil && a.held.err() == nil:
 				granted++
-				w.giveBack(a.held)
+				w.release(a.held)
 			case a.err == nil:
-				w.Errorf("step %d: a hold that says %v", step, a.held.err())
+				w.Errorf("step %d: a hold with %v", step, a.held.err())
 			default:
 				refused++
 			}
@@ -48,17 +48,16 @@ func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 			}
 		}
 		if granted == 0 || refused == 0 {
-			w.Errorf("%d granted, %d refused: the steps are on one side of the grant", granted,
+			w.Errorf("%d granted, %d cancelled: all steps are on the same side of the grant", granted,
 				refused)
 		}
 		w.links[1].Delay(0, 0)
-		w.giveBack(w.take(ask, 1))
+		w.release(w.take(ask, 1))
 	})
 }
 
-// pausing is a driver whose sessions bring the answers of one kind of request
-// when the session is over, as a process that was stopped finds them in its
-// buffers.
+// pausing is a driver whose sessions return the answers of one kind of request
+// when the session is over, as after a pause of the process.
 type pausing struct {
 	*memory.Driver
 	op memory.Op
@@ -80,7 +79,7 @@ func (s *pausingSession) pause(op memory.Op) {
 	}
 }
 
-// Renew fails from the beginning: a process that is stopped renews nothing.
+// Renew always fails: a stopped process renews nothing.
 func (s *pausingSession) Renew(context.Context) error { return driver.ErrUnavailable }
 
 func (s *pausingSession) Join(ctx context.Context, queue driver.Queue,
@@ -97,9 +96,9 @@ func (s *pausingSession) Ahead(ctx context.Context, queue driver.Queue,
 	return v, err
 }
 
-// TestGrantThatComesOutOfAPauseIsNone: between the answer that grants and the
-// look at it the process was stopped for longer than its session lives.
-func TestGrantThatComesOutOfAPauseIsNone(t *testing.T) {
+// TestGrantReadAfterAPauseIsRefused: the process was stopped before it read the
+// granting answer, for longer than its session lives.
+func TestGrantReadAfterAPauseIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		op      memory.Op
 		request recipes.Request

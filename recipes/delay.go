@@ -12,21 +12,21 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// note is the record of a queue with a lock-delay: who held last.
+// note is the record of a queue with a lock-delay. It is about the last holder.
 type note struct {
 	Token driver.Token `json:"token"`
 	Held  bool         `json:"held"`     // it has not released
-	Delay int64        `json:"delay_ms"` // how long the next contender waits if it never does
+	Delay int64        `json:"delay_ms"` // how long the next contender waits if it is lost
 }
 
 func (n note) encode() []byte {
-	b, _ := json.Marshal(n) // numbers always can be
+	b, _ := json.Marshal(n) // never fails for numbers
 	return b
 }
 
-// rest waits for the lock-delay, if the last holder was lost, and leaves a note
-// of its own. If the contender dies meanwhile, the next one waits as long.
-func (a *attempt) rest(ctx context.Context) error {
+// lockDelay waits if the last holder was lost, and writes its own note. If the
+// contender dies meanwhile, the next one waits as long.
+func (a *attempt) lockDelay(ctx context.Context) error {
 	if a.queue.delay == 0 || !a.exclusive() {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (a *attempt) rest(ctx context.Context) error {
 		}
 		var last note
 		if r.Version != 0 && json.Unmarshal(r.Value, &last) != nil {
-			return fmt.Errorf("%w: what is stored at the name is no note of a holder: %q",
+			return fmt.Errorf("%w: the record at the name is not a note of a holder: %q",
 				coordinator.ErrRefused, r.Value)
 		}
 		// written by an earlier attempt, whose reply was lost
@@ -71,17 +71,17 @@ func (a *attempt) rest(ctx context.Context) error {
 	}
 }
 
-// vacancy is when an attempt that was first in the queue has seen the note of a
-// lost holder. As long as the note has that version, nobody has held since; so
-// the waits of attempts that end too soon add up.
+// vacancy is when an attempt, as the first in the queue, has seen the note of a
+// lost holder. While the note has that version, no contender has held since, so
+// the waits of attempts that end too early add up.
 type vacancy struct {
 	mu    sync.Mutex
 	known driver.Version
 	since time.Time
 }
 
-// left is how much is left of a lock-delay. That the contender is first in the
-// queue after the note was read shows that it is the note of a lost holder.
+// left returns the rest of a lock-delay. The contender is first in the queue
+// after it has read the note, so the note is that of a lost holder.
 func (a *attempt) left(
 	ctx context.Context, known driver.Version, delay time.Duration,
 ) (time.Duration, error) {
@@ -89,7 +89,7 @@ func (a *attempt) left(
 	if err != nil {
 		return 0, err
 	}
-	if len(view.Ahead) > 0 { // it cannot be, and would be no reason to hold
+	if len(view.Ahead) > 0 { // cannot happen; never hold in this case
 		return delay, nil
 	}
 	v := &a.queue.vacancy
@@ -105,7 +105,7 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
-		a.wakes()
+		a.wake()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -119,9 +119,9 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// takeBack writes that the grant was released. If that fails, the next
+// clearNote writes that the grant was released. If that fails, the next
 // contender waits, as after a loss.
-func (g *grant) takeBack(ctx context.Context) {
+func (g *grant) clearNote(ctx context.Context) {
 	if g.noted == 0 {
 		return
 	}

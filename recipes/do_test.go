@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// working runs a test with the Do of each recipe that has one, on the first of
-// two clients. An election's Run is more than that, and has its own tests.
+// working runs a test with the Do of each recipe, on the first of two clients.
+// An election's Run has its own tests.
 func working(t *testing.T, f func(w place, ask way, do func(context.Context, work) error)) {
 	t.Helper()
 	for i, ask := range []way{ways()[0], ways()[1], reading, ways()[2]} {
@@ -48,7 +48,7 @@ func TestDoHoldsWhileTheWorkRuns(t *testing.T) {
 		if took := time.Since(began); took != time.Hour {
 			w.Errorf("Do took %v", took)
 		}
-		w.giveBack(w.take(ask.other(), 1))
+		w.release(w.take(ask.other(), 1))
 	})
 }
 
@@ -59,7 +59,7 @@ func TestDoReturnsTheErrorOfTheWorkItself(t *testing.T) {
 		if err != mine { //nolint:errorlint // itself
 			w.Errorf("Do = %v", err)
 		}
-		w.giveBack(w.take(ask.other(), 1))
+		w.release(w.take(ask.other(), 1))
 		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
 			if r.Op == memory.OpLeave {
 				f.Err = refusal
@@ -85,12 +85,12 @@ func TestDoReleasesWhenTheWorkPanics(t *testing.T) {
 			}()
 			_ = do(w.Context(), func(context.Context) error { panic("boom") })
 		}()
-		w.giveBack(w.take(ask.other(), 1))
+		w.release(w.take(ask.other(), 1))
 	})
 }
 
-// TestDoEndsTheWorkOnALossAndReportsIt, although the work says nothing of it,
-// and beside what the work says.
+// TestDoEndsTheWorkOnALossAndReportsIt, also if the work returns nil or another
+// error.
 func TestDoEndsTheWorkOnALossAndReportsIt(t *testing.T) {
 	working(t, func(w place, ask way, do func(context.Context, work) error) {
 		for _, says := range []error{nil, errors.New("mine")} {
@@ -106,13 +106,13 @@ func TestDoEndsTheWorkOnALossAndReportsIt(t *testing.T) {
 			if says != nil {
 				w.want("Do", err, says)
 			}
-			w.giveBack(w.take(ask.other(), 1))
+			w.release(w.take(ask.other(), 1))
 		}
 	})
 }
 
 // TestDoEndsTheWorkWithItsCallersContext, whose deadline the work sees, and
-// releases though the context is dead.
+// releases although the context has ended.
 func TestDoEndsTheWorkWithItsCallersContext(t *testing.T) {
 	working(t, func(w place, ask way, do func(context.Context, work) error) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -129,6 +129,6 @@ func TestDoEndsTheWorkWithItsCallersContext(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		w.want("Do", err, context.DeadlineExceeded)
-		w.giveBack(w.take(ask.other(), 1))
+		w.release(w.take(ask.other(), 1))
 	})
 }

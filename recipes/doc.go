@@ -1,6 +1,6 @@
-// Package recipes has what all of Baton's recipes share: the waiting queue, the
-// rules that admit contenders, and the holds that they get. Package mutex, for
-// one, is the rule [Exclusive] on a [Queue] and a handle.
+// Package recipes is for authors of recipes. It has the wait queue, the rules
+// that admit contenders, and the holds of admitted contenders. Package mutex,
+// for example, is the rule [Exclusive] on a [Queue], and a handle.
 //
 // # A contender's life
 //
@@ -8,24 +8,23 @@
 //	join ---------------------------> hold ---------------> removed
 //	  |                                ^ |
 //	  | rule says what to watch        | +---> lost: session over, or
-//	  v                                |       entry deleted by somebody
+//	  v                                |       entry deleted at the service
 //	wait for one of them to leave -> read the queue again
 //	  |
 //	  +---> context ended, session over: removed in the background
 //
-// Whatever happens between two steps, the entry is gone in the end. attempt.go
-// has the steps up to the hold, hold.go and grant.go those after it. Why
-// reading a view of the queue is safe: see [Rule].
+// The entry is removed in the end, whichever step fails. See [Rule] for why a
+// stale view of the queue is safe.
 //
-// # Entries that change
+// # Conversion
 //
 // An entry can be converted in place to a mode that excludes less: a writer to
-// a reader, three permits to two. To contenders that watch it, the old entry
-// has left, so a conversion wakes those it may admit. The holders of a
-// semaphore also use it to say that they hold.
+// a reader, three permits to two. For the contenders that watch it the old
+// entry has left, so a conversion wakes those that it may admit. A semaphore
+// also converts the entries of holders, to show that they hold.
 //
 // # Writing a recipe
 //
 // A recipe is a [Rule], a mode for its contenders, and a handle around [Hold]
-// with the words its users expect. It need not know which service it runs on.
+// in its users' terms. It does not depend on the service.
 package recipes

@@ -12,12 +12,12 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// The client's session ends by its clock, and the service still has it, with
-// all its entries: nothing that the client sends there is heard. It asks again,
-// on a new session, while its own old entry stands in the queue.
+// In these tests the client's session ends by its clock, but the service still
+// has it, with all its entries, and receives nothing for it. The client
+// acquires again, on a new session, while its old entry is in the queue.
 
-// deafen has the service hear no more of one session: it does not renew, and
-// cannot be ended.
+// deafen makes the service receive nothing more for a session: it cannot be
+// renewed or ended.
 func (w place) deafen(i int) {
 	id := w.session(i).ID()
 	w.svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -25,9 +25,9 @@ func (w place) deafen(i int) {
 	})
 }
 
-// TestNoGrantRestsOnAnEntryOfAnEarlierSession: the old entry is somebody
-// else's. The client waits for it like everybody, gets a greater token, and
-// what it does with the old hold touches neither.
+// TestNoGrantRestsOnAnEntryOfAnEarlierSession: the client waits for its old
+// entry as for any other, and gets a greater token. Calls of the old hold
+// affect neither.
 func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		began := time.Now()
@@ -60,21 +60,21 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 			w.Errorf("second release of the old hold = %v", err)
 		}
 		if h.err() != nil || len(w.svc.Snapshot(ask.queue)) != 1 {
-			w.Errorf("the new hold was touched: %v", h.err())
+			w.Errorf("the new hold was affected: %v", h.err())
 		}
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
-// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one
-// kind to another. A context that carries the lost hold, and has no end itself,
-// is one like any other: whoever asks with it is queued.
+// TestNoReentryRestsOnAnEarlierSession: a lost hold is not re-entered, in no
+// mode. A live context that carries a lost hold is like any other: a call with
+// it is queued.
 func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		old := w.take(ask, 0)
 		w.deafen(0)
 		<-old.ctx.Done()
-		for range 2 { // while the old entry stands, and when it has gone
+		for range 2 { // with and without the old entry
 			for _, how := range append(ways(), reading) {
 				if how.queue != ask.queue {
 					continue
@@ -86,14 +86,14 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 					100*time.Millisecond)
 				h, err := how.ask(ctx, w.all[0])
 				cancel()
-				stands := len(w.svc.Snapshot(ask.queue)) > 0 &&
+				queued := len(w.svc.Snapshot(ask.queue)) > 0 &&
 					(ask.name != reading.name || how.name != reading.name)
 				switch {
 				case err == nil && (h.session == old.session || h.token <= old.token):
 					w.Errorf("%s re-entered the lost hold: %+v", how.name, h)
 				case err == nil:
-					w.giveBack(h)
-				case !stands || !errors.Is(err, context.DeadlineExceeded):
+					w.release(h)
+				case !queued || !errors.Is(err, context.DeadlineExceeded):
 					w.Errorf("%s with the values of a lost hold's context: %v", how.name, err)
 				}
 			}
@@ -108,8 +108,8 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	})
 }
 
-// TestNoDowngradeRestsOnAnEarlierSession: a lost writer becomes no reader,
-// whichever part of the downgrade comes after the loss.
+// TestNoDowngradeRestsOnAnEarlierSession: a lost writer does not become a
+// reader, whichever step of the downgrade follows the loss.
 func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
 	for name, before := range map[string]bool{"read lock taken before the loss": true,
 		"after it": false} {
@@ -142,22 +142,22 @@ func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
 				}
 				if before {
 					if !lost(reader.Err()) || !lost(reader.Unlock(context.Background())) {
-						w.Errorf("the reader says %v", reader.Err())
+						w.Errorf("the reader's Err: %v", reader.Err())
 					}
 				}
 				h := w.granted(next)
 				if n := w.svc.Stats().Requests[memory.OpConvert]; n != 0 {
 					w.Errorf("%d conversions of a lost hold", n)
 				}
-				w.giveBack(h)
+				w.release(h)
 			})
 		})
 	}
 }
 
-// TestWaiterOfALostSessionReturnsAtOnceAndNeverWins: by the service's word at
-// once; by the clock, while it is cut off, at the deadline. Its turn, which
-// comes a moment later, is somebody else's.
+// TestWaiterOfALostSessionReturnsAtOnceAndNeverWins: at once if the service
+// ends the session, and at the deadline if the client is cut off. The lock,
+// released just after, goes to another contender.
 func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 	for name, end := range map[string]func(w place, i int){
 		"expired": func(w place, i int) { w.svc.Expire(w.session(i).ID()) },
@@ -176,7 +176,7 @@ func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 				began := time.Now()
 				end(w, 1)
 				if name != "expired" {
-					w.giveBack(h) // its turn, which it does not hear of
+					w.release(h) // hands over to the waiter, which is cut off
 				}
 				<-victim.done
 				if !lost(victim.err) {
@@ -187,21 +187,21 @@ func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 					bound = 0
 				}
 				if took := victim.at.Sub(began); took > bound {
-					w.Errorf("the waiter was told after %v", took)
+					w.Errorf("the waiter returned after %v", took)
 				}
 				if name == "expired" {
 					if behind.over() {
-						w.Error("the next one was admitted past the first")
+						w.Error("the next waiter overtook the first")
 					}
-					w.giveBack(h)
+					w.release(h)
 				}
 				next := w.granted(behind)
 				w.links[1].Heal()
 				synctest.Wait()
 				if next.err() != nil || len(w.svc.Snapshot(ask.queue)) != 1 {
-					w.Errorf("the next one was disturbed: %v", next.err())
+					w.Errorf("the next hold was affected: %v", next.err())
 				}
-				w.giveBack(next)
+				w.release(next)
 			})
 		})
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// A rule sees who is ahead in the queue, and says whether one holds, and else
-// whom to watch.
+// A rule decides, from the places ahead in the queue, whether a contender
+// holds, and else which places it watches.
 func ExampleRule() {
 	reader := recipes.Shared("r")
 	ahead := []driver.Place{{ID: "a", Mode: "r"}, {ID: "b", Mode: "w"}, {ID: "c", Mode: "r"}}

@@ -7,8 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is,
-// and lists do not fail because of it.
+// FuzzEntryValue: a listing shows any value, decoded or as it is, without an
+// error.
 func FuzzEntryValue(f *testing.F) {
 	for _, v := range []string{
 		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`,

@@ -12,28 +12,28 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// grant is an admitted entry, shared by the handles of all who re-entered it.
+// grant is an admitted entry, shared by its handles.
 type grant struct {
 	queue   *Queue
 	session *engine.Session
 	token   driver.Token
 	since   time.Time
-	// the place from which its release hands over: it was first in the queue,
-	// and exclusive; or zero
-	passes driver.Place
+	// the place from which a release hands over: that of an exclusive entry
+	// that was first in the queue; else zero
+	handoff driver.Place
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
-	noted  driver.Version // of its note in the record; see attempt.rest
-	quiet  func() bool    // stops the report of a loss with the session
+	noted  driver.Version // of its note in the record; see attempt.lockDelay
+	unhook func() bool    // stops the report of a loss with the session
 
 	mu       sync.Mutex
 	info     info
-	top, low level        // low has no mode unless the request has a Lesser one
-	place    driver.Place // as the last conversion that is known to have succeeded left it
+	top, low level        // low has no mode unless the request has a Lesser mode
+	place    driver.Place // after the last conversion known to have succeeded
 	value    []byte
-	// the mode to convert to when the hold has lasted; empty if there is none,
-	// or it has begun
+	// the mode to convert to after engine.SettleAfter; empty if there is none
+	// or the conversion has begun
 	held string
 	// held, by sending to it, while the entry's value is written or the entry
 	// converted
@@ -41,20 +41,18 @@ type grant struct {
 	conversion *conversion // the latest conversion; nil if there was none
 
 	timers  []*time.Timer // of WithHoldWarning and WithMaxHold
-	long    bool          // observers know that the grant lasts long
-	tooLong bool          // the contexts were ended
+	long    bool          // observers were notified that the grant lasts long
+	tooLong bool          // WithMaxHold has ended the contexts
 }
 
-// level is the handles of a grant that have one mode in common. When the last
-// one of the top level is released and the low level has some, the entry is
-// converted to the mode of these: a write lock that was read within becomes a
-// read lock.
+// level is the handles of a grant with the same mode. When the last handle of
+// the top level is released and the low level has handles, the entry is
+// converted to their mode: a write lock becomes a read lock.
 type level struct {
-	mode  string
-	count int             // handles that are not released
-	ctx   context.Context // that of the grant, or
-	// one of the level's own, which ends with its last handle; else nil
-	cancel context.CancelCauseFunc
+	mode   string
+	count  int                     // handles that are not released
+	ctx    context.Context         // the grant's, or one that ends with the last handle
+	cancel context.CancelCauseFunc // nil for the grant's ctx
 }
 
 func (l *level) end(cause error) {
@@ -76,13 +74,12 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		g.held = a.Terms.Held
 	}
 	if a.exclusive() && a.first {
-		g.passes = g.place
+		g.handoff = g.place
 	}
 	g.mu.Lock() // settled can run at once
-	// The loss is reported even if nobody looks at the context: a lost hold is
-	// never silent.
+	// The loss is reported even if no caller uses the context.
 	var alive bool
-	g.quiet, alive = a.session.Hold(g.settled, g.lost)
+	g.unhook, alive = a.session.Hold(g.settled, g.lost)
 	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
@@ -95,11 +92,10 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	return h
 }
 
-// handle returns one more handle. Its context has the values of ctx, but not
-// its end: a ctx that bounded the wait must not bound the hold. The caller
-// holds g.mu.
+// handle returns another handle. Its context has the values of ctx but does
+// not end with ctx, which bounds only the wait. The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
-	// it may end before the grant does
+	// the level's context may end before the grant's
 	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.tooLong {
@@ -114,15 +110,14 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 // holds g.mu.
 func (g *grant) holds() int { return g.top.count + g.low.count }
 
-// ErrOtherMode says that the context carries a hold of the queue, but in a mode
-// that cannot be entered in the one asked for.
-var ErrOtherMode = fmt.Errorf("%w: the context holds the name in a mode that cannot become "+
-	"the one asked for: unlock it first", coordinator.ErrInvalid)
+// ErrOtherMode means that the context carries a hold of the queue whose mode
+// does not include the requested mode.
+var ErrOtherMode = fmt.Errorf("%w: the context holds the name in another mode: unlock it first",
+	coordinator.ErrInvalid)
 
-// Held reports whether ctx carries a hold of the queue (see Hold.Context) that
-// is not over.
-func (l *Queue) Held(ctx context.Context) bool {
-	g, _ := ctx.Value(l.key).(*grant)
+// Held reports whether ctx carries a live hold of the queue: see Hold.Context.
+func (q *Queue) Held(ctx context.Context) bool {
+	g, _ := ctx.Value(q.key).(*grant)
 	if g == nil || g.err(ctx) != nil {
 		return false
 	}
@@ -131,15 +126,15 @@ func (l *Queue) Held(ctx context.Context) bool {
 	return g.holds() > 0
 }
 
-// reenter returns one more handle of the grant that ctx carries, or nil if
-// there is none of this queue that is not over. A grant whose mode does not
-// include the one asked for is refused: the caller would wait for itself.
-func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
-	g, _ := ctx.Value(l.key).(*grant)
+// reenter returns another handle of the live grant of this queue that ctx
+// carries, or nil if there is none. If the grant's mode does not include the
+// requested mode, it returns an error: the caller would wait for itself.
+func (q *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
+	g, _ := ctx.Value(q.key).(*grant)
 	if g == nil || r.Fresh {
 		return nil, nil
 	}
-	select { // not Err: that of a hold's context may ask the service, without heeding ctx
+	select { // not ctx.Err: that of a hold's context may ask the service
 	case <-ctx.Done():
 		return nil, nil
 	default:
@@ -163,10 +158,11 @@ func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	return nil, ErrOtherMode
 }
 
-// leave counts one handle less. last: it was the last of all. When it was the
-// last of the top level, leave begins the conversion to the lesser mode, unless
-// the grant is over. That is one step, or the other handles could be released
-// before, and the conversion meet an entry that is being removed.
+// leave removes a handle. last: it was the grant's last one. If it was the last
+// of the top level, leave also starts the conversion to the lesser mode, unless
+// the grant is over. This is one step: otherwise the other handles could be
+// released in between, and the conversion would find an entry that is being
+// removed.
 func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -176,7 +172,7 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	}
 	switch {
 	case g.holds() == 0:
-		g.timed()
+		g.stopTimers()
 		return true, nil
 	case l == &g.top && l.count == 0 && !over:
 		return false, g.convert(g.low.mode)
@@ -184,8 +180,8 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	return false, nil
 }
 
-// leaveOthers counts one handle less if others of its level are left and the
-// grant is not over: then nothing else has to be done.
+// leaveOthers removes a handle if its level has others and the grant is not
+// over: then no other step is needed.
 func (g *grant) leaveOthers(l *level) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,14 +192,14 @@ func (g *grant) leaveOthers(l *level) bool {
 	return true
 }
 
-// err returns nil while the grant holds, by the clock and not only by its
-// timers, and then why it ended. When the service has to be asked and ctx ends
-// before the answer, it is ctx's cause, and whether the grant is over is not
-// known.
+// err returns nil while the grant holds, and then why it ended. It reads the
+// clock, since timers may be late. If the service has to be asked and ctx ends
+// before the answer, err returns the cause of ctx; then it is unknown whether
+// the grant is over.
 func (g *grant) err(ctx context.Context) error {
 	var unknown error
 	if g.ctx.Err() == nil {
-		// ends the session, and with it g.ctx, if its deadline has passed
+		// ends the session and g.ctx if the deadline has passed
 		unknown = g.session.Check(ctx)
 	}
 	if g.ctx.Err() == nil {
@@ -212,9 +208,8 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called after engine.SettleAfter: shorter holds pay neither for the
-// conversion to Terms.Held, nor for the watch that notices a deleted entry at
-// once.
+// settled is called after engine.SettleAfter. Shorter holds cost neither the
+// conversion to Terms.Held nor the watch for a deletion of the entry.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,13 +224,13 @@ func (g *grant) settled() {
 
 func (g *grant) watchSelf() {
 	for {
-		place := g.standing() // not while it is converted: the watch would fire
+		place := g.settledPlace() // during a conversion the watch would fire
 		if g.session.Await(g.ctx, g.queue.id, place) != nil {
-			return // released, or lost with the session, which is reported as that
+			return // released, or lost with the session, which is reported elsewhere
 		}
-		if g.standing() == place {
-			// after a pause of the process, the clock may show that the session
-			// ended
+		if g.settledPlace() == place {
+			// after a pause of the process the clock may show that the session
+			// has ended
 			if g.err(g.ctx) == nil {
 				g.removed()
 			}
@@ -244,9 +239,9 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the queue any more. A late request
-// to join can still arrive, so the entry is abandoned here: the user may never
-// release a lost hold.
+// removed ends a grant whose entry is gone. The user may never release a lost
+// hold, so the entry is left in the background: a late join could still create
+// it again.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
 		return
@@ -254,29 +249,29 @@ func (g *grant) removed() {
 	g.mu.Lock()
 	place := g.place
 	g.mu.Unlock()
-	g.session.Abandon(g.queue.id, place)
+	g.session.LeaveLater(g.queue.id, place)
 	g.lost()
 }
 
-// over ends a grant for a cause, and reports whether that was before the
+// over ends a grant with a cause, and reports whether it did so before the
 // session's end.
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.quiet()
+	first := g.unhook()
 	if first {
 		g.cancel(cause)
 	}
 	return first
 }
 
-// lost is called by the session's end, or by a caller to which g.quiet returned
-// true.
+// lost is called when the session ends, or by a caller to which g.unhook
+// returned true.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {
 	g.mu.Lock()
-	long := g.timed()
+	long := g.stopTimers()
 	g.mu.Unlock()
 	c := g.queue.client
 	c.Log().Warn("baton: hold lost",

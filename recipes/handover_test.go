@@ -18,11 +18,10 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// counted is a client's driver that counts the calls of handing over, of all
-// its sessions.
+// counted is a driver that counts the calls of a handoff, in all its sessions.
 type counted struct {
 	*memory.Driver
-	looks, watches, follows, passes, leaves atomic.Int32
+	reads, watches, follows, passes, leaves atomic.Int32
 }
 
 func (c *counted) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -38,12 +37,12 @@ type countedSession struct {
 	c *counted
 }
 
-// Capabilities are the session's, with what is replaced.
+// Capabilities returns the session's, some of them replaced.
 func (s countedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 func (s countedSession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
-	s.c.looks.Add(1)
+	s.c.reads.Add(1)
 	return s.Full.Ahead(ctx, queue, own)
 }
 
@@ -69,10 +68,10 @@ func (s countedSession) Leave(ctx context.Context, queue driver.Queue, own drive
 	return s.Full.Leave(ctx, queue, own)
 }
 
-// made is what one client has called.
-type made struct{ looks, watches, follows, passes, leaves int32 }
+// made counts the calls of a client.
+type made struct{ reads, watches, follows, passes, leaves int32 }
 
-// runner is one client with one of each recipe.
+// runner is a client with one of each recipe.
 type runner struct {
 	*testing.T
 	svc  *memory.Service
@@ -83,7 +82,7 @@ type runner struct {
 	e    *election.Election
 }
 
-// runners are clients of one service.
+// runners are clients of a service.
 func runners(t *testing.T, f func(a, b, c *runner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,12 +109,12 @@ func runners(t *testing.T, f func(a, b, c *runner)) {
 	})
 }
 
-// calls checks what a client has called since it was asked last.
+// calls checks the calls of a client since the last check.
 func (p *runner) calls(what string, want made) {
 	p.Helper()
 	synctest.Wait()
 	c := p.link
-	got := made{c.looks.Swap(0), c.watches.Swap(0), c.follows.Swap(0), c.passes.Swap(0),
+	got := made{c.reads.Swap(0), c.watches.Swap(0), c.follows.Swap(0), c.passes.Swap(0),
 		c.leaves.Swap(0)}
 	if got != want {
 		p.Errorf("%s: %+v, want %+v", what, got, want)
@@ -130,7 +129,7 @@ type attempt struct {
 	give   func(context.Context) error
 }
 
-// begin asks and waits until nobody has anything to do.
+// begin starts a call, and returns when all goroutines are blocked.
 func begin[H interface{ Context() context.Context }](ask func(context.Context) (H, error),
 	give func(H, context.Context) error) *attempt {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -162,21 +161,21 @@ func (p *runner) acquire(n int) *attempt {
 	}, (*semaphore.Permit).Release)
 }
 
-// serve waits for the grant and gives it back.
+// serve waits for the grant and releases it.
 func (p *runner) serve(g *attempt) {
 	p.Helper()
 	if err := <-g.got; err != nil {
 		p.Fatal(err)
 	}
 	if err := g.give(context.Background()); err != nil {
-		p.Errorf("giving back: %v", err)
+		p.Errorf("release: %v", err)
 	}
 	synctest.Wait()
 }
 
-// TestHandOverNeedsNoLook: whoever joins is told who is ahead, and whoever
-// leaves tells the one behind.
-func TestHandOverNeedsNoLook(t *testing.T) {
+// TestHandOverNeedsNoRead: a join returns the predecessor, and a release
+// notifies the successor.
+func TestHandOverNeedsNoRead(t *testing.T) {
 	for what, ask := range map[string]func(*runner) *attempt{
 		"mutex": (*runner).lock, "write lock": (*runner).write, "election": (*runner).campaign,
 	} {
@@ -197,9 +196,9 @@ func TestHandOverNeedsNoLook(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in the
-// queue.
-func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
+// TestWaiterReadsTheQueueWithoutAHandoff: its predecessor was not the first in
+// the queue.
+func TestWaiterReadsTheQueueWithoutAHandoff(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, third := a.lock(), b.lock(), c.lock()
 		c.calls("behind the second", made{follows: 1})
@@ -207,20 +206,20 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 		if err := <-second.got; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		b.calls("one gave up", made{follows: 1, leaves: 1})
-		c.calls("the one ahead gave up", made{looks: 1, follows: 1}) // it watches its own entry
+		b.calls("a waiter gave up", made{follows: 1, leaves: 1})
+		c.calls("the predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
 		if len(third.got) != 0 {
-			t.Error("the one behind it was admitted")
+			t.Error("the contender behind it was admitted")
 		}
 		a.serve(first)
 		c.serve(third)
-		c.calls("the one ahead of that passed", made{passes: 1})
+		c.calls("the next predecessor handed over", made{passes: 1})
 	})
 }
 
-// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it
-// together with the first.
-func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
+// TestSecondInQueueReadsTheQueueWithoutAHandoff: an operator may have removed
+// its entry together with the first.
+func TestSecondInQueueReadsTheQueueWithoutAHandoff(t *testing.T) {
 	for what, c := range map[string]struct {
 		ask   func(*runner) *attempt
 		queue driver.Queue
@@ -234,9 +233,9 @@ func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 				between, third := c.ask(b), c.ask(last)
 				between.cancel()
 				<-between.got
-				last.calls("the one between gave up", made{looks: 1, follows: 2})
+				last.calls("the waiter between gave up", made{reads: 1, follows: 2})
 				a.svc.Remove(c.queue, a.svc.Snapshot(c.queue)[0].Key)
-				last.calls("the first was removed", made{looks: 1})
+				last.calls("the first was removed", made{reads: 1})
 				last.serve(third)
 				last.calls("served", made{passes: 1})
 			})
@@ -244,39 +243,39 @@ func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	}
 }
 
-// TestThirdInQueueLooks: it has seen who is ahead, but there are two.
-func TestThirdInQueueLooks(t *testing.T) {
+// TestThirdInQueueReadsTheQueue: it knows its predecessor, but two are ahead.
+func TestThirdInQueueReadsTheQueue(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
 		between.cancel()
 		<-between.got
-		c.calls("the one ahead gave up", made{looks: 1, follows: 2})
+		c.calls("the predecessor gave up", made{reads: 1, follows: 2})
 		second.cancel()
 		<-second.got
-		c.calls("the next one ahead gave up, too", made{looks: 1, follows: 1})
+		c.calls("the next predecessor gave up too", made{reads: 1, follows: 1})
 		if len(last.got) != 0 {
-			t.Error("the one behind it was admitted")
+			t.Error("the contender behind it was admitted")
 		}
 		a.serve(first)
 		c.serve(last)
 	})
 }
 
-// TestReaderLooksBehindAReader: a reader says nothing of who is ahead of it,
-// and a writer all that a reader must know.
-func TestReaderLooksBehindAReader(t *testing.T) {
+// TestReaderReadsTheQueueBehindAReader: a writer may be ahead of both. Behind a
+// writer it need not.
+func TestReaderReadsTheQueueBehindAReader(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		w := a.write()
 		r1 := b.read()
 		b.calls("behind a writer", made{follows: 1})
 		r2 := c.read()
-		c.calls("behind a reader behind a writer", made{looks: 1, follows: 1})
+		c.calls("behind a reader behind a writer", made{reads: 1, follows: 1})
 		a.serve(w)
 		a.calls("a writer", made{passes: 1})
-		b.calls("a writer passed to the one behind it", made{})
-		c.calls("and to the one behind that", made{})
+		b.calls("a writer handed over to the reader behind it", made{})
+		c.calls("and to the reader behind that", made{})
 		r3 := a.read()
-		a.calls("behind readers", made{looks: 1})
+		a.calls("behind readers", made{reads: 1})
 		w2 := a.write()
 		a.calls("a writer behind readers", made{follows: 1})
 		b.serve(r1)
@@ -284,15 +283,15 @@ func TestReaderLooksBehindAReader(t *testing.T) {
 		b.calls("a reader", made{leaves: 1})
 		c.calls("a reader", made{leaves: 1})
 		a.serve(r3)
-		a.calls("the last reader left, and the writer looks", made{looks: 1, leaves: 1})
+		a.calls("the last reader left, and the writer reads the queue", made{reads: 1, leaves: 1})
 		a.serve(w2)
 		a.calls("the writer", made{passes: 1})
 	})
 }
 
-// TestReaderThatWasAWriterDoesNotPass: it excludes nobody who is behind it any
-// more.
-func TestReaderThatWasAWriterDoesNotPass(t *testing.T) {
+// TestDowngradedWriterDoesNotHandOver: it no longer excludes the readers behind
+// it.
+func TestDowngradedWriterDoesNotHandOver(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		w := a.write()
 		<-w.got
@@ -305,21 +304,20 @@ func TestReaderThatWasAWriterDoesNotPass(t *testing.T) {
 		if err := w.give(context.Background()); err != nil {
 			t.Error(err)
 		}
-		b.calls("the one ahead was converted", made{looks: 1, follows: 1})
+		b.calls("the predecessor was converted", made{reads: 1, follows: 1})
 		if err := r.Unlock(context.Background()); err != nil {
 			t.Error(err)
 		}
 		a.calls("written and read", made{leaves: 1})
-		b.calls("the one ahead left", made{looks: 1})
+		b.calls("the predecessor left", made{reads: 1})
 		b.serve(w2)
 		b.calls("a writer", made{passes: 1})
-		c.calls("nobody", made{})
+		c.calls("an empty queue", made{})
 	})
 }
 
-// TestSemaphoresNeitherFollowNorPass: whoever holds permits does not speak for
-// those beside it.
-func TestSemaphoresNeitherFollowNorPass(t *testing.T) {
+// TestSemaphoresDoNotHandOver: other holders may still hold.
+func TestSemaphoresDoNotHandOver(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		h1, h2 := a.acquire(1), b.acquire(1)
 		w1, w2 := c.acquire(2), a.acquire(1)
@@ -338,8 +336,8 @@ func TestSemaphoresNeitherFollowNorPass(t *testing.T) {
 	})
 }
 
-// TestTryDoesNotFollow: neither where somebody stands, nor where somebody came
-// between its look and its joining.
+// TestTryDoesNotFollow, neither in a queue with contenders, nor if one joined
+// between its read and its join.
 func TestTryDoesNotFollow(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		holds := []*attempt{a.lock(), a.write(), a.acquire(2), a.campaign()}
@@ -375,14 +373,14 @@ func TestTryDoesNotFollow(t *testing.T) {
 		soon, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_, err = b.rw.TryRLock(soon)
-		fails("read lock with a writer who came between", err)
+		fails("read lock with a writer that joined between", err)
 		c.serve(between)
 	})
 }
 
-// TestRemovedFollowerIsTold, while it is not its turn and will not be: at once,
-// or after a second if it is new in the queue.
-func TestRemovedFollowerIsTold(t *testing.T) {
+// TestRemovedFollowerFails while others are ahead: at once, or after a second
+// if it has just joined.
+func TestRemovedFollowerFails(t *testing.T) {
 	for what, ask := range map[string]func(*runner) *attempt{
 		"mutex": (*runner).lock, "write lock": (*runner).write, "read lock": (*runner).read,
 		"election": (*runner).campaign,
@@ -411,7 +409,7 @@ func TestRemovedFollowerIsTold(t *testing.T) {
 						t.Errorf("%s after %v: %v", what, after, err)
 					}
 				default:
-					t.Errorf("%s after %v: it is not told", what, after)
+					t.Errorf("%s after %v: it still waits", what, after)
 					g.cancel()
 				}
 				a.serve(h)

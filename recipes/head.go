@@ -12,25 +12,24 @@ import (
 // Follower follows the first of a queue. It is not safe for concurrent use.
 type Follower struct {
 	queue *Queue
-	known driver.Version    // of the head that the service showed last
-	shown driver.Version    // of the one that Next returned last; driver.Any before the first
-	token coordinator.Token // of the latest contender that Next returned
+	known driver.Version    // of the last head from the service
+	shown driver.Version    // of the last head from Next; driver.Any before the first
+	token coordinator.Token // the greatest from Next
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.
-func (l *Queue) Follow() *Follower {
-	return &Follower{queue: l, known: driver.Any, shown: driver.Any}
+func (q *Queue) Follow() *Follower {
+	return &Follower{queue: q, known: driver.Any, shown: driver.Any}
 }
 
-// Next returns the first in the queue: at the first call as it is now, and then
-// each time that it has changed. ok is false when the queue is empty. Of
-// changes in quick succession it may skip all but the last. Tokens never fall
-// from one call to the next. It goes on after a lost session; then an older
-// payload of the same contender, or one that has just left, may be returned
-// once more.
+// Next returns the first contender in the queue. Calls after the first block
+// until it has changed. ok is false if the queue is empty. Next may skip
+// changes, but never the latest. Tokens never fall from one call to the next.
+// After a lost session Next may return an older payload of the same contender,
+// or a contender that has just left again.
 //
-// It watches one entry, whatever the length of the queue and the number of
-// followers. When ctx ends while it waits, it returns context.Cause(ctx).
+// Each follower watches one entry, however long the queue is. If ctx ends while
+// Next waits, the error is context.Cause(ctx).
 func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err error) {
 	for {
 		s, err := f.queue.client.Session(ctx)
@@ -51,11 +50,10 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 	}
 }
 
-// take notes a head, and reports whether it is new. The heads of a new session
-// may begin with older ones than the last session has read. The token shows
-// that: the first in the queue is only followed by one with a greater token. An
-// older state of the same contender cannot be told from a newer one, and is
-// returned once more.
+// take stores a head, and reports whether it is new. A new session may first
+// show older heads than the last session. Their smaller tokens reveal that. An
+// older state of the same contender cannot be recognized, and is returned
+// again.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
 	if h.Version == f.shown || h.Version != 0 && h.Token < f.token {

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// follow collects what a follower shows, until ctx ends: a payload for each
-// contender, "-" for nobody.
+// follow collects the results of a follower until ctx ends: the payload of each
+// contender, "-" for an empty queue.
 func follow(ctx context.Context, l *recipes.Queue) <-chan []string {
 	got := make(chan []string, 1)
 	f := l.Follow()
@@ -39,8 +39,8 @@ func follow(ctx context.Context, l *recipes.Queue) <-chan []string {
 	return got
 }
 
-// follows runs a test with a follower on the second client, and compares what
-// it has shown.
+// follows runs a test with a follower on the second client, and checks its
+// results.
 func follows(t *testing.T, f func(w world), want ...string) {
 	t.Helper()
 	inWorld(t, func(w world) {
@@ -56,7 +56,7 @@ func follows(t *testing.T, f func(w world), want ...string) {
 	})
 }
 
-// show is a request that holds, with something to show.
+// show is a request with a payload.
 func show(payload string) recipes.Request { w := write; w.Payload = []byte(payload); return w }
 
 func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
@@ -69,7 +69,7 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.Context())
 		go func() { _, _ = w.a.queue.Acquire(ctx, show("waiter")) }()
 		synctest.Wait()
-		cancel() // comings and goings behind are nobody's business
+		cancel() // a waiter that joins and leaves is no change
 		synctest.Wait()
 		if after := w.svc.Stats(); after.Wakeups != before.Wakeups ||
 			after.Requests[memory.OpHead] != before.Requests[memory.OpHead] {
@@ -81,14 +81,13 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 	}, "-", "one", "two", "-", "three", "-")
 }
 
-// TestFollowerThatIsSlowSkipsToTheLast: it does not listen while its caller is
-// busy.
+// TestFollowerThatIsSlowSkipsToTheLast change.
 func TestFollowerThatIsSlowSkipsToTheLast(t *testing.T) {
 	inWorld(t, func(w world) {
 		f := w.b.queue.Follow()
 		_, ok, err := f.Next(w.Context())
 		if ok || err != nil {
-			w.Fatalf("nobody: %v, %v", ok, err)
+			w.Fatalf("an empty queue: %v, %v", ok, err)
 		}
 		for range 10 {
 			w.release(w.hold(w.a, w.Context(), write))
@@ -113,7 +112,7 @@ func TestFollowerOutlivesSessionsAndOutages(t *testing.T) {
 		w.svc.Start()
 		time.Sleep(time.Second)
 		w.b.link.Cut()
-		time.Sleep(time.Minute) // its session is lost by the clock, and it cannot get another one
+		time.Sleep(time.Minute) // its session is lost, and it cannot open another
 		w.release(h)
 		h = w.hold(w.a, w.Context(), show("two"))
 		w.b.link.Reset()
@@ -159,9 +158,9 @@ func TestFollowersWatchOneEntryEach(t *testing.T) {
 	})
 }
 
-// past is a driver whose sessions show the heads of a script, one script after
-// the other, as replicas that lag can. At the end of a script its session is
-// lost; at the end of the last nothing changes any more.
+// past is a driver whose sessions show the heads of a script each, as lagging
+// members can. At the end of a script its session is lost; at the end of the
+// last one nothing changes any more.
 type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
@@ -202,7 +201,7 @@ func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Ver
 	return driver.Head{}, ctx.Err()
 }
 
-func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
+func TestFollowerShowsNoEarlierHead(t *testing.T) {
 	at := func(token int64, version int64, value string) driver.Head {
 		return driver.Head{Entry: driver.Entry{Token: driver.Token(token), Value: []byte(value)},
 			Version: driver.Version(version)}
@@ -214,21 +213,21 @@ func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
 		scripts [][]driver.Head
 		want    []string
 	}{
-		{"a replica that is behind, and catches up", [][]driver.Head{{a, b, c}, {a, b, c}},
+		{"a lagging member that catches up", [][]driver.Head{{a, b, c}, {a, b, c}},
 			[]string{"a", "b", "c"}},
-		{"the one who has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}},
+		{"a head that has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}},
 			[]string{"a", "-", "a", "-", "b"}},
-		{"the one who has not left, by three sessions", [][]driver.Head{{a}, {empty}, {a}},
+		{"a head that has not left, by three sessions", [][]driver.Head{{a}, {empty}, {a}},
 			[]string{"a", "-", "a"}},
 		{"two sessions behind, and the next token is the next number",
 			[][]driver.Head{{a, empty}, {a, empty, at(6, 6, "next")}},
 			[]string{"a", "-", "a", "-", "next"}},
 		{"an emptiness of the past", [][]driver.Head{{a}, {empty, a}}, []string{"a", "-", "a"}},
-		{"an emptiness of the past, and the one who was there before it",
+		{"an earlier empty queue, and the head before it",
 			[][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "b", "-", "c"}},
 		{"another payload", [][]driver.Head{{a}, {a2}}, []string{"a", "a2"}},
 		{"nothing new", [][]driver.Head{{a}, {a}, {a, a2}, {a2}}, []string{"a", "a2"}},
-		{"nobody, for long", [][]driver.Head{{empty}, {empty}, {empty, a}}, []string{"-", "a"}},
+		{"an empty queue for a long time", [][]driver.Head{{empty}, {empty}, {empty, a}}, []string{"-", "a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Hold is one handle of a grant. Each re-entry gets a handle of its own, with
-// the same token; the grant is released with the last one. A Hold is safe for
+// Hold is a handle of a grant. Each re-entry returns another handle with the
+// same token; releasing the last one releases the grant. A Hold is safe for
 // concurrent use.
 type Hold struct {
 	level    *level
@@ -24,28 +24,25 @@ type Hold struct {
 	released atomic.Bool
 }
 
-// Token is the fencing token of the grant. Show it to every resource that the
-// hold protects, with each access, reads included, and have the resource refuse
-// tokens smaller than the greatest it has seen.
+// Token returns the fencing token of the grant. Pass it to every resource that
+// the hold protects, with each access, reads included, and let the resource
+// refuse tokens smaller than the greatest it has seen.
 func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 
-// Context ends when the hold does: released, lost with the session, or removed.
-// Its cause tells which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed).
-// With WithMaxHold it can end sooner. It has the values of the context given to
-// the call that made this hold, but not its deadline. Its Err looks at the
-// clock, so that a process that was paused sees the loss at once; contexts
-// derived from it see it when their timers have run. After a re-entry it ends
-// with the last handle of its mode.
-//
-// Given to a call on the same queue, it re-enters the hold.
+// Context ends when the hold does, with the cause: ErrReleased, ErrSessionLost,
+// ErrRemoved or ErrClosed; with WithMaxHold perhaps earlier. It has the values
+// of Acquire's ctx, but not its deadline. After a pause of the process its Err
+// reports a loss at once; Done and derived contexts follow when their timers
+// run. With re-entries it ends with the last handle of its mode. Acquire on the
+// same queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
-// Err returns nil while this handle holds, and then why it does not. It does
-// not wait, except after the machine may have slept: then it asks the service
-// first, for two seconds at most, and without an answer the hold is lost.
+// Err returns nil while this handle holds, and then why it ended. It reads the
+// clock. After the machine may have slept it asks the service, for two seconds
+// at most; without an answer the hold is lost.
 func (h *Hold) Err() error { return h.Check(context.Background()) }
 
-// Check is Err, and waits no longer than ctx, whose cause it returns then.
+// Check is like Err, but returns the cause of ctx if ctx ends first.
 func (h *Hold) Check(ctx context.Context) error {
 	if h.released.Load() {
 		return coordinator.ErrReleased
@@ -53,21 +50,21 @@ func (h *Hold) Check(ctx context.Context) error {
 	return h.ctx.grant.err(ctx)
 }
 
-// Deadline is when the hold ends unless the session is renewed before, as it is
-// every quarter of the TTL.
+// Deadline returns when the hold is lost unless the session is renewed. The
+// client renews it every quarter of the TTL.
 func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 
-// Session is the ID of the session that holds.
+// Session returns the ID of the session that holds.
 func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
-// ID is the contender's, the same in all modes. It is unique while the hold
-// lasts, and together with the token for ever.
+// ID returns the contender's ID, which conversions keep. It is unique while the
+// hold lasts, and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked waits until another client asks the holder to release, as Curator's
-// Revoker does, and then returns nil; the holder may release or not. It costs a
-// request. Where queues are not shared with such a client the error is
-// ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
+// Revoked blocks until another client asks the holder to release, as Curator's
+// Revoker does, and then returns nil. The hold stays. The error is ErrInvalid
+// if the layout has no such requests, that of Err if the hold ends first, or
+// the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
 	g := h.ctx.grant
 	if err := h.Check(ctx); err != nil {
@@ -77,9 +74,9 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
 	for {
-		place := g.standing()
+		place := g.settledPlace()
 		err := g.session.Revoked(bound, g.queue.id, place)
-		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
+		if errors.Is(err, coordinator.ErrRemoved) && g.settledPlace() != place {
 			continue // it was converted
 		}
 		if over := h.Check(ctx); over != nil && err != nil {
@@ -89,41 +86,40 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	}
 }
 
-// Place is the entry, with its key at the service, as the last conversion that
-// is known to have succeeded left it.
+// Place returns the entry's place after the last conversion that is known to
+// have succeeded.
 func (h *Hold) Place() driver.Place {
 	h.ctx.grant.mu.Lock()
 	defer h.ctx.grant.mu.Unlock()
 	return h.ctx.grant.place
 }
 
-// State is what the client knows of the session, and a channel that is closed
-// when that changes.
+// State returns the state of the session, and a channel that is closed when it
+// changes.
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
-// Release releases this handle, and the grant with the last one: its context
-// ends with ErrReleased, and then the entry is removed. With the last handle of
-// its mode, when others are left in a lesser mode, the entry is converted to
-// that instead. It works for up to two seconds with a ctx that has ended, such
-// as that of the hold.
+// Release releases this handle. For the last handle it ends the grant's context
+// with ErrReleased, and removes the entry. For the last handle of its mode, if
+// handles of a lesser mode are left, it converts the entry to that mode. With a
+// ctx that has ended it takes up to two seconds.
 //
-// A handle is released once; after that Release returns ErrNotHeld and does
-// nothing. When the hold was lost before, the error says why, and nothing is
-// deleted. ErrNotHeld also says that somebody deleted the entry and the hold
-// did not notice it before, because it was younger than engine.SettleAfter or
-// being converted. After any other error the release goes on in the background.
+// A second call returns ErrNotHeld and does nothing. If the hold was lost
+// before, the error is the cause, and nothing is deleted. ErrNotHeld is also
+// the error if the entry was deleted at the service and the hold had not
+// noticed that yet. After any other error the release continues in the
+// background.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
 	g := h.ctx.grant
-	// The clock decides here too: nil says that the grant held until now.
+	// Reads the clock: nil must mean that the grant held until now.
 	if g.session.Ended() == nil && g.leaveOthers(h.level) {
 		return nil
 	}
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
-	err := g.err(ctx)       // before its contexts end as released
+	err := g.err(ctx)       // before its contexts end with ErrReleased
 	if g.ctx.Err() == nil { // not known to be over
 		err = nil
 	}
@@ -146,41 +142,40 @@ func (h *Hold) Release(ctx context.Context) error {
 }
 
 func (g *grant) end(ctx context.Context) error {
-	if !g.over(coordinator.ErrReleased) { // lost since Release has checked
-		_ = g.session.Check(ctx) // which may be ending at this moment
+	if !g.over(coordinator.ErrReleased) { // lost since the check in Release
+		_ = g.session.Check(ctx) // waits for an end that is under way
 		g.cancel(coordinator.ErrReleased)
 		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
 		}
 	}
 	held := time.Since(g.since)
-	err := g.withdraw(ctx)
-	// It was not released but lost, at an unknown moment. An error that says
-	// "maybe" can have the cause of ctx inside, which can be any error.
+	err := g.leaveQueue(ctx)
+	// The hold was lost at an unknown moment. Not if the error is uncertain: it
+	// may wrap the cause of ctx, which may be any error.
 	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}
 	g.mu.Lock()
-	long := g.timed()
+	long := g.stopTimers()
 	g.mu.Unlock()
 	g.queue.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
 		Queue: g.queue.id, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
-// Converts reports whether the service can convert an entry at all. Where it
-// cannot, Convert is ErrInvalid.
+// Converts reports whether the service can convert entries. If not, Convert
+// returns ErrInvalid.
 func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 
-// modeRule is the contract's for modes. A mode that breaks it must not become
-// the goal of a conversion under way.
+// modeRule is the driver contract's rule for modes. An invalid mode must not
+// become the goal of a conversion under way.
 var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
 // Convert changes the mode of this hold's entry to one that excludes less, and
-// wakes the contenders that watch it. After an error with Maybe set it goes on
-// in the background. A mode that breaks a rule is ErrInvalid, and changes
-// nothing.
+// wakes the contenders that watch it. After an error with Maybe set it
+// continues in the background. The error is ErrInvalid for an invalid mode.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
@@ -200,17 +195,16 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	return g.await(ctx, t)
 }
 
-// Write changes the payload that listings show. Calls for one grant follow one
-// after the other. After an error the old or the new one may be shown, until
-// the next call succeeds. It ends when the hold does, and returns why that
-// ended.
+// Write changes the payload in listings. Concurrent calls for a grant run one
+// after the other. After an error listings may show either payload, until the
+// next call succeeds. If the hold ends first, the error is that of Err.
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	g := h.ctx.grant
 	if len(payload) > MaxPayload {
 		return fmt.Errorf("%w: payload has %d bytes; at most %d are allowed",
 			coordinator.ErrInvalid, len(payload), MaxPayload)
 	}
-	if err := h.toWrite(ctx); err != nil {
+	if err := h.lockWriting(ctx); err != nil {
 		return err
 	}
 	defer func() { <-g.writing }()
@@ -236,7 +230,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		g.mu.Unlock()
 		return nil
 	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:
-		g.removed() // unless it was released at this moment
+		g.removed() // does nothing after a concurrent release
 	}
 	if over := g.err(ctx); over != nil {
 		return over
@@ -244,9 +238,8 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	return err
 }
 
-// toWrite takes the lock for writing the entry's value. The caller releases it
-// by receiving.
-func (h *Hold) toWrite(ctx context.Context) error {
+// lockWriting locks g.writing. The caller unlocks it by receiving.
+func (h *Hold) lockWriting(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
@@ -258,19 +251,17 @@ func (h *Hold) toWrite(ctx context.Context) error {
 			if err := h.Check(ctx); err != nil {
 				return err
 			}
-			over = h.ctx.grant.ctx.Done() // only its context has ended, by WithMaxHold
+			over = h.ctx.grant.ctx.Done() // WithMaxHold has ended only the handle's context
 		}
 	}
 }
 
-// Sequencer describes this grant so that any process can check it: see package
-// fence. It names the entry as it is now. A conversion, when a part is released
-// or a write lock becomes a read lock, ends earlier sequencers, and the next
-// call makes another one, with the same token.
+// Sequencer describes the grant to other processes, which can check it: see
+// package fence. A conversion invalidates earlier sequencers; the next call
+// returns another one with the same token.
 //
-// It costs nothing, but for the first of a session, which reads the identity of
-// the service, and for a grant that is going to be converted to Terms.Held,
-// which happens first.
+// It sends no request, except that the first call of a session reads the
+// identity of the service, and that a grant with Terms.Held is converted first.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err
@@ -283,7 +274,7 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g.mu.Unlock()
 	if t != nil {
-		// which has changed nothing
+		// after ErrInvalid the entry is unchanged
 		if err := g.await(ctx, t); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
 			return fence.Sequencer{}, err
 		}

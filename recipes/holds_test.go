@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestUncontendedHoldIsOneRequestEachWay; a try of a queue that can be shared
-// reads it first. Semaphores have a test of their own: they read their limit.
+// TestUncontendedHoldIsOneRequestEachWay; a Try that is not exclusive reads the
+// queue first. Semaphores have their own test: they read their limit.
 func TestUncontendedHoldIsOneRequestEachWay(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		if ask.name == "permits" {
@@ -30,7 +30,7 @@ func TestUncontendedHoldIsOneRequestEachWay(t *testing.T) {
 				w.Errorf("acquired with %d requests, want %d", n, want)
 			}
 			before = requests()
-			w.giveBack(h)
+			w.release(h)
 			if n := requests() - before; n != 1 {
 				w.Errorf("released with %d requests", n)
 			}
@@ -38,8 +38,8 @@ func TestUncontendedHoldIsOneRequestEachWay(t *testing.T) {
 	})
 }
 
-// TestHoldOutlivesTheBoundOfItsWait, keeps the values of the context, and is
-// released with that context, which is dead by then.
+// TestHoldOutlivesTheBoundOfItsWait, keeps the values of the context, and can
+// be released with that context after its end.
 func TestHoldOutlivesTheBoundOfItsWait(t *testing.T) {
 	type key struct{}
 	worlds(t, every(), 2, func(w place, ask way) {
@@ -56,7 +56,7 @@ func TestHoldOutlivesTheBoundOfItsWait(t *testing.T) {
 			if left < ttl/2 || left > ttl || h.session != w.session(0).ID() {
 				w.Errorf("deadline in %v, session %s", left, h.session)
 			}
-			// Otherwise the answer may be quicker than the end of the context.
+			// Otherwise the answer may be faster than the end of the context.
 			w.links[0].Delay(10*time.Millisecond, 10*time.Millisecond)
 			w.want("release", h.release(ctx), nil)
 			w.links[0].Delay(0, 0)
@@ -65,42 +65,42 @@ func TestHoldOutlivesTheBoundOfItsWait(t *testing.T) {
 			next := w.take(ask.other(), 1)
 			w.want("second release", h.release(w.Context()), coordinator.ErrNotHeld)
 			w.alone(ask, next)
-			w.giveBack(next)
+			w.release(next)
 			cancel()
 		}
 	})
 }
 
-// TestHoldEndsBeforeItsEntryLeaves: while the entry is on its way out, nobody
-// works with the hold or enters it.
+// TestHoldEndsBeforeItsEntryLeaves: while the entry is being removed, the
+// hold's context has ended and cannot be re-entered.
 func TestHoldEndsBeforeItsEntryLeaves(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)
 		w.links[0].Delay(time.Second, time.Second)
 		released := make(chan struct{})
 		go func() {
-			w.giveBack(h)
+			w.release(h)
 			close(released)
 		}()
 		synctest.Wait()
 		if h.err() == nil || h.ctx.Err() == nil {
-			w.Error("the hold goes on")
+			w.Error("the hold is alive")
 		}
 		if len(w.svc.Snapshot(ask.queue)) != 1 {
 			w.Error("the entry has left before its hold ended")
 		}
 		next := w.taken(ask.ask, context.WithoutCancel(h.ctx), 0)
 		if next.token <= h.token {
-			w.Error("entered a hold that is being released")
+			w.Error("re-entered a hold that is being released")
 		}
 		<-released
-		w.giveBack(next)
-		w.giveBack(w.take(ask, 1))
+		w.release(next)
+		w.release(w.take(ask, 1))
 	})
 }
 
 // TestFailedReleaseHoldsNothing: the hold is over. A later attempt is queued
-// behind the entry that is still there, and is granted when that is removed.
+// behind the old entry, and is granted when that is removed.
 func TestFailedReleaseHoldsNothing(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		h := w.take(ask, 0)
@@ -122,12 +122,12 @@ func TestFailedReleaseHoldsNothing(t *testing.T) {
 		if took < time.Minute || took > time.Minute+5*time.Second || next.token <= h.token {
 			w.Errorf("granted after %v, with token %d after %d", took, next.token, h.token)
 		}
-		w.giveBack(next)
+		w.release(next)
 	})
 }
 
-// TestLossReachesTheHolderBeforeTheNextIsGranted, which is within a TTL; and
-// what the holder does with the lost hold disturbs nobody.
+// TestLossReachesTheHolderBeforeTheNextIsGranted, which is within a TTL. Calls
+// of the lost hold affect no other contender.
 func TestLossReachesTheHolderBeforeTheNextIsGranted(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)
@@ -140,7 +140,7 @@ func TestLossReachesTheHolderBeforeTheNextIsGranted(t *testing.T) {
 		granted := time.Now()
 		synctest.Wait()
 		if lostAt.IsZero() || !lostAt.Before(granted) || granted.Sub(cut) > ttl {
-			w.Errorf("cut at %v, told at %v, the next granted at %v", cut, lostAt, granted)
+			w.Errorf("cut at %v, noticed at %v, the next granted at %v", cut, lostAt, granted)
 		}
 		w.links[0].Heal()
 		w.want("Err", h.err(), coordinator.ErrSessionLost)
@@ -148,12 +148,12 @@ func TestLossReachesTheHolderBeforeTheNextIsGranted(t *testing.T) {
 		w.want("second release", h.release(w.Context()), coordinator.ErrNotHeld)
 		time.Sleep(time.Minute)
 		w.alone(ask, next)
-		w.giveBack(next)
+		w.release(next)
 		again := w.take(ask, 0) // on a new session
 		if again.token <= next.token {
 			w.Errorf("token %d after %d", again.token, next.token)
 		}
-		w.giveBack(again)
+		w.release(again)
 	})
 }
 
@@ -165,7 +165,7 @@ func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 		w.links[1].Delay(time.Second, time.Second)
 		time.AfterFunc(500*time.Millisecond, func() { w.svc.Expire(h.session) })
 		if _, err := ask.ask(h.ctx, w.all[1]); !lost(err) {
-			w.Errorf("an attempt went on without its context: %v", err)
+			w.Errorf("an attempt continued without its context: %v", err)
 		}
 		time.Sleep(5 * time.Second)
 		w.want("the session of the other client", w.session(1).Err(), nil)
@@ -173,11 +173,11 @@ func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 	})
 }
 
-// TestLossMayBeHandledWhereItIsReported: who is notified of the end of a hold
-// may ask for the next one at once, and a slow handler holds nobody up.
+// TestLossMayBeHandledWhereItIsReported: a function that runs at the end of a
+// hold may acquire at once, and a slow one blocks no other.
 func TestLossMayBeHandledWhereItIsReported(t *testing.T) {
 	for name, end := range map[string]func(w place, ask way, h held){
-		"released": func(w place, _ way, h held) { w.giveBack(h) },
+		"released": func(w place, _ way, h held) { w.release(h) },
 		"expired":  func(w place, _ way, h held) { w.svc.Expire(h.session) },
 		"removed": func(w place, ask way, _ held) {
 			w.svc.Remove(ask.queue, w.svc.Snapshot(ask.queue)[0].Key)
@@ -195,17 +195,17 @@ func TestLossMayBeHandledWhereItIsReported(t *testing.T) {
 				if next.err() != nil || next.token <= h.token {
 					w.Errorf("token %d after %d: %v", next.token, h.token, next.err())
 				}
-				w.giveBack(next)
-				w.giveBack(w.take(ask, 1))
+				w.release(next)
+				w.release(w.take(ask, 1))
 				close(slow)
 			})
 		})
 	}
 }
 
-// TestRemovalEndsTheHoldOnly: when an operator removes the entry of a hold, the
-// session goes on, and a release says so and deletes nothing. A young hold does
-// not watch its entry yet: its release finds nothing to remove.
+// TestRemovalEndsTheHoldOnly: if an operator removes the entry of a hold, the
+// session stays alive, and a release returns an error and deletes nothing. A
+// young hold does not watch its entry yet: its release finds it gone.
 func TestRemovalEndsTheHoldOnly(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		m, err := mutex.New(w.all[0], "other")
@@ -226,7 +226,7 @@ func TestRemovalEndsTheHoldOnly(t *testing.T) {
 			w.want("release", h.release(w.Context()), want)
 			w.want("second release", h.release(w.Context()), coordinator.ErrNotHeld)
 			w.alone(ask, next)
-			w.giveBack(next)
+			w.release(next)
 		}
 		w.want("the other hold of the session", other.Err(), nil)
 		w.want("Unlock", other.Unlock(w.Context()), nil)
@@ -241,7 +241,7 @@ func TestCloseHandsOverAtOnce(t *testing.T) {
 		own := w.queue(w.Context(), ask, 0)
 		began := time.Now()
 		w.want("Close", w.all[0].Close(w.Context()), nil)
-		w.giveBack(w.granted(next))
+		w.release(w.granted(next))
 		if took := next.at.Sub(began); took != 0 {
 			w.Errorf("the next holder waited %v", took)
 		}
@@ -252,8 +252,8 @@ func TestCloseHandsOverAtOnce(t *testing.T) {
 	})
 }
 
-// TestReenteringCostsNoRequestAndCounts: the grant is released with the last of
-// its handles, in whichever order they are released.
+// TestReenteringCostsNoRequestAndCounts: the last release of a handle releases
+// the grant, in any order.
 func TestReenteringCostsNoRequestAndCounts(t *testing.T) {
 	worlds(t, reentrant(), 2, func(w place, ask way) {
 		outer := w.take(ask, 0)
@@ -263,8 +263,8 @@ func TestReenteringCostsNoRequestAndCounts(t *testing.T) {
 		if outer.token != inner.token || inner.token != innermost.token {
 			w.Error("entering gave another token")
 		}
-		w.giveBack(outer)
-		w.giveBack(innermost)
+		w.release(outer)
+		w.release(innermost)
 		if n := w.svc.Stats().Total() - before; n != 0 {
 			w.Errorf("%d requests", n)
 		}
@@ -273,41 +273,41 @@ func TestReenteringCostsNoRequestAndCounts(t *testing.T) {
 		}
 		_, err := ask.other().try(w.Context(), w.all[1])
 		w.want("try of another client", err, coordinator.ErrTaken)
-		w.giveBack(inner)
-		w.giveBack(w.take(ask.other(), 1))
+		w.release(inner)
+		w.release(w.take(ask.other(), 1))
 	})
 }
 
 // TestHandleIsReleasedOnce: a second release of the inner handle does not
-// release what the outer one holds, and a late one not what the next one does.
+// release the outer one, and a late release does not release the next hold.
 func TestHandleIsReleasedOnce(t *testing.T) {
 	worlds(t, reentrant(), 2, func(w place, ask way) {
 		outer := w.take(ask, 0)
 		inner := w.taken(ask.ask, outer.ctx, 0)
-		w.giveBack(inner)
+		w.release(inner)
 		w.want("second release", inner.release(w.Context()), coordinator.ErrNotHeld)
 		w.want("Err of a released handle", inner.err(), coordinator.ErrReleased)
 		w.want("outer", outer.err(), nil)
-		w.giveBack(outer)
+		w.release(outer)
 		next := w.take(ask.other(), 1)
 		for _, h := range []held{inner, outer} {
 			w.want("late release", h.release(w.Context()), coordinator.ErrNotHeld)
 		}
 		w.alone(ask, next)
-		w.giveBack(next)
+		w.release(next)
 	})
 }
 
 func TestContextOfAReleasedHoldIsNotEntered(t *testing.T) {
 	worlds(t, reentrant(), 1, func(w place, ask way) {
 		h := w.take(ask, 0)
-		w.giveBack(h)
+		w.release(h)
 		_, err := ask.ask(h.ctx, w.all[0])
 		w.want("with the context of a released hold", err, coordinator.ErrReleased)
 		again := w.taken(ask.ask, context.WithoutCancel(h.ctx), 0)
 		if again.token <= h.token {
 			w.Errorf("token %d after %d", again.token, h.token)
 		}
-		w.giveBack(again)
+		w.release(again)
 	})
 }

@@ -12,48 +12,47 @@ import (
 // MaxPayload is the size of the largest payload, in bytes.
 const MaxPayload = 4096
 
-// Contender is one entry of a queue, as listings show it.
+// Contender is an entry of a queue in a listing.
 type Contender struct {
-	Identity string            // who: the client's identity, or the recipe's
+	Identity string            // of the client, or from WithIdentity
 	Since    time.Time         // when it joined, by its own wall clock; zero if unknown
-	Token    coordinator.Token // the fencing token it has or will have
-	Session  string            // the session it belongs to
-	ID       string            // its own; empty for an entry that Baton did not write
+	Token    coordinator.Token // the fencing token that it has or will have
+	Session  string            // the ID of its session
+	ID       string            // unique; empty for a foreign entry
 	Key      string            // its entry at the service
-	Mode     string            // the recipe's mark
-	Payload  []byte            // what it chose to show
-	Holding  bool              // admitted, by the rule and the list as it was read
+	Mode     string            // the recipe's mode
+	Payload  []byte            // from WithPayload, or the value of a foreign entry
+	Holding  bool              // the rule admits it
 }
 
-// info is what a contender writes into its entry, as JSON: people read it with
-// the service's own tools, and other versions of Baton ignore fields they do
-// not know.
+// info is the value of an entry, as JSON: operators can read it with the
+// service's own tools, and other versions of Baton ignore unknown fields.
 type info struct {
 	Identity string    `json:"identity"`
 	Since    time.Time `json:"since"`
 	Payload  []byte    `json:"payload,omitempty"`
 }
 
-// encode is what an entry of the queue shows. On a queue that is shared with
-// other clients it is what they would show.
-func (l *Queue) encode(i info) ([]byte, error) {
-	if l.shared == nil {
-		b, _ := json.Marshal(i) // strings, bytes and the present time always can be
+// encode returns the value of an entry. On a queue shared with other clients it
+// has their format.
+func (q *Queue) encode(i info) ([]byte, error) {
+	if q.shared == nil {
+		b, _ := json.Marshal(i) // never fails for strings, bytes and the present time
 		return b, nil
 	}
-	b, err := l.shared.SharedValue(l.kind, i.Identity, i.Payload)
+	b, err := q.shared.SharedValue(q.kind, i.Identity, i.Payload)
 	if err != nil {
-		return nil, fmt.Errorf("baton: %s %q: %w", l.kind, l.name, err)
+		return nil, fmt.Errorf("baton: %s %q: %w", q.kind, q.name, err)
 	}
 	return b, nil
 }
 
-// contender turns an entry into what listings show. A value that Baton did not
-// write leaves identity and time empty, and is itself shown as the payload.
-func (l *Queue) contender(e driver.Entry) Contender {
+// contender decodes an entry. A foreign value becomes the payload, and identity
+// and time stay empty.
+func (q *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode}
 	var i info
-	if l.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
+	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
 		c.Payload = e.Value
 		return c
 	}
@@ -61,22 +60,22 @@ func (l *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
-// TakenError says why a Try call did not get the name: who has it, or for how
-// long it is kept free after a loss. It is a coordinator.ErrTaken.
+// TakenError is the error of a Try call that would have to wait. It is a
+// coordinator.ErrTaken.
 type TakenError struct {
 	Op, Name string
-	// Holder was the first in the queue when the call had failed. Its Identity
-	// is empty when the queue was empty again by then, or could not be read.
+	// Holder was the first in the queue right after the call. Its Identity is
+	// empty if the queue was empty again, or could not be read.
 	Holder Contender
-	// Delay is for how long at most the name stays free because its last holder
-	// was lost: see WithLockDelay. Then nobody holds.
+	// Delay is how long the name stays free at most after the loss of its last
+	// holder: see WithLockDelay. It is 0 if the name is held.
 	Delay time.Duration
 }
 
 func (e *TakenError) Error() string {
 	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
 	if e.Delay > 0 {
-		s += fmt.Sprintf(": the last holder was lost, and the name rests for up to %v", e.Delay)
+		s += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
 	}
 	if h := e.Holder; h.Identity != "" {
 		since := h.Since.Format(time.RFC3339)

@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestBadInputIsRefusedAtConstruction, with the value and the rule, by each
-// recipe, and nothing is sent.
+// TestBadInputIsRefusedAtConstruction by each recipe, with the value and the
+// rule in the error, and without a request.
 func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 	svc := memory.NewService()
 	client, err := coordinator.New(svc.Driver(), quiet)

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// losses are the ways in which a hold can be lost. Each has the hold lost by
-// the time it returns, and says what of.
+// losses are the ways in which a hold can be lost, with their causes. The hold
+// is lost when lose returns.
 var losses = map[string]struct {
 	lose  func(w world, h *recipes.Hold)
 	cause error
@@ -39,11 +39,11 @@ var losses = map[string]struct {
 	},
 		coordinator.ErrSessionLost},
 	"a renewal finds the session gone": {func(w world, h *recipes.Hold) {
-		w.a.link.HoldReplies() // the notice too
+		w.a.link.HoldReplies() // also the notification
 		w.svc.Expire(h.Session())
 		time.Sleep(time.Minute)
 	}, coordinator.ErrSessionLost},
-	"a look at the clock is the first to know": {func(w world, h *recipes.Hold) {
+	"Err notices it first, by the clock": {func(w world, h *recipes.Hold) {
 		w.a.link.Cut()
 		time.Sleep(time.Until(h.Deadline()))
 		_ = h.Err()
@@ -67,9 +67,9 @@ var losses = map[string]struct {
 		coordinator.ErrClosed},
 }
 
-// TestEachLossIsLoggedAndToldOfOnce: whichever way a hold is lost, and however
-// many handles it has.
-func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
+// TestEachLossIsLoggedAndObservedOnce for each cause, however many handles the
+// hold has.
+func TestEachLossIsLoggedAndObservedOnce(t *testing.T) {
 	for how, loss := range losses {
 		t.Run(how, func(t *testing.T) {
 			var out bytes.Buffer
@@ -88,13 +88,13 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 				}
 				if lost, released := seen.Count(event.Lost),
 					seen.Count(event.Released); lost != 1 || released != 0 {
-					w.Errorf("told %d times, and %d times of a release", lost, released)
+					w.Errorf("observed %d losses and %d releases", lost, released)
 				}
 				for _, e := range seen.Events() {
 					if e.Kind == event.Lost &&
 						(!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() ||
 							e.Session != outer.Session()) {
-						w.Errorf("told of %+v; want %v", e, loss.cause)
+						w.Errorf("observed %+v; want %v", e, loss.cause)
 					}
 				}
 			}, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, nil))),
@@ -103,15 +103,15 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 	}
 }
 
-// TestObserverIsToldOfTheLifeOfAHold, and a wait and a loss as such.
-func TestObserverIsToldOfTheLifeOfAHold(t *testing.T) {
+// TestObserverIsNotifiedOfTheLifeOfAHold, of waits and of losses.
+func TestObserverIsNotifiedOfTheLifeOfAHold(t *testing.T) {
 	var seen memory.Tally
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.release(w.hold(w.a, h.Context(), write))
 		time.Sleep(time.Minute)
 		w.release(h)
-		synctest.Wait() // for what might be told late
+		synctest.Wait() // for late events
 		var kinds []event.Kind
 		var last event.Event
 		for _, e := range seen.Events() {
@@ -123,24 +123,24 @@ func TestObserverIsToldOfTheLifeOfAHold(t *testing.T) {
 			event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
 		}
 		if !slices.Equal(kinds, want) {
-			w.Errorf("told of %v, want %v", kinds, want)
+			w.Errorf("observed %v, want %v", kinds, want)
 		}
 		if last.Duration != time.Minute || last.Token != h.Token() || last.Queue != name ||
 			last.Err != nil {
-			w.Errorf("the release was told as %+v", last)
+			w.Errorf("the release was observed as %+v", last)
 		}
 		w.svc.Expire(h.Session())
 		synctest.Wait()
 		all := seen.Events()
 		if e := all[len(all)-1]; e.Kind != event.SessionEnded ||
 			!errors.Is(e.Err, coordinator.ErrSessionLost) {
-			w.Errorf("the end of the session was told as %+v", e)
+			w.Errorf("the end of the session was observed as %+v", e)
 		}
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestLossAtTheGrantIsToldAfterIt: the session ends between the two.
-func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
+// TestLossAtTheGrantIsObservedAfterIt: the session ends between grant and hold.
+func TestLossAtTheGrantIsObservedAfterIt(t *testing.T) {
 	var seen memory.Tally
 	var svc *memory.Service
 	expire := event.ObserverFunc(func(e event.Event) {
@@ -154,21 +154,21 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 		h, err := w.a.queue.Acquire(w.Context(), write)
 		wantErr(w.T, err)
 		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
-		var told []event.Kind
+		var observed []event.Kind
 		for _, e := range seen.Events() {
 			if e.Token != 0 {
-				told = append(told, e.Kind)
+				observed = append(observed, e.Kind)
 			}
 		}
-		if len(told) != 3 || told[1] != event.Granted || told[2] != event.Lost {
-			w.Errorf("told of %v", told)
+		if len(observed) != 3 || observed[1] != event.Granted || observed[2] != event.Lost {
+			w.Errorf("observed %v", observed)
 		}
 	}, coordinator.WithObserver(&seen), coordinator.WithObserver(expire))
 }
 
-// TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has
+// TestHandOverIsMeasuredFromTheNotice: a wait without contenders ahead has
 // none.
-func TestHandOverIsToldFromTheNotice(t *testing.T) {
+func TestHandOverIsMeasuredFromTheNotice(t *testing.T) {
 	var seen memory.Tally
 	last := func() event.Event {
 		all := seen.Events()
@@ -177,26 +177,26 @@ func TestHandOverIsToldFromTheNotice(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		if e := last(); e.Kind != event.Granted || e.Waited || e.HandOver != 0 || e.Context == nil {
-			w.Errorf("told of %+v", e)
+			w.Errorf("observed %+v", e)
 		}
 		w.release(h)
 		other := w.hold(w.b, w.Context(), write)
-		// So that it has to look.
+		// So that it has to read the queue.
 		time.AfterFunc(time.Second, func() { w.svc.Remove(name, other.Place().Key) })
 		w.on(memory.OpAhead,
 			func(int) memory.Fate { return memory.Fate{DelayReply: 30 * time.Millisecond} })
 		h = w.hold(w.a, w.Context(), write)
 		if e := last(); !e.Waited || e.HandOver != 30*time.Millisecond || e.Duration < time.Second {
-			w.Errorf("told of %+v", e)
+			w.Errorf("observed %+v", e)
 		}
 		w.release(h)
 		_ = other.Release(w.Context())
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestReleaseThatIsGivenUpIsNoLoss: the cause of the caller's context is not
-// the service's word.
-func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
+// TestCancelledReleaseIsNoLoss: the cause of the caller's context does not come
+// from the service.
+func TestCancelledReleaseIsNoLoss(t *testing.T) {
 	var seen memory.Tally
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
@@ -210,13 +210,13 @@ func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
 		time.Sleep(time.Minute)
 		if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 0 ||
 			released != 1 {
-			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
+			w.Errorf("observed %d losses and %d releases", lost, released)
 		}
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestHoldsSettleOneByOne: a hold watches its entry from engine.SettleAfter on,
-// whatever holds there are before and after it.
+// TestHoldsSettleOneByOne: a hold watches its entry after engine.SettleAfter,
+// whichever other holds there are.
 func TestHoldsSettleOneByOne(t *testing.T) {
 	const later = 100 * time.Millisecond
 	inWorld(t, func(w world) {

@@ -20,12 +20,11 @@ type options struct {
 	warnAfter, maxHold time.Duration
 }
 
-// WithIdentity sets who holds or waits in listings: the client's identity by
-// default, and for an empty one.
+// WithIdentity sets the identity in listings. The default, and that for "", is
+// the client's.
 func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
 
-// WithPayload adds up to MaxPayload bytes to what listings show of the holder
-// or waiter.
+// WithPayload adds up to MaxPayload bytes to the entry in listings.
 func WithPayload(b []byte) Option { return func(o *options) { o.payload = slices.Clone(b) } }
 
 // MaxLockDelay is the longest lock-delay.
@@ -33,39 +32,37 @@ const MaxLockDelay = time.Minute
 
 // WithLockDelay keeps the name free for d, 1 ms to MaxLockDelay, after a holder
 // was lost: its session ended, its entry was removed, or its client was closed.
-// Requests that the holder had already sent can arrive meanwhile. After a
-// release the next contender holds at once. It is Chubby's lock-delay (Burrows,
-// OSDI 2006).
+// Meanwhile requests that the holder had already sent arrive. After a release
+// the next contender holds at once. It is Chubby's lock-delay (Burrows, OSDI
+// 2006).
 //
-// Each holder leaves a note at the name, which its release takes back; the next
-// contender waits if it finds one. All users of the name give the option, for
-// without it the note is not read. A grant costs two requests more, a release
-// one. A release that had no answer may count as a loss. A Try during the wait
-// is a [*TakenError] with the Delay.
+// Each holder writes a note at the name, which its release clears; the next
+// contender waits if it finds one. All users of the name must set the option:
+// without it the note is not read. A grant sends two more requests, a release
+// one. A release without an answer may count as a loss. During the delay a Try
+// call returns a [*TakenError] with the Delay.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
 
-// RefuseLockDelay returns an error if the queue has a lock-delay: for recipes,
-// of the given name, whose holders do not exclude each other.
-func RefuseLockDelay(l *Queue, recipe string) error {
-	if l.delay == 0 {
+// RefuseLockDelay returns an error if the queue has a lock-delay. It is for
+// recipes whose holders do not exclude each other.
+func RefuseLockDelay(q *Queue, recipe string) error {
+	if q.delay == 0 {
 		return nil
 	}
 	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
-		l.delay, recipe, l.name)
+		q.delay, recipe, q.name)
 }
 
 // WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once
-// for each grant, when a hold has lasted for d: a holder that hangs while its
-// session lives keeps all others out, and only the time shows it. Zero is the
-// default: no warning.
+// per grant, when a hold has lasted for d. It finds holders that hang while
+// their session lives. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
 
-// WithMaxHold is WithHoldWarning, and also ends the hold's context, with
-// [ErrHeldTooLong] as the cause, so that work that heeds its context stops. It
-// does not release the name, since work that does not heed it may still run.
-// Contexts of later re-entries have ended from the beginning. With both options
+// WithMaxHold is WithHoldWarning, and also ends the hold's context, and those
+// of later re-entries, with the cause [ErrHeldTooLong]. It does not release the
+// name, since work that ignores its context may still run. With both options
 // the warning comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 

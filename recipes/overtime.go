@@ -9,11 +9,11 @@ import (
 
 // ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
 // The name is still held, and Err of the hold is nil.
-var ErrHeldTooLong = errors.New("held for longer than the longest hold")
+var ErrHeldTooLong = errors.New("held for longer than WithMaxHold allows")
 
-// watchTime sets the timers. The caller holds g.mu. What they run belongs to
-// the session, so that Close waits for it and no observer is notified after
-// that.
+// watchTime starts the timers. The caller holds g.mu. Their functions run in
+// goroutines of the session, so that Close waits for them and notifies no
+// observer afterwards.
 func (g *grant) watchTime() {
 	for i, after := range []time.Duration{g.queue.warnAfter, g.queue.maxHold} {
 		if after > 0 && g.ctx.Err() == nil {
@@ -23,9 +23,9 @@ func (g *grant) watchTime() {
 	}
 }
 
-// timed stops the timers of a grant that is over, and reports whether observers
-// know that it lasted long. The caller holds g.mu.
-func (g *grant) timed() bool {
+// stopTimers stops the timers of a grant that is over, and reports whether
+// observers were notified that it lasted long. The caller holds g.mu.
+func (g *grant) stopTimers() bool {
 	for _, t := range g.timers {
 		t.Stop()
 	}
@@ -34,7 +34,7 @@ func (g *grant) timed() bool {
 
 func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	g.mu.Lock()
-	if g.holds() == 0 || g.ctx.Err() != nil { // it is over; timed may have been called
+	if g.holds() == 0 || g.ctx.Err() != nil { // it is over; the timer fired before stopTimers
 		g.mu.Unlock()
 		return
 	}

@@ -38,16 +38,16 @@ func overtime(t *testing.T, opts []recipes.Option,
 		coordinator.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 }
 
-func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
+func TestLongHoldIsReportedOnce(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)},
 		func(w world, seen *memory.Tally, log *bytes.Buffer) {
-			for range 3 { // in time
+			for range 3 { // short holds
 				h := w.hold(w.a, w.Context(), write)
 				time.Sleep(59 * time.Second)
 				w.release(h)
 			}
 			if time.Sleep(time.Hour); seen.Count(event.HeldLong) != 0 || log.Len() != 0 {
-				w.Fatalf("told of holds that were in time: %s", log)
+				w.Fatalf("short holds were logged: %s", log)
 			}
 			h := w.hold(w.a, w.Context(), write)
 			again := w.hold(w.a, h.Context(), write)
@@ -57,21 +57,21 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 			if n, out := seen.Count(event.HeldLong), log.String(); n != 1 ||
 				strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 ||
 				!strings.Contains(out, "held=1m0s") || !strings.Contains(out, "queue=test/queue") {
-				w.Errorf("told %d times; log: %s", n, out)
+				w.Errorf("observed %d times; log: %s", n, out)
 			}
 			w.release(again)
 			all := seen.Events()
 			if e := all[len(all)-1]; e.Kind != event.Released || !e.Long {
-				w.Errorf("the release was told as %+v", e)
+				w.Errorf("the release was observed as %+v", e)
 			}
 			if seen.Count(event.HeldTooLong) != 0 {
-				w.Error("told of as too long")
+				w.Error("observed as too long")
 			}
 		})
 }
 
-// TestLongestHoldEndsTheContextAndNothingElse: others wait on, the release
-// works, and what is entered again has ended, too.
+// TestLongestHoldEndsTheContextAndNothingElse: others still wait, the release
+// works, and the context of a re-entry has ended too.
 func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute),
 		recipes.WithHoldWarning(time.Second)},
@@ -88,20 +88,20 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 			wantErr(w.T, h.Write(w.Context(), []byte("late")))
 			if _, err := w.b.queue.Acquire(w.bounded(time.Minute), write); !errors.Is(err,
 				context.DeadlineExceeded) {
-				w.Errorf("another one had the name: %v", err)
+				w.Errorf("another contender got the name: %v", err)
 			}
 			if _, err := w.a.queue.Acquire(h.Context(), write); !errors.Is(err,
 				recipes.ErrHeldTooLong) {
-				w.Errorf("entered again with a context that has ended: %v", err)
+				w.Errorf("re-entered with a context that has ended: %v", err)
 			}
 			reader := w.hold(w.a, context.WithoutCancel(h.Context()), read)
 			if !errors.Is(context.Cause(reader.Context()), recipes.ErrHeldTooLong) {
-				w.Error("who enters later is not told")
+				w.Error("a later re-entry has not ended")
 			}
 			if long, tooLong := seen.Count(event.HeldLong),
 				seen.Count(event.HeldTooLong); long != 1 || tooLong != 1 ||
 				!strings.Contains(log.String(), "hold lasts too long; its context was ended") {
-				w.Errorf("told %d and %d times; log: %s", long, tooLong, log)
+				w.Errorf("observed %d and %d times; log: %s", long, tooLong, log)
 			}
 			w.release(h)
 			w.release(reader)
@@ -110,7 +110,7 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 		})
 }
 
-// TestWorkThatRanTooLongWasProtected: Do returns what the work did.
+// TestWorkThatRanTooLongWasProtected: Do returns the error of the work.
 func TestWorkThatRanTooLongWasProtected(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)},
 		func(w world, seen *memory.Tally, _ *bytes.Buffer) {
@@ -119,18 +119,18 @@ func TestWorkThatRanTooLongWasProtected(t *testing.T) {
 					<-ctx.Done()
 					return context.Cause(ctx)
 				})
-			if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
+			if err != recipes.ErrHeldTooLong { //nolint:errorlint // unwrapped
 				w.Errorf("Do = %v", err)
 			}
-			synctest.Wait() // the context ends before observers are told why
+			synctest.Wait() // the context ends before observers are notified
 			if seen.Count(event.Released) != 1 || seen.Count(event.HeldLong) != 1 {
-				w.Errorf("told of %v", seen.Events())
+				w.Errorf("observed %v", seen.Events())
 			}
 		})
 }
 
-// TestWriteIsOneAtATimeAfterTheLongestHold: the context of the hold has ended,
-// and its turn to write has not come for that.
+// TestWriteIsOneAtATimeAfterTheLongestHold: the end of the hold's context does
+// not let concurrent writes overlap.
 func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)},
 		func(w world, _ *memory.Tally, _ *bytes.Buffer) {
@@ -161,7 +161,7 @@ func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 		})
 }
 
-func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
+func TestLostHoldIsNotReportedAsLong(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)},
 		func(w world, seen *memory.Tally, _ *bytes.Buffer) {
 			h := w.hold(w.a, w.Context(), write)
@@ -169,13 +169,13 @@ func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
 			time.Sleep(time.Hour)
 			if seen.Count(event.HeldLong) != 0 || seen.Count(event.Lost) != 1 ||
 				!errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
-				w.Errorf("told of %v", seen.Events())
+				w.Errorf("observed %v", seen.Events())
 			}
 		})
 }
 
-// TestEachRecipeTellsOfLongHolds: each takes the options that fit it.
-func TestEachRecipeTellsOfLongHolds(t *testing.T) {
+// TestEachRecipeReportsLongHolds with the options that it has.
+func TestEachRecipeReportsLongHolds(t *testing.T) {
 	var seen memory.Tally
 	inWorld(t, func(w world) {
 		ctx, c := w.Context(), w.a.client
@@ -199,15 +199,15 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 		wantErr(w.T, err)
 		time.Sleep(warn)
 		synctest.Wait()
-		told := map[string]int{}
+		observed := map[string]int{}
 		for _, e := range seen.Events() {
 			if e.Kind == event.HeldLong {
-				told[string(e.Queue)]++
+				observed[string(e.Queue)]++
 			}
 		}
 		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1,
-			"election/n": 1}; !maps.Equal(told, want) {
-			w.Errorf("told of %v", told)
+			"election/n": 1}; !maps.Equal(observed, want) {
+			w.Errorf("observed %v", observed)
 		}
 		time.Sleep(longest)
 		synctest.Wait()
@@ -223,14 +223,14 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestCloseWaitsForWhoIsToldOfALongHold: nothing is logged and nobody is told
-// when it has returned.
-func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
-	var told atomic.Bool
+// TestCloseWaitsForTheObserverOfALongHold: after Close nothing is logged or
+// observed.
+func TestCloseWaitsForTheObserverOfALongHold(t *testing.T) {
+	var observed atomic.Bool
 	slow := event.ObserverFunc(func(e event.Event) {
 		if e.Kind == event.HeldLong {
 			time.Sleep(time.Second)
-			told.Store(true)
+			observed.Store(true)
 		}
 	})
 	inWorld(t, func(w world) {
@@ -241,9 +241,9 @@ func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		synctest.Wait() // it is being told
+		synctest.Wait() // the observer runs
 		wantErr(w.T, w.a.client.Close(w.Context()))
-		if !told.Load() {
+		if !observed.Load() {
 			w.Error("Close has returned, and the observer has not")
 		}
 	}, coordinator.WithObserver(slow))

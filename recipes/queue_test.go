@@ -33,9 +33,8 @@ func TestRequestsAndQueuesThatBreakARuleAreRefused(t *testing.T) {
 	})
 }
 
-// TestReenteringAllocatesTheHandleAlone: each handle can be released once, and
-// says so for as long as its owner keeps it. So there is one for each re-entry,
-// the recipe's and the hold in it, and nothing else.
+// TestReenteringAllocatesTheHandleAlone: a handle can be released once, so each
+// re-entry needs another: the recipe's handle and its hold, and nothing else.
 func TestReenteringAllocatesTheHandleAlone(t *testing.T) {
 	c, err := coordinator.New(memory.NewService().Driver(), quiet)
 	if err != nil {

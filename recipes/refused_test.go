@@ -17,9 +17,8 @@ import (
 
 var refusal = driver.Wrap(driver.ErrRefused, errors.New("no permission"))
 
-// TestRefusedConversionIsToldAtOnceAndTriedAgain: it is a matter of permission,
-// which somebody may give back.
-func TestRefusedConversionIsToldAtOnceAndTriedAgain(t *testing.T) {
+// TestRefusedConversionIsReportedAtOnceAndRepeated: permissions can come back.
+func TestRefusedConversionIsReportedAtOnceAndRepeated(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
 		w.on(memory.OpConvert, func(n int) memory.Fate {
@@ -42,9 +41,9 @@ func TestRefusedConversionIsToldAtOnceAndTriedAgain(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterARefusalNeedsNoEpoch: a service without space lets entries be
-// removed, but refuses to make sure that none comes later, as a conversion that
-// was refused does not. One with an unknown outcome might.
+// TestReleaseAfterARefusalNeedsNoEpoch: a service without space accepts
+// deletes, but refuses Forget. After a refused conversion a delete is enough;
+// after one with an unknown outcome it is not.
 func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 	inWorld(t, func(w world) {
 		var forgets int
@@ -63,7 +62,7 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 			for _, mode := range modes {
 				wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused)
 			}
-			time.Sleep(19 * time.Second) // not when the next attempt begins
+			time.Sleep(19 * time.Second) // between two attempts
 			began := time.Now()
 			w.release(h)
 			if took := time.Since(began); took != 0 || forgets != 0 {
@@ -76,7 +75,7 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(n int) memory.Fate {
 			if n == 0 {
-				// Arrives after the second one was refused.
+				// Arrives after the refusal of the second.
 				return memory.Fate{DelayRequest: 9 * time.Second}
 			}
 			return memory.Fate{Err: refusal}
@@ -90,31 +89,30 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 	})
 }
 
-// TestReleaseEndsAllConversions: those that wait for an earlier one, and the
-// earlier one, which would be tried for ever.
+// TestReleaseEndsAllConversions: the refused one, which would be repeated for
+// ever, and those that wait for it.
 func TestReleaseEndsAllConversions(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 		for _, mode := range []string{"v", "u", "r"} {
 			began := time.Now()
-			// Also of those behind the one that is refused.
+			// Also those behind the refused one.
 			wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused)
 			if took := time.Since(began); took != 0 {
-				w.Errorf("told after %v", took)
+				w.Errorf("returned after %v", took)
 			}
 		}
 		w.release(h)
 		before := w.svc.Stats().Requests[memory.OpConvert]
 		time.Sleep(time.Minute)
 		if n := w.svc.Stats().Requests[memory.OpConvert] - before; n != 0 {
-			w.Errorf("%d requests to convert what has left", n)
+			w.Errorf("%d requests to convert an entry that has left", n)
 		}
 	})
 }
 
-// TestRemovalDuringAConversionIsNoRelease: somebody else may have got the queue
-// since.
+// TestRemovalDuringAConversionIsNoRelease: another contender may hold since.
 func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
@@ -134,11 +132,11 @@ func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestJoinThatArrivesAfterARemovalLeavesNoGhost: its user stops, as he is told
-// to, and the first request to join arrives then.
+// TestJoinThatArrivesAfterARemovalLeavesNoGhost: the holder stops after the
+// loss, and then its first request to join arrives.
 func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	for _, notice := range []func(w world, h *recipes.Hold){
-		func(world, *recipes.Hold) { time.Sleep(time.Second) }, // by the watch
+		func(world, *recipes.Hold) { time.Sleep(time.Second) }, // noticed by the watch
 		func(w world, h *recipes.Hold) { _ = h.Write(w.Context(), nil) },
 		func(w world, h *recipes.Hold) { _ = h.Convert(w.Context(), "r") },
 	} {
@@ -160,8 +158,8 @@ func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	}
 }
 
-// TestConversionsAreObserved: those that were made, once each, and those that
-// never will be.
+// TestConversionsAreObserved once each: those that succeeded, and those that
+// never will.
 func TestConversionsAreObserved(t *testing.T) {
 	var mu sync.Mutex
 	var seen []event.Event
@@ -178,7 +176,7 @@ func TestConversionsAreObserved(t *testing.T) {
 		defer mu.Unlock()
 		if len(seen) != 1 || seen[0].Queue != name || seen[0].Token != token || seen[0].Op != op ||
 			seen[0].Session != w.session(w.a).ID() || !errors.Is(seen[0].Err, err) {
-			w.Errorf("observed %+v, want one to %q with error %v", seen, op, err)
+			w.Errorf("observed %+v, want one conversion to %q with error %v", seen, op, err)
 		}
 		seen = nil
 	}
@@ -186,13 +184,13 @@ func TestConversionsAreObserved(t *testing.T) {
 		upper, lower := w.both()
 		w.release(upper)
 		want(w, lower.Token(), "r", nil)
-		wantErr(w.T, lower.Convert(w.Context(), "r")) // it is that already
+		wantErr(w.T, lower.Convert(w.Context(), "r")) // it has that mode already
 		wantErr(w.T, lower.Convert(w.Context(), "v"))
 		want(w, lower.Token(), "v", nil)
 		wantErr(w.T, lower.Convert(w.Context(), "no mode"), coordinator.ErrInvalid)
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 		wantErr(w.T, lower.Convert(w.Context(), "u"), coordinator.ErrRefused)
-		if time.Sleep(61 * time.Second); len(seen) != 0 { // it may be allowed yet
+		if time.Sleep(61 * time.Second); len(seen) != 0 { // it may still succeed
 			w.Errorf("observed %+v", seen)
 		}
 		w.release(lower)

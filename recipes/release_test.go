@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// TestReleaseOutlivesTheContextThatItEnds: a context that was derived from that
-// of a hold ends by the release, or by Close.
+// TestReleaseOutlivesTheContextThatItEnds: Release and Close end the contexts
+// derived from a hold's.
 func TestReleaseOutlivesTheContextThatItEnds(t *testing.T) {
 	derived := map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"of the hold": func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -74,7 +74,7 @@ func TestConversionIsFinishedBeforeItsGoalChanges(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		for _, mode := range []string{"r", "v"} { // both go on in the background
+		for _, mode := range []string{"r", "v"} { // both continue in the background
 			if err := h.Convert(w.Context(), mode); !coordinator.MayHaveApplied(err) {
 				w.Errorf("Convert to %q = %v", mode, err)
 			}
@@ -86,8 +86,8 @@ func TestConversionIsFinishedBeforeItsGoalChanges(t *testing.T) {
 	})
 }
 
-// TestRequestWithoutAModeEntersNoHold: it has the mode that its terms give it.
-func TestRequestWithoutAModeEntersNoHold(t *testing.T) {
+// TestRequestWithoutAModeReentersNoHold: its terms have the mode.
+func TestRequestWithoutAModeReentersNoHold(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		_, err := w.a.queue.Acquire(h.Context(), recipes.Request{Op: "x", Terms: &recipes.Terms{

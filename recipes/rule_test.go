@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// kinds are the rules under test with what they promise: which contenders
-// exclude each other. A contender's rule depends on its mode alone.
+// kinds are the rules under test, and which contenders have to exclude each
+// other. A contender's rule depends on its mode alone.
 var kinds = []struct {
 	name     string
 	modes    string
@@ -36,7 +36,7 @@ var kinds = []struct {
 const longest = 8
 
 // queues calls f with every queue of up to longest contenders.
-func lines(modes string, f func(line string)) {
+func lines(modes string, f func(queue string)) {
 	level := []string{""}
 	for range longest {
 		var next []string
@@ -53,38 +53,38 @@ func lines(modes string, f func(line string)) {
 }
 
 // TestRulesAreRightOnEveryShortQueue checks on every queue, for its last
-// contender and every subset of those ahead: the admission is exactly "no
-// conflict ahead"; once admitted, admitted for ever; and nothing but a watched
-// leaving can admit it.
+// contender and every subset of those ahead: it is admitted exactly if no
+// conflict is ahead; once admitted, it stays admitted; and only the departure
+// of a watched place can admit it.
 func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			lines(k.modes, func(line string) {
-				me := line[len(line)-1]
-				ahead := standing(line[:len(line)-1])
+			lines(k.modes, func(queue string) {
+				me := queue[len(queue)-1]
+				ahead := placesOf(queue[:len(queue)-1])
 				rule := k.rule(me)
 				v := rule(ahead)
 				conflicts := 0
 				for i := range ahead {
-					if k.conflict(line[i], me) {
+					if k.conflict(queue[i], me) {
 						conflicts++
 					}
 				}
 				if v.Admitted != (conflicts == 0) {
-					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted,
+					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", queue, v.Admitted,
 						conflicts)
 				}
 				if !v.Admitted && len(v.Watch) != 1 {
-					t.Fatalf("queue %q: waits for %d places, want exactly one", line, len(v.Watch))
+					t.Fatalf("queue %q: waits for %d places, want exactly one", queue, len(v.Watch))
 				}
-				checkSubsets(t, line, ahead, rule, v)
+				checkSubsets(t, queue, ahead, rule, v)
 			})
 		})
 	}
 }
 
-// checkSubsets removes every subset of those ahead.
-func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule,
+// checkSubsets removes every subset of the places ahead.
+func checkSubsets(t *testing.T, queue string, ahead []driver.Place, rule recipes.Rule,
 	v recipes.Verdict) {
 	t.Helper()
 	for gone := range 1 << len(ahead) {
@@ -99,30 +99,30 @@ func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.
 		}
 		now := rule(left).Admitted
 		if v.Admitted && !now {
-			t.Fatalf("queue %q: admission is taken back when %b leave", line, gone)
+			t.Fatalf("queue %q: no longer admitted when %b leave", queue, gone)
 		}
 		if !v.Admitted && now && !watchedLeft {
-			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line,
+			t.Fatalf("queue %q: departure of %b admits, but only %v is watched: a lost wake-up", queue,
 				gone, v.Watch)
 		}
 	}
 }
 
 // TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every
-// queue, for every holder in it. (A waiting writer that gives up wakes all
-// readers directly behind it, once; that is no release.)
+// queue, for every holder in it. (A waiting writer that gives up, which is no
+// release, wakes all readers directly behind it once.)
 func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			lines(k.modes, func(line string) {
-				for leaver := range len(line) {
+			lines(k.modes, func(queue string) {
+				for leaver := range len(queue) {
 					woken, admitted := 0, 0
-					all := standing(line)
-					if !k.rule(line[leaver])(all[:leaver]).Admitted {
+					all := placesOf(queue)
+					if !k.rule(queue[leaver])(all[:leaver]).Admitted {
 						continue
 					}
-					for i := leaver + 1; i < len(line); i++ {
-						rule := k.rule(line[i])
+					for i := leaver + 1; i < len(queue); i++ {
+						rule := k.rule(queue[i])
 						v := rule(all[:i])
 						if v.Admitted || v.Watch[0] != all[leaver] {
 							continue
@@ -135,7 +135,7 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 						}
 					}
 					if woken > admitted+1 {
-						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line,
+						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", queue,
 							leaver, woken, admitted)
 					}
 				}
@@ -144,8 +144,8 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	}
 }
 
-// standing returns a queue whose contenders have the given modes.
-func standing(modes string) []driver.Place {
+// placesOf returns a queue whose contenders have the given modes.
+func placesOf(modes string) []driver.Place {
 	p := make([]driver.Place, len(modes))
 	for i := range modes {
 		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i),
@@ -165,24 +165,25 @@ func rw(mode byte) recipes.Rule {
 // shorter bounds the queues of tests that try three fates for each contender.
 const shorter = 6
 
-// readWriteLines calls f with every queue of up to shorter readers and writers.
-func readWriteQueues(f func(line string)) {
-	lines("rw", func(line string) {
-		if len(line) <= shorter {
-			f(line)
+// readWriteQueues calls f with every queue of up to shorter readers and
+// writers.
+func readWriteQueues(f func(queue string)) {
+	lines("rw", func(queue string) {
+		if len(queue) <= shorter {
+			f(queue)
 		}
 	})
 }
 
-// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short
+// TestConversionsRevokeNoAdmissionAndWakeThoseTheyAdmit checks, on every short
 // queue and for its last contender, every subset of those ahead that leave and
-// every subset of the writers that go on as readers: once admitted, admitted
-// for ever; and whoever becomes admitted watches one of those that left or were
-// converted.
-func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
-	readWriteQueues(func(line string) {
-		me, before := line[len(line)-1], line[:len(line)-1]
-		ahead := standing(before)
+// every subset of the writers that become readers: once admitted, it stays
+// admitted; and a contender that becomes admitted watches one of those that
+// left or were converted.
+func TestConversionsRevokeNoAdmissionAndWakeThoseTheyAdmit(t *testing.T) {
+	readWriteQueues(func(queue string) {
+		me, before := queue[len(queue)-1], queue[:len(queue)-1]
+		ahead := placesOf(before)
 		v := rw(me)(ahead)
 		fates := 1
 		for range ahead {
@@ -204,40 +205,40 @@ func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
 			}
 			admitted := rw(me)(now).Admitted
 			if v.Admitted && !admitted {
-				t.Fatalf("queue %q, fate %d: admission is taken back", line, fate)
+				t.Fatalf("queue %q, fate %d: no longer admitted", queue, fate)
 			}
 			if !v.Admitted && admitted && !touched {
 				t.Fatalf("queue %q, fate %d: admitted, but only %v is watched: a lost wake-up",
-					line, fate, v.Watch)
+					queue, fate, v.Watch)
 			}
 		}
 	})
 }
 
 // TestDowngradeWakesThoseAdmittedAndAtMostOneMore is promise P6 for a writer
-// that goes on as a reader. No writer is admitted by that.
+// that becomes a reader. It admits no writer.
 func TestDowngradeWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
-	readWriteQueues(func(line string) {
-		if line[0] != 'w' {
-			return // the only writer who can hold is the first in the queue
+	readWriteQueues(func(queue string) {
+		if queue[0] != 'w' {
+			return // the only writer that can hold is the first in the queue
 		}
-		all := standing(line)
+		all := placesOf(queue)
 		to := append([]driver.Place{{Key: "k0'", ID: "id0", Mode: "r"}}, all[1:]...)
 		woken, admitted := 0, 0
-		for i := 1; i < len(line); i++ {
-			v, now := rw(line[i])(all[:i]), rw(line[i])(to[:i])
+		for i := 1; i < len(queue); i++ {
+			v, now := rw(queue[i])(all[:i]), rw(queue[i])(to[:i])
 			if !v.Admitted && v.Watch[0] == all[0] {
 				woken++
 			}
 			if now.Admitted {
 				admitted++
 			}
-			if now.Admitted && line[i] == 'w' {
-				t.Fatalf("queue %q: writer %d is admitted beside the reader", line, i)
+			if now.Admitted && queue[i] == 'w' {
+				t.Fatalf("queue %q: writer %d is admitted beside the reader", queue, i)
 			}
 		}
 		if woken > admitted+1 {
-			t.Fatalf("queue %q: %d wake and %d are admitted", line, woken, admitted)
+			t.Fatalf("queue %q: %d wake and %d are admitted", queue, woken, admitted)
 		}
 	})
 }

@@ -23,8 +23,8 @@ func (w place) shown(h held) fence.Sequencer {
 	return s
 }
 
-// stands asks another client whether the grant of a sequencer holds.
-func (w place) stands(s fence.Sequencer, by int) bool {
+// check asks another client whether the grant of a sequencer holds.
+func (w place) check(s fence.Sequencer, by int) bool {
 	w.Helper()
 	err := w.all[by].Check(w.Context(), s)
 	if err != nil && !errors.Is(err, fence.ErrStale) {
@@ -33,8 +33,8 @@ func (w place) stands(s fence.Sequencer, by int) bool {
 	return err == nil
 }
 
-// TestSequencerHoldsForAsLongAsTheGrant: also when somebody comes, when the
-// hold has lasted, and over what other processes make of its text.
+// TestSequencerHoldsForAsLongAsTheGrant: also when a contender joins, after
+// engine.SettleAfter, and when other processes parse its text.
 func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 3, func(w place, ask way) {
 		first := w.take(ask, 0)
@@ -45,14 +45,14 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 		}
 		next := w.queue(w.Context(), ask, 1)
 		for range 4 {
-			if again := w.shown(first); again != s || !w.stands(s, 2) {
+			if again := w.shown(first); again != s || !w.check(s, 2) {
 				w.Errorf("%v is %v by now", s, again)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		w.giveBack(first)
-		if w.stands(s, 2) {
-			w.Error("stands after its release")
+		w.release(first)
+		if w.check(s, 2) {
+			w.Error("valid after its release")
 		}
 		if _, err := first.Sequencer(w.Context()); !errors.Is(err, coordinator.ErrReleased) {
 			w.Errorf("after the release: %v", err)
@@ -62,12 +62,12 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 		if err := later.In(s.Scope); err != nil || later.Token <= s.Token {
 			w.Errorf("%v comes after %v: %v", later, s, err)
 		}
-		if !w.stands(later, 2) {
-			w.Error("the next one does not stand")
+		if !w.check(later, 2) {
+			w.Error("the next sequencer is not valid")
 		}
 		w.svc.Expire(second.session)
-		if w.stands(later, 2) {
-			w.Error("stands after its session")
+		if w.check(later, 2) {
+			w.Error("valid after its session")
 		}
 		synctest.Wait()
 		if _, err := second.Sequencer(w.Context()); !lost(err) {
@@ -76,9 +76,9 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 	})
 }
 
-// TestSequencerCostsNothingButTheFirst counts: the identity is looked for,
-// written and read again by the first ever, and read by the first of a session.
-// A permit's entry is converted, as it would be anyway.
+// TestSequencerCostsNothingButTheFirst: the first one ever reads, writes and
+// reads the identity again; the first of a session reads it. A permit's entry
+// is converted, as it would be anyway.
 func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		cost := func(h held, by int) int {
@@ -99,7 +99,7 @@ func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 			if n := cost(h, i); n != 0 {
 				w.Errorf("client %d, again: %d requests", i, n)
 			}
-			w.giveBack(h)
+			w.release(h)
 			h = w.take(ask, i)
 			if n := cost(h, i); n != conversions {
 				w.Errorf("client %d, another hold: %d requests, want %d", i, n, conversions)
@@ -109,13 +109,13 @@ func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 			if n := w.links[i].Stats().Requests[memory.OpConvert] - before; n != 0 {
 				w.Errorf("%d conversions more when the hold has lasted", n)
 			}
-			w.giveBack(h)
+			w.release(h)
 		}
 	})
 }
 
-// TestConversionEndsASequencer: one that was shown as a writer's must not be
-// good for one who has become a reader.
+// TestConversionEndsASequencer: a writer's sequencer must not be valid for a
+// reader.
 func TestConversionEndsASequencer(t *testing.T) {
 	inWorld(t, func(w world) {
 		show := func(h *recipes.Hold) fence.Sequencer {
@@ -153,8 +153,7 @@ func TestConversionEndsASequencer(t *testing.T) {
 	})
 }
 
-// TestSequencerWaitsForTheConversionUnderWay: the entry that it names must be
-// the one that stays.
+// TestSequencerWaitsForTheConversionUnderWay: it must name the converted entry.
 func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true},
 		{DropRequest: true}} {

@@ -20,7 +20,7 @@ const agreed = driver.Queue("test/agreed")
 var errNoTerms = errors.New("these are no terms")
 
 // agreement is a service with two clients whose contenders agree on how many
-// may hold, which the record tells as a number. While it is 0, nobody may.
+// may hold: the record is that number.
 type agreement struct {
 	*testing.T
 	svc  *memory.Service
@@ -54,8 +54,8 @@ func inAgreement(t *testing.T, f func(w agreement)) {
 	})
 }
 
-// terms follow the record; asked counts how often they were asked for, by
-// whether the contender had joined.
+// terms follow the record; asked counts the calls of Rule, by whether the
+// contender had joined.
 func terms(initial string, asked *[2]int) *recipes.Terms {
 	return &recipes.Terms{Initial: []byte(initial),
 		Rule: func(record driver.Record, joined bool) (recipes.Rule, error) {
@@ -88,7 +88,7 @@ func (w agreement) set(value string) {
 	}
 }
 
-// begin starts an Acquire and returns how it will end.
+// begin starts an Acquire, and returns a channel for its error.
 func (w agreement) begin(ctx context.Context, l *recipes.Queue) chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -110,15 +110,15 @@ func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
 				t.Errorf("without a record: %v", err)
 			}
 		}
-		// Written, and not agreed on.
+		// Written, but the rule refuses it.
 		if _, err := w.a.Acquire(w.Context(), w.request("-1")); !errors.Is(err, errNoTerms) {
-			t.Errorf("with terms that are none: %v", err)
+			t.Errorf("with an invalid record: %v", err)
 		}
 		if n := w.svc.Stats().Requests[memory.OpJoin]; n != 0 {
 			t.Errorf("%d joins", n)
 		}
 		w.set("1")
-		for _, l := range []*recipes.Queue{w.a, w.b} { // one has written it, the other reads it
+		for _, l := range []*recipes.Queue{w.a, w.b} { // a has written it, b reads it
 			if h, err := l.Acquire(w.Context(), w.request("7")); err != nil {
 				t.Error(err)
 			} else if err := h.Release(w.Context()); err != nil {
@@ -131,9 +131,9 @@ func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
 	})
 }
 
-// TestTermsThatChangeOnTheWayAreAgreedOnAgain: nobody joins with others in mind
-// than those of that moment.
-func TestTermsThatChangeOnTheWayAreAgreedOnAgain(t *testing.T) {
+// TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain: a contender joins only with
+// the terms stored at that moment.
+func TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain(t *testing.T) {
 	inAgreement(t, func(w agreement) {
 		w.set("1")
 		changes := 0
@@ -152,7 +152,7 @@ func TestTermsThatChangeOnTheWayAreAgreedOnAgain(t *testing.T) {
 		}
 		if n := w.svc.Stats(); n.Requests[memory.OpJoin] != 4 || n.Entries != 1 ||
 			asked != [2]int{4, 0} {
-			t.Errorf("%+v; terms were asked for %v", n, asked)
+			t.Errorf("%+v; calls of Rule: %v", n, asked)
 		}
 		if err := h.Release(w.Context()); err != nil {
 			t.Error(err)
@@ -171,18 +171,18 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 		w.set("2")
 		synctest.Wait()
 		if len(second) != 1 || <-second != nil {
-			t.Error("not admitted by the new terms")
+			t.Error("not admitted with the new terms")
 		}
 		third := w.begin(w.Context(), w.b) // beside h
 		if len(third) != 1 || <-third != nil {
-			t.Error("not admitted beside one")
+			t.Error("not admitted beside one holder")
 		}
 		w.set("1")
 		fourth := w.begin(w.Context(), w.b)
 		w.set("-5")
 		synctest.Wait()
 		if len(fourth) != 1 || !errors.Is(<-fourth, errNoTerms) {
-			t.Error("waits although the terms are none")
+			t.Error("waits although the record is invalid")
 		}
 		if err := h.Release(w.Context()); err != nil {
 			t.Error(err)
@@ -190,7 +190,7 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 	})
 }
 
-// TestWaiterForOtherTermsWatchesTheRecordAlone, until it changes or the wait
+// TestWaiterForOtherTermsWatchesTheRecordAlone until it changes or the wait
 // ends.
 func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 	inAgreement(t, func(w agreement) {
@@ -198,7 +198,7 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 		mine := errors.New("mine")
 		ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, mine)
 		defer cancel()
-		if err := <-w.begin(ctx, w.a); err != mine { //nolint:errorlint // untouched means identical
+		if err := <-w.begin(ctx, w.a); err != mine { //nolint:errorlint // unwrapped
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
@@ -208,7 +208,7 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 			n.Requests[memory.OpWatch] != before.Requests[memory.OpWatch] {
 			t.Errorf("%+v, then %+v", before, n)
 		}
-		w.set("0") // changed, and still nobody may
+		w.set("0") // another record, which admits none either
 		synctest.Wait()
 		if len(done) != 0 {
 			t.Error("admitted")
@@ -220,8 +220,9 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 	})
 }
 
-// TestEndOfAWaitIsToldAsSuch also at the very moment at which the terms change.
-func TestEndOfAWaitIsToldAsSuch(t *testing.T) {
+// TestEndOfAWaitIsItsContextsCause, also when the terms change at the same
+// time.
+func TestEndOfAWaitIsItsContextsCause(t *testing.T) {
 	mine := errors.New("mine")
 	for range 100 {
 		inAgreement(t, func(w agreement) {

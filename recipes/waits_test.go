@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// causes may end a caller's context. An errgroup hands the error of one member
-// to the others as the cause of their contexts, so it may be one of Baton's.
+// causes may end a caller's context. In an errgroup the error of one member is
+// the cause of the others' contexts, so it may be one of Baton's.
 var causes = []error{
 	errors.New("mine"), context.Canceled, coordinator.ErrSessionLost, coordinator.ErrUnavailable,
 	coordinator.ErrRemoved, coordinator.ErrTaken, recipes.ErrOtherMode,
@@ -35,7 +35,7 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 			lists := w.svc.Stats().Requests[memory.OpList]
 			cancel(cause)
 			for _, a := range waits {
-				if <-a.done; a.err != cause { //nolint:errorlint // untouched means identical
+				if <-a.done; a.err != cause { //nolint:errorlint // unwrapped
 					w.Errorf("ended with %v, want %v itself", a.err, cause)
 				}
 			}
@@ -52,13 +52,12 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 		if <-a.done; a.err != context.DeadlineExceeded { //nolint:errorlint // untouched
 			w.Errorf("ended with %v", a.err)
 		}
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
-// TestReadCancelledWhileWaitingReturnsTheCauseItself: the waiter ahead gives
-// up, so the queue is read again, and the caller gives up before the answer
-// comes.
+// TestReadCancelledWhileWaitingReturnsTheCauseItself: the predecessor gives up,
+// so the queue is read, and the caller gives up before the answer arrives.
 func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		for _, cause := range causes {
@@ -81,7 +80,7 @@ func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 					read)
 			}
 			w.svc.OnRequest(nil)
-			w.giveBack(h)
+			w.release(h)
 		}
 	})
 }
@@ -99,12 +98,12 @@ func TestDeadContextSendsNothing(t *testing.T) {
 		if n := w.svc.Stats().Total() - before; n != 0 {
 			w.Errorf("%d requests", n)
 		}
-		w.giveBack(w.take(ask, 0)) // the client is as good as before
+		w.release(w.take(ask, 0)) // the client still works
 	})
 }
 
 // TestBoundIncludesTheWaitForTheService, with a session and while a lost one
-// cannot be replaced. What was given up leaves nothing when it arrives late.
+// cannot be replaced. Requests that arrive late leave nothing.
 func TestBoundIncludesTheWaitForTheService(t *testing.T) {
 	for name, away := range map[string]func(w place){
 		"stopped":       func(w place) { w.svc.Stop() },
@@ -115,7 +114,7 @@ func TestBoundIncludesTheWaitForTheService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			worlds(t, every(), 2, func(w place, ask way) {
-				w.giveBack(w.take(ask, 0))
+				w.release(w.take(ask, 0))
 				away(w)
 				for range 2 {
 					for _, f := range []askFunc{ask.ask, ask.try, ask.list} {
@@ -134,21 +133,20 @@ func TestBoundIncludesTheWaitForTheService(t *testing.T) {
 				w.svc.Start()
 				w.links[0].Delay(0, 0)
 				w.links[0].Heal()
-				time.Sleep(2 * time.Minute) // for what arrives late
-				w.giveBack(w.taken(ask.other().try, w.Context(), 1))
-				w.giveBack(w.take(ask, 0))
+				time.Sleep(2 * time.Minute) // for late requests
+				w.release(w.taken(ask.other().try, w.Context(), 1))
+				w.release(w.take(ask, 0))
 			})
 		})
 	}
 }
 
-// TestBoundIsOneForAllOfTheWait: it does not begin anew when the waiter ahead
-// leaves.
-func TestBoundIsOneForAllOfTheWait(t *testing.T) {
+// TestBoundIsForTheWholeWait: it does not restart when the predecessor leaves.
+func TestBoundIsForTheWholeWait(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)
 		var wg sync.WaitGroup
-		for i := range 9 { // they give up one after the other, from the last
+		for i := range 9 { // the waiters give up one after the other, the last first
 			ctx, cancel := context.WithTimeout(w.Context(), time.Duration(9-i)*900*time.Millisecond)
 			defer cancel()
 			wg.Go(func() { _, _ = ask.ask(ctx, w.all[0]) })
@@ -164,7 +162,7 @@ func TestBoundIsOneForAllOfTheWait(t *testing.T) {
 			w.Errorf("with a bound of 5s it took %v and %d wake-ups", took, n)
 		}
 		wg.Wait()
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
@@ -187,14 +185,14 @@ func TestWaiterKeepsItsPlaceOverOutages(t *testing.T) {
 			w.svc.Stats().Requests[memory.OpJoin] != joins {
 			w.Errorf("the queue was %v, and is %v; over %v", places, now, a.over())
 		}
-		w.giveBack(h)
-		w.giveBack(w.granted(a))
+		w.release(h)
+		w.release(w.granted(a))
 	})
 }
 
-// TestWaiterThatGoesPromotesNobody: whichever way it goes, those behind it keep
-// their order.
-func TestWaiterThatGoesPromotesNobody(t *testing.T) {
+// TestWaiterThatLeavesPromotesNoOther: however it leaves, the contenders behind
+// keep their order.
+func TestWaiterThatLeavesPromotesNoOther(t *testing.T) {
 	for name, goes := range map[string]func(w place, queue driver.Queue, cancel func()){
 		"gives up": func(_ place, _ driver.Queue, cancel func()) { cancel() },
 		"dies":     func(w place, _ driver.Queue, _ func()) { w.svc.Expire(w.session(1).ID()) },
@@ -217,14 +215,14 @@ func TestWaiterThatGoesPromotesNobody(t *testing.T) {
 							w.Error("a waiter was promoted")
 						}
 					}
-					w.giveBack(h)
+					w.release(h)
 					next := w.granted(a)
 					if next.token <= h.token {
 						w.Errorf("token %d after %d", next.token, h.token)
 					}
 					h = next
 				}
-				w.giveBack(h)
+				w.release(h)
 				if <-gone.done; gone.err == nil {
 					w.Error("it was granted")
 				}
@@ -233,8 +231,8 @@ func TestWaiterThatGoesPromotesNobody(t *testing.T) {
 	}
 }
 
-// TestAttemptThatFindsItsSessionOverUsesANewOne: the client has not heard of
-// the end of its session.
+// TestAttemptThatFindsItsSessionOverUsesANewOne: the client has not noticed the
+// end of its session.
 func TestAttemptThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		for _, f := range []askFunc{ask.ask, ask.try} {
@@ -246,13 +244,13 @@ func TestAttemptThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 			if h.session == old || h.err() != nil {
 				w.Errorf("session %s, then %s: %v", old, h.session, h.err())
 			}
-			w.giveBack(h)
+			w.release(h)
 		}
 	})
 }
 
-// TestGrantThatArrivesAfterTheSessionEndedIsNone: the service has granted it,
-// and its answer comes too late.
+// TestGrantThatArrivesAfterTheSessionEndedIsNone: the service's answer arrives
+// too late.
 func TestGrantThatArrivesAfterTheSessionEndedIsNone(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
@@ -267,15 +265,14 @@ func TestGrantThatArrivesAfterTheSessionEndedIsNone(t *testing.T) {
 			w.Errorf("ended with %v", a.err)
 		}
 		w.svc.OnRequest(nil)
-		w.giveBack(w.take(ask.other(), 0))
+		w.release(w.take(ask.other(), 0))
 	})
 }
 
-// TestCleanUpOfOneAttemptSparesTheNext: that of an attempt that was given up
-// comes late.
+// TestCleanUpOfOneAttemptSparesTheNext, although it is late.
 func TestCleanUpOfOneAttemptSparesTheNext(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
-		w.giveBack(w.take(ask, 0))
+		w.release(w.take(ask, 0))
 		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
 			switch r.Op {
 			case memory.OpJoin:
@@ -292,12 +289,12 @@ func TestCleanUpOfOneAttemptSparesTheNext(t *testing.T) {
 		h := w.take(ask, 0)
 		time.Sleep(time.Minute)
 		w.alone(ask, h)
-		w.giveBack(h)
-		w.giveBack(w.take(ask, 1))
+		w.release(h)
+		w.release(w.take(ask, 1))
 	})
 }
 
-// TestCleanUpOfARemovedEntryEnds: what is gone is not removed again and again.
+// TestCleanUpOfARemovedEntryEnds: an entry that is gone is removed only once.
 func TestCleanUpOfARemovedEntryEnds(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask.other(), 0)
@@ -310,14 +307,14 @@ func TestCleanUpOfARemovedEntryEnds(t *testing.T) {
 		if n := w.svc.Stats().Requests[memory.OpLeave]; n != 1 {
 			w.Errorf("%d requests to leave", n)
 		}
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
-// TestRefusedAttemptIsNotRepeated: only what may pass is waited for.
+// TestRefusedAttemptIsNotRepeated: only an unavailable service is waited for.
 func TestRefusedAttemptIsNotRepeated(t *testing.T) {
 	worlds(t, ways(), 1, func(w place, ask way) {
-		w.giveBack(w.take(ask, 0))
+		w.release(w.take(ask, 0))
 		for _, op := range []memory.Op{memory.OpJoin, memory.OpAhead, memory.OpWatch} {
 			foreign := w.svc.AddForeign(ask.queue) // so that the queue is read and watched
 			before, began := w.svc.Stats().Requests[op], time.Now()
@@ -342,8 +339,7 @@ func TestRefusedAttemptIsNotRepeated(t *testing.T) {
 	})
 }
 
-// TestForeignEntryIsWaitedFor: what another program has put into the queue is
-// never overtaken.
+// TestForeignEntryIsWaitedFor: an entry of another program is never overtaken.
 func TestForeignEntryIsWaitedFor(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		foreign := w.svc.AddForeign(ask.queue)
@@ -351,15 +347,14 @@ func TestForeignEntryIsWaitedFor(t *testing.T) {
 		w.want("try", err, coordinator.ErrTaken)
 		began := time.Now()
 		time.AfterFunc(time.Minute, func() { w.svc.Remove(ask.queue, foreign.Key) })
-		w.giveBack(w.take(ask, 0))
+		w.release(w.take(ask, 0))
 		if took := time.Since(began); took != time.Minute {
 			w.Errorf("granted after %v", took)
 		}
 	})
 }
 
-// TestTryThatFailsSaysWhoAndLeavesNothing.
-func TestTryThatFailsSaysWhoAndLeavesNothing(t *testing.T) {
+func TestTryThatFailsNamesTheHolderAndLeavesNothing(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask.other(), 0)
 		before := w.svc.Stats()
@@ -378,11 +373,11 @@ func TestTryThatFailsSaysWhoAndLeavesNothing(t *testing.T) {
 			after.Wakeups != before.Wakeups {
 			w.Errorf("try left something: %+v, then %+v", before, after)
 		}
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
-func TestTryDoesNotWaitToLearnWhoHolds(t *testing.T) {
+func TestTryDoesNotWaitForTheNameOfTheHolder(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask.other(), 0)
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -394,21 +389,21 @@ func TestTryDoesNotWaitToLearnWhoHolds(t *testing.T) {
 		if took := time.Since(began); took > 2*time.Second {
 			w.Errorf("took %v", took)
 		}
-		w.giveBack(h)
+		w.release(h)
 	})
 }
 
-// TestListingOutlivesALostSession: nothing is held by it, so a session that
-// turns out to be over is no reason to fail.
+// TestListingOutlivesALostSession: a listing holds nothing, so another session
+// repeats it.
 func TestListingOutlivesALostSession(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)
-		w.links[1].Delay(0, time.Second) // the notice of the end comes no sooner than the answer
+		w.links[1].Delay(0, time.Second) // the end is not noticed before the answer
 		w.svc.Expire(w.session(1).ID())
 		if _, err := ask.list(w.Context(), w.all[1]); err != nil {
 			w.Errorf("listing: %v", err)
 		}
 		w.links[1].Delay(0, 0)
-		w.giveBack(h)
+		w.release(h)
 	})
 }

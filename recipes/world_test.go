@@ -18,11 +18,11 @@ import (
 // name is the queue of all worlds.
 const name = driver.Queue("test/queue")
 
-// quiet is a logger that says nothing.
+// quiet is a logger that writes nothing.
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// world is a service with two clients and their queues of one name, in virtual
-// time.
+// world is a service with two clients and their queues of the same name, in
+// virtual time.
 type world struct {
 	*testing.T
 	svc  *memory.Service
@@ -35,8 +35,8 @@ type party struct {
 	queue  *recipes.Queue
 }
 
-// inWorld runs a test and closes the clients. What they leave behind, a
-// goroutine or an entry, fails it.
+// inWorld runs a test and closes the clients. It fails if a goroutine or an
+// entry is left.
 func inWorld(t *testing.T, f func(w world), opts ...coordinator.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	return p
 }
 
-// lesser is a write that can be left for a read.
+// lesser is a write that can be downgraded to a read.
 func lesser() recipes.Request { w := write; w.Lesser = "r"; return w }
 
 // hold acquires.
@@ -90,21 +90,21 @@ func (w world) release(h *recipes.Hold) {
 	}
 }
 
-// both is a hold of both levels: a write and a read within it.
+// both returns a hold of both levels: a write and a read within it.
 func (w world) both() (upper, lower *recipes.Hold) {
 	w.Helper()
 	upper = w.hold(w.a, w.Context(), lesser())
 	return upper, w.hold(w.a, upper.Context(), read)
 }
 
-// bounded is a context that ends after d.
+// bounded returns a context that ends after d.
 func (w world) bounded(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	w.Cleanup(cancel)
 	return ctx
 }
 
-// modes are those of the queue's entries, in order.
+// modes returns the modes of the queue's entries, in order.
 func (w world) modes() string {
 	var s string
 	for _, e := range w.svc.Snapshot(name) {
@@ -120,7 +120,7 @@ func (w world) wantModes(want string) {
 	}
 }
 
-// on chooses the fate of requests of one operation, by their number.
+// on sets the fate of requests of an operation, by their number.
 func (w world) on(op memory.Op, fate func(n int) memory.Fate) {
 	n := make(chan int, 1)
 	n <- 0

@@ -17,7 +17,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// payload is what listings show of the first in the queue.
+// payload returns the payload of the first in the queue.
 func (w world) payload() string {
 	w.Helper()
 	list, err := w.b.queue.List(context.Background(),
@@ -47,7 +47,7 @@ func TestWriteChangesThePayloadAlone(t *testing.T) {
 		}
 		wantErr(w.T, h.Write(w.Context(), nil))
 		if p := w.payload(); p != "" {
-			w.Errorf("payload %q after it was taken away", p)
+			w.Errorf("payload %q after it was removed", p)
 		}
 		w.release(h)
 	})
@@ -76,7 +76,7 @@ func TestWriteKeepsItsOwnCopy(t *testing.T) {
 		p := []byte("mine")
 		wantErr(w.T, h.Write(w.Context(), p))
 		p[0] = 'X'
-		wantErr(w.T, h.Convert(w.Context(), "r")) // writes the value once more
+		wantErr(w.T, h.Convert(w.Context(), "r")) // writes the value again
 		if got := w.payload(); got != "mine" {
 			w.Errorf("payload %q", got)
 		}
@@ -84,9 +84,9 @@ func TestWriteKeepsItsOwnCopy(t *testing.T) {
 	})
 }
 
-// TestWritesOfOneGrantFollowEachOther: whatever the service does to single
-// requests, the one that returned last is shown.
-func TestWritesOfOneGrantFollowEachOther(t *testing.T) {
+// TestWritesOfOneGrantRunOneAfterTheOther: whatever happens to single requests,
+// listings show the payload of the last call that returned.
+func TestWritesOfOneGrantRunOneAfterTheOther(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		inner := w.hold(w.a, h.Context(), write)
@@ -105,7 +105,7 @@ func TestWritesOfOneGrantFollowEachOther(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		time.Sleep(2 * time.Minute) // for requests that arrive late
+		time.Sleep(2 * time.Minute) // for late requests
 		if got := w.payload(); got != last {
 			w.Errorf("shown is %q, written last %q", got, last)
 		}
@@ -119,14 +119,14 @@ func TestWriteEndsByItsContext(t *testing.T) {
 	for _, block := range []func(w world, h *recipes.Hold){
 		func(w world, _ *recipes.Hold) { w.svc.Stop() },
 		func(w world, _ *recipes.Hold) { w.a.link.Cut() },
-		func(w world, h *recipes.Hold) { // another one has the turn
+		func(w world, h *recipes.Hold) { // during another write
 			w.on(memory.OpWrite, func(
 				int) memory.Fate {
 				return memory.Fate{DelayRequest: time.Hour}
 			})
 			go func() { _ = h.Write(context.Background(), nil) }()
 		},
-		func(w world, h *recipes.Hold) { // a conversion has the turn
+		func(w world, h *recipes.Hold) { // during a conversion
 			w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 			go func() { _ = h.Convert(context.Background(), "r") }()
 		},
@@ -152,8 +152,8 @@ func TestWriteEndsByItsContext(t *testing.T) {
 	}
 }
 
-// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the
-// conversion would bring back the old payload.
+// TestWriteAndConversionDoNotMeet: the write would not find its entry, and the
+// conversion would restore the old payload.
 func TestWriteAndConversionDoNotMeet(t *testing.T) {
 	for _, slow := range []memory.Op{memory.OpWrite, memory.OpConvert} {
 		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
@@ -194,7 +194,7 @@ func TestWriteAndConversionDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestWriteOfWhatIsNotHeldIsNone(t *testing.T) {
+func TestWriteOfALostHoldFails(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.release(h)
@@ -203,7 +203,7 @@ func TestWriteOfWhatIsNotHeldIsNone(t *testing.T) {
 		h = w.hold(w.a, w.Context(), write)
 		w.svc.Remove(name, h.ID())
 		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrRemoved)
-		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved) // told by the write
+		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved) // noticed by the write
 		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
 
 		h = w.hold(w.a, w.Context(), write)
@@ -215,12 +215,12 @@ func TestWriteOfWhatIsNotHeldIsNone(t *testing.T) {
 	})
 }
 
-// TestWriteThatWaitsForItsTurnEndsWithItsHandle, though the grant goes on.
-func TestWriteThatWaitsForItsTurnEndsWithItsHandle(t *testing.T) {
+// TestWriteThatWaitsForAnotherEndsWithItsHandle, although the grant is alive.
+func TestWriteThatWaitsForAnotherEndsWithItsHandle(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
-		// It has the turn until it is allowed.
+		// It holds g.writing until the service allows it.
 		wantErr(w.T, lower.Convert(w.Context(), "v"), coordinator.ErrRefused)
 		got := make(chan error, 1)
 		go func() { got <- upper.Write(context.Background(), nil) }()
@@ -232,9 +232,9 @@ func TestWriteThatWaitsForItsTurnEndsWithItsHandle(t *testing.T) {
 	})
 }
 
-// TestWriteGivenUpForARemovalElsewhereRemovesNothing: the cause of the caller's
-// context is not the service's word.
-func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
+// TestWriteCancelledByARemovalElsewhereRemovesNothing: the cause of the
+// caller's context does not come from the service.
+func TestWriteCancelledByARemovalElsewhereRemovesNothing(t *testing.T) {
 	for _, cause := range []error{coordinator.ErrRemoved, coordinator.ErrSessionLost,
 		coordinator.ErrReleased, driver.ErrGone} {
 		inWorld(t, func(w world) {
@@ -249,8 +249,8 @@ func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
 	}
 }
 
-// TestReleaseDuringAWriteIsClean: the write may find its entry gone, which is
-// no loss then, or arrive when the entry has left, and must make nothing.
+// TestReleaseDuringAWriteIsClean: the write may not find its entry, which is no
+// loss then. If it arrives after the release, it must create nothing.
 func TestReleaseDuringAWriteIsClean(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
 		{DelayRequest: 10 * time.Second}} {
@@ -274,7 +274,7 @@ func TestReleaseDuringAWriteIsClean(t *testing.T) {
 			w.wantModes("")
 		}, see)
 		if len(lost) != 0 {
-			t.Errorf("%+v: told as lost: %v", fate, lost)
+			t.Errorf("%+v: observed as lost: %v", fate, lost)
 		}
 	}
 }

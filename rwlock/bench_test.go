@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// bench runs what Baton itself costs: the memory service answers without delay.
+// bench measures Baton alone: the memory service answers without delay.
 func bench(b *testing.B, prepare func(*rwlock.RWLock) context.Context,
 	op func(context.Context, *rwlock.RWLock) error) {
 	b.Helper()
@@ -53,7 +53,7 @@ func BenchmarkRLockUnlock(b *testing.B) { bench(b, alone, once((*rwlock.RWLock).
 
 func BenchmarkTryRLockUnlock(b *testing.B) { bench(b, alone, once((*rwlock.RWLock).TryRLock)) }
 
-// BenchmarkRLockBesideReaders joins a queue in which ten others read.
+// BenchmarkRLockBesideReaders joins a queue with ten readers.
 func BenchmarkRLockBesideReaders(b *testing.B) {
 	bench(b, func(l *rwlock.RWLock) context.Context {
 		for range 10 {

@@ -12,15 +12,15 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: who was downgraded goes on
-// blocking writers who came before its read lock, and all others.
+// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: after a downgrade the
+// reader blocks all writers, also those that joined before its read lock.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
 		r1, r2 := b.begin(b.l.RLock), c.begin(c.l.RLock)
 		w2 := b.begin(b.l.Lock)
 		r3 := c.begin(c.l.RLock)
-		r := a.take(a.l.RLock, w.Context()) // asked for last
+		r := a.take(a.l.RLock, w.Context()) // the last request
 		admitted(t, "", r1, r2, w2, r3)
 		a.unlock(w)
 		admitted(t, "ab", r1, r2, w2, r3)
@@ -39,9 +39,8 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	})
 }
 
-// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is
-// queued: never neither.
-func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
+// TestReadLockTakenWhileTheWriteLockIsReleased is part of the hold, or queued.
+func TestReadLockTakenWhileTheWriteLockIsReleased(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for range 300 {
 			w := a.lock()
@@ -61,13 +60,12 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestNobodyWritesBetweenADowngradedWriteAndItsRead: many observers, on links
-// with delays and lagging views.
-func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
+// TestNoWriteBetweenADowngradedWriteAndItsRead, with delays and stale views.
+func TestNoWriteBetweenADowngradedWriteAndItsRead(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService(memory.WithStaleViews(seed))
-			version := 0 // what is guarded
+			version := 0 // guarded by the lock
 			var wg sync.WaitGroup
 			downgrades, reads := 0, make(chan int, 1)
 			reads <- 0
@@ -99,7 +97,7 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 						p.unlock(w)
 						pause()
 						if version != wrote {
-							t.Error("written between a write and the read that it was left for")
+							t.Error("written between a write and the read of its downgrade")
 						}
 						p.unlock(l)
 					}

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// newLock is the lock of one client. It stands for coordinator.Open("etcd://…")
-// or "zk://…" and rwlock.New in these examples.
+// newLock returns the lock of a client. It replaces
+// coordinator.Open("etcd://…") or "zk://…" and rwlock.New in these examples.
 func newLock(svc *memory.Service, identity string) *rwlock.RWLock {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity), quiet)
 	if err != nil {
@@ -38,24 +38,24 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = catalogue.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("nobody else reads or writes now")
+		fmt.Println("no other process reads or writes now")
 		return nil
 	})
 	fmt.Println(err)
 	err = catalogue.RDo(ctx, func(ctx context.Context) error {
-		fmt.Println("others may read now, and nobody writes")
+		fmt.Println("others may read now, but not write")
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// nobody else reads or writes now
+	// no other process reads or writes now
 	// <nil>
-	// others may read now, and nobody writes
+	// others may read now, but not write
 	// <nil>
 }
 
-// Readers share. A writer holds the lock alone, and comes in its turn: readers
-// who ask after it wait for it.
+// Readers share the lock. A writer holds it alone; readers behind the writer in
+// the queue wait for it.
 func ExampleRWLock_RLock() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -84,8 +84,8 @@ func ExampleRWLock_RLock() {
 	// carol writes, and readers: released and released
 }
 
-// A writer goes on as a reader: what it reads is what it wrote, and others may
-// read it too.
+// A writer becomes a reader: it reads what it wrote, and others may read it
+// too.
 func ExampleLock_Unlock_downgrade() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -115,8 +115,8 @@ func ExampleLock_Unlock_downgrade() {
 	// <nil> <nil>
 }
 
-// Two readers who both want to write would wait for each other for ever. The
-// call is refused, and the read lock is as it was.
+// Two readers that both want to write would wait for each other for ever. So
+// Lock returns an error, and the read lock stays held.
 func ExampleRWLock_Lock_upgrade() {
 	ctx := context.Background()
 	alice := newLock(memory.NewService(), "alice")
@@ -129,7 +129,7 @@ func ExampleRWLock_Lock_upgrade() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, rwlock.ErrUpgrade), r.Err())
 
-	// The way that works: unlock, lock, and look again at what was read.
+	// Instead: unlock, lock, and read again.
 	_ = r.Unlock(ctx)
 	w, err := alice.Lock(ctx)
 	fmt.Println(w.Writer(), err)

@@ -10,11 +10,11 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestHandlesOfOneHoldFollowAModel enters and leaves one hold at random, for
-// reading and for writing, through any of its contexts. The model is two
-// counters: while there are writes the entry is a writer's, then, while there
-// are reads, a reader's, and then it is gone; and who writes never comes back
-// once the last write has been unlocked.
+// TestHandlesOfOneHoldFollowAModel locks and unlocks handles of a hold at
+// random, for reading and writing, with any of its contexts. The model is two
+// counters: with write handles the entry is a writer's, with only read handles
+// a reader's, and without handles it is gone. After the last write handle is
+// unlocked there is never another.
 func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for seed := range uint64(100) {
@@ -26,7 +26,7 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 				writers := len(slices.DeleteFunc(slices.Clone(open),
 					func(l *rwlock.Lock) bool { return !l.Writer() }))
 				switch choice := r.IntN(10); {
-				case choice < 6 && len(open)+len(over) < 30: // enters
+				case choice < 6 && len(open)+len(over) < 30: // lock
 					writer := r.IntN(2) == 0
 					l, err := a.kind(writer, r.IntN(2) == 0)(open[i].Context())
 					if writer && writers == 0 {
@@ -35,7 +35,7 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 					}
 					wantErr(t, err)
 					open = append(open, l)
-				default: // leaves
+				default: // unlock
 					a.unlock(open[i])
 					over = append(over, open[i])
 					open = slices.Delete(open, i, i+1)
@@ -46,8 +46,7 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 	})
 }
 
-// checkHandles compares the queue and what handles say of themselves with the
-// model.
+// checkHandles compares the queue and the handles with the model.
 func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*rwlock.Lock) {
 	p.Helper()
 	live := map[bool]bool{} // kinds of handles that are open
@@ -64,7 +63,7 @@ func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*
 			p.sameLevel(l, open) {
 			p.Fatalf("seed %d: the context of a kind that is still held has ended", seed)
 		} else if !ended && !live[l.Writer()] {
-			p.Fatalf("seed %d: the context of a kind that is not held any more goes on", seed)
+			p.Fatalf("seed %d: the context of a kind that is no longer held is alive", seed)
 		}
 	}
 	want := ""
@@ -86,9 +85,8 @@ func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*
 	}
 }
 
-// sameLevel reports whether a handle that is over shares its context with one
-// that is open: reading can end within a write hold, and begin again with a new
-// context.
+// sameLevel reports whether a released handle shares its context with an open
+// one: reading can end within a write hold, and begin again with a new context.
 func (p party) sameLevel(l *rwlock.Lock, open []*rwlock.Lock) bool {
 	return slices.ContainsFunc(open, func(
 		o *rwlock.Lock) bool {

@@ -19,7 +19,7 @@ const queue = driver.Queue("rwlock/catalogue")
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// party is one client with its lock on the service of a test.
+// party is a client with its lock on the service of a test.
 type party struct {
 	*testing.T
 	svc    *memory.Service
@@ -28,8 +28,8 @@ type party struct {
 	l      *rwlock.RWLock
 }
 
-// parties runs a test in virtual time with three clients of one service. What
-// they leave behind, a goroutine, an entry, a watch, fails it.
+// parties runs a test in virtual time with three clients of a service. It fails
+// if a goroutine, entry or watch is left at the end.
 func parties(t *testing.T, f func(a, b, c party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,10 +68,10 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	return p
 }
 
-// take is one of the four ways to lock.
+// take locks with one of the four methods.
 type take func(context.Context) (*rwlock.Lock, error)
 
-//nolint:revive // what is taken comes first
+//nolint:revive // the method comes first
 func (p party) take(f take, ctx context.Context) *rwlock.Lock {
 	p.Helper()
 	l, err := f(ctx)
@@ -111,7 +111,7 @@ type pending struct {
 	err    error
 }
 
-// begin starts a call, and returns when it waits or has ended.
+// begin starts a call, and returns when it is blocked or has ended.
 func (p party) begin(f take) *pending {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	g := &pending{T: p.T, cancel: cancel, done: make(chan struct{})}
@@ -136,8 +136,8 @@ func (g *pending) granted() bool {
 	}
 }
 
-// admitted fails the test unless exactly those calls were granted whose letter
-// stands in want: "a" is the first.
+// admitted fails the test unless exactly the calls in want were granted: "a" is
+// the first call.
 func admitted(t *testing.T, want string, all ...*pending) {
 	t.Helper()
 	synctest.Wait()
@@ -152,8 +152,7 @@ func admitted(t *testing.T, want string, all ...*pending) {
 	}
 }
 
-// unlock gives back what was granted, and returns when that has had its
-// effects.
+// unlock unlocks, and returns when all goroutines are blocked.
 func (g *pending) unlock() {
 	g.Helper()
 	<-g.done

@@ -7,8 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// listed is the queue as Contenders shows it: "R" and "W" hold, "r" and "w"
-// wait.
+// listed formats the result of Contenders: "R" and "W" hold, "r" and "w" wait.
 func (p party) listed() string {
 	p.Helper()
 	all, err := p.l.Contenders(context.Background())
@@ -29,7 +28,7 @@ func (p party) listed() string {
 	return s
 }
 
-func TestContendersTellReadersAndWritersHoldingAndWaiting(t *testing.T) {
+func TestContendersShowReadersAndWritersHoldingAndWaiting(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		want := func(s string) {
 			t.Helper()

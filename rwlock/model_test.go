@@ -15,12 +15,12 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// visit is one contender of a generated schedule, and what became of it.
+// visit is a contender of a generated schedule, and its result.
 type visit struct {
 	writer, try      bool
 	client           int
 	join, hold, wait time.Duration // wait is its patience
-	stay             time.Duration // for how long a writer goes on as a reader
+	stay             time.Duration // how long a writer reads after a downgrade
 
 	granted, lost bool          // lost: the session ended before it was unlocked, or granted
 	at            time.Duration // when it was granted, or gave up
@@ -28,7 +28,7 @@ type visit struct {
 	token         coordinator.Token
 }
 
-// death is a session's end, by the service's word.
+// death is a session's end at the service.
 type death struct {
 	client int
 	at     time.Duration
@@ -37,11 +37,11 @@ type death struct {
 const clients = 4
 
 // TestLockFollowsTheReferenceModel runs generated schedules of readers,
-// writers, downgrades, tries, lost patience and sessions that die, in virtual
-// time and on a service without delay. It compares every grant and end, its
-// moment, and the order of tokens with a model of a few lines. Half of the
-// services show the queue as it was a while ago. In every third schedule all
-// are writers, as the contenders for a mutex and an election are.
+// writers, downgrades, tries, cancellations and lost sessions, in virtual time
+// and on a service without delay. It compares every grant and end, its time,
+// and the order of tokens with a small model. Half of the services have stale
+// views. In every third schedule all are writers, as for a mutex and an
+// election.
 func TestLockFollowsTheReferenceModel(t *testing.T) {
 	for seed := range uint64(180) {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestLockFollowsTheReferenceModel(t *testing.T) {
 }
 
 // generate makes a schedule in the order of joining. Times are random
-// nanoseconds, so that no two events share a moment.
+// nanoseconds, so that no two events happen at the same time.
 func generate(r *rand.Rand, alone bool) (visits []visit, deaths []death) {
 	random := func(limit time.Duration) time.Duration {
 		return time.Duration(
@@ -85,12 +85,11 @@ func generate(r *rand.Rand, alone bool) (visits []visit, deaths []death) {
 	return visits, deaths
 }
 
-// model is the reference: who comes first is served first, and who reads shares
-// with who reads. A contender is granted when the last one before it that
-// excludes it has left, or goes on as a reader, unless its patience or session
-// ends first.
+// model is the reference: first come, first served, and readers share. A
+// contender is granted when the last contender ahead that excludes it has left
+// or has become a reader, unless its patience or session ends first.
 func model(visits []visit, deaths []death) {
-	wrote := make([]time.Duration, len(visits)) // when a writer left, or went on as a reader
+	wrote := make([]time.Duration, len(visits)) // when a writer left or became a reader
 	for i := range visits {
 		v := &visits[i]
 		v.at = v.join
@@ -125,7 +124,7 @@ func model(visits []visit, deaths []death) {
 	}
 }
 
-// play plays a schedule for real.
+// play runs a schedule with Baton.
 func play(t *testing.T, svc *memory.Service, visits []visit, deaths []death) {
 	parties := make([]party, clients)
 	for i := range parties {
@@ -183,7 +182,7 @@ func (v *visit) play(p party, start time.Time) {
 	}
 }
 
-// kind is one of the four ways to lock.
+// kind selects one of the four methods to lock.
 func (p party) kind(writer, try bool) take {
 	switch {
 	case writer && try:
@@ -196,7 +195,7 @@ func (p party) kind(writer, try bool) take {
 	return p.l.RLock
 }
 
-// lasts holds for a time, and reports whether the lock was held to its end.
+// lasts waits for a time, and reports whether the lock was held until its end.
 func (v *visit) lasts(l *rwlock.Lock, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -216,7 +215,7 @@ func compare(t *testing.T, seed uint64, got, want []visit) {
 		}
 		last = max(last, g.token)
 		if g.token = 0; g != w {
-			t.Fatalf("seed %d, contender %d:\n%+v, and the model says\n%+v", seed, i, g, w)
+			t.Fatalf("seed %d, contender %d:\n%+v, want\n%+v", seed, i, g, w)
 		}
 	}
 }

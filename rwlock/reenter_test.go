@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// requests counts those of a call.
+// requests counts the requests of a call.
 func (p party) requests(f func()) int {
 	before := p.svc.Stats().Total()
 	f()
@@ -27,8 +27,7 @@ func TestReadWithinAWriteIsTheSameGrant(t *testing.T) {
 			if r.Token() != w.Token() || r.Session() != w.Session() || r.Writer() || !w.Writer() {
 				t.Errorf("read %v, write %v", r, w)
 			}
-			// Writing within reading within writing: the hold is a write hold
-			// still.
+			// Write within read within write: still a write hold.
 			inner := a.take(a.l.Lock, r.Context())
 			if inner.Token() != w.Token() || !inner.Writer() {
 				t.Error("another grant")
@@ -43,10 +42,10 @@ func TestReadWithinAWriteIsTheSameGrant(t *testing.T) {
 	})
 }
 
-// TestOnlyTheHoldsContextEnters is FIELD 44, and H2 and H3 of its list: not the
-// same goroutine, nor the same client, nor the context of a hold that is over,
-// nor that of another client's.
-func TestOnlyTheHoldsContextEnters(t *testing.T) {
+// TestOnlyTheHoldsContextReenters is FIELD 44, and H2 and H3 of its list: not
+// the goroutine, nor the client, nor the context of a hold that is over or of
+// another client.
+func TestOnlyTheHoldsContextReenters(t *testing.T) {
 	parties(t, func(a, b, _ party) {
 		w := a.lock()
 		for _, ctx := range []context.Context{a.Context(), context.Background()} {
@@ -59,23 +58,23 @@ func TestOnlyTheHoldsContextEnters(t *testing.T) {
 		wantErr(t, err)
 		o := a.take(other.RLock, w.Context())
 		if o.Token() == w.Token() {
-			t.Error("the hold of one lock was taken for one of another")
+			t.Error("the hold of another lock was re-entered")
 		}
-		inner := a.take(a.l.RLock, o.Context()) // the hold is found behind that of another lock
+		inner := a.take(a.l.RLock, o.Context()) // the context carries two holds
 		a.unlock(inner, o, w)
 
 		next := b.lock()
 		_, err = a.l.RLock(w.Context())
 		wantErr(t, err, coordinator.ErrReleased)
-		// What was held once is not held now.
+		// A released hold is not re-entered.
 		_, err = a.l.TryRLock(context.WithoutCancel(w.Context()))
 		wantErr(t, err, coordinator.ErrTaken)
 		b.unlock(next)
 	})
 }
 
-// TestUpgradeIsRefusedAndHarmless is FIELD 45: it would wait for itself for
-// ever. Nothing is sent.
+// TestUpgradeIsRefusedAndHarmless is FIELD 45: an upgrade would wait for itself
+// for ever. It sends nothing.
 func TestUpgradeIsRefusedAndHarmless(t *testing.T) {
 	parties(t, func(a, b, _ party) {
 		r := a.rlock()

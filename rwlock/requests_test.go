@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// wakeups counts the notifications that a call causes, when all is done that
-// follows from it.
+// wakeups counts the notifications that a call causes, until all goroutines are
+// blocked.
 func (p party) wakeups(f func()) int {
 	synctest.Wait()
 	before := p.svc.Stats().Wakeups
@@ -18,12 +18,11 @@ func (p party) wakeups(f func()) int {
 // TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251
 // requests and 125 notifications (FIELD 3).
 //
-// Getting in the queue: the first writer is told that it is alone, 1 request.
-// Each of the 24 others joins and waits, 2 requests; but a reader behind a
-// reader has to look who else stands there, 1 request for each of 19. Draining:
-// each of 25 leaves, 1 request, and each of the 24 that waited is woken once,
-// and told that it is admitted: a writer by the one ahead of it, and the
-// readers all by the last writer, the nearest ahead. 68 and 25 make 93.
+// To join, the first writer needs 1 request. Each of the 24 others joins and
+// waits, 2 requests; each of the 19 readers behind a reader also reads the
+// queue, 1 request. To drain, each of the 25 leaves, 1 request, and each of the
+// 24 waiters is woken once, by a handoff: a writer by its predecessor, the
+// readers by the last writer. 68 and 25 make 93.
 func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	const curator = 251
 	parties(t, func(a, b, c party) {
@@ -56,8 +55,8 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	})
 }
 
-// TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who
-// looks and goes on waiting.
+// TestDowngradeWakesTheReadersItAdmits, or the writer directly behind, which
+// reads the queue and continues to wait.
 func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()

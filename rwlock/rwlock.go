@@ -3,54 +3,51 @@
 //
 //	l, err := rwlock.New(client, "catalogue")
 //	...
-//	err = l.RDo(ctx, func(ctx context.Context) error { // shared
+//	err = l.RDo(ctx, func(ctx context.Context) error { // for reading
 //		return serve(ctx)
 //	})
-//	err = l.Do(ctx, func(ctx context.Context) error { // alone
+//	err = l.Do(ctx, func(ctx context.Context) error { // for writing
 //		return rebuild(ctx)
 //	})
 //
 // # Guaranteed
 //
-// The lock is fair: a reader waits for the writers ahead of it, a writer for
-// all contenders ahead of it, so neither side starves the other. At no moment
-// do two live sessions hold it unless both read. The context of a hold ends
-// before the service can grant to anyone what the hold excludes. When a holder
-// dies, its lock is free after its session's TTL; when it closes its client, at
-// once. A writer that releases wakes the readers that it admits or the one
-// writer behind it; a reader wakes one writer at most. Every grant has a token;
-// a writer's is greater than those of all grants before.
+// A reader waits for the writers ahead of it in the queue, a writer for all
+// contenders ahead of it, so neither starves the other. No two live sessions
+// hold the lock at the same time unless both read: the context of a hold ends
+// before the service can grant a lock that the hold excludes. A writer's token
+// is greater than those of all earlier grants. If a holder dies, its lock is
+// free after its session's TTL; if it closes its client, at once.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// a write that it had begun although another process holds the lock by then.
-// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest that it has seen. Readers share, and may come in any order: have
-// only what is done under the write lock checked, its reads included.
+// A process that was stopped (SIGSTOP, a suspended machine) can complete a
+// write although another process holds the lock by then. Pass [Lock.Token] to
+// the resource with each access under the write lock, reads included, and let
+// it refuse tokens smaller than the greatest it has seen. Do not check the
+// tokens of readers, which are not ordered.
 //
 // # Reentrancy, downgrade, upgrade
 //
-// The hold is in the context. RLock(lock.Context()) of a read lock re-enters
-// it, Lock(lock.Context()) of a write lock likewise; each handle needs its own
-// Unlock.
+// The context of a lock carries the hold. RLock with the context of a read lock
+// re-enters it, as does Lock with the context of a write lock. Each handle
+// needs its own Unlock. RLock within a write lock is the first step of a
+// downgrade, during which no other writer can be admitted:
 //
 //	w, err := l.Lock(ctx)
 //	...                              // write
-//	r, err := l.RLock(w.Context())   // no request: w's hold covers it, with the same token
-//	err = w.Unlock(ctx)              // readers behind are admitted, writers not
+//	r, err := l.RLock(w.Context())   // no request, the same token
+//	err = w.Unlock(ctx)              // admits readers behind, but no writer
 //	...                              // read what was written
 //	err = r.Unlock(ctx)
 //
-// That is a downgrade: between the two nobody else can write. An upgrade is
-// refused with [ErrUpgrade]: two readers that both want to write would wait for
-// each other for ever. Unlock the read lock, take the write lock, and read
-// again what was read.
+// An upgrade returns [ErrUpgrade], since two readers that both want to write
+// would wait for each other for ever. Unlock the read lock, take the write
+// lock, and read again.
 //
-// A call with another context is queued, in the same goroutine too, and can be
-// a deadlock that only the end of its context resolves: a writer that reads
-// without its context, a reader that locks, and a reader that reads once more
-// while a writer waits for it.
+// A call with another context is queued, also in the same goroutine. It can
+// deadlock until its context ends: a writer that reads, a reader that writes,
+// and a reader that reads again while a writer waits.
 package rwlock
 
 import (
@@ -74,13 +71,13 @@ const (
 // shared is the rule for readers.
 var shared = recipes.Shared(reading)
 
-// ErrUpgrade says that the context holds the lock for reading, and the call
-// asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
+// ErrUpgrade means that Lock was called with the context of a read lock. It is
+// a coordinator.ErrInvalid. Unlock the read lock first.
 var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
 	coordinator.ErrInvalid)
 
-// RWLock is a read-write lock's name on a client. It has no state: two of the
-// same name are the same lock. It is safe for concurrent use.
+// RWLock is a named read-write lock on a client. It has no state: two RWLocks
+// with the same name are the same lock. It is safe for concurrent use.
 type RWLock struct {
 	queue *recipes.Queue
 }
@@ -88,24 +85,22 @@ type RWLock struct {
 // Option changes a default of an RWLock.
 type Option = recipes.Option
 
-// WithIdentity sets who holds or waits in listings: the client's identity by
-// default.
+// WithIdentity sets the identity in listings. The default is the client's.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to what listings show of the holder or
-// waiter.
+// WithPayload adds up to 4096 bytes to the entry in listings.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a lock has been
-// held for d. Zero is the default: no warning.
+// held for d. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
-// still held until Unlock. See [recipes.WithMaxHold].
+// WithMaxHold is WithHoldWarning, and also ends the lock's context with the
+// cause [recipes.ErrHeldTooLong]. The lock is held until Unlock.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It
-// does no I/O.
+// does no I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -117,42 +112,38 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	return &RWLock{queue: queue}, nil
 }
 
-// Name is the lock's name.
+// Name returns the lock's name.
 func (l *RWLock) Name() string { return l.queue.Name() }
 
-// Lock waits until the lock is held for writing, by the caller alone, in the
-// order of asking.
+// Lock blocks until the caller alone holds the lock, for writing. The caller
+// must Unlock it.
 //
-// On success the caller has to unlock. On failure nothing is held, and the
-// entry in the queue is removed, in the background if need be. Errors: the
-// cause of ctx, if it ends while others are ahead; coordinator.ErrUnavailable
-// with that cause, if it ends while the service does not answer;
-// ErrSessionLost, if the session ends; ErrRemoved, if someone deletes the
-// entry; ErrRefused; ErrClosed; [ErrUpgrade].
+// On failure nothing is held, and the entry in the queue is removed, in the
+// background if necessary. Errors: the cause of ctx, if it ends while the
+// caller is queued; coordinator.ErrUnavailable with that cause, if it ends
+// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
 
-// TryLock is Lock that does not wait: if anybody holds or waits, it returns a
-// [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
-// It leaves nothing in the queue and wakes nobody.
+// TryLock is like Lock but does not wait: if the queue is not empty, it returns
+// a [*recipes.TakenError], which names the first in the queue and is
+// coordinator.ErrTaken.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-lock", Mode: writing, Lesser: reading, Try: true})
 }
 
-// RLock waits until the lock is held for reading, together with other readers:
-// until all writers ahead have left. Given the context of a write lock it
-// returns at once, see the package's comment. Everything else is as with
-// [RWLock.Lock].
+// RLock blocks until the caller holds the lock for reading, with other readers:
+// until all writers ahead have left. With the context of a write lock it
+// returns at once. The rest is as for [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
 
-// TryRLock is RLock that does not wait: if a writer holds or waits it returns a
-// [*recipes.TakenError], which says who is first in the queue, and is
-// coordinator.ErrTaken. It reads the queue before it joins it, so that a call
-// which fails has left nothing and woken nobody, unless a writer joined
-// between.
+// TryRLock is like RLock but does not wait: if a writer holds or waits, it
+// returns a [*recipes.TakenError], which names the first in the queue and is
+// coordinator.ErrTaken.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
@@ -168,15 +159,15 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
 }
 
-// Do locks for writing, runs work, and unlocks, also when work panics. The
-// context of work ends when ctx does or when the lock is lost; work must return
-// soon after. Do returns the error of Lock, or that of work, with the loss of
-// the lock or a failed Unlock joined to it.
+// Do locks for writing, calls work, and unlocks, also if work panics. The
+// context of work ends when ctx ends or the lock is lost; work must then
+// return. Do returns the error of Lock or of work, joined with the loss of the
+// lock or the error of Unlock.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
 
-// RDo is Do for reading.
+// RDo is like Do, but locks for reading.
 func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.RLock, work)
 }
@@ -199,13 +190,10 @@ func (l *RWLock) do(
 // Contender is a reader or writer, holding or waiting.
 type Contender struct {
 	recipes.Contender
-	// Writer: it asks for, or has, the lock for writing. After a downgrade it
-	// is a reader.
-	Writer bool
+	Writer bool // holds or waits for writing; false after a downgrade
 }
 
-// Contenders returns all readers and writers in order, holding or waiting, as
-// the service showed them at one moment.
+// Contenders returns a snapshot of the queue, holders and waiters in order.
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	list, err := l.queue.List(ctx, func(mode string) recipes.Rule {
 		if mode == reading {
@@ -223,21 +211,19 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	return all, nil
 }
 
-// Lock is a held read or write lock: a handle that is unlocked once. It is safe
-// for concurrent use, and must not be copied.
+// Lock is a handle of a held read or write lock. It is safe for concurrent use,
+// and must not be copied.
 type Lock struct {
 	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
 }
 
-// Unlock releases the lock, and the next contenders are admitted. It works with
-// a ctx that has ended. When it is the last write handle of a hold that has
-// read handles too, the hold goes on for reading.
-//
-// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why. After any other error the release
-// goes on in the background.
+// Unlock releases the lock. If read handles of the hold are left, Unlock of the
+// last write handle converts it to a read lock. With a ctx that has ended
+// Unlock takes up to 2 s. A second call returns coordinator.ErrNotHeld. If the
+// lock was lost before, the error is the cause. After any other error the
+// release continues in the background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
@@ -245,46 +231,43 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // Writer reports whether this handle is a write lock.
 func (l *Lock) Writer() bool { return l.writer }
 
-// Token is the fencing token of this grant. A writer's is strictly greater than
-// those of all grants of this name that had ended before it began. Readers have
-// theirs in the order of asking, which need not be that of their grants: one
-// may be smaller than that of a reader who came and left meanwhile. Re-entering
-// gives the same token, and so does reading within a write lock.
+// Token returns the fencing token: see package coordinator/fence. A writer's
+// token is greater than those of all grants that ended before. A reader's may
+// be smaller than that of a reader that has already left. A re-entry, and a
+// read lock within a write lock, have the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. A downgrade ends it; after that, ask again. It costs
-// nothing, but for the first of a session, which reads the identity of the
-// service. When the lock is over the error says why, as Err does.
+// Sequencer describes the lock to other processes, which can check it: see
+// package coordinator/fence. A downgrade invalidates it. The first call of a
+// session sends a request. The error is that of Err, ErrUnavailable, ErrRefused
+// or the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
 }
 
-// Context ends when the lock does, with the cause (coordinator.ErrReleased,
-// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone that it excludes
-// can hold it. It has the values of the context given to the call that made the
-// lock, but not its deadline. Given to a call on the same lock, it re-enters.
-// After re-entering, it ends when the last handle of the same kind, read or
-// write, is unlocked.
+// Context ends with the lock, before a contender that it excludes can hold it.
+// Its cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
+// ErrClosed. It has the values of the call's ctx, but not its deadline. With
+// re-entries it ends with the last Unlock of its kind, read or write. After a
+// pause of the process its Err reports a loss at once, Done when a timer has
+// run.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, by the clock, and then why it is not.
-// When the machine may have slept it asks the service first, for two seconds at
-// most.
+// Err returns nil while the lock is held, and then why it ended. It reads the
+// clock. After the machine may have slept it asks the service, for at most 2 s.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client asks the holder to release, as Curator's
-// Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can
-// ask, why the lock ended if it does so first, and else the cause of ctx.
+// Revoked blocks until another client asks the holder to release, as Curator's
+// Revoker does, and then returns nil. The lock is still held. The error is
+// ErrInvalid if the layout is not Curator's, that of Err if the lock ends
+// first, or the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }
 
-// Session is the ID of the session that holds, as Contenders shows it.
+// Session returns the ID of the session that holds.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline is when the lock is lost unless the session is renewed before. Every
-// renewal moves it on. It has a monotonic clock reading.
+// Deadline returns when the lock is lost unless the session is renewed.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

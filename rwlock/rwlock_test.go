@@ -9,9 +9,9 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or
-// writers would starve; nor do writers pass readers.
-func TestWhoComesFirstIsServedFirst(t *testing.T) {
+// TestContendersAreServedInOrder: readers do not overtake a waiting writer, or
+// writers would starve; nor do writers overtake readers.
+func TestContendersAreServedInOrder(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		first := a.begin(a.l.RLock)
 		w1 := b.begin(b.l.Lock)
@@ -41,8 +41,7 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	})
 }
 
-// TestDoAndRDoNest: what locks for itself can be called by what has locked, in
-// all ways but read and then write.
+// TestDoAndRDoNest in all combinations except a write within a read.
 func TestDoAndRDoNest(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	parties(t, func(a, b, _ party) {
@@ -50,7 +49,7 @@ func TestDoAndRDoNest(t *testing.T) {
 			n := a.requests(func() {
 				wantErr(t, a.l.Do(ctx, nothing))
 				wantErr(t, a.l.RDo(ctx, func(ctx context.Context) error {
-					// It is a write hold still.
+					// Still a write hold.
 					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing))
 				}))
 			})

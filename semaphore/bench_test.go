@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// bench returns a semaphore on a service that answers without delay: what is
-// measured is Baton itself.
+// bench returns a semaphore on a service that answers without delay: it
+// measures Baton alone.
 func bench(b *testing.B, limit int) (*memory.Service, *semaphore.Semaphore) {
 	b.Helper()
 	svc := memory.NewService()
@@ -53,7 +53,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	requests(b, svc)
 }
 
-// BenchmarkHandOver passes two permits around among eight goroutines.
+// BenchmarkHandOver has eight goroutines contend for two permits.
 func BenchmarkHandOver(b *testing.B) {
 	svc, s := bench(b, 2)
 	b.SetParallelism(8)

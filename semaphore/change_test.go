@@ -11,32 +11,32 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestLimitRaisedForAMomentIsNotExceededLater: who came while it was raised
-// does not pass the one who waits, who has not heard of that, and would be
-// admitted beside him later.
+// TestLimitRaisedForAMomentIsNotExceededLater: a contender that joined while it
+// was raised does not overtake a waiter that was not notified of it, and that
+// would be admitted beside it later.
 func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
-	for _, deaf := range []bool{false, true} {
+	for _, cutOff := range []bool{false, true} {
 		parties(t, semaphore.Stored, func(a, b party) {
-			boss, c := join(a.T, a.svc, semaphore.Stored), join(a.T, a.svc, semaphore.Stored)
-			boss.setLimit(2)
+			setter, c := join(a.T, a.svc, semaphore.Stored), join(a.T, a.svc, semaphore.Stored)
+			setter.setLimit(2)
 			c.session()
 			held := a.acquire(1)
 			w := b.begin(2)
 			time.Sleep(time.Second)
-			if deaf {
-				b.link.Cut() // and asks again after a short pause
+			if cutOff {
+				b.link.Cut() // it retries after a short pause
 				b.link.Reset()
 			} else {
 				b.link.Delay(time.Millisecond, time.Millisecond)
 			}
-			boss.setLimit(5)
+			setter.setLimit(5)
 			late := c.begin(2)
 			late.waits()
-			boss.setLimit(2)
+			setter.setLimit(2)
 			b.link.Heal()
 			b.link.Delay(0, 0)
 			time.Sleep(time.Hour)
-			// Whoever heard of 5 in time holds.
+			// Contenders that noticed the limit of 5 in time hold.
 			for _, p := range []*semaphore.Permit{w.permit, late.permit} {
 				if p != nil {
 					t.Logf("%d were granted at once", p.Permits())
@@ -44,8 +44,8 @@ func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
 			}
 			a.release(held)
 			time.Sleep(time.Second)
-			if l := boss.list(); l.Held != 2 {
-				t.Errorf("deaf %v: %d of %d are held: %v", deaf, l.Held, l.Limit, boss.modes())
+			if l := setter.list(); l.Held != 2 {
+				t.Errorf("cut off %v: %d of %d are held: %v", cutOff, l.Held, l.Limit, setter.modes())
 			}
 			b.release(w.granted())
 			c.release(late.granted())
@@ -54,9 +54,9 @@ func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
 	}
 }
 
-// TestWaiterCountsThoseBehindWhoCameByAGreaterLimit and were admitted by that,
-// while its own look took long.
-func TestWaiterCountsThoseBehindWhoCameByAGreaterLimit(t *testing.T) {
+// TestWaiterCountsHoldersBehindIt that joined with a greater limit and were
+// admitted while its own read took long.
+func TestWaiterCountsHoldersBehindIt(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		c := join(a.T, a.svc, semaphore.Stored)
 		a.setLimit(3)
@@ -72,7 +72,7 @@ func TestWaiterCountsThoseBehindWhoCameByAGreaterLimit(t *testing.T) {
 		w := b.begin(1) // sees that 3 are held
 		time.Sleep(500 * time.Millisecond)
 		a.releasePart(x, 2)
-		time.Sleep(700 * time.Millisecond) // and looks again by now: 1 is held, and there is room
+		time.Sleep(700 * time.Millisecond) // it reads again: 1 is held, and it fits
 		behind := c.acquire(1)
 		time.Sleep(400 * time.Millisecond)
 		a.setLimit(1)
@@ -88,9 +88,9 @@ func TestWaiterCountsThoseBehindWhoCameByAGreaterLimit(t *testing.T) {
 	})
 }
 
-// TestNoticeOfALeavingThatOvertakesThatOfTheLimit: a waiter is not admitted by
-// a limit that was changed long before.
-func TestNoticeOfALeavingThatOvertakesThatOfTheLimit(t *testing.T) {
+// TestNoticeOfADepartureThatOvertakesThatOfTheLimit: a waiter is not admitted
+// with a limit that was changed long before.
+func TestNoticeOfADepartureThatOvertakesThatOfTheLimit(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		a.setLimit(3)
 		x, y := a.acquire(2), a.acquire(1)
@@ -118,9 +118,9 @@ func TestNoticeOfALeavingThatOvertakesThatOfTheLimit(t *testing.T) {
 	})
 }
 
-// TestSetLimitsOfOneSemaphoreFollowOneAnother, so that it has in mind what is
-// stored, however long the answers take.
-func TestSetLimitsOfOneSemaphoreFollowOneAnother(t *testing.T) {
+// TestSetLimitsOfOneSemaphoreRunOneAfterTheOther, so that it keeps the stored
+// limit, however long the answers take.
+func TestSetLimitsOfOneSemaphoreRunOneAfterTheOther(t *testing.T) {
 	parties(t, 1, func(a, _ party) {
 		a.setLimit(1)
 		first := true
@@ -147,8 +147,8 @@ func TestSetLimitsOfOneSemaphoreFollowOneAnother(t *testing.T) {
 	})
 }
 
-// TestContextThatEndsWhileTheLimitChangesIsTheError: that the record has
-// changed is no news for a caller who has no time to look again.
+// TestContextThatEndsWhileTheLimitChangesIsTheError: the changed record is not
+// the error of a caller that has no time to read it again.
 func TestContextThatEndsWhileTheLimitChangesIsTheError(t *testing.T) {
 	calls := map[memory.Op]func(context.Context, party) error{
 		memory.OpJoin: func(ctx context.Context, a party) error {

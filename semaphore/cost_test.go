@@ -10,9 +10,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// costs checks how many requests and wake-ups the whole service sees while f
-// runs. Negative wake-ups are not checked: a holder's watch of its own entry
-// may or may not be withdrawn before the entry goes.
+// costs checks how many requests and wake-ups the service counts while f runs.
+// Negative wake-ups are not checked: a holder's watch of its own entry may or
+// may not end before the entry leaves.
 func (p party) costs(what string, requests, wakeups int, f func()) {
 	p.Helper()
 	synctest.Wait()
@@ -44,13 +44,13 @@ func TestAcquireAndReleaseCostOneRequestEach(t *testing.T) {
 		a.costs("its Release", 1, 0, func() { a.release(p) })
 
 		p = a.acquire(1)
-		a.costs("an Acquire beside other holders: join, look", 2, 0, func() { q = b.acquire(1) })
+		a.costs("an Acquire beside other holders: join, read", 2, 0, func() { q = b.acquire(1) })
 		a.costs("Release, another still holds", 1, 0, func() { b.release(q) })
 		time.Sleep(time.Minute)
 		q = b.acquire(2)
 		a.costs("a hold that lasts: convert the entry, watch it", 2, 0,
 			func() { time.Sleep(time.Second) })
-		// One is woken: the holder's own watch.
+		// One wake-up: the holder's own watch.
 		a.costs("ReleasePart: convert, and watch the new entry", 2, 1, func() {
 			if err := q.ReleasePart(a.Context(), 1); err != nil {
 				t.Error(err)
@@ -73,10 +73,10 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 				t.Errorf("TryAcquire = %v", err)
 			}
 		}
-		a.costs("the first of a Semaphore: the limit, the queue, who is first", 3, 0, try)
-		a.costs("with a remembered limit: the queue, the limit, who is first", 3, 0, try)
+		a.costs("the first of a Semaphore: the limit, the queue, the first", 3, 0, try)
+		a.costs("with a remembered limit: the queue, the limit, the first", 3, 0, try)
 		a.release(p)
-		a.costs("one that succeeds: look, join", 2, 0, func() {
+		a.costs("a successful TryAcquire: read, join", 2, 0, func() {
 			if p, err := b.s.TryAcquire(a.Context(), 1); err != nil {
 				t.Fatal(err)
 			} else {
@@ -88,9 +88,8 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 	})
 }
 
-// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of
-// the queue and of the limit are 3. The limit is read by the one who is
-// admitted.
+// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which 3 read the
+// queue and the limit. The admitted contender reads the limit.
 func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{2, 10, 100} {
 		parties(t, 5, func(a, b party) {
@@ -119,7 +118,6 @@ func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 	}
 }
 
-// TestSetLimitWakesThoseItAdmitsAndOneMore.
 func TestSetLimitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		held := a.acquire(2)

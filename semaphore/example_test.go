@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these
+// newClient replaces coordinator.Open("etcd://…") or "zk://…" in these
 // examples.
 func newClient(svc *memory.Service, identity string) *coordinator.Client {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
@@ -67,7 +67,7 @@ func ExampleSemaphore_TryAcquire() {
 	// 1 <nil>
 }
 
-// A grant of several permits can be given back bit by bit.
+// A grant of several permits can be released in parts.
 func ExamplePermit_ReleasePart() {
 	ctx := context.Background()
 	client := newClient(memory.NewService(), "loader")
@@ -88,7 +88,7 @@ func ExamplePermit_ReleasePart() {
 	// 2 held, 6 of 8 free <nil>
 }
 
-// Workers that need a number of their own, for a port or a partition: worker i
+// Workers that each need a unique number, for a port or a partition: worker i
 // of n.
 func ExamplePermit_Slots() {
 	ctx := context.Background()

@@ -2,7 +2,7 @@ package semaphore
 
 import "github.com/baton-go/baton/coordinator/driver"
 
-// What the tests of the rule and its model use.
+// For the tests of the rule and its model.
 var (
 	AskingMode  = askingMode
 	HoldingMode = holdingMode
@@ -10,14 +10,14 @@ var (
 	Permits     = permits
 )
 
-// Contention is what a mode says of a contender.
+// Contention is a parsed mode.
 type Contention struct {
 	N       int
 	Held    bool
 	Version driver.Version
 }
 
-// ParseMode reads a mode.
+// ParseMode parses a mode.
 func ParseMode(mode string) (c Contention, ok bool) {
 	p, ok := parseMode(mode)
 	return Contention{N: p.n, Held: p.held, Version: p.version}, ok

@@ -14,9 +14,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestGrantThatARepeatedJoinBringsIsToldToThoseBehind: they saw it wait, and
-// its second request finds nobody ahead.
-func TestGrantThatARepeatedJoinBringsIsToldToThoseBehind(t *testing.T) {
+// TestGrantOfARepeatedJoinIsShownToContendersBehind: they saw it wait, and its
+// second request finds no entry ahead.
+func TestGrantOfARepeatedJoinIsShownToContendersBehind(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := a.acquire(2)
 		b.session()
@@ -28,21 +28,21 @@ func TestGrantThatARepeatedJoinBringsIsToldToThoseBehind(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		w := b.begin(2) // it is queued, and does not know
+		w := b.begin(2) // it is queued, but its reply is lost
 		behind := a.begin(1)
 		a.release(held)
 		<-w.done
 		p, q := w.granted(), behind.granted()
 		if joins != 2 || !w.at.Equal(behind.at) {
-			t.Errorf("%d joins; the one behind was granted %v later", joins, behind.at.Sub(w.at))
+			t.Errorf("%d joins; the contender behind was granted %v later", joins, behind.at.Sub(w.at))
 		}
 		a.release(p, q)
 		a.empty()
 	})
 }
 
-// onNth calls f for one request, counted from now without renewals, and gives
-// it the fate that f returns.
+// onNth calls f for the nth request from now, without renewals, which gets the
+// fate that f returns.
 func onNth(svc *memory.Service, n int, f func(memory.Request) memory.Fate) (sent func() int) {
 	var mu sync.Mutex
 	count := 0
@@ -64,8 +64,8 @@ func onNth(svc *memory.Service, n int, f func(memory.Request) memory.Fate) (sent
 	}
 }
 
-// everyRequest runs a scenario again and again, each time with a fault at
-// another request of it, until it has fewer.
+// everyRequest repeats a scenario, each time with a fault at the next of its
+// requests.
 func everyRequest(t *testing.T, limit int, fault func(memory.Request) memory.Fate,
 	scenario func(a, b party)) {
 	t.Helper()
@@ -82,14 +82,14 @@ func everyRequest(t *testing.T, limit int, fault func(memory.Request) memory.Fat
 			scenario(a, b)
 			more = sent() >= n
 			a.svc.OnRequest(nil)
-			time.Sleep(time.Minute) // for what is late
+			time.Sleep(time.Minute) // for late requests
 			a.empty()
-			b.release(b.begin(limit).granted()) // no permit is lost for good
+			b.release(b.begin(limit).granted()) // no permit is lost for ever
 		})
 	}
 }
 
-// granted waits for the grant, for a while.
+// granted waits for the grant, with a bound.
 func (w *wait) eventually() *semaphore.Permit {
 	w.Helper()
 	select {
@@ -103,8 +103,8 @@ func (w *wait) eventually() *semaphore.Permit {
 	return w.permit
 }
 
-// contended is a scenario with all that a semaphore does: it holds, waits,
-// gives back in part, is refused, counts.
+// contended is a scenario with all operations of a semaphore: it holds, waits,
+// releases a part, is refused, counts.
 func contended(a, b party) {
 	p := a.acquire(2)
 	w := b.begin(2)
@@ -124,16 +124,16 @@ func contended(a, b party) {
 	}
 	a.setLimit(4)
 	b.release(q)
-	last := b.begin(3) // has the old limit in mind
+	last := b.begin(3) // with the old limit
 	<-last.done
 	wantErr(a.T, last.err, coordinator.ErrInvalid)
 	a.setLimit(3)
 	a.release(r)
 }
 
-// TestLostRequestsAndRepliesChangeNothing, wherever they are lost: join, look,
-// watch, conversion, leaving, record. A leave whose reply was lost is a
-// success. FIELD 1, 12, 50
+// TestLostRequestsAndRepliesChangeNothing at any step: join, read, watch,
+// conversion, leave, record. A leave whose reply was lost is a success. FIELD
+// 1, 12, 50
 func TestLostRequestsAndRepliesChangeNothing(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{DropReply: true}, {DropRequest: true}, {Err: driver.ErrUnavailable},
@@ -143,8 +143,8 @@ func TestLostRequestsAndRepliesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionChangesNothing, whenever it breaks: what is under way is
-// lost or arrives late. FIELD 50
+// TestBrokenConnectionChangesNothing at any step: requests under way are lost
+// or arrive late. FIELD 50
 func TestBrokenConnectionChangesNothing(t *testing.T) {
 	everyRequest(t, 3, func(r memory.Request) memory.Fate {
 		r.Driver.Reset()
@@ -158,7 +158,7 @@ func TestBrokenConnectionChangesNothing(t *testing.T) {
 	}, contended)
 }
 
-// TestRefusalAnywhereLeavesNothing: what fails leaves no entry and takes no
+// TestRefusalAnywhereLeavesNothing: a failed call leaves no entry and takes no
 // permit. FIELD 9, 49
 func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 	refuse := func(memory.Request) memory.Fate { return memory.Fate{Err: driver.ErrRefused} }
@@ -184,7 +184,7 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 				_ = permits[0].ReleasePart(a.Context(), 1)
 			}
 		}
-		time.Sleep(3 * time.Second) // for what is repeated in the background
+		time.Sleep(3 * time.Second) // for retries in the background
 		for _, p := range permits {
 			if err := p.Release(a.Context()); err != nil &&
 				!errors.Is(err, coordinator.ErrRefused) {
@@ -199,8 +199,7 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestAcquireCancelledAtAnyRequestLeavesNothing, whatever becomes of that
-// request. FIELD 2, 51
+// TestAcquireCancelledAtAnyRequestLeavesNothing, applied or not. FIELD 2, 51
 func TestAcquireCancelledAtAnyRequestLeavesNothing(t *testing.T) {
 	mine := errors.New("mine")
 	for _, fate := range []memory.Fate{

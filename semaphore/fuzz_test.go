@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// FuzzLimitRecord: a record that anybody wrote is a limit or is refused; and
-// what Baton writes comes back.
+// FuzzLimitRecord: any record is a limit or is refused, and an encoded limit
+// decodes to itself.
 func FuzzLimitRecord(f *testing.F) {
 	for _, v := range []string{`{"limit":3}`, `{"limit":0}`, `{"limit":-1}`, `{"limit":1e9}`,
 		`{"limit":1.5}`, `{"limit":99999999999999999999}`, "3", "", "null", "{}", `{"Limit":3}`} {
@@ -29,14 +29,13 @@ func FuzzLimitRecord(f *testing.F) {
 		}
 		if again, err := new(Semaphore).decode(stored{limit}.encode()); again != limit ||
 			err != nil {
-			t.Errorf("%d comes back as %d, %v", limit, again, err)
+			t.Errorf("%d decodes as %d, %v", limit, again, err)
 		}
 	})
 }
 
-// FuzzSlotsRecord: whatever is in the record of the slots, a holder gets as
-// many numbers as it has permits, none of them twice, none below zero, and none
-// that another one who is queued has.
+// FuzzSlotsRecord: with any record of slots, a holder gets one number per
+// permit, none twice, none below zero, and none of another queued contender.
 func FuzzSlotsRecord(f *testing.F) {
 	for _, v := range []string{`{}`, `null`, `{"a":[0,1],"b":[2]}`, `{"a":[0,0]}`, `{"a":[-1]}`,
 		`{"b":[-1,5]}`, `{"a":[2],"b":[2]}`, `{"a":null}`, `{"a":[0,1,2,3,4,5]}`} {
@@ -51,8 +50,8 @@ func FuzzSlotsRecord(f *testing.F) {
 			all = numbers{}
 		}
 		n := int(permits%16) + 1
-		standing := []recipes.Contender{{ID: "a"}, {ID: "b"}}
-		mine, err := all.assign("a", n, standing)
+		queued := []recipes.Contender{{ID: "a"}, {ID: "b"}}
+		mine, err := all.assign("a", n, queued)
 		if err != nil || len(mine) != n {
 			t.Fatalf("%q: %v, %v; want %d", record, mine, err, n)
 		}
@@ -69,8 +68,8 @@ func FuzzSlotsRecord(f *testing.F) {
 	})
 }
 
-// FuzzPermitsMode: a mode says the same to everybody: what is read is what it
-// would be written as, and counts in the rule.
+// FuzzPermitsMode: a mode that parses is written as it was, and counts in the
+// rule.
 func FuzzPermitsMode(f *testing.F) {
 	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000",
 		"p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
@@ -86,7 +85,7 @@ func FuzzPermitsMode(f *testing.F) {
 			want = holdingMode(c.n)
 		}
 		if mode != want || c.n < 1 || c.n > MaxLimit || saysHeld(mode) != c.held {
-			t.Errorf("%q is read as %+v, which is written %q", mode, c, want)
+			t.Errorf("%q parses as %+v, which is written %q", mode, c, want)
 		}
 	})
 }

@@ -22,7 +22,7 @@ const (
 
 var quiet = coordinator.WithLogger(slog.New(slog.DiscardHandler))
 
-// party is one client with its semaphore.
+// party is a client with its semaphore.
 type party struct {
 	*testing.T
 	svc    *memory.Service
@@ -31,8 +31,8 @@ type party struct {
 	s      *semaphore.Semaphore
 }
 
-// parties runs a test in virtual time with two clients of one service, which
-// share a limit. In the end nothing may be left at the service, and no
+// parties runs a test in virtual time with two clients of a service, which
+// share a limit. At the end nothing may be left at the service, and no
 // goroutine in the bubble.
 func parties(t *testing.T, limit int, f func(a, b party), opts ...memory.Option) {
 	t.Helper()
@@ -56,7 +56,7 @@ func join(t *testing.T, svc *memory.Service, limit int, opts ...coordinator.Opti
 		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
-	p.s = p.believing(limit)
+	p.s = p.withLimit(limit)
 	t.Cleanup(func() {
 		svc.Start()
 		svc.OnRequest(nil)
@@ -73,8 +73,8 @@ func (p party) close() {
 	}
 }
 
-// believing is the semaphore as one sees it who has a limit in mind.
-func (p party) believing(limit int) *semaphore.Semaphore {
+// withLimit returns the semaphore of a client with another limit.
+func (p party) withLimit(limit int) *semaphore.Semaphore {
 	p.Helper()
 	s, err := semaphore.New(p.client, "jobs", limit)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p party) session() string {
 	return s.ID()
 }
 
-// modes are those of the queue, in order.
+// modes returns the modes in the queue, in order.
 func (p party) modes() (modes []string) {
 	for _, e := range p.svc.Snapshot(queue) {
 		modes = append(modes, e.Mode)
@@ -134,8 +134,8 @@ func (p party) modes() (modes []string) {
 	return modes
 }
 
-// strangers are clients of one service with a session each, so many that no
-// queue is crowded which they share evenly.
+// strangers are clients of a service with a session each, so many that a shared
+// watch does not pay in a queue that they share evenly.
 func (p party) strangers(n, limit int) (all []party) {
 	for range n {
 		all = append(all, join(p.T, p.svc, limit))
@@ -143,17 +143,17 @@ func (p party) strangers(n, limit int) (all []party) {
 	return all
 }
 
-// empty checks that nobody is queued and nobody watches it, once all is quiet.
+// empty checks that no contender is queued, and that no watch is left.
 func (p party) empty() {
 	p.Helper()
-	time.Sleep(2 * engine.SettleAfter) // those who read a queue for others go on for a while
+	time.Sleep(2 * engine.SettleAfter) // a shared watch lasts that long without users
 	synctest.Wait()
 	if s := p.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
 		p.Errorf("left behind: %d entries, %d watches", s.Entries, s.Watches)
 	}
 }
 
-// wait is an Acquire under way.
+// wait is an Acquire in a goroutine.
 type wait struct {
 	party
 	cancel context.CancelCauseFunc
@@ -163,7 +163,7 @@ type wait struct {
 	at     time.Time // when it ended
 }
 
-// begin starts an Acquire and returns when it is granted or sleeps.
+// begin starts an Acquire, and returns when it is granted or blocked.
 func (p party) begin(n int) *wait {
 	p.Helper()
 	ctx, cancel := context.WithCancelCause(p.Context())
@@ -177,7 +177,7 @@ func (p party) begin(n int) *wait {
 	return w
 }
 
-// over reports whether it has ended, when all is quiet.
+// over reports whether it has ended, when all goroutines are blocked.
 func (w *wait) over() bool {
 	synctest.Wait()
 	select {
@@ -188,7 +188,7 @@ func (w *wait) over() bool {
 	}
 }
 
-// granted returns the permit, which must be there without any time passing.
+// granted returns the permit, which must be granted without delay.
 func (w *wait) granted() *semaphore.Permit {
 	w.Helper()
 	if !w.over() || w.err != nil {
@@ -197,7 +197,7 @@ func (w *wait) granted() *semaphore.Permit {
 	return w.permit
 }
 
-// waits checks that it waits still.
+// waits checks that it still waits.
 func (w *wait) waits() {
 	w.Helper()
 	if w.over() {
@@ -214,7 +214,7 @@ func (w *wait) failed(want ...error) {
 	wantErr(w.T, w.err, want...)
 }
 
-// wantErr checks that err is all of want, or nil if there are none.
+// wantErr checks that err is all of want, or nil without want.
 func wantErr(t *testing.T, err error, want ...error) {
 	t.Helper()
 	if len(want) == 0 && err != nil {

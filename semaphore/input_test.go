@@ -15,7 +15,7 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 		work := func(context.Context, *semaphore.Permit) error { t.Error("worked"); return nil }
 		made := func(_ *semaphore.Semaphore, err error) error { return err }
 		acquired := func(_ *semaphore.Permit, err error) error { return err }
-		stored := a.believing(semaphore.Stored)
+		stored := a.withLimit(semaphore.Stored)
 		for _, c := range []struct {
 			want string
 			err  error

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// ErrNoLimit says that no limit is stored at the name.
+// ErrNoLimit means that no limit is stored at the name.
 var ErrNoLimit = fmt.Errorf("%w: give a limit to New, or call SetLimit", recipes.ErrNoRecord)
 
 // stored is the record of the queue.
@@ -20,37 +20,37 @@ type stored struct {
 }
 
 func (r stored) encode() []byte {
-	b, _ := json.Marshal(r) // an integer always can be
+	b, _ := json.Marshal(r) // never fails for an integer
 	return b
 }
 
 func (s *Semaphore) decode(record []byte) (int, error) {
 	var r stored
 	if err := json.Unmarshal(record, &r); err != nil || r.Limit < 1 || r.Limit > MaxLimit {
-		return 0, fmt.Errorf("%w: what is stored at the name is no limit: %q",
+		return 0, fmt.Errorf("%w: the record at the name is not a limit: %q",
 			coordinator.ErrRefused, record)
 	}
 	return r.Limit, nil
 }
 
-// terms are what a contender for n permits asks for: the limit that the caller
-// has in mind counts when it joins; a change while it waits is for it, too.
+// terms are those of a contender for n permits. Its limit is compared when it
+// joins. Later changes of the stored limit apply to it too.
 func (s *Semaphore) terms(n int) *recipes.Terms {
-	believed := int(s.limit.Load())
+	given := int(s.limit.Load())
 	t := &recipes.Terms{None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
-	if believed != Stored {
-		t.Initial = stored{believed}.encode()
+	if given != Stored {
+		t.Initial = stored{given}.encode()
 	}
 	t.Rule = func(record driver.Record, joined bool) (recipes.Rule, error) {
 		limit, err := s.decode(record.Value)
 		switch {
 		case err != nil:
 			return nil, err
-		case !joined && believed != Stored && believed != limit:
-			return nil, &LimitError{Name: s.Name(), Asked: believed, Stored: limit}
+		case !joined && given != Stored && given != limit:
+			return nil, &LimitError{Name: s.Name(), Asked: given, Stored: limit}
 		case n > limit:
-			return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d",
+			return nil, fmt.Errorf("%w: %d permits exceed the limit of %d",
 				coordinator.ErrInvalid, n, limit)
 		}
 		return permits(limit, record.Version, n), nil
@@ -58,8 +58,8 @@ func (s *Semaphore) terms(n int) *recipes.Terms {
 	return t
 }
 
-// LimitError says that the limit that is stored at the name is not the one that
-// the caller has in mind. It is a coordinator.ErrInvalid. Nothing was changed.
+// LimitError means that the stored limit is not the limit given to New. It is a
+// coordinator.ErrInvalid. The caller was not queued.
 type LimitError struct {
 	Name          string
 	Asked, Stored int
@@ -73,10 +73,9 @@ func (e *LimitError) Error() string {
 // Unwrap returns coordinator.ErrInvalid.
 func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
-// Limit returns the limit that is stored at the name. When none is, the error
-// is [ErrNoLimit].
+// Limit returns the stored limit, or [ErrNoLimit].
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
-	if s.turns != nil {
+	if s.locks != nil {
 		n, err := s.sharedLimit(ctx)
 		return n, recipes.Describe(ctx, "limit", s.Name(), err)
 	}
@@ -87,7 +86,7 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 	return n, recipes.Describe(ctx, "limit", s.Name(), err)
 }
 
-// storedLimit reads the limit, 0 if none is stored.
+// storedLimit returns 0 if no limit is stored.
 func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 	r, err := s.queue.Record(ctx)
 	if err != nil || r.Version == 0 {
@@ -96,24 +95,20 @@ func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 	return s.decode(r.Value)
 }
 
-// SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that
-// this Semaphore has in mind, unless that is [Stored]. Others who have the old
-// one in mind get a [LimitError] from then on; those who wait already are not
-// sent away, unless they wait for more than the new limit.
+// SetLimit stores a limit from 1 to [MaxLimit], which this Semaphore then uses.
+// Other Semaphores with the old limit get a [*LimitError]; their callers that
+// are queued stay queued, unless they ask for more than the new limit. A higher
+// limit admits waiters within a quarter of a second. A lower one does not
+// revoke permits; waiters are admitted when the permits held fit.
 //
-// Raising it admits waiters as soon as the holders ahead of them have held for
-// a quarter of a second. Lowering it takes nothing from holders: nobody is
-// admitted until what is held fits. The package comment has the two who may
-// still be admitted beside more than fits after SetLimit has returned.
-//
-// When the error is coordinator.ErrUnavailable the limit may have been stored;
-// calling again is safe. Calls on one Semaphore follow one another.
+// With coordinator.ErrUnavailable the limit may have been stored; repeat the
+// call. Concurrent calls run one after the other.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err
 	}
-	if s.turns != nil {
-		return s.notShared("set-limit", "its limit cannot be changed while others may have it in mind")
+	if s.locks != nil {
+		return s.notShared("set-limit", "they may still use the old limit")
 	}
 	if err := enter(ctx, s.setting); err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no
-// queue. FIELD 59
-func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
+// TestClientsWithOtherLimitsAreRefused with both values in the error, and are
+// not queued. FIELD 59
+func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		p := a.acquire(1)
-		other := b.believing(6)
+		other := b.withLimit(6)
 		calls := map[string]func() error{
 			"Acquire":    func() error { _, err := other.Acquire(a.Context(), 1); return err },
 			"TryAcquire": func() error { _, err := other.TryAcquire(a.Context(), 1); return err },
@@ -40,7 +40,7 @@ func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
 		if s := a.svc.Stats(); s.Entries != 1 || s.Requests[memory.OpJoin] != 1 {
 			t.Errorf("%+v", s)
 		}
-		a.setLimit(6) // what they have in mind becomes true
+		a.setLimit(6) // their limit is now the stored one
 		if err := calls["Do"](); err != nil {
 			t.Error(err)
 		}
@@ -75,7 +75,7 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, coordinator.ErrTaken)
 			_, err = b.s.Acquire(a.Context(), limit+1)
 			wantErr(t, err, coordinator.ErrInvalid)
-			want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit)
+			want := fmt.Sprintf("%d permits exceed the limit of %d", limit+1, limit)
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
@@ -85,8 +85,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 	})
 }
 
-// TestFirstUsersAgreeOnOneLimit however they race, and those with another in
-// mind are told.
+// TestFirstUsersAgreeOnOneLimit however they race, and clients with another
+// limit get an error.
 func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 	for round := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -114,19 +114,19 @@ func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 			}
 			wg.Wait()
 			if len(mine) != 1 || len(stored) != 1 {
-				t.Errorf("granted with the limits %v, others were told %v", mine, stored)
+				t.Errorf("granted with the limits %v, others got %v", mine, stored)
 			}
 			for limit, n := range mine {
 				if n != 4 || stored[limit] != 8 {
-					t.Errorf("granted with the limits %v, others were told %v", mine, stored)
+					t.Errorf("granted with the limits %v, others got %v", mine, stored)
 				}
 			}
 		})
 	}
 }
 
-// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the
-// holders have said that they are. FIELD 52
+// TestRaisingTheLimitAdmitsAtOnce all waiters that fit, in order, when the
+// holders' entries are converted. FIELD 52
 func TestRaisingTheLimitAdmitsAtOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		parties(t, 3, func(a, b party) {
@@ -155,7 +155,7 @@ func TestRaisingTheLimitAdmitsAtOnce(t *testing.T) {
 	}
 }
 
-func TestLoweringTheLimitTakesNothingAndAdmitsNobody(t *testing.T) {
+func TestLoweringTheLimitRevokesNothingAndAdmitsNone(t *testing.T) {
 	parties(t, 6, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(2), a.acquire(2), b.acquire(2)}
 		time.Sleep(time.Second)
@@ -194,15 +194,15 @@ func TestLoweringTheLimitTakesNothingAndAdmitsNobody(t *testing.T) {
 	})
 }
 
-// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the
-// first who waits.
-func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
+// TestWaiterForMoreThanTheNewLimitFailsAndOthersContinue also if it is not the
+// first waiter.
+func TestWaiterForMoreThanTheNewLimitFailsAndOthersContinue(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := a.acquire(2)
 		big, small, big2, last := b.begin(4), a.begin(1), b.begin(3), a.begin(1)
 		a.setLimit(2)
 		big.failed(coordinator.ErrInvalid)
-		want := "asks for 4 permits of a limit of 2"
+		want := "4 permits exceed the limit of 2"
 		if !strings.Contains(big.err.Error(), want) {
 			t.Errorf("error %v, want %q", big.err, want)
 		}
@@ -216,7 +216,7 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestRecordThatIsNoLimitIsRefusedUntilItIsSet by somebody who knows.
+// TestRecordThatIsNoLimitIsRefusedUntilItIsSet with SetLimit.
 func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
 	for _, value := range []string{"garbage", "{}", `{"limit":0}`, `{"limit":-3}`,
 		`{"limit":1000000001}`, `{"limit":"3"}`, "[]", "\x00"} {
@@ -225,7 +225,7 @@ func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
 			w, behind := b.begin(1), a.begin(1)
 			a.write(value)
 			w.failed(coordinator.ErrRefused)
-			behind.failed(coordinator.ErrRefused) // as soon as it is the first who waits
+			behind.failed(coordinator.ErrRefused) // when it is the first waiter
 			_, err := b.s.Acquire(a.Context(), 1)
 			wantErr(t, err, coordinator.ErrRefused)
 			_, err = b.s.TryAcquire(a.Context(), 1)
@@ -245,7 +245,7 @@ func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
 	}
 }
 
-// write puts a record, as somebody would who does not know what it is for.
+// write writes any record.
 func (p party) write(value string) {
 	p.Helper()
 	d := p.svc.Driver()
@@ -262,9 +262,9 @@ func (p party) write(value string) {
 	synctest.Wait()
 }
 
-// TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit: those who wait are
-// sent away, since nobody can say what they wait for.
-func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
+// TestDeletedRecordIsWrittenByTheNextCallerWithALimit: waiters fail, since
+// their limit is unknown.
+func TestDeletedRecordIsWrittenByTheNextCallerWithALimit(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := a.acquire(2)
 		w, behind := b.begin(2), a.begin(2)
@@ -277,14 +277,14 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 		if l := a.list(); l.Limit != 0 || len(l.Contenders) != 1 || l.Free() != 0 {
 			t.Errorf("listing %+v", l)
 		}
-		_, err := b.believing(semaphore.Stored).Acquire(a.Context(), 1)
+		_, err := b.withLimit(semaphore.Stored).Acquire(a.Context(), 1)
 		wantErr(t, err, semaphore.ErrNoLimit)
 		one := b.acquire(1)
 		if n, err := a.s.Limit(a.Context()); n != 3 || err != nil {
 			t.Errorf("Limit = %d, %v", n, err)
 		}
 		a.svc.RemoveRecord(queue)
-		// By what it remembers it would fit or not: the record is asked.
+		// It reads the record again instead of using the one that it knows.
 		_, err = b.s.TryAcquire(a.Context(), 1)
 		wantErr(t, err, coordinator.ErrTaken)
 		a.release(held)

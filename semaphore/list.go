@@ -7,29 +7,23 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Contender is one who holds or waits for permits.
+// Contender is a holder of permits, or a waiter.
 type Contender struct {
 	recipes.Contender
-	// Permits is how many it holds or asks for. 0: the entry is none of
-	// Baton's, and nobody behind it is admitted.
+	// Permits is how many it holds or asks for. 0 is a foreign entry, which
+	// blocks the contenders behind it.
 	Permits int
 }
 
-// Listing is a semaphore as the service showed it.
+// Listing is a snapshot of a semaphore.
 type Listing struct {
-	// Limit is what is stored; 0 if nothing is.
-	Limit int
-	// Held is how many permits are held. It can be above Limit after that was
-	// lowered. A hold that was granted less than a quarter of a second before
-	// can look like one who waits then.
-	Held int
-	// Contenders are the holders and the waiters, in order.
-	Contenders []Contender
+	Limit      int         // 0 if none is stored
+	Held       int         // permits; may exceed Limit after SetLimit
+	Contenders []Contender // in order
 }
 
-// Free is how many permits the first who waits could have, or who came next if
-// nobody waits: 0 if more are held than the limit is, or if an entry that is
-// none of Baton's is ahead.
+// Free returns how many permits the first waiter, or the next caller, can have:
+// 0 if a foreign entry is ahead.
 func (l Listing) Free() int {
 	for _, c := range l.Contenders {
 		if c.Permits == 0 {
@@ -42,10 +36,9 @@ func (l Listing) Free() int {
 	return max(0, l.Limit-l.Held)
 }
 
-// List returns the limit, the holders and the waiters. The limit is read first,
-// the rest at one moment after it.
+// List returns the limit, and then a snapshot of all contenders.
 func (s *Semaphore) List(ctx context.Context) (Listing, error) {
-	if s.turns != nil {
+	if s.locks != nil {
 		return s.listShared(ctx)
 	}
 	var l Listing
@@ -67,7 +60,7 @@ func (s *Semaphore) List(ctx context.Context) (Listing, error) {
 	return l, nil
 }
 
-// holds is the rule that says of a mode whether it is holding.
+// holds is the rule that admits a contender of a mode if it holds.
 func holds(limit int, mode string) recipes.Rule {
 	c, ok := parseMode(mode)
 	if ok && !c.held {

@@ -65,8 +65,8 @@ func TestPartsMustLeaveSomething(t *testing.T) {
 	})
 }
 
-// TestPartsReleasedAtOnceAreCountedOneByOne, and with Release between them at
-// any moment.
+// TestPartsReleasedAtOnceAreCountedOneByOne, with a Release at any time between
+// them.
 func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 	for after := range 8 {
 		parties(t, 9, func(a, b party) {

@@ -8,14 +8,13 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// MaxLimit is the greatest limit. Twice that is an int everywhere, and it fits
-// a mode beside a version.
+// MaxLimit is the greatest limit.
 const MaxLimit = 1_000_000_000
 
-// The modes of contenders for permits: "p3v00a1" asks for three and joined by
-// the record of a version that ends in "00a1"; "h3" holds three and says so. An
-// admitted contender keeps its "p" as long as nobody can take it for a waiter;
-// see permits.
+// The modes of contenders for permits: "p3v00a1" asks for three permits, and
+// joined with a version of the record that ends in "00a1"; "h3" holds three. An
+// admitted contender keeps its "p" while no other contender can mistake it for
+// a waiter: see permits.
 const (
 	asking  = 'p'
 	holding = 'h'
@@ -30,21 +29,21 @@ func askingMode(n int, version driver.Version) string {
 	return string(asking) + strconv.Itoa(n) + by + "0000"[len(v):] + v
 }
 
-// part is what a mode shows of a version. Two successive versions of a queue's
-// record look alike once in more than a million times at most.
+// part is the part of a version that a mode shows. Two successive versions
+// collide at most once in a million times.
 func part(v driver.Version) int64 { return (int64(v)%versions + versions) % versions }
 
 func holdingMode(n int) string { return string(holding) + strconv.Itoa(n) }
 
-// contention is what a mode says of a contender.
+// contention is a parsed mode.
 type contention struct {
-	n       int            // permits it holds or asks for
-	held    bool           // it says that it holds them
-	version driver.Version // part of the record's version by which it asks, unless held
+	n       int            // permits that it holds or asks for
+	held    bool           // the mode is a holder's
+	version driver.Version // part of the record's version at the join, unless held
 }
 
-// parseMode reads a mode. ok is false for one that neither askingMode nor
-// holdingMode writes.
+// parseMode parses a mode. ok is false unless askingMode or holdingMode wrote
+// it.
 func parseMode(mode string) (c contention, ok bool) {
 	if len(mode) < 2 || mode[0] != asking && mode[0] != holding {
 		return contention{}, false
@@ -74,29 +73,29 @@ func saysHeld(mode string) bool {
 	return ok && c.held
 }
 
-// permits admits a contender for n permits when those ahead and its own
-// together are within the limit, which is that of the record of a version.
-// Nobody is overtaken: a waiter counts like a holder.
+// permits admits a contender for n permits if the permits ahead and its own do
+// not exceed the limit of the record with the given version. A waiter ahead
+// counts like a holder, so no contender overtakes.
 //
 // Holders leave in any order, so the first waiter watches all of them, and the
-// record. Each waiter behind it watches only the nearest waiter ahead, or every
-// release would wake the whole queue. When the first waiter is admitted, it
-// converts its entry to "h", which wakes the waiter behind it to become the
-// first. A contender admitted with nobody behind it need not convert: later
-// contenders of the same record count, and see that it is within the limit.
+// record. Each waiter behind it watches only the nearest waiter ahead:
+// otherwise every release would wake the whole queue. When the first waiter is
+// admitted, it converts its entry to "h", which wakes the waiter behind it to
+// become the first. A contender admitted at the end of the queue need not
+// convert: later contenders of the same record count the permits, and see that
+// it holds.
 //
-// A contender that joined by another record may hold or wait; nobody can tell.
-// So nobody is admitted past it, and it is watched like a waiter. Three
-// conversions resolve that: a contender whose limit changed while it waited
-// converts as soon as it is admitted; every hold converts after
-// engine.SettleAfter; and a contender whose limit changed counts holders behind
-// it, too, that say that they hold (see recipes.Terms.Counts), since they may
-// have joined by a greater limit. They are shown to this rule in front of the
-// others. While the service refuses conversions, for want of space or
-// permission, those behind may wait until the one ahead of them leaves.
+// A contender that joined with another version may hold or wait. So it is
+// watched like a waiter, and no contender is admitted behind it, until a
+// conversion shows that it holds: at once if its limit changed while it waited,
+// and after engine.SettleAfter in each hold. A contender whose limit changed
+// also counts the holders behind it (see recipes.Terms.Counts), which may have
+// joined with a greater limit; this rule gets them in front of the others.
+// While the service refuses conversions, contenders behind may wait until the
+// entry ahead leaves.
 //
-// A contender with an unknown mode, a foreign one for instance, takes the whole
-// limit. docs/model has a model of this.
+// An unknown mode, for instance of a foreign entry, takes the whole limit.
+// docs/model has a model of this.
 func permits(limit int, version driver.Version, n int) recipes.Rule {
 	mine := driver.Version(part(version))
 	return func(ahead []driver.Place) recipes.Verdict {
@@ -106,7 +105,7 @@ func permits(limit int, version driver.Version, n int) recipes.Rule {
 			if !ok {
 				c = contention{n: limit, version: mine}
 			}
-			used = min(used+c.n, limit+1) // more does not matter, and might not be an int
+			used = min(used+c.n, limit+1) // twice MaxLimit fits an int32
 			other := !c.held && c.version != mine
 			if unknown = unknown || other; other || used > limit && !c.held {
 				waiting = i

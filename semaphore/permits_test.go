@@ -9,20 +9,18 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// version is that of the record by which the contender goes that is asked
-// about.
+// version is the record's version of the contender under test.
 const version = 7
 
-// asking is the mode of one who came by the same record.
+// asking is the mode of a contender that joined with the same record.
 func asking(n int) string { return semaphore.AskingMode(n, version) }
 
-// What can stand ahead of a contender for permits. One came by an older record;
-// the last is no contender of a semaphore: it has no number that means
-// anything.
+// The modes that can be ahead of a contender for permits. One joined with an
+// older record; the last is foreign.
 var permitModes = []string{asking(1), asking(2), asking(3), semaphore.AskingMode(1, version-1), "h1",
 	"h2", "h3", ""}
 
-// becomes are the modes that an entry can have later, with "-" for having left.
+// becomes are the modes that an entry can have later; "-" means that it left.
 func becomes(mode string) []string {
 	c, ok := semaphore.ParseMode(mode)
 	later := []string{mode, "-"}
@@ -38,9 +36,9 @@ func becomes(mode string) []string {
 	return later
 }
 
-// permitLines calls f with every queue of up to three ahead, every limit from 1
-// to 5 and every number asked for within it. What such queues show holds for
-// longer ones: the rule sums up what stands ahead.
+// permitQueues calls f with every queue of up to three ahead, every limit from
+// 1 to 5, and every number of permits within it. Longer queues add nothing new,
+// since the rule adds up the permits ahead.
 func permitQueues(f func(modes []string, limit, n int)) {
 	level := [][]string{nil}
 	for range 4 {
@@ -59,7 +57,7 @@ func permitQueues(f func(modes []string, limit, n int)) {
 	}
 }
 
-// permitPlaces returns those who have not left. An entry that is converted is
+// permitPlaces returns the places that have not left. A converted entry is
 // another place.
 func permitPlaces(modes []string) []driver.Place {
 	var ahead []driver.Place
@@ -71,7 +69,7 @@ func permitPlaces(modes []string) []driver.Place {
 	return ahead
 }
 
-// sumOf is what those ahead have or wait for; who is foreign has everything.
+// sumOf returns the permits ahead, held or asked for. A foreign entry has all.
 func sumOf(modes []string, limit int) (sum int) {
 	for _, m := range modes {
 		if c, ok := semaphore.ParseMode(m); ok {
@@ -83,7 +81,7 @@ func sumOf(modes []string, limit int) (sum int) {
 	return sum
 }
 
-// futures calls f with all that a queue can become.
+// futures calls f with every queue that a queue can become.
 func futures(modes []string, f func(later []string)) {
 	later := slices.Clone(modes)
 	var at func(i int)
@@ -100,14 +98,15 @@ func futures(modes []string, f func(later []string)) {
 	at(0)
 }
 
-// other says of a mode whether its contender asks by another record.
+// other reports whether the contender of a mode asks with another record.
 func other(mode string) bool {
 	c, ok := semaphore.ParseMode(mode)
 	return ok && !c.Held && c.Version != version
 }
 
-// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another
-// record, in every short queue. It checks, too, who is watched if not.
+// TestPermitsAreAdmittedExactlyIfTheSumFits and no contender ahead asks with
+// another record, in every short queue. It also checks which places are watched
+// if not.
 func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		ahead := permitPlaces(modes)
@@ -119,8 +118,7 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 		if v.Admitted {
 			return
 		}
-		// Everybody behind the first who waits hears of the one who waits and
-		// is nearest; the first hears of all.
+		// The first waiter watches all; each other waiter the nearest waiter.
 		waiting := -1
 		for i, m := range modes {
 			if other(m) || !semaphore.SaysHeld(m) && sumOf(modes[:i+1], limit) > limit {
@@ -131,13 +129,13 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 		case waiting >= 0 && (len(v.Watch) != 1 || v.Watch[0] != ahead[waiting] || v.Record):
 			t.Fatalf("%q, %d of %d: watches %v instead of %v", modes, n, limit, v, ahead[waiting])
 		case waiting < 0 && (!slices.Equal(v.Watch, ahead) || !v.Record):
-			t.Fatalf("%q, %d of %d: the first who waits watches %v", modes, n, limit, v)
+			t.Fatalf("%q, %d of %d: the first waiter watches %v", modes, n, limit, v)
 		}
 	})
 }
 
-// TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back
-// or says that it holds.
+// TestPermitsOnceAdmittedStayAdmitted when contenders ahead leave, release a
+// part, or convert to show that they hold.
 func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		rule := semaphore.Permits(limit, version, n)
@@ -146,19 +144,18 @@ func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 		}
 		futures(modes, func(later []string) {
 			if !rule(permitPlaces(later)).Admitted {
-				t.Fatalf("%q, %d of %d: the admission is taken back when that becomes %q", modes, n,
+				t.Fatalf("%q, %d of %d: no longer admitted when that becomes %q", modes, n,
 					limit, later)
 			}
 		})
 	})
 }
 
-// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any
-// future of the queue, was told: one of those it watches has left or was
-// converted; or it watches one who waits, and who is admitted by then and so
-// converts himself. (That the conversion comes is the protocol's part:
-// docs/model has a model of it.)
-func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
+// TestPermitsWatchWhatAdmitsThem: a contender that is admitted later, in any
+// future of the queue, was notified: a place that it watches has left or was
+// converted, or it watches a waiter that is admitted by then, and therefore
+// converts its entry. (docs/model has a model of that conversion.)
+func TestPermitsWatchWhatAdmitsThem(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		rule := semaphore.Permits(limit, version, n)
 		v := rule(permitPlaces(modes))
@@ -186,16 +183,16 @@ func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 	})
 }
 
-// TestPermitsWakeAtMostOneWhenAHolderLeaves: of all contenders only the first
-// who waits watches a holder. Only a holder by another record, which looks like
-// a waiter, is watched by all who fit behind it, too.
+// TestPermitsWakeAtMostOneWhenAHolderLeaves: only the first waiter watches
+// holders. A holder with another record, which looks like a waiter, is also
+// watched by all contenders that fit behind it.
 func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		if i := slices.IndexFunc(modes, func(m string) bool {
 			return m[:min(1, len(m))] == "p" &&
 				!other(m)
 		}); i >= 0 && slices.ContainsFunc(modes[i:], other) {
-			return // nobody comes by an older record than one ahead
+			return // a record is never older than that of an entry ahead
 		}
 		all := permitPlaces(append(slices.Clone(modes), asking(n), asking(1), asking(2)))
 		for leaver := range all {
@@ -222,23 +219,22 @@ func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 				}
 			}
 			if woken > fit+1 {
-				t.Fatalf("%v, limit %d: %d are woken, of whom %d fit, when %d leaves", all, limit,
+				t.Fatalf("%v, limit %d: %d are woken, of which %d fit, when %d leaves", all, limit,
 					woken, fit, leaver)
 			}
 		}
 	})
 }
 
-// TestMoreThanTheLimitWaitsForAnotherLimitOnly once nobody is ahead any more.
+// TestMoreThanTheLimitWaitsForAnotherLimitOnly when no entry is ahead.
 func TestMoreThanTheLimitWaitsForAnotherLimitOnly(t *testing.T) {
 	if v := semaphore.Permits(2, version, 3)(nil); v.Admitted || len(v.Watch) != 0 || !v.Record {
 		t.Errorf("3 of 2: %+v", v)
 	}
 }
 
-// TestPermitsThatAreMoreThanAnIntAreMore: with GOARCH=386 the sums of these are
-// negative.
-func TestPermitsThatAreMoreThanAnIntAreMore(t *testing.T) {
+// TestSumsOfPermitsDoNotOverflow: with GOARCH=386 these sums would be negative.
+func TestSumsOfPermitsDoNotOverflow(t *testing.T) {
 	const most = semaphore.MaxLimit
 	for _, modes := range [][]string{
 		{semaphore.HoldingMode(most), asking(most), asking(most)},
@@ -256,8 +252,8 @@ func TestPermitsThatAreMoreThanAnIntAreMore(t *testing.T) {
 	}
 }
 
-// TestModesOfPermitsReadBack: what is not written by Asking or Holding is about
-// no permits.
+// TestModesOfPermitsReadBack: other modes than those of Asking and Holding do
+// not parse.
 func TestModesOfPermitsReadBack(t *testing.T) {
 	for _, n := range []int{1, 9, 10, semaphore.MaxLimit} {
 		for _, v := range []driver.Version{1, 35, 36, 1679615, 1679616, 1 << 62, -2} {
@@ -267,14 +263,14 @@ func TestModesOfPermitsReadBack(t *testing.T) {
 				t.Errorf("Asking(%d, %d), %q, reads back as %+v, %v", n, v, mode, c, ok)
 			}
 			if semaphore.AskingMode(n, v+1) == mode {
-				t.Errorf("%q does not tell the next version", mode)
+				t.Errorf("%q is also the mode of the next version", mode)
 			}
 			ahead := []driver.Place{{Key: "a", Mode: mode}}
 			if same := semaphore.Permits(n+1, v, 1)(ahead); n < semaphore.MaxLimit && !same.Admitted {
-				t.Errorf("%q is unknown to one who came by the same version", mode)
+				t.Errorf("%q is unknown to a contender of the same version", mode)
 			}
 			if next := semaphore.Permits(n+1, v+1, 1)(ahead); next.Admitted || len(next.Watch) != 1 {
-				t.Errorf("one who came by the next version goes past %q: %+v", mode, next)
+				t.Errorf("a contender of the next version overtakes %q: %+v", mode, next)
 			}
 		}
 		if c, ok := semaphore.ParseMode(semaphore.HoldingMode(n)); !ok ||

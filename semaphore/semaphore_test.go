@@ -25,7 +25,7 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 		p4 := w4.granted()
 		if two.Token() >= three.Token() || three.Token() >= p2.Token() ||
 			p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
-			t.Error("tokens do not rise in the order of asking")
+			t.Error("tokens do not rise in the order of the requests")
 		}
 		a.release(p1, p4)
 		a.empty()
@@ -38,7 +38,7 @@ func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
 		big, small := b.begin(3), a.begin(1)
 		small.waits() // although one is free
 		if _, err := a.s.TryAcquire(a.Context(), 1); !errors.Is(err, coordinator.ErrTaken) {
-			t.Errorf("TryAcquire past one who waits = %v", err)
+			t.Errorf("TryAcquire behind a waiter = %v", err)
 		}
 		a.release(one)
 		big.waits()
@@ -52,8 +52,8 @@ func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the
-// holders only would starve. FIELD 58
+// TestWhicheverHolderLeavesTheHeadIsAdmitted: a waiter that watches only one
+// holder would starve. FIELD 58
 func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1},
 		{2, 1, 0}} {
@@ -72,8 +72,8 @@ func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who
-// hold.
+// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside the
+// holders.
 func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		two := a.acquire(2)
@@ -82,7 +82,7 @@ func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 		big.failed(context.Canceled)
 		one := small.granted()
 		next.waits()
-		small.cancel(nil) // the bound of the wait is not that of the permit
+		small.cancel(nil) // the context bounds the wait, not the permit
 		if one.Err() != nil || len(a.modes()) != 3 {
 			t.Errorf("%v, queue %v", one.Err(), a.modes())
 		}
@@ -92,14 +92,14 @@ func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	})
 }
 
-// TestPermitsDoNotReenter: who holds all and asks for more waits for itself,
-// within its bound.
+// TestPermitsDoNotReenter: a holder of all permits that asks for more waits for
+// itself until its context ends.
 func TestPermitsDoNotReenter(t *testing.T) {
 	parties(t, 2, func(a, _ party) {
 		p := a.acquire(1)
 		inner, err := a.s.Acquire(p.Context(), 1)
 		if err != nil || inner.Token() == p.Token() {
-			t.Fatalf("%v, %v: want a grant of its own", inner, err)
+			t.Fatalf("%v, %v: want another grant", inner, err)
 		}
 		ctx, cancel := context.WithTimeout(inner.Context(), time.Second)
 		defer cancel()
@@ -110,9 +110,9 @@ func TestPermitsDoNotReenter(t *testing.T) {
 	})
 }
 
-// TestWaiterThatWasRemovedFailsAndOthersGoOn: it finds out when it would look
-// next. FIELD 17
-func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
+// TestWaiterThatWasRemovedFailsAndOthersContinue: it fails at its next read.
+// FIELD 17
+func TestWaiterThatWasRemovedFailsAndOthersContinue(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		parties(t, 3, func(a, b party) {
 			held := a.acquire(3)
@@ -135,12 +135,11 @@ func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestListingShowsHoldersAndWaiters in order, with what they chose to show.
-// FIELD 53, 54
+// TestListingShowsHoldersAndWaiters in order, with their payloads. FIELD 53, 54
 func TestListingShowsHoldersAndWaiters(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		if l := a.list(); l.Limit != 0 || l.Held != 0 || l.Free() != 0 || len(l.Contenders) != 0 {
-			t.Errorf("before anybody asked: %+v", l)
+			t.Errorf("before the first request: %+v", l)
 		}
 		s, err := semaphore.New(a.client, "jobs", 5, semaphore.WithIdentity("alice"),
 			semaphore.WithPayload([]byte("batch 7")))
@@ -173,7 +172,7 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 }
 
 // TestForeignEntryShutsTheLineBehindIt: what it has is not known.
-func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
+func TestForeignEntryBlocksTheQueueBehindIt(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		p := a.acquire(1)
 		stray := a.svc.AddForeign(queue)

@@ -12,13 +12,13 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// This file has semaphores that other clients use too, Curator's
-// InterProcessSemaphoreV2 and Kazoo's Semaphore.
+// This file has semaphores on the layouts of Curator's InterProcessSemaphoreV2
+// and Kazoo's Semaphore.
 //
 // There are two queues: of leases, one for each permit that is held, and of
-// those who ask for one, which is a mutex. Whoever has that makes its lease,
-// waits until there are no more than the limit, and gives the mutex back. So
-// nobody makes a lease while another one looks at them.
+// contenders, which is a mutex. The holder of the mutex creates its lease,
+// waits until there are no more leases than the limit, and unlocks. So the
+// leases do not grow while a contender counts them.
 
 // The kinds of the two queues, and the mode in both.
 const (
@@ -28,8 +28,8 @@ const (
 )
 
 func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*Semaphore, error) {
-	// To have that mutex for long means to wait for a lease.
-	turns, err := recipes.NewQueue(c, locks, name,
+	// A long hold of the mutex only means that no lease is free.
+	mutex, err := recipes.NewQueue(c, locks, name,
 		append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
 	if err != nil {
 		return nil, err
@@ -38,19 +38,19 @@ func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Semaphore{queue: queue, turns: turns}
+	s := &Semaphore{queue: queue, locks: mutex}
 	s.limit.Store(int64(limit))
 	return s, nil
 }
 
-// notShared is the error of what only semaphores of Baton's own have.
+// notShared is the error of operations that only Baton's own layout supports.
 func (s *Semaphore) notShared(op, why string) error {
 	return recipes.Describe(context.Background(), op, s.Name(),
 		fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why))
 }
 
-// sharedLimit is the limit that the caller has in mind, after a look at what is
-// stored, if the layout stores one.
+// sharedLimit returns the limit given to New, after comparing it with the
+// stored limit if the layout has one.
 func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	limit := int(s.limit.Load())
 	for {
@@ -76,9 +76,9 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	}
 }
 
-// storedShared reads the limit, 0 if none is stored: then missing says that one
-// could be. What is stored and is no number is something else, to the other
-// client as well.
+// storedShared reads the limit: 0 if none is stored, and then missing says
+// whether the layout stores limits. Like the other client it ignores a record
+// that is not a number.
 func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, err error) {
 	r, err := s.queue.Record(ctx)
 	switch {
@@ -93,8 +93,8 @@ func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, 
 	return 0, false, nil
 }
 
-// within admits a lease when there are no more than the limit. It counts all,
-// since nobody else makes one meanwhile.
+// within admits a lease if there are no more leases than the limit. It counts
+// all of them, since only the holder of the mutex creates one.
 func within(limit int) recipes.Rule {
 	return func(others []driver.Place) recipes.Verdict {
 		if len(others) < limit {
@@ -113,22 +113,21 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 		return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
 	}
 	r.Mode, r.Fresh = mode, true
-	turn, err := s.turns.Acquire(ctx, r)
+	lock, err := s.locks.Acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	// The turn is over when somebody has removed it at the service, and then a
-	// lease must not be waited for.
-	bound, stop := turn.Under(ctx)
+	// Do not wait for a lease after the lock was lost.
+	bound, stop := lock.Under(ctx)
 	defer stop()
 	r.Rule = within(limit)
 	lease, err := s.queue.Acquire(bound, r)
 	if err == nil {
-		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
+		if err = lock.Check(ctx); err != nil { // another contender may have counted too
 			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), lease.Release(ctx))
 		}
 	}
-	released := turn.Release(ctx)
+	released := lock.Release(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -138,8 +137,8 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	return s.permit(lease, 1), nil
 }
 
-// listShared shows the leases, and behind them those who wait for their turn.
-// Whoever has the turn and waits for a lease to go may be among both.
+// listShared returns the leases, and behind them the contenders for the mutex.
+// Its holder may be among both.
 func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	var l Listing
 	var err error
@@ -150,7 +149,7 @@ func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return l, err
 	}
-	waiting, err := s.turns.List(ctx, func(string) recipes.Rule {
+	waiting, err := s.locks.List(ctx, func(string) recipes.Rule {
 		return func([]driver.Place) recipes.Verdict { return recipes.Verdict{} }
 	})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// sharer is a driver whose queues are shared. Unless it keeps limits it has no
-// records.
+// sharer is a driver whose queues are shared with other clients. It has records
+// only if it keeps limits.
 type sharer struct {
 	driver.Driver
 	keeps bool
@@ -45,8 +45,8 @@ func (noRecords) Record(context.Context, driver.Queue, driver.Version) (driver.R
 	return driver.Record{}, fmt.Errorf("%w: no records", driver.ErrInvalid)
 }
 
-// inSharing runs a test in virtual time with clients of a service on which
-// semaphores are shared.
+// inSharing runs a test in virtual time with clients of a service with shared
+// semaphores.
 func inSharing(t *testing.T, keeps bool,
 	f func(svc *memory.Service, open func() *coordinator.Client)) {
 	t.Helper()
@@ -88,8 +88,7 @@ const (
 	sharedLeases = driver.Queue("semaphore-leases/jobs")
 )
 
-// TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up,
-// die.
+// TestSharedPermitsAreWithinTheLimit while contenders hold, give up and die.
 func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 	for seed := range uint64(40) {
 		inSharing(t, seed%2 == 0, func(svc *memory.Service, open func() *coordinator.Client) {
@@ -138,9 +137,9 @@ func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestSharedPermitsGoInTheOrderOfAsking: whoever waits has the turn, and nobody
-// passes.
-func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
+// TestSharedPermitsAreGrantedInOrder: the first waiter holds the mutex, and
+// none overtakes.
+func TestSharedPermitsAreGrantedInOrder(t *testing.T) {
 	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
 		s := shared(t, open(), 1)
 		ctx := context.Background()
@@ -166,10 +165,10 @@ func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := len(svc.Snapshot(sharedLocks)); n != 5 {
-			t.Errorf("%d wait for the turn", n)
+			t.Errorf("%d wait for the mutex", n)
 		}
 		if n := len(svc.Snapshot(sharedLeases)); n != 2 {
-			t.Errorf("%d leases: want the holder's, and that of whoever has the turn", n)
+			t.Errorf("%d leases: want those of the holder of the permit and of the mutex", n)
 		}
 		l, err := s.List(ctx)
 		if err != nil || l.Held != 1 || l.Limit != 1 || len(l.Contenders) != 7 {
@@ -184,15 +183,15 @@ func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
 		wg.Wait()
 		for i := range 5 {
 			if got := <-order; got != i {
-				t.Errorf("turn %d is that of %d", i, got)
+				t.Errorf("grant %d is that of %d", i, got)
 			}
 		}
 	})
 }
 
-// TestTheTurnIsLostWhileALeaseIsWaitedFor: somebody removes it at the service.
-// Who had it gives up and leaves no lease.
-func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
+// TestLossOfTheMutexEndsTheWaitForALease: an operator removes the entry of the
+// mutex. Its holder gives up and leaves no lease.
+func TestLossOfTheMutexEndsTheWaitForALease(t *testing.T) {
 	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
 		s := shared(t, open(), 1)
 		ctx := context.Background()
@@ -207,16 +206,16 @@ func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
 			_, err := s.Acquire(ctx, 1)
 			failed <- err
 		}()
-		time.Sleep(time.Second) // it watches its turn by now
-		turn := svc.Snapshot(sharedLocks)
-		if len(turn) != 1 {
-			t.Fatalf("turns: %v", turn)
+		time.Sleep(time.Second) // it watches its entry by now
+		entries := svc.Snapshot(sharedLocks)
+		if len(entries) != 1 {
+			t.Fatalf("contenders for the mutex: %v", entries)
 		}
-		if !svc.Remove(sharedLocks, turn[0].ID) {
-			t.Fatal("the turn is not there")
+		if !svc.Remove(sharedLocks, entries[0].ID) {
+			t.Fatal("no entry of the mutex")
 		}
 		if err := <-failed; !errors.Is(err, coordinator.ErrRemoved) {
-			t.Errorf("the turn was lost: %v", err)
+			t.Errorf("the mutex was lost: %v", err)
 		}
 		time.Sleep(time.Second)
 		if left := svc.Snapshot(sharedLeases); len(left) != 1 {
@@ -228,8 +227,8 @@ func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestSharedLimits: where one is stored it is compared, and made by the first;
-// where none is, each goes by its own.
+// TestSharedLimits: a layout with limits stores the first and compares the
+// others; without, each client uses its own.
 func TestSharedLimits(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		inSharing(t, keeps, func(_ *memory.Service, open func() *coordinator.Client) {

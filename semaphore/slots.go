@@ -10,26 +10,23 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Slots returns the numbers of the permits: as many as are held, each from 0 to
-// the limit - 1, and none of them anybody else's while this permit holds. They
-// stay the same as long as it does. After the limit was lowered below what is
-// held, numbers can be above it.
+// Slots returns one number per permit, from 0 to the limit - 1, that no other
+// holder has. The numbers do not change while the permit is held. After the
+// limit was lowered they can exceed it.
 //
-// The first call costs three requests, more if others ask at the same time. The
-// numbers are kept in a record beside the semaphore, and are free again as soon
-// as the permit is given back, or its session has ended. Whoever deletes that
-// record by hand has numbers handed out twice.
-//
-// The record has 64 KiB: there is room for some 1,900 holders of one permit
-// each, or for one of some 12,700. What does not fit is coordinator.ErrInvalid.
+// The first call sends three requests, more if others call at the same time.
+// The numbers of all holders are stored in a record of 64 KiB, enough for some
+// 1,900 holders of one permit; what does not fit is coordinator.ErrInvalid.
+// Other errors are those of Err, ErrUnavailable, ErrRefused and the cause of
+// ctx.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
-	if p.semaphore.turns != nil {
+	if p.semaphore.locks != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")
 	}
-	if err := enter(ctx, p.busy); err != nil {
+	if err := enter(ctx, p.writing); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.busy }()
+	defer func() { <-p.writing }()
 	if err := p.hold.Check(ctx); err != nil {
 		return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), err)
 	}
@@ -41,19 +38,17 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	return slices.Clone(p.slots), nil
 }
 
-// numbers is the record of the slots' queue: the numbers that each holder has,
-// by its contender's ID. Those who are not in the semaphore's queue any more
-// have none.
+// numbers is the record of the slots' queue: the numbers of each holder, by its
+// contender's ID. The numbers of a contender that has left the queue are free.
 type numbers map[string][]int
 
 // maxRecord is how large a record can be; see driver.Session.SetRecord.
 const maxRecord = 64 << 10
 
-// number sees to it that this permit has n numbers. It ends with the permit,
-// too: who waits for numbers while the service is away must hear of the loss at
-// once.
+// number assigns n numbers to this permit. It ends with the permit too: a
+// caller that waits for an unavailable service must learn of the loss at once.
 func (p *Permit) number(ctx context.Context, n int) error {
-	if n > maxRecord/2 { // a digit and a comma each; and there may be 1e9
+	if n > maxRecord/2 { // a number takes two bytes at least; n may be 1e9
 		return tooMany(n)
 	}
 	bound, stop := p.hold.Under(ctx)
@@ -72,10 +67,10 @@ func tooMany(n int) error {
 
 // assign writes n numbers for this permit into the record.
 //
-// The record is read before the queue: who is in the record was queued when
-// it was written, so who is not in the queue by now has left, and will not come
-// back, since IDs are not used twice. Writing the record fails if anybody has
-// written it meanwhile.
+// It reads the record before the queue: a contender in the record was queued
+// when the record was written. If it is not queued now, it has left for ever,
+// since IDs are not used twice. The write fails if another client has written
+// the record meanwhile.
 func (p *Permit) assign(ctx context.Context, n int) error {
 	for {
 		r, err := p.semaphore.slots.Record(ctx)
@@ -89,15 +84,15 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 					coordinator.ErrRefused, err)
 			}
 		}
-		if all == nil { // there is none, or one that somebody wrote by hand
+		if all == nil { // no record, or a JSON null
 			all = numbers{}
 		}
-		standing, err := p.semaphore.queue.List(ctx,
+		queued, err := p.semaphore.queue.List(ctx,
 			func(string) recipes.Rule { return recipes.Exclusive })
 		if err != nil {
 			return err
 		}
-		mine, err := all.assign(p.hold.ID(), n, standing)
+		mine, err := all.assign(p.hold.ID(), n, queued)
 		if err != nil {
 			return err
 		}
@@ -112,7 +107,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		p.unsure = p.unsure || coordinator.MayHaveApplied(err)
 		switch {
 		case err == nil:
-			p.slots, p.unsure = mine, false // one that is late finds another version
+			p.slots, p.unsure = mine, false // a late write finds another version
 			return p.hold.Check(ctx)
 		case !recipes.Overtaken(ctx, err):
 			return err
@@ -120,11 +115,11 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 	}
 }
 
-// assign gives a holder n numbers: of those it has the first, or else the least
-// that nobody has. It forgets those who have left.
-func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int, error) {
+// assign gives a holder n numbers: first its own, then the smallest free ones.
+// It deletes the holders that have left the queue.
+func (all numbers) assign(id string, n int, queued []recipes.Contender) ([]int, error) {
 	taken, here := map[int]bool{}, map[string]bool{}
-	for _, c := range standing {
+	for _, c := range queued {
 		here[c.ID] = true
 	}
 	if !here[id] {
@@ -145,7 +140,7 @@ func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int
 			mine, taken[slot] = append(mine, slot), true
 		}
 	}
-	for _, slot := range all[id] { // somebody may have written them by hand
+	for _, slot := range all[id] { // which may be invalid, written by hand
 		keep(slot)
 	}
 	for slot := 0; len(mine) < n; slot++ {

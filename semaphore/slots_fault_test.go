@@ -13,12 +13,12 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have
-// given numbers back does not use them.
+// TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder does not use
+// numbers that it may have released.
 func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
 	for _, op := range []memory.Op{memory.OpRecord, memory.OpList, memory.OpSetRecord,
 		memory.OpConvert} {
-		// The request arrives, or only its reply does not.
+		// The request is lost, or only its reply.
 		for _, late := range []bool{false, true} {
 			parties(t, 4, func(a, b party) {
 				p, q := a.acquire(3), b.acquire(1)
@@ -47,7 +47,7 @@ func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
 					func(slot int) bool { return slices.Contains(other, slot) }) {
 					t.Errorf("%s, %v: slots %v and %v", op, late, mine, other)
 				}
-				if p.Permits() == 3 { // then it can be tried again
+				if p.Permits() == 3 { // then it can be repeated
 					a.releasePart(p, 1)
 				}
 				next := b.acquire(1)
@@ -63,7 +63,6 @@ func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestSlotsThatCannotBeReadAreRefused.
 func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		p := a.acquire(2)
@@ -79,9 +78,9 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 		if p.Err() != nil {
 			t.Errorf("the permit was disturbed: %v", p.Err())
 		}
-		a.releasePart(p, 1) // which has no number to give back
+		a.releasePart(p, 1) // without a number to release
 		a.svc.RemoveRecord(numbered)
-		// As good as none.
+		// Counts as no record.
 		if _, err := s.SetRecord(a.Context(), numbered, []byte("null"), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +93,7 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	})
 }
 
-// TestMoreSlotsThanTheRecordCanShowAreAnError, and the permits are held as
-// ever.
+// TestMoreSlotsThanTheRecordCanShowAreAnError, and the permits stay held.
 func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 	const most = 12_769 // 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 + 5 * 2769 digits
 	parties(t, semaphore.MaxLimit, func(a, b party) {
@@ -127,9 +125,8 @@ func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 	})
 }
 
-// TestWaitForSlotsEndsWithThePermit: the service goes away, the permit is lost,
-// and whoever waits for its numbers, or to give some back, hears of that at
-// once, however long the service stays away.
+// TestWaitForSlotsEndsWithThePermit: in an outage the permit is lost, and Slots
+// and ReleasePart return at once, however long the outage is.
 func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		p, q := a.acquire(2), b.acquire(2)
@@ -148,9 +145,9 @@ func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 	})
 }
 
-// TestNumbersOfUnknownOutcomeAreGivenBackWithAPart: the record may show numbers
-// that the holder does not know of.
-func TestNumbersOfUnknownOutcomeAreGivenBackWithAPart(t *testing.T) {
+// TestNumbersOfUnknownOutcomeAreReleasedWithAPart: the record may show numbers
+// that the holder does not know.
+func TestNumbersOfUnknownOutcomeAreReleasedWithAPart(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		p := a.acquire(3)
 		a.svc.OnRequest(func(r memory.Request) memory.Fate {

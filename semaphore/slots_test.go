@@ -31,7 +31,7 @@ func (p party) releasePart(permit *semaphore.Permit, n int) {
 	}
 }
 
-func TestSlotsAreTheLowestThatNobodyHas(t *testing.T) {
+func TestSlotsAreTheLowestFreeNumbers(t *testing.T) {
 	parties(t, 6, func(a, b party) {
 		two, three, one := a.acquire(2), b.acquire(3), a.acquire(1)
 		a.wantSlots(three, 0, 1, 2)
@@ -39,14 +39,14 @@ func TestSlotsAreTheLowestThatNobodyHas(t *testing.T) {
 		a.wantSlots(one, 5)
 		a.costs("to ask again", 0, 0, func() { a.wantSlots(three, 0, 1, 2) })
 		b.releasePart(three, 1)
-		a.wantSlots(three, 0, 1) // the last is given back
+		a.wantSlots(three, 0, 1) // the last is released
 		next := a.acquire(1)
 		a.wantSlots(next, 2)
 		a.release(two)
 		two = b.acquire(2)
 		a.wantSlots(two, 3, 4)
 		mine := a.slots(two)
-		mine[0] = 99 // the caller's own
+		mine[0] = 99 // the caller may change it
 		a.wantSlots(two, 3, 4)
 		a.release(two, three, one, next)
 		for _, permit := range []*semaphore.Permit{two, three} {

@@ -1,12 +1,11 @@
-// Command baton takes locks, permits and leaderships of Baton from the command
-// queue, and shows who has them.
+// Command baton acquires Baton's locks, permits and leaderships from the
+// command line, and shows who holds them.
 //
 //	baton lock nightly-report -- ./report.sh
 //	baton inspect nightly-report
 //
-// The service is named by --url or BATON_URL, in the form that
-// [coordinator.Open] takes. `baton help` lists the commands, and docs/cli.md
-// shows all of it.
+// --url or BATON_URL names the service, in the form that [coordinator.Open]
+// takes. `baton help` lists the commands; docs/cli.md documents them.
 //
 // [coordinator.Open]: https://pkg.go.dev/github.com/baton-go/baton/coordinator#Open
 package main
@@ -24,7 +23,7 @@ import (
 )
 
 func main() {
-	ward.Main() // does not return if this process is to watch over a command
+	ward.Main() // does not return in a guard process
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 	}))

@@ -171,8 +171,8 @@ func onlyFirst(e *env) {
 }
 
 // endedCannotJoin: the client may not know yet that its session is over, or
-// have a new one on the same connection. No one would remove an entry of that
-// one.
+// have a new one on the same connection. No one would remove an entry of the
+// old one.
 func endedCannotJoin(e *env) {
 	s, observer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)

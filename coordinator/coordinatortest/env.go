@@ -119,8 +119,8 @@ func (e *env) soon() context.Context { return e.in(e.Patience) }
 // settle waits long enough to see that something does not happen.
 func (e *env) settle() { time.Sleep(e.Settle) }
 
-// jitter waits for a random time below limit. Cases repeat races with it to meet
-// all interleavings.
+// jitter waits for a random time below limit. Cases repeat races with it to
+// meet all interleavings.
 func (e *env) jitter(limit time.Duration) { sleep(e.ctx, random(limit)) }
 
 func random(limit time.Duration) time.Duration {

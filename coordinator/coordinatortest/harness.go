@@ -36,8 +36,8 @@ type Harness struct {
 	Settle time.Duration
 
 	// Attempts is how often a case may run, by default once. It runs again only
-	// after a failure with ErrUnavailable or ErrSessionLost, which real services
-	// on a busy machine sometimes return.
+	// after a failure with ErrUnavailable or ErrSessionLost, which real
+	// services on a busy machine sometimes return.
 	Attempts int
 
 	// Bubble runs each case, for instance testing/synctest.Test for a driver

@@ -30,7 +30,8 @@ func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
 
-// joinAs joins as the engine does: it repeats the call after an unknown outcome.
+// joinAs joins as the engine does: it repeats the call after an unknown
+// outcome.
 func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.Joined {
 	var j driver.Joined
 	e.ok(e.again(func(ctx context.Context) (err error) {

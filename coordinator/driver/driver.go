@@ -85,7 +85,7 @@ type Contender struct {
 // equality. Zero is the version of an absent value.
 type Version int64
 
-// Any, in place of a known version, says that the caller knows none.
+// Any stands for a version that the caller does not know.
 const Any Version = -1
 
 // Place is a contender's place in a queue.

@@ -190,8 +190,8 @@ func (f *following) isGone(
 	return gone, nil
 }
 
-// isMarker tells whether a key is the marker of the entry ahead. An earlier entry
-// of that name may have left one, too.
+// isMarker tells whether a key is the marker of the entry ahead. An earlier
+// entry of that name may have left one, too.
 func (f *following) isMarker(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == keys.Marker(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
 }

@@ -35,7 +35,7 @@ func wantWatches(t *testing.T, svc *memory.Service, n int, when string) {
 	}
 }
 
-func TestGivenUpWaitIsWithdrawn(t *testing.T) {
+func TestCancelledWaitRemovesItsWatch(t *testing.T) {
 	for name := range waits(wired{}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w wired) {
@@ -44,16 +44,16 @@ func TestGivenUpWaitIsWithdrawn(t *testing.T) {
 					wantErr(t, wait(within(t, time.Second), 0), context.DeadlineExceeded)
 				}
 				wantWatches(t, w.svc, 0, "after cancelled waits")
-				// While the link is cut, the withdrawal is held like any
+				// While the link is cut, the cancellation is held like any
 				// request.
 				done := start(func() error { return wait(within(t, time.Second), 0) })
 				synctest.Wait()
 				w.d.Cut()
 				wantErr(t, <-done, context.DeadlineExceeded)
-				wantWatches(t, w.svc, 1, "while the withdrawal is held")
+				wantWatches(t, w.svc, 1, "while the cancellation is held")
 				w.d.Heal()
 				wantWatches(t, w.svc, 0, "after healing")
-				// A withdrawal overtakes its request, which then registers
+				// A cancellation overtakes its request, which then registers
 				// nothing.
 				w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayRequest: 2 * time.Second} })
 				wantErr(t, wait(within(t, time.Second), 0), context.DeadlineExceeded)

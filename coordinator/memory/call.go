@@ -40,7 +40,7 @@ func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) error {
 	case <-c.done:
 		return c.err
 	case <-ctx.Done():
-		return c.abandon(ctx.Err())
+		return c.cancelled(ctx.Err())
 	}
 }
 
@@ -106,11 +106,11 @@ func (c *call) finish(err error) {
 	}
 }
 
-// abandon ends the call when the caller's context has ended. An answer that
-// arrived at the same moment wins. The withdrawal of a watch is a message like
-// any other. If it overtakes the request that registers the watch, that request
-// registers nothing.
-func (c *call) abandon(cause error) error {
+// cancelled ends the call when the caller's context has ended. An answer that
+// arrived at the same moment wins. The cancellation of a watch is a message
+// like any other. If it overtakes the request that registers the watch, that
+// request registers nothing.
+func (c *call) cancelled(cause error) error {
 	d := c.driver
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -141,7 +141,7 @@ type watch struct {
 }
 
 // register makes a call wait, unless its caller has given up: that caller would
-// never withdraw the watch.
+// never cancel the watch.
 func (s *Service) register(session *session, c *call, ready func() bool, topics ...string) {
 	if c.over {
 		return

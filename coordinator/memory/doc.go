@@ -3,7 +3,7 @@
 // simulate faults of the network and actions of an operator. A program of one
 // process can use it too.
 //
-//	func TestAnotherGoesOnAfterACrash(t *testing.T) {
+//	func TestAnotherReplicaLeadsAfterACrash(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
 //			svc := memory.NewService()   // the coordination service
 //			link := svc.Driver()         // one client's link to it

@@ -1,25 +1,25 @@
 /*
- * The loss clock: a session's context ends before the service can give away what the session holds. See README.md.
+ * The loss clock: a session's context ends before the service can grant the session's names to others. See README.md.
  *
- * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, gives up on an answer after as long,
- * and counts its deadline from when the last acknowledged renewal was sent. The service counts the TTL from when it
- * handled one; its clock runs faster by up to a twentieth.
+ * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, gives up a renewal after another
+ * quarter, and counts its deadline from the sending of the last acknowledged renewal. The service counts the TTL from
+ * the time at which it applied a renewal; its clock runs faster by up to a twentieth.
  *
- * On etcd requests and answers may take any time or get lost, and the client may stall at any moment. On ZooKeeper (-DZK)
+ * On etcd requests and replies may take any time or be lost, and the client may stall at any moment. On ZooKeeper (-DZK)
  * a follower acknowledges a renewal and reports it to the leader up to half a tick later; if it dies in between, the
- * leader never hears of it, until the client has another connection, if ever. There
- *   -DDEATHS=n     so many followers die
- *   -DLOSSES=n     so many renewals are lost
- *   -DSLOW         renewals take up to a fifth of the TTL to arrive, else a twentieth; answers may take longer
- *   -DSTALLS=n     so many twentieths the client is late with a renewal
- *   -DTWOTICKS     the TTL is the shortest that a server grants, two ticks, else it is longer
+ * leader misses the renewal, unless the client connects to another server. Flags for ZooKeeper:
+ *   -DDEATHS=n     n followers die
+ *   -DLOSSES=n     n renewals are lost
+ *   -DSLOW         renewals take up to a fifth of the TTL to arrive, otherwise a twentieth; replies may take longer
+ *   -DSTALLS=n     the client is late with a renewal by n twentieths
+ *   -DTWOTICKS     the TTL is the shortest that a server grants, two ticks; otherwise it is longer
  *
- * And what must not be otherwise; each of these is refuted:
- *   -DRECEIVED     the deadline is counted from when the answer came
- *   -DNOMARGIN     the deadline has no margin for clocks that do not run alike
- *   -DNOSLACK      ZooKeeper: nor one for a follower that dies
- * Refuted as well is what the ZooKeeper driver does not cover: a death together with LOSSES=1, with STALLS=2, with SLOW, or
- * with TWOTICKS, where a report can come a moment after the next renewal.
+ * Wrong variants; each of these is refuted:
+ *   -DRECEIVED     the deadline counts from the arrival of the reply
+ *   -DNOMARGIN     the deadline has no margin for clocks of different speed
+ *   -DNOSLACK      ZooKeeper: the deadline has no margin for a follower that dies
+ * Also refuted are the cases that the ZooKeeper driver does not cover: a death together with LOSSES=1, STALLS=2, SLOW, or
+ * TWOTICKS, where a report can come a moment after the next renewal.
  */
 #define TTL 20
 #define QUARTER 5
@@ -60,22 +60,22 @@
 #define PATIENCE (TTL - MARGIN - SLACK)
 
 /* The client. */
-byte left = PATIENCE; /* until its deadline; 0: the context has ended, whoever looks at it */
-byte age = NEVER;     /* of the renewal that it waits for */
-byte next = QUARTER;  /* until it sends one */
+byte left = PATIENCE; /* until its deadline; 0: the context has ended */
+byte age = NEVER;     /* of the pending renewal */
+byte next = QUARTER;  /* until it sends the next renewal */
 
-/* The service, and what is between them. */
+/* The service, and the network. */
 byte life = TTL;          /* until it ends the session */
-byte fast = 1;            /* by so much its clock may get ahead yet */
-bool asked, answered;     /* a renewal is on its way, its answer is */
-bool connected = true;    /* ZooKeeper: to a follower that lives */
-byte report = NEVER;      /* ZooKeeper: until the follower has told the leader */
+byte fast = 1;            /* how much its clock may still get ahead */
+bool asked, answered;     /* a renewal is in flight, its reply is */
+bool connected = true;    /* ZooKeeper: to a live follower */
+byte report = NEVER;      /* ZooKeeper: until the follower reports to the leader */
 byte deaths = DEATHS, losses = LOSSES, stalls = STALLS;
 
-bool given_away_too_soon; /* what must not be */
+bool given_away_too_soon; /* the violation */
 
 #ifdef ZK
-/* Without a fault renewals are sent when they are due, and answered while somebody waits. */
+/* Without a fault renewals are sent when they are due, and answered in time. */
 #define GIVEUP && (!asked && !answered || !connected)
 #define DUE (asked && connected && age >= TRAVEL || next == 0 && connected && stalls == 0 || age == QUARTER || report == 0)
 #else
@@ -119,7 +119,7 @@ active proctype everything() {
 	/* world: the follower's report */
 	:: atomic { report != NEVER && life != 0 -> report = NEVER; life = TTL; fast = 1 }
 
-	/* world: the follower dies; requests that it had fail at once */
+	/* world: the follower dies; its pending requests fail at once */
 	:: atomic { deaths > 0 && connected -> deaths--; connected = 0; report = NEVER; asked = 0;
 		if
 		:: age != NEVER && !answered -> age = NEVER; next = 0
@@ -131,7 +131,7 @@ active proctype everything() {
 	:: atomic { !connected && life != 0 -> connected = 1; life = TTL; fast = 1 }
 #endif
 
-	/* world: a twentieth of a TTL goes by */
+	/* world: a twentieth of a TTL passes */
 	:: atomic { left != 0 && life != 0 && !(DUE) ->
 		stalls = (next == 0 && age == NEVER && stalls > 0 && connected -> stalls - 1 : stalls);
 		left--;

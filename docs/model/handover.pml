@@ -1,41 +1,42 @@
 /*
- * The hand-over without a look: who joins is told who joined last, follows that one, and is admitted without another
- * request when it leaves by a pass. Mutex, read-write lock and election, on either service. See README.md.
+ * The handoff without a read: a joining contender learns its predecessor, follows it, and is admitted without another
+ * request when the predecessor leaves with a handoff. Mutex, read-write lock and election, on either service. See README.md.
  *
- * The service is a queue with its whole past, as in the queue.pml, which has what becomes of requests, watches and sessions
- * in general; here a join is answered or, at most, its answer lost. Entry k was made at cr[k], converted at cv[k] and went at dl[k];
- * its mark was made at mp[k] and went at md[k]. Zero means not yet. The tail is the entry that joined last, while there is one.
+ * The service is a queue with its whole history, as in queue.pml, which models requests, watches and sessions in general;
+ * here a join is answered, or its reply is lost. Entry k was created at cr[k], converted at cv[k] and deleted at dl[k];
+ * its handoff marker was created at mp[k] and deleted at md[k]. Zero means not yet. The tail is the entry that joined
+ * last, if it still exists.
  *
- *   -DN=3          contenders, who join in the order of their numbers; each has a session of its own, but with
- *   -DSHARED       contenders 0 and 1 have one in common
- *   -DZK           the service is ZooKeeper, which numbers entries without gaps, else etcd, which has a tail
- *   -DRW           any of them may be a reader; writers may go on as readers
- *   -DREADERS=bits these are, and no others
- *   -DREUSE=k      the contender two behind k has its name and its session, and joins when k has finished
- *   -DEXPIRES=n    so many sessions end, for their clients first
- *   -DCANCELS=n    so many calls are given up
- *   -DDROPS=n      so many joins have no answer but that their entry is there
- *   -DOPS=n        so many times an operator deletes an entry or the tail, or ends a session
- *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over
- *   -DBREAKS=n     so many watches break
- *   -DMARKNEWER    a mark counts if it is newer than the entry, whatever life of that name it is of
- *   -DPASSDOWN     a writer that was first, and went on as a reader, leaves by a pass, too
- *   -DEXCLUSION    of what a grant must be, only that no two exclude each other is checked
+ *   -DN=3          contenders, which join in the order of their numbers; each has its own session, except with
+ *   -DSHARED       contenders 0 and 1 share a session
+ *   -DZK           the service is ZooKeeper, which numbers entries without gaps, otherwise etcd, which has a tail key
+ *   -DRW           any contender may be a reader; writers may downgrade
+ *   -DREADERS=bits exactly these contenders are readers
+ *   -DREUSE=k      the contender two behind k has k's name and session, and joins when k has finished
+ *   -DEXPIRES=n    n sessions end, for their clients first
+ *   -DCANCELS=n    n calls are cancelled
+ *   -DDROPS=n      n joins are applied, but their replies are lost
+ *   -DOPS=n        an operator deletes an entry or the tail, or ends a session, n times
+ *   -DSWEEPS=n     n markers are deleted at any moment: a listing considers them left over
+ *   -DBREAKS=n     n watches break
+ *   -DMARKNEWER    a marker counts if it is newer than the entry, whichever entry of that name wrote it
+ *   -DPASSDOWN     a writer that was first, and downgraded, also leaves with a handoff
+ *   -DEXCLUSION    only mutual exclusion is checked, not the other properties of a grant
  *
- * And what must not be left out or done otherwise; each of these is refuted:
- *   -DPASSANY      whoever gives up waiting leaves by a pass
- *   -DPASSREADER   a reader that was passed to takes itself for the first in the queue, and leaves by a pass
+ * Wrong variants; each of these is refuted:
+ *   -DPASSANY      a waiter that gives up leaves with a handoff
+ *   -DPASSREADER   a reader admitted by a handoff considers itself first in the queue, and leaves with a handoff
  *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of another client, or of a Baton without tails
- *   -DNOEMPTY      who finds no tail is first
- *   -DTAILBYNAME   the tail tells a name, and not which entry of that name
- *   -DTAILKEPT     whoever leaves does not care for the tail
- *   -DMARKBYNAME   a mark counts whatever life of that name it is of
- *   -DQUEUEMARK     a mark counts whoever left it in this line
- *   -DTRUSTGONE    whoever leaves has passed
- *   -DNOLOOK       a watch from now on, and no look once it is there
+ *   -DNOEMPTY      a contender that finds no tail is first
+ *   -DTAILBYNAME   the tail contains a name, not which entry of that name
+ *   -DTAILKEPT     a leaving contender does not delete the tail
+ *   -DMARKBYNAME   a marker counts whichever entry of that name wrote it
+ *   -DQUEUEMARK    a marker counts whichever entry of the queue wrote it
+ *   -DTRUSTGONE    any removal of the predecessor counts as a handoff
+ *   -DNOLOOK       a watch from now, without a read after it is set
  *   -DNOOWNWATCH   a follower does not watch its own entry
- *   -DSOLENEAREST  who is named the nearest passes for the only one ahead
- *   -DSOLECONVERTS the only one ahead passes by being converted, too
+ *   -DSOLENEAREST  a predecessor from the join counts as the only entry ahead
+ *   -DSOLECONVERTS a conversion of the only entry ahead counts as a handoff, too
  */
 #ifndef N
 #define N 3
@@ -68,7 +69,7 @@
 #define FIRST REUSE
 #endif
 #ifdef OTHER
-#define SES(k) ((k) == OTHER -> FIRST : (k)) /* of whom two have one session */
+#define SES(k) ((k) == OTHER -> FIRST : (k)) /* two contenders share a session */
 #else
 #define SES(k) (k)
 #endif
@@ -99,16 +100,16 @@ bool over[N]; /* the session is over */
 
 /* Clients. */
 bool dead[N];  /* the session's context has ended */
-byte floor[N]; /* what the session was told: no view is older */
+byte floor[N]; /* the session's latest revision: no view is older */
 bool holds[N], writes[N];
 #ifdef ZK
-bool successor[N]; /* the entry has a second node, by which the next one finds it */
+bool successor[N]; /* the entry has a successor node, by which the next contender finds it */
 #endif
 bool removed[N]; /* an operator has deleted the entry, or ended the session */
 bool cancelled[N], finished[N];
 byte expires = EXPIRES, cancels = CANCELS, drops = DROPS, ops = OPS, sweeps = SWEEPS, breaks = BREAKS;
 
-/* What must not be. A run that finds one of them names it. */
+/* Violations. A run that finds one names it. */
 bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 
 #ifdef EXCLUSION
@@ -140,7 +141,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define ISMARK(k) || MARK(k)
 #define ANYMARK (false EACH(ISMARK))
 
-/* Whether the mark of k tells whoever follows p that it has passed. */
+/* Whether the marker of k tells a follower of p that p left with a handoff. */
 #ifdef QUEUEMARK
 #define TELLS(k) true
 #else
@@ -155,7 +156,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #endif
 #endif
 
-/* ahead finds, in the view at R, whom contender i waits for: p, in the mode of a writer or not, and who is
+/* ahead finds, in the view at R, the entry for which contender i waits: p, in the mode of a writer or not; and the entry
  * directly ahead, q. */
 inline ahead(R) {
 	p = NONE; q = NONE; j = 0;
@@ -186,7 +187,7 @@ inline ahead(R) {
 	pw = (p != NONE && EXCLUDES(p, R) -> 1 : 0)
 }
 
-/* promises is what must be true of a grant. */
+/* promises checks a grant. */
 inline promises() {
 	j = 0;
 	do
@@ -207,7 +208,7 @@ inline promises() {
 	j = 0
 }
 
-/* marked looks at R for a mark that says that p has passed. */
+/* marked searches at R for a marker of p's handoff. */
 inline marked(R) {
 	passed = 0; j = 0;
 	do
@@ -219,7 +220,7 @@ inline marked(R) {
 	j = 0
 }
 
-/* unmark deletes a mark, and with it that of another entry of the same name. */
+/* unmark deletes a marker, and with it that of another entry of the same name. */
 inline unmark(k) {
 	j = 0;
 	do
@@ -231,8 +232,8 @@ inline unmark(k) {
 	j = 0
 }
 
-/* remove is the request by which an entry goes, and, if nobody is behind, the tail. An etcd leaves the mark also if the entry was
- * removed: what follows one that was first is first. */
+/* remove deletes an entry and, if it is the last, the tail. On etcd the marker is also written if the entry was removed by an
+ * operator: the successor of the first entry is first. */
 inline remove(pass) {
 	rev++;
 	if
@@ -240,7 +241,7 @@ inline remove(pass) {
 		unmark(i); /* is overwritten */
 		mp[i] = rev;
 #ifdef ZK
-		md[i] = rev /* in the same transaction: only a watch that is set tells of it */
+		md[i] = rev /* in the same transaction: only a watch that is already set shows it */
 #endif
 	:: else
 	fi;
@@ -280,12 +281,12 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		od;
 		j = 0;
 		if
-		:: successor[i] = 1; swapped = 1 /* in a queue that is busy */
+		:: successor[i] = 1; swapped = 1 /* in a contended queue */
 		:: true
 		fi;
-		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
+		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: it is the predecessor; otherwise the predecessor is unknown */
 #else
-		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
+		p = tail; /* the entry that wrote the tail: the tail's revision is the entry's */
 #ifdef NOEMPTY
 		first = (tail == NONE);
 #else
@@ -309,7 +310,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 	}
 	fi;
 
-glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
+glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
 	atomic {
 		if
 		:: p != NONE && (pw || !READER(i)) ->
@@ -322,7 +323,7 @@ glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, 
 		fi
 	};
 
-look: /* go: recipes.attempt.judge, recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.judge, recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -361,7 +362,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { !over[s] -> /* at a member that may be behind; before what was shown it makes no difference */
+	:: atomic { !over[s] -> /* at a member that may lag, but not behind the last view */
 		f = p;
 #ifdef ZK
 		R = (floor[s] > R -> floor[s] : R);
@@ -407,7 +408,7 @@ waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Fol
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
-		passed = (mp[p] == W); /* in one message */
+		passed = (mp[p] == W); /* both events in one message */
 #ifdef QUEUEMARK
 		marked(W);
 #endif
@@ -424,7 +425,7 @@ told: /* go: engine.Session.Follow, recipes.attempt.wait */
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
 		if
-		:: dl[i] != 0 && dl[i] <= W -> goto gone /* it was told so first */
+		:: dl[i] != 0 && dl[i] <= W -> goto gone /* its own removal was reported first */
 		:: else
 		fi;
 #endif
@@ -472,7 +473,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
+pass: /* go: recipes.grant.leaveQueue, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -488,7 +489,7 @@ pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etc
 	}
 	fi;
 
-leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, zookeeper.session.Leave */
+leave: /* go: engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -503,7 +504,7 @@ leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, 
 
 gone: /* go: engine.Session.outcome */
 	atomic {
-		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
+		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* a contender whose entry is gone was removed */
 		goto leave
 	};
 
@@ -522,13 +523,13 @@ out: /* go: engine.Session.end */
 #define BUSY(k) (STANDS(k) || MARK(k))
 #endif
 #define EXPIRE(k) :: atomic { expires > 0 && SES(k) == (k) && !dead[k] && !over[k] && BUSY(k) -> expires--; dead[k] = 1 }
-/* The service ends a session, and no sooner than that. */
+/* The service ends a session, not before the client's loss clock. */
 #define END(k) :: atomic { SES(k) == (k) && !over[k] && dead[k] -> end(k) }
-/* The service says that it has ended a session: go: engine.Session.guard */
+/* The service reports the end of a session: go: engine.Session.guard */
 #define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
-/* A caller loses patience. */
+/* A caller cancels. */
 #define CANCEL(k) :: atomic { cancels > 0 && STANDS(k) && !cancelled[k] && !holds[k] && !finished[k] -> cancels--; cancelled[k] = 1 }
-/* An operator deletes an entry, and nothing else, or the tail, or ends a session. */
+/* An operator deletes only an entry or the tail, or ends a session. */
 #define OPERATE(k) :: atomic { ops > 0 && STANDS(k) -> ops--; removed[k] = 1; rev++; dl[k] = rev } \
 	:: atomic { ops > 0 && tail == (k) -> ops--; tail = NONE } \
 	:: atomic { ops > 0 && SES(k) == (k) && !over[k] && BUSY(k) -> ops--; removed[k] = 1; RMALSO(k) end(k) }
@@ -537,13 +538,13 @@ out: /* go: engine.Session.end */
 #else
 #define RMALSO(k)
 #endif
-/* A mark goes before it has told anybody, or after: go: etcd.session.sweep */
+/* A marker is deleted before or after it was read: go: etcd.session.sweep */
 #define SWEEP(k) :: atomic { sweeps > 0 && MARK(k) -> sweeps--; rev++; md[k] = rev }
 #define SETTLED(k) && dead[SES(k)] == over[SES(k)]
 #define FINISHED(k) && finished[k]
 #define GONE(k) && !STANDS(k)
 
-/* end removes all that a session has, in one step. */
+/* end removes all entries of a session in one step. */
 inline end(k) {
 	over[k] = 1; rev++; x = 0;
 	do
@@ -561,7 +562,7 @@ inline end(k) {
 	x = 0
 }
 
-/* Nothing has happened but contenders who came, held and left. */
+/* No faults: contenders only joined, held and left. */
 #define ORDINARY (expires == EXPIRES && cancels == CANCELS && drops == DROPS && ops == OPS)
 
 proctype world() {
@@ -573,7 +574,7 @@ proctype world() {
 	EACH(CANCEL)
 	EACH(OPERATE)
 	EACH(SWEEP)
-	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: whoever waits must be told all the same */
+	:: atomic { true EACH(SETTLED) -> break } /* no further events: every waiter must still be notified */
 	od;
 	true EACH(FINISHED);
 	left_behind = !(true EACH(GONE));

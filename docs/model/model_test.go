@@ -15,9 +15,8 @@ import (
 
 const root = "../.."
 
-// TestModelsNameFunctionsThatExist: a model of what was built must not outlive
-// it. Whoever renames or removes a function that a model names has to look at
-// the model again.
+// A renamed or removed function means that the model of it must be checked
+// again.
 func TestModelsNameFunctionsThatExist(t *testing.T) {
 	exists := functions(t)
 	named := regexp.MustCompile(`\bgo: ([\w., ]+?)[;:]? *(\*/|\n)`)
@@ -49,7 +48,7 @@ func TestModelsSayWhatEachActionIs(t *testing.T) {
 	}
 }
 
-// TestEveryFlagOfTheModelsIsRun: a variant that nobody checks shows nothing.
+// A variant that is never run shows nothing.
 func TestEveryFlagOfTheModelsIsRun(t *testing.T) {
 	runs := read(t, "run.sh")
 	documented := regexp.MustCompile(`(?m)^ \*   -D(\w+)`)

@@ -1,40 +1,40 @@
 /*
- * The line: mutex, read-write lock and election as they are built, on either service. See README.md for what is in it,
- * what is not, and what was found.
+ * The queue: mutex, read-write lock and election as they are built, on either service. README.md describes what is
+ * modelled, what is not, and the findings.
  *
- * The service is a queue with its whole past. Entry k was made at revision cr[k], converted in place at cv[k] and went
- * at dl[k], zero meaning not yet, so a view at any revision can be shown. What a client does at once, or the service, is
- * one atomic step; whatever may take time lies between two.
+ * The service is a queue with its whole history. Entry k was created at revision cr[k], converted in place at cv[k] and
+ * deleted at dl[k], zero meaning not yet, so a view at any revision can be shown. An instantaneous action of a client or
+ * the service is one atomic step; time passes only between steps.
  *
- * After each label and in front of each choice of the world stands what is modelled there: "go:" names the functions
- * that do it, which a test looks up in the source; "world:" is what services, networks, operators and users do.
+ * A comment after each label and before each choice of the world says what is modelled: "go:" names the functions,
+ * which a test looks up in the source; "world:" is an action of services, networks, operators and users.
  *
- *   -DN=3          contenders; each has a session of its own, but with
- *   -DSHARED       contenders 0 and 1 have one in common
- *   -DZK           the service is ZooKeeper, else etcd
- *   -DRW           any of them may be a reader; writers may go on as readers
- *   -DTRY          any one of them may be one that does not wait
- *   -DEXPIRES=n    so many sessions end, for their clients first, as their loss clocks see to (deadline.pml)
- *   -DCANCELS=n    so many calls are given up
- *   -DDROPS=n      so many requests go unanswered, and arrive later or never
- *   -DOPS=n        so many times an operator deletes an entry, or ends a session
- *   -DBREAKS=n     so many connections of waiters break
- *   -DEXCLUSION    of what a grant must be, only that no two exclude each other is checked
+ *   -DN=3          contenders; each has its own session, except with
+ *   -DSHARED       contenders 0 and 1 share a session
+ *   -DZK           the service is ZooKeeper, otherwise etcd
+ *   -DRW           any contender may be a reader; writers may downgrade
+ *   -DTRY          any one contender may be non-blocking
+ *   -DEXPIRES=n    n sessions end, for their clients first, as the loss clock ensures (deadline.pml)
+ *   -DCANCELS=n    n calls are cancelled
+ *   -DDROPS=n      n requests are not answered, and arrive later or never
+ *   -DOPS=n        an operator deletes an entry or ends a session, n times
+ *   -DBREAKS=n     n connections of waiters break
+ *   -DEXCLUSION    only mutual exclusion is checked, not the other properties of a grant
  *
- * And what must not be left out or done otherwise; each of these is refuted:
+ * Wrong variants; each of these is refuted:
  *   -DBELOW        a view may be older than the contender's own entry
- *   -DNORECHECK    whoever is woken holds, without another look
- *   -DNOLOOK       etcd: a watch from now on, and no look once it is there
- *   -DTRUSTSHOWN   etcd: no look if a view has shown the place, whatever has happened until the watch was there
- *   -DTWOREQUESTS  ZooKeeper: a look, and then a watch, in two requests
- *   -DSAMEKEY      the key of an entry is that of the session
- *   -DBYNAME       a release deletes what is first in the queue
- *   -DNOFORGET     whoever gives up joining does not care for what became of its request
- *   -DNOEPOCH      etcd: Forget deletes, and fences nothing off
- *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for requests under way
- *   -DNOWITHDRAW   after a conversion of unknown outcome the entry is left by the place that it had before
- *   -DNOABANDON    whoever gives up waiting stays in the queue
- *   -DNOLASTLOOK   an admitted contender does not look at its session once more
+ *   -DNORECHECK    a woken contender holds without another read
+ *   -DNOLOOK       etcd: a watch from now, without a read after it is set
+ *   -DTRUSTSHOWN   etcd: no read if a view has shown the place, whatever happened until the watch was set
+ *   -DTWOREQUESTS  ZooKeeper: the read and the watch are two requests
+ *   -DSAMEKEY      an entry's key is the session's
+ *   -DBYNAME       a release deletes the first entry of the queue
+ *   -DNOFORGET     a cancelled join does not undo its request
+ *   -DNOEPOCH      etcd: Forget deletes the entry, but does not fence off late requests
+ *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for requests in flight
+ *   -DNOWITHDRAW   after a conversion of unknown outcome the release uses the entry's previous place
+ *   -DNOABANDON    a cancelled waiter leaves its entry in the queue
+ *   -DNOLASTLOOK   an admitted contender does not check its session again
  *   -DLATECLOCK    a service may end a session before its client counts it as lost
  */
 #ifndef N
@@ -75,7 +75,7 @@ byte trier = NONE;
 #define TRIES(k) 0
 #endif
 
-/* They are numbered in the order in which they join, since nothing else tells them apart; but for those on one session. */
+/* Contenders are numbered in the order in which they join, since nothing else distinguishes them, except those on one session. */
 #ifdef SHARED
 #define MAYJOIN(k) true
 #else
@@ -85,22 +85,22 @@ byte trier = NONE;
 /* The service. */
 byte rev;
 byte cr[N], cv[N], dl[N];
-byte epoch[N]; /* etcd: of a session, as its sentinel has it */
+byte epoch[N]; /* etcd: of a session, as stored in its sentinel */
 bool over[N];  /* the session is over */
 
-/* Requests under way that nobody waits for any more: 1 joins, 2 joins and raises the epoch, 3 converts. */
+/* Requests in flight whose caller has stopped waiting: 1 joins, 2 joins and raises the epoch, 3 converts. */
 byte late[N], lateEpoch[N];
 
 /* Clients. */
 bool dead[N];  /* the session's context has ended */
-byte known[N]; /* etcd: the session's idea of its epoch */
-byte floor[N]; /* what the session was told: no view is older */
-byte nearKey[N], nearRev[N]; /* etcd: who stood directly ahead in the session's last view, and when */
+byte known[N]; /* etcd: the epoch that the session knows */
+byte floor[N]; /* the session's latest revision: no view is older */
+byte nearKey[N], nearRev[N]; /* etcd: the entry directly ahead in the session's last view, and its revision */
 bool nearWriter[N];
-bool holds[N], writes[N]; /* a hold, in which mode */
+bool holds[N], writes[N]; /* a hold, and its mode */
 bool removed[N];  /* an operator has deleted the entry, or ended the session */
 bool cancelled[N];
-byte top, topWriter; /* the greatest token granted, to anybody and to a writer */
+byte top, topWriter; /* the greatest granted tokens, of all and of writers */
 
 #ifdef EXCLUSION
 #define ALSO(claim) skip
@@ -108,7 +108,7 @@ byte top, topWriter; /* the greatest token granted, to anybody and to a writer *
 #define ALSO(claim) assert(claim)
 #endif
 
-/* What must not be. A run that finds one of them names it. */
+/* Violations. A run that finds one names it. */
 bool two_hold, out_of_order, token_falls, entry_gone, second_entry, dead_wins, not_removed, left_behind;
 
 byte expires = EXPIRES, cancels = CANCELS, drops = DROPS, ops = OPS, breaks = BREAKS;
@@ -129,7 +129,7 @@ bool finished[N];
 #define EACH(what) what(0) what(1) what(2) what(3)
 #endif
 
-/* ahead finds, in the view at R, whom contender i waits for: p, in the mode of a writer or not, and who is
+/* ahead finds, in the view at R, the entry for which contender i waits: p, in the mode of a writer or not; and the entry
  * directly ahead, q. */
 inline ahead(R) {
 	p = NONE; q = NONE; j = 0;
@@ -170,7 +170,7 @@ inline anybody(R) {
 	j = 0
 }
 
-/* raise moves the epoch of a session, to whom that was told, too. */
+/* raise increments the epoch of a session, which learns it. */
 inline raise(s, yes) {
 #ifdef ZK
 	skip
@@ -184,7 +184,7 @@ inline raise(s, yes) {
 #endif
 }
 
-/* arrive has a request be applied that nobody waits for, or be refused. */
+/* arrive applies or refuses a request whose caller has stopped waiting. */
 inline arrive(k) {
 	if
 	:: over[SES(k)]
@@ -195,13 +195,13 @@ inline arrive(k) {
 		fi
 #ifdef ZK
 	:: !over[SES(k)] && late[k] != 3 ->
-		second_entry = (cr[k] != 0); assert(!second_entry); /* it makes a node in any case */
+		second_entry = (cr[k] != 0); assert(!second_entry); /* it creates a node in any case */
 		rev++; cr[k] = rev
 #else
 	:: !over[SES(k)] && late[k] != 3 ->
 		if
 		:: lateEpoch[k] == epoch[SES(k)] && !STANDS(k) && !(TRIES(k) && LINETAKEN) ->
-			second_entry = (cr[k] != 0); assert(!second_entry); /* it has left, and nobody knows of this one */
+			second_entry = (cr[k] != 0); assert(!second_entry); /* it has left, and the new node is unknown to it */
 			rev++; cr[k] = rev
 		:: else
 		fi;
@@ -211,19 +211,19 @@ inline arrive(k) {
 	late[k] = 0; lateEpoch[k] = 0
 }
 
-/* promises is what must be true of a grant. */
+/* promises checks a grant. */
 inline promises() {
 	j = 0;
 	do
 	:: j < N ->
 		if
 		:: j != i && !removed[j] && ALIVE(j) ->
-			two_hold = (writes[i] || writes[j]); assert(!two_hold) /* that exclude each other */
+			two_hold = (writes[i] || writes[j]); assert(!two_hold) /* two holds that exclude each other */
 		:: else
 		fi;
 		if
 		:: j != me && STANDS(j) && cr[j] < cr[me] ->
-			out_of_order = (!READER(i) || EXCLUDES(j, rev)); ALSO(!out_of_order) /* of joining */
+			out_of_order = (!READER(i) || EXCLUDES(j, rev)); ALSO(!out_of_order) /* the order of joining */
 		:: else
 		fi;
 		j++
@@ -258,7 +258,7 @@ find: /* go: zookeeper.session.findEarlier, zookeeper.session.entriesOf, nodes.S
 		:: again ->
 #ifndef NOWAIT
 			if
-			:: late[i] != 0 -> arrive(i) /* it has landed, or never will */
+			:: late[i] != 0 -> arrive(i) /* it has arrived, or never will */
 			:: late[i] = 0; lateEpoch[i] = 0
 			fi;
 #endif
@@ -283,7 +283,7 @@ find: /* go: zookeeper.session.findEarlier, zookeeper.session.entriesOf, nodes.S
 
 send: /* go: etcd.session.sendJoin, etcd.session.conditions, etcd.session.refused, zookeeper.session.sendJoin */
 	if
-	:: atomic { /* it arrives and is answered */
+	:: atomic { /* the request arrives and is answered */
 		!over[s] && MAYJOIN(i) ->
 #ifdef ZK
 		second_entry = (cr[me] != 0); assert(!second_entry); /* one ID, one entry */
@@ -300,7 +300,7 @@ send: /* go: etcd.session.sendJoin, etcd.session.conditions, etcd.session.refuse
 			taken = (TRIES(i) && LINETAKEN);
 			raise(s, fence);
 			if
-			:: STANDS(me) -> goto foundOwn /* it is there from before */
+			:: STANDS(me) -> goto foundOwn /* it exists from an earlier attempt */
 			:: cr[me] != 0 && dl[me] != 0 -> goto out /* an operator was faster; it would join anew */
 			:: cr[me] == 0 && taken && again -> taken = 0; goto forget
 			:: cr[me] == 0 && taken && !again -> taken = 0; goto out
@@ -314,11 +314,11 @@ foundOwn: /* go: etcd.session.refused */
 #endif
 	}
 	:: atomic { over[s] && dead[s] -> goto out }
-	:: atomic { /* no answer: the coordinator sends it again */
+	:: atomic { /* no answer: the request is sent again */
 		drops > 0 && late[i] == 0 -> drops--;
 		late[i] = 1 + fence; lateEpoch[i] = sent; again = 1; fence = 1; goto join
 	}
-	:: atomic { /* no answer, and the caller does not wait for one */
+	:: atomic { /* no answer, and the caller has stopped waiting */
 		cancelled[i] ->
 		if
 		:: late[i] == 0 -> late[i] = 1 + fence; lateEpoch[i] = sent
@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -385,7 +385,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, nodes.Session.Watch, 
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { !over[s] -> /* no older than the last view, also after a new connection */
+	:: atomic { !over[s] -> /* no older than the last view, also after a reconnect */
 		select(W : W .. rev);
 		floor[s] = (W > floor[s] -> W : floor[s]);
 		if
@@ -395,7 +395,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, nodes.Session.Watch, 
 	}
 	fi;
 #ifdef TWOREQUESTS
-second: /* world: the watch is set by a request of its own, which does not say what is there */
+second: /* world: a separate request sets the watch, and does not return the state */
 	atomic { select(W : W .. rev) };
 #endif
 #else
@@ -403,7 +403,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, lease.Session.Watch, 
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { !over[s] -> /* from now on, at a member that may be behind; before what was shown it makes no difference */
+	:: atomic { !over[s] -> /* from now, at a member that may lag, but not behind the last view */
 		R = (nearKey[s] == p && nearWriter[s] == pw -> nearRev[s] : cr[p]);
 		select(W : R .. rev);
 		R = 0
@@ -416,7 +416,7 @@ lookAgain: /* go: lease.Session.awaitLeaving, lease.leaving.tell, lease.Session.
 #ifdef TRUSTSHOWN
 		:: nearKey[s] == p && nearWriter[s] == pw
 #else
-		:: nearKey[s] == p && nearWriter[s] == pw && nearRev[s] >= W /* nothing has happened in between */
+		:: nearKey[s] == p && nearWriter[s] == pw && nearRev[s] >= W /* no change in between */
 #endif
 		:: else ->
 			select(R : W .. rev);
@@ -481,13 +481,13 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] ->
 		if
-		:: cv[me] != 0 && dl[me] == 0 /* by an attempt before */
+		:: cv[me] != 0 && dl[me] == 0 /* by an earlier attempt */
 		:: cv[me] == 0 && dl[me] == 0 -> rev++; cv[me] = rev
 		:: dl[me] != 0 -> holds[i] = 0; goto leave
 		fi;
 		maybe = 0
 	}
-	:: atomic { drops > 0 && late[i] == 0 -> drops--; late[i] = 3; maybe = 1 } /* sent again, or given up below */
+	:: atomic { drops > 0 && late[i] == 0 -> drops--; late[i] = 3; maybe = 1 } /* sent again, or cancelled below */
 	fi;
 	if
 	:: atomic { maybe -> goto convert }
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
+leave: /* go: recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;
@@ -532,7 +532,7 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 		fi;
 #else
 		if
-		:: dl[me] == 0 && !(maybe && cv[me] != 0) -> rev++; dl[me] = rev /* that very entry, or nothing */
+		:: dl[me] == 0 && !(maybe && cv[me] != 0) -> rev++; dl[me] = rev /* exactly this entry, or nothing */
 		:: else
 		fi;
 #endif
@@ -543,14 +543,14 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 	}
 	fi;
 
-gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.Abandon */
+gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.LeaveLater */
 	atomic {
-		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
+		not_removed = !removed[me]; ALSO(!not_removed); /* a contender whose entry is gone was removed */
 		R = 0;
 		goto leave
 	};
 
-forget: /* go: engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
+forget: /* go: engine.Session.Forget, engine.Session.ForgetLater, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -582,7 +582,7 @@ out: /* go: engine.Session.end */
 	}
 }
 
-/* Whatever is under way for long. */
+/* Requests that are in flight for long. */
 #define LATER(k) :: atomic { late[k] != 0 && MAYJOIN(k) -> arrive(k) }
 /* A client's loss clock runs out: go: engine.Session.expire */
 #ifdef SHARED
@@ -591,16 +591,16 @@ out: /* go: engine.Session.end */
 #define BUSY(k) (STANDS(k) || late[k] != 0)
 #endif
 #define EXPIRE(k) :: atomic { expires > 0 && SES(k) == (k) && !dead[k] && !over[k] && BUSY(k) -> expires--; dead[k] = 1 }
-/* The service ends a session, and no sooner than that. */
+/* The service ends a session, not before the client's loss clock. */
 #ifdef LATECLOCK
 #define MAYEND(k) (dead[k] || expires > 0 && BUSY(k))
 #else
 #define MAYEND(k) dead[k]
 #endif
 #define END(k) :: atomic { SES(k) == (k) && !over[k] && MAYEND(k) -> expires = (dead[k] -> expires : expires - 1); end(k) }
-/* The service says that it has ended a session: go: engine.Session.guard, engine.Session.outcome */
+/* The service reports the end of a session: go: engine.Session.guard, engine.Session.outcome */
 #define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
-/* A caller loses patience. */
+/* A caller cancels. */
 #define CANCEL(k) :: atomic { cancels > 0 && !cancelled[k] && !holds[k] && dl[k] == 0 && !finished[k] -> cancels--; cancelled[k] = 1 }
 /* An operator deletes an entry, or ends a session. */
 #define OPERATE(k) :: atomic { ops > 0 && STANDS(k) -> ops--; removed[k] = 1; rev++; dl[k] = rev } \
@@ -638,7 +638,7 @@ proctype world() {
 	EACH(TOLD)
 	EACH(CANCEL)
 	EACH(OPERATE)
-	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: whoever waits must be told all the same */
+	:: atomic { true EACH(SETTLED) -> break } /* no further events: every waiter must still be notified */
 	od;
 	true EACH(FINISHED);
 	left_behind = !(true EACH(GONE));

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Checks the models with Spin: what is built must hold, and each variant that leaves something out must be refuted, for
-# the reason that it is expected to be. One line for each; exits 1 if any deviates.
+# Checks the models with Spin: the models as built must hold, and each wrong variant must be refuted with the expected
+# violation. Prints one line for each; exits with 1 if any deviates.
 #
 #	docs/model/run.sh           the default set
 #	FULL=1 docs/model/run.sh    larger ones, too: minutes, and up to 8 GB
-#	docs/model/run.sh NOLOOK    those whose model or flags match
+#	docs/model/run.sh NOLOOK    runs whose model or flags match
 #
-# It needs spin and gcc. MODEL_JOBS runs go on at once, 2 if not set.
+# It needs spin and gcc. MODEL_JOBS sets the number of concurrent runs (default 2).
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# Of a run: the set that it is in, the model, what is expected, and the flags. "holds" is what is expected of what is
-# built; all others are the name of what must be found, as the models call it, or "stuck": somebody waits for ever.
+# For each run: its set, the model, the expected result, and the flags. The models as built are expected to give "holds";
+# any other result is the name of a violation in the model, or "stuck": a contender waits for ever.
 runs() {
 	cat <<-'RUNS'
 		default queue     holds                  -DEXPIRES=1 -DCANCELS=1
@@ -133,13 +133,13 @@ runs() {
 	RUNS
 }
 
-# check runs one and prints its line. Of a small model the compiler takes more time than it saves.
+# check runs a model and prints its line. For a small model an optimizing compiler takes longer than it saves.
 check() {
 	local set=$1 model=$2 expected=$3
 	shift 3
 	local here=$PWD work contenders=3 verdict memory=1800 optimize=-O0
 	work=$(mktemp -d)
-	# shellcheck disable=SC2064 # that of now
+	# shellcheck disable=SC2064 # expand now
 	trap "rm -rf '$work'" EXIT
 	[[ $set == full ]] && memory=7500 optimize=-O2
 	[[ " $* " == *" -DN=4 "* ]] && contenders=4
@@ -149,7 +149,7 @@ check() {
 		verdict="failed to run"
 	fi
 	verdict=${verdict:-$(verdict out)}
-	# Those of the processor, which depend little on what else the machine does.
+	# Processor time, which depends little on the machine's load.
 	times >spent
 	local seconds ok=ok
 	seconds=$(awk 'NR == 2 {split($1, t, /[ms]/); printf "%.1f", t[1] * 60 + t[2]}' spent)
@@ -162,7 +162,7 @@ check() {
 	[[ $ok == ok ]]
 }
 
-# verdict reads what Spin found.
+# verdict reads Spin's result.
 verdict() {
 	if grep -q 'invalid end state (at' "$1"; then
 		echo stuck
@@ -196,6 +196,6 @@ runs | { [[ -n ${FULL:-} ]] && cat || grep '^default'; } | { grep -e "${1:-.}" |
 	xargs -r -P "${MODEL_JOBS:-2}" -L 1 ./run.sh check || status=1
 echo "$((SECONDS - started)) s"
 if [[ $status -ne 0 ]]; then
-	echo "a model deviates from what is expected of it" >&2
+	echo "a model deviates from its expected result" >&2
 fi
 exit $status

@@ -1,35 +1,35 @@
 /*
- * The semaphore as it is built: permits of several sizes, a limit in the queue's record that is raised and lowered, entries that
- * are converted when their contenders are admitted, partial releases, views of any age that is allowed. See README.md.
+ * The semaphore as it is built: requests of several sizes, a limit in the queue's record that is raised and lowered,
+ * entries that are converted when their contenders are admitted, partial releases, views of any allowed age. See README.md.
  *
- * The service is a queue with its whole past, as in the queue.pml. Contenders join in the order of their numbers. Entry k
- * asks from cr[k] on, by the record of version jv[k]; says that it holds n1[k] from c1[k] on, and one less
- * from c2[k] on; and went at dl[k]. That a watch tells of every leaving after the view that it comes from, and what becomes of lost
- * requests and sessions, is queue.pml's matter: here a contender may just leave at any moment.
+ * The service is a queue with its whole history, as in queue.pml. Contenders join in the order of their numbers. Entry k
+ * requests permits from cr[k] on, by the record of version jv[k]; it is marked as holding n1[k] from c1[k] on, and one
+ * less from c2[k] on; it was deleted at dl[k]. queue.pml models that a watch reports every removal after its view, and
+ * lost requests and sessions: here a contender may simply leave at any moment.
  *
- *   -DN=3 -DA0=1 -DA1=1 -DA2=1   contenders, and for how many permits each asks
- *   -DLIMIT=1 -DMOST=3           the limit, and the highest that it may be changed to
- *   -DMOVES=n                    it is changed so many times
- *   -DPARTS=n                    so many holders give one permit back and keep the rest
- *   -DCANCELS=n                  so many give up waiting
- *   -DDROPS=n                    so many joins are made twice, since the first had no answer
- *   -DZK                         records are read as a ZooKeeper session shows them, else by quorum
+ *   -DN=3 -DA0=1 -DA1=1 -DA2=1   contenders, and the number of permits that each requests
+ *   -DLIMIT=1 -DMOST=3           the limit, and the highest limit that may be set
+ *   -DMOVES=n                    the limit is changed n times
+ *   -DPARTS=n                    n holders release one permit and keep the rest
+ *   -DCANCELS=n                  n waiters are cancelled
+ *   -DDROPS=n                    n joins are sent twice, since the first was not answered
+ *   -DZK                         records are read as in a ZooKeeper session, otherwise by quorum
  *
- * And what must not be left out or done otherwise; each of these is refuted:
+ * Wrong variants; each of these is refuted:
  *   -DBELOW        a view may be older than the contender's own entry
- *   -DONEHOLDER    the first who waits watches the nearest holder only
- *   -DNTHAHEAD     whoever waits watches the one who is as many places ahead as the limit says
- *   -DBARGING      those who wait do not count
- *   -DNOMARK       whoever is admitted goes on asking
- *   -DNOSETTLE     also when its hold lasts
- *   -DMOVEDISLAST  whoever saw nobody behind does not convert, although its limit was changed
- *   -DLATEFIRST    First of a repeated join is believed
+ *   -DONEHOLDER    the first waiter watches only the nearest holder
+ *   -DNTHAHEAD     a waiter watches the entry that is as many places ahead as the limit
+ *   -DBARGING      waiters do not count
+ *   -DNOMARK       an admitted contender does not mark its entry as holding
+ *   -DNOSETTLE     it does not do so even when its hold lasts
+ *   -DMOVEDISLAST  a contender without entries behind it does not convert, although its limit was changed
+ *   -DLATEFIRST    First of a repeated join is trusted
  *   -DNOCONDITION  a join does not compare the record
- *   -DNORECORD     nobody watches the limit
- *   -DNOCONFIRM    whoever has slept goes by the limit that it knew before
- *   -DTRUSTRECORD  or does so if it watched the record and was not told of another one
- *   -DNOVERSION    entries do not tell by which record they came
- *   -DNOBEHIND     whose limit was changed counts those ahead only
+ *   -DNORECORD     waiters do not watch the limit
+ *   -DNOCONFIRM    a woken waiter uses the limit that it knew before
+ *   -DTRUSTRECORD  it does so if it watched the record and was not notified of a change
+ *   -DNOVERSION    entries do not contain the version of their record
+ *   -DNOBEHIND     a contender whose limit was changed counts only the entries ahead
  */
 #ifndef N
 #define N 3
@@ -70,16 +70,16 @@
 byte rev;
 byte cr[N], c1[N], n1[N], c2[N], dl[N];
 byte jv[N];
-byte version, written[MOVES + 1], limits[MOVES + 1]; /* the record: its versions, their revisions, what they say */
+byte version, written[MOVES + 1], limits[MOVES + 1]; /* the record: its versions, their revisions, their limits */
 
 /* Clients. */
 bool holds[N], sleeps[N], finished[N];
-byte joinedBy[N]; /* jv[k], also where entries do not tell it */
+byte joinedBy[N]; /* jv[k], also if entries do not contain it */
 bool cancelled[N], released[N];
 byte moves = MOVES, parts = PARTS, cancels = CANCELS, drops = DROPS;
-bool quiet; /* nothing more happens but what must */
+bool quiet; /* only necessary events remain */
 
-/* What must not be. A run that finds one of them names it. */
+/* Violations. A run that finds one names it. */
 bool old_limit, overtaken, over_limit, sleeps_though_it_fits, left_behind;
 
 #define STANDS(k) (cr[k] != 0 && dl[k] == 0)
@@ -87,7 +87,7 @@ bool old_limit, overtaken, over_limit, sleeps_though_it_fits, left_behind;
 #define HELD(k, R) (c1[k] != 0 && c1[k] <= (R))
 #define NUMBER(k, R) (c2[k] != 0 && c2[k] <= (R) -> n1[k] - 1 : (HELD(k, R) -> n1[k] : ASK(k)))
 
-/* change is when the place that a view showed at R of entry k left the queue, 0 if it is there yet. */
+/* change is when entry k, as a view at R showed it, left the queue; 0: not yet. */
 #define CHANGE(k, R) (c1[k] > (R) -> c1[k] : (c2[k] > (R) -> c2[k] : (dl[k] > (R) -> dl[k] : 0)))
 
 #define NONE 255
@@ -120,7 +120,7 @@ inline inForce(moment, which) {
 	od
 }
 
-/* rule judges the view at R: admitted, or whom to watch, as bits, and whether the record, too. go: semaphore.permits */
+/* rule evaluates the view at R: admitted, or the entries to watch, as bits, and whether to watch the record. go: semaphore.permits */
 inline rule(R) {
 	used = 0; waiting = NONE; unknown = 0; watches = 0; last = 1; j = 0;
 	do
@@ -188,9 +188,9 @@ inline rule(R) {
 #endif
 	used = 0; waiting = NONE; unknown = 0
 }
-/* promises is what must be true of a grant that comes from the view at seen. */
+/* promises checks a grant based on the view at seen. */
 inline promises() {
-	old_limit = (mine < since); /* it was changed before the contender began to look */
+	old_limit = (mine < since); /* it was changed before the contender's first read */
 	assert(!old_limit);
 	used = ASK(i); j = 0;
 	do
@@ -202,14 +202,14 @@ inline promises() {
 		j++
 	:: else -> break
 	od;
-	overtaken = (used > limits[mine]); /* it has what one ahead waits for */
+	overtaken = (used > limits[mine]); /* it has permits for which an entry ahead waits */
 	assert(!overtaken);
 	used = ASK(i); j = 0;
 	do
 	:: j < N ->
 		if
-		/* The exception that package semaphore documents: whose limit was changed while it waited does not count those
-		 * behind it who came by the same one, and did not say in what it saw that they hold. */
+		/* The exception documented in package semaphore: a waiter whose limit was changed does not count entries behind
+		 * it that joined by the same record and were not marked as holding in its view. */
 		:: j > i && holds[j] && mine != joinedBy[i] && !HELD(j, seen) && joinedBy[j] == joinedBy[i]
 		:: j != i && holds[j] && !(j > i && mine != joinedBy[i] && !HELD(j, seen) && joinedBy[j] == joinedBy[i]) ->
 			used = used + NUMBER(j, rev)
@@ -223,7 +223,7 @@ inline promises() {
 	:: j <= version -> waiting = (limits[j] > waiting -> limits[j] : waiting); j++
 	:: else -> break
 	od;
-	over_limit = (used > waiting); /* the greatest that was in force since the contender began to look */
+	over_limit = (used > waiting); /* the greatest limit in force since the contender's first read */
 	assert(!over_limit);
 	used = 0; j = 0; waiting = NONE
 }
@@ -235,7 +235,7 @@ proctype contender(byte i) {
 join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
 	if
 	:: atomic { i == 0 || cr[i - (i > 0)] != 0 || finished[i - (i > 0)] ->
-		mine = version; /* or it is told that it is not, and reads it; go: recipes.attempt.ask */
+		mine = version; /* or it learns that it is not current, and reads it; go: recipes.attempt.readTerms */
 #ifdef NOCONDITION
 		if
 		:: version > 0 -> mine = version - 1
@@ -278,7 +278,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 	};
 #endif
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -291,7 +291,7 @@ look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zoo
 		select(R : R .. rev); floor = R;
 #else
 		if
-		:: mine != joinedBy[i] -> R = rev /* the whole line, by quorum */
+		:: mine != joinedBy[i] -> R = rev /* the whole queue, by quorum */
 		:: else -> select(R : R .. rev)
 		fi;
 #endif
@@ -314,10 +314,10 @@ look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zoo
 	}
 	fi;
 
-waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session.Await, engine.Session.Record */
+waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session.Await, engine.Session.Record */
 	if
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { (0 EACH(TELLS)) -> /* the first leaving among those that it watches */
+	:: atomic { (0 EACH(TELLS)) -> /* the first removal of a watched entry */
 		v = 255; j = 0;
 		do
 		:: j < N ->
@@ -336,7 +336,7 @@ waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session
 		fi
 	}
 	:: atomic { record && version > mine ->
-told: /* go: recipes.attempt.renegotiate, etcd.session.Record, nodes.Session.Record */
+told: /* go: recipes.attempt.awaitRecord, etcd.session.Record, nodes.Session.Record */
 		select(v : mine + 1 .. version);
 		since = (v > since -> v : since);
 		mine = v; v = 0;
@@ -351,7 +351,7 @@ told: /* go: recipes.attempt.renegotiate, etcd.session.Record, nodes.Session.Rec
 	fi;
 	atomic { sleeps[i] = 0; watches = 0; seen = 0; record = 0; goto look };
 
-confirm: /* go: recipes.attempt.confirm, recipes.attempt.renegotiate */
+confirm: /* go: recipes.attempt.confirm, recipes.attempt.awaitRecord */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -389,7 +389,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	do
 	:: atomic { mark -> rev++; c1[i] = rev; n1[i] = ASK(i); mark = 0 }
 #ifndef NOSETTLE
-	:: atomic { !mark && c1[i] == 0 && (!quiet || version > 0 && !late) -> mark = 1 } /* it has lasted for a quarter of a second */
+	:: atomic { !mark && c1[i] == 0 && (!quiet || version > 0 && !late) -> mark = 1 } /* the hold has lasted for a quarter of a second */
 #endif
 	:: atomic { !quiet && parts > 0 && ASK(i) > 1 && !parted -> parts--; part = 1; parted = 1 }
 	:: atomic { part && !mark ->
@@ -402,7 +402,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	:: atomic { released[i] -> goto leave }
 	od;
 
-leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon */
+leave: /* go: recipes.Hold.Release, recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
 out: /* go: recipes.Queue.acquire */
@@ -419,7 +419,7 @@ out: /* go: recipes.Queue.acquire */
 #define FINISHED(k) && finished[k]
 #define GONE(k) && !STANDS(k)
 
-/* rest checks a world in which nothing happens by itself any more: the first who waits does not fit. */
+/* rest checks the final state: the first waiter's request does not fit. */
 inline rest() {
 	x = 0;
 	do

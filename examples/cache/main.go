@@ -1,16 +1,15 @@
-// Cache: an entry expires, everybody finds that out at the same moment, and one
-// replica rebuilds it while the others serve what is there. This prevents a
-// cache stampede.
+// Cache prevents a cache stampede: when an entry expires, one replica rebuilds
+// it while the others serve the old one.
 //
 //	go run ./examples/cache                              # no server: four replicas in memory
 //	go run ./examples/cache -stale 0                     # the others wait for the new value
 //	go run ./examples/cache -url etcd://127.0.0.1:2379
 //	go run ./examples/cache -url zk://127.0.0.1:2181
 //
-// A replica that gets the lock reads the cache again before it rebuilds:
-// another one may have been faster. No lock stops a replica that was paused in
-// the middle of a rebuild and stores its value late. So the store decides: it
-// keeps the value with the greatest token.
+// A replica that gets the lock reads the cache again before it rebuilds, since
+// another replica may have been faster. A lock cannot stop a replica that is
+// paused during a rebuild and stores its value late, so the store keeps the
+// value with the greatest token.
 package main
 
 import (
@@ -26,8 +25,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// cache reads an entry and has it rebuilt when it is older than maxAge. An
-// entry that is older by less than stale is served while it is rebuilt.
+// cache reads an entry, and rebuilds it when it is older than maxAge. During a
+// rebuild it serves the old entry until maxAge + stale.
 type cache struct {
 	store         *store
 	lock          *mutex.Mutex
@@ -49,7 +48,7 @@ func (c *cache) read(ctx context.Context) (entry, error) {
 	}
 	lock, err := take(ctx)
 	if err != nil && usable {
-		return e, nil // another replica rebuilds it, or the service is away
+		return e, nil // another replica rebuilds it, or the service is unavailable
 	}
 	if err != nil {
 		return entry{}, err
@@ -71,13 +70,13 @@ func (c *cache) renew(lock *mutex.Lock) (entry, error) {
 	return e, nil
 }
 
-// entry is what is cached. The zero entry is older than any maxAge.
+// entry is a cached value. The zero entry is older than any maxAge.
 type entry struct {
 	token coordinator.Token // of the lock under which it was made
 	made  time.Time
 }
 
-// store stands for the cache that all replicas share, a table or a Redis.
+// store represents the cache that all replicas share, such as a table or Redis.
 type store struct {
 	mu    sync.Mutex
 	entry entry
@@ -89,7 +88,7 @@ func (s *store) get() entry {
 	return s.entry
 }
 
-// put ignores an entry that comes late. In SQL: UPDATE … WHERE token < $1.
+// put ignores a late entry. In SQL: UPDATE … WHERE token < $1.
 func (s *store) put(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ const (
 	rebuild = time.Second
 )
 
-// play lets four replicas read an entry at the moment at which it is age old,
-// and returns how often it was rebuilt and how many reads took that long.
+// play lets four replicas read an entry at a given age, and returns how often
+// it was rebuilt, and how many reads waited for that.
 func play(
 	t *testing.T, age, stale time.Duration, failure error,
 ) (rebuilds, waits int, errs []error) {
@@ -70,7 +70,8 @@ func play(
 	return rebuilds, waits, errs
 }
 
-// TestOneReplicaRebuildsForAll and nobody waits for what is a little too old.
+// TestOneReplicaRebuildsForAll, and the others do not wait if the entry is only
+// a little too old.
 func TestOneReplicaRebuildsForAll(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -79,7 +80,7 @@ func TestOneReplicaRebuildsForAll(t *testing.T) {
 	}{
 		{"fresh", maxAge - 1, 0, 0, 0},
 		{"too old", maxAge, 0, 1, 4},
-		{"a little too old", maxAge, rebuild, 1, 1}, // the one that rebuilds
+		{"a little too old", maxAge, rebuild, 1, 1}, // the replica that rebuilds
 		{"much too old", maxAge + rebuild, rebuild, 1, 4},
 	} {
 		rebuilds, waits, errs := play(t, c.age, c.stale, nil)
@@ -97,7 +98,7 @@ func TestFailedRebuildIsReportedAndTriedAgain(t *testing.T) {
 	}
 }
 
-// TestLateWriterChangesNothingThatIsRead: it was paused during its rebuild.
+// TestLateWriterChangesNothingThatIsRead after a pause during its rebuild.
 func TestLateWriterChangesNothingThatIsRead(t *testing.T) {
 	s := new(store)
 	for _, token := range []coordinator.Token{5, 7, 6} {

@@ -1,5 +1,5 @@
-// Cron: a job that runs once per period, whichever replica runs it, and
-// whichever crashes.
+// Cron runs a job once per period on one of several replicas, also if a replica
+// crashes.
 //
 //	go run ./examples/cron                              # no server: three replicas in memory
 //	go run ./examples/cron -at-most-once
@@ -7,16 +7,15 @@
 //	go run ./examples/cron -url zk://127.0.0.1:2181
 //
 // The lock alone is not enough: a replica whose timer fires late finds the lock
-// free and would run the job again. Which period is done is a fact that
-// outlives the lock, so it is stored in a record that the holder of the lock
-// reads and writes. Every access shows the lock's token, and the record refuses
-// tokens below the greatest it has seen: a replica that was paused cannot write
-// late.
+// free, and would run the job again. So the holder of the lock stores which
+// period is done in a record. Every access passes the lock's token, and the
+// record refuses tokens smaller than the greatest it has seen, so a replica
+// that was paused cannot write late.
 //
 // Replicas wait for the lock instead of trying it, so that one of them takes
-// over in the same period when the holder crashes. Whether it runs the job
-// again is a choice that no lock can make: at least once, or at most once. To
-// get exactly once, write the job's effects in the same transaction as "done".
+// over in the same period if the holder crashes. Choose whether it runs the job
+// again: at least once, or at most once. For exactly once, write the job's
+// effects in the same transaction as "done".
 package main
 
 import (
@@ -32,7 +31,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// cron is the job, as all replicas know it.
+// cron is the job. All replicas have the same.
 type cron struct {
 	every time.Duration
 	job   func(ctx context.Context, period time.Time) error
@@ -49,7 +48,7 @@ func (c cron) replica(ctx context.Context, client *coordinator.Client, out *log.
 		if err := c.runDue(ctx, m); ctx.Err() != nil {
 			return err
 		} else if err != nil {
-			out.Printf("%s goes on after: %v", client.Identity(), err)
+			out.Printf("%s continues after: %v", client.Identity(), err)
 		}
 		now := time.Now()
 		next := now.Truncate(c.every).Add(c.every)
@@ -59,7 +58,7 @@ func (c cron) replica(ctx context.Context, client *coordinator.Client, out *log.
 	}
 }
 
-// runDue waits for the lock and runs the job if nobody has run it.
+// runDue waits for the lock, and runs the job if it is due.
 func (c cron) runDue(ctx context.Context, m *mutex.Mutex) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {
@@ -84,8 +83,8 @@ func (c cron) runLocked(lock *mutex.Lock) error {
 	return c.rec.end(ctx, seq, period)
 }
 
-// record stands for a row in your database, and its gate for the guard in that
-// row: begin and end are one transaction each. In SQL use package sqlfence.
+// record represents a row in a database, where package sqlfence replaces the
+// gate. begin and end are one transaction each.
 type record struct {
 	gate       *fence.Gate
 	atMostOnce bool
@@ -94,13 +93,13 @@ type record struct {
 	begins, ends int
 }
 
-// begin notes that a period is begun and returns which, if any is due.
+// begin stores that a period is begun, if one is due, and returns it.
 func (r *record) begin(
 	ctx context.Context, seq fence.Sequencer, now time.Time,
 ) (period time.Time, due bool, err error) {
 	err = r.gate.Do(ctx, seq, func() error {
 		switch {
-		case r.begun.After(r.done) && !r.atMostOnce: // its run was cut short
+		case r.begun.After(r.done) && !r.atMostOnce: // its run was interrupted
 			period = r.begun
 		case now.After(r.begun):
 			period, r.begun = now, now
@@ -114,7 +113,7 @@ func (r *record) begin(
 	return period, due, err
 }
 
-// end notes that a period is done.
+// end stores that a period is done.
 func (r *record) end(ctx context.Context, seq fence.Sequencer, period time.Time) error {
 	return r.gate.Do(ctx, seq, func() error {
 		r.done = period
@@ -127,7 +126,7 @@ func main() {
 	url := demo.URL()
 	every := flag.Duration("every", time.Second, "the period")
 	length := flag.Duration("for", 5*time.Second, "how long to run")
-	atMostOnce := flag.Bool("at-most-once", false, "do not repeat a run that was cut short")
+	atMostOnce := flag.Bool("at-most-once", false, "do not repeat an interrupted run")
 	demo.Main(func(ctx context.Context, out *log.Logger) error {
 		rec := &record{gate: fence.NewGate(fence.Scope{}), atMostOnce: *atMostOnce}
 		c := cron{max(*every, time.Millisecond), func(ctx context.Context, period time.Time) error {

@@ -22,9 +22,9 @@ var quiet = log.New(io.Discard, "", 0)
 
 func newRecord() *record { return &record{gate: fence.NewGate(fence.Scope{})} }
 
-// play runs replicas for 13 periods of 10 s, and returns which periods the job
-// was run for. crash, if not nil, is called in the middle of each run, with the
-// link of the replica that runs it.
+// play runs replicas for 13 periods of 10 s, and returns the periods of the
+// runs. crash, if not nil, is called in the middle of each run, with the link
+// of the replica that runs it.
 func play(
 	t *testing.T, replicas int, rec *record, crash func(runs int, link *memory.Driver),
 ) (ran []string) {
@@ -80,8 +80,8 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 	}
 }
 
-// TestCrashInTheMiddle: another replica goes on in the same period, and runs
-// the job again unless it is to be run at most once.
+// TestCrashInTheMiddle: another replica takes over in the same period, and runs
+// the job again unless it has to run at most once.
 func TestCrashInTheMiddle(t *testing.T) {
 	for _, c := range []struct {
 		atMostOnce   bool
@@ -105,9 +105,9 @@ func TestCrashInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestLateReplicaNotesNothing: it was paused in the middle of the job, and its
+// TestLateReplicaStoresNothing after a pause in the middle of the job, when its
 // successor has taken over.
-func TestLateReplicaNotesNothing(t *testing.T) {
+func TestLateReplicaStoresNothing(t *testing.T) {
 	rec, svc := newRecord(), memory.NewService()
 	take := func() fence.Sequencer {
 		link := svc.Driver()
@@ -151,7 +151,7 @@ func TestLateReplicaNotesNothing(t *testing.T) {
 	}
 }
 
-// TestMissedPeriodsAreNotRun: only the latest is.
+// TestMissedPeriodsAreNotRun, except the latest.
 func TestMissedPeriodsAreNotRun(t *testing.T) {
 	rec := newRecord()
 	play(t, 1, rec, nil)

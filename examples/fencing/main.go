@@ -1,17 +1,17 @@
-// Fencing: a holder loses its lock unawares, another one takes over and writes,
-// and then the first holder's late write arrives and is refused.
+// Fencing shows how a resource refuses a late write, from a holder that has
+// lost its lock without noticing, after another holder has written.
 //
 //	go run ./examples/fencing                              # no server: in memory
 //	go run ./examples/fencing -url etcd://127.0.0.1:2379
 //	go run ./examples/fencing -url zk://127.0.0.1:2181
 //
-// In production a holder loses its lock unawares when its process is paused for
-// longer than its TTL. Here an operator breaks the lock, which is faster
-// than to wait, and the holder does not look at its lock before it writes.
+// In production this happens when the holder's process is paused for longer
+// than its TTL. Here an operator breaks the lock, which is faster, and the
+// holder does not check its lock before it writes.
 //
-// The resource is a ledger behind an HTTP server. The client shows the lock's
-// sequencer in a header, and the server writes inside of a fence.Gate, which
-// refuses a token below the greatest it has seen. Packages sqlfence and
+// The resource is a ledger behind an HTTP server. The client sends the lock's
+// sequencer in a header, and the server writes inside a fence.Gate, which
+// refuses tokens smaller than the greatest it has seen. Packages sqlfence and
 // grpcfence do the same for databases and gRPC.
 package main
 
@@ -33,15 +33,15 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// ledger is the resource: a text, written inside of the gate.
+// ledger is the resource: a text, written inside the gate.
 type ledger struct {
 	gate *fence.Gate
 	text string
 }
 
 // ServeHTTP replaces the text. httpfence.Handler has read the sequencer from
-// the request. The check and the write are one step, in Gate.Do: between a
-// check and a write that follows it the lock could pass to another holder.
+// the request. Gate.Do makes the check and the write one step: between two
+// steps the lock could move to another holder.
 func (l *ledger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	seq, _ := fence.From(req.Context())
 	text, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
@@ -79,7 +79,7 @@ func write(ctx context.Context, seq fence.Sequencer, url, text string) error {
 	return nil
 }
 
-// lock returns the lock and the sequencer that goes with each write.
+// lock returns the lock, and the sequencer for the writes.
 func lock(ctx context.Context, client *coordinator.Client) (*mutex.Lock, fence.Sequencer, error) {
 	m, err := mutex.New(client, "accounts")
 	if err != nil {
@@ -93,8 +93,8 @@ func lock(ctx context.Context, client *coordinator.Client) (*mutex.Lock, fence.S
 	return l, seq, err
 }
 
-// story has two holders write to the ledger at url. They share a client here;
-// two processes have one each.
+// story lets two holders write to the ledger at url. They share a client here;
+// in production each process has its own.
 func story(ctx context.Context, out *log.Logger, client *coordinator.Client, url string) error {
 	lost, late, err := lock(ctx, client)
 	if err != nil {
@@ -116,14 +116,14 @@ func story(ctx context.Context, out *log.Logger, client *coordinator.Client, url
 	if err := write(ctx, next, url, "written by the second"); err != nil {
 		return err
 	}
-	out.Print("first ... goes on, and sends its write")
+	out.Print("first ... continues, and sends its write")
 	err = write(ctx, late, url, "written late")
 	if !errors.Is(err, fence.ErrStale) {
 		return fmt.Errorf("the late write was not refused: %w", errors.Join(err, held.Unlock(ctx)))
 	}
 	out.Printf("the ledger refuses it: %v", err)
 	<-lost.Context().Done()
-	out.Printf("first looks at its lock: %v", lost.Err())
+	out.Printf("first checks its lock: %v", lost.Err())
 	return held.Unlock(ctx)
 }
 
@@ -133,8 +133,8 @@ func run(ctx context.Context, out *log.Logger, url string) error {
 	if err != nil {
 		return err
 	}
-	// The gate admits the tokens of one lock, and learns from the first
-	// sequencer which service they are from.
+	// The gate admits the tokens of one lock. It takes the service from the
+	// first sequencer.
 	l := &ledger{gate: fence.NewGate(fence.Scope{Kind: "mutex", Name: "accounts"})}
 	handler := httpfence.Handler(l.gate.Check, l)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}

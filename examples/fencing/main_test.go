@@ -20,13 +20,13 @@ func TestLateWriteIsRefused(t *testing.T) {
 		"first has the lock, with token",
 		"first ... is paused",
 		"second has the lock, with token",
-		"first ... goes on",
+		"first ... continues",
 		"the ledger refuses it: fence: stale token: token", ", after token",
-		"first looks at its lock: ",
+		"first checks its lock: ",
 	} {
 		_, after, found := strings.Cut(rest, line)
 		if !found {
-			t.Fatalf("no %q in turn in\n%s", line, &out)
+			t.Fatalf("no %q in this order in\n%s", line, &out)
 		}
 		rest = after
 	}

@@ -1,5 +1,5 @@
-// Limiter: a fleet of replicas that together never make more than n calls of a
-// downstream at a time, however many replicas there are (bounded concurrency).
+// Limiter bounds concurrency: a fleet of replicas together never makes more
+// than n calls of a downstream at the same time.
 //
 //	go run ./examples/limiter                              # no server: five replicas in memory
 //	go run ./examples/limiter -limit 2 -replicas 8
@@ -22,10 +22,10 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// limiter is what a replica does: workers make calls, each under a permit.
+// limiter is a replica, whose workers make calls, each with a permit.
 type limiter struct {
 	limit          int
-	change         bool // store the limit if another one is stored
+	change         bool // replace a different stored limit
 	workers, calls int
 	call           func(ctx context.Context, connection int) error
 }
@@ -54,9 +54,9 @@ func (l limiter) replica(ctx context.Context, client *coordinator.Client) error 
 	return errors.Join(errs...)
 }
 
-// permitted makes one call, on the connection whose number comes with the
-// permit: from 0 to limit - 1, and used by nobody else now. The context ends
-// when the permit is lost.
+// permitted makes one call on the connection with the permit's number, from 0
+// to limit - 1, which no other replica uses now. The context ends when the
+// permit is lost.
 func (l limiter) permitted(ctx context.Context, p *semaphore.Permit) error {
 	slots, err := p.Slots(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l limiter) permitted(ctx context.Context, p *semaphore.Permit) error {
 	return l.call(ctx, slots[0])
 }
 
-// gauge counts the calls that are under way in this process.
+// gauge counts the calls in this process.
 type gauge struct {
 	mu                   sync.Mutex
 	running, most, total int
@@ -82,8 +82,8 @@ func (g *gauge) add(n int) (running int) {
 
 func main() {
 	url := demo.URL()
-	limit := flag.Int("limit", 3, "calls at a time, of all replicas together")
-	change := flag.Bool("change", false, "make this the limit if another one is stored")
+	limit := flag.Int("limit", 3, "concurrent calls of all replicas together")
+	change := flag.Bool("change", false, "replace a different stored limit")
 	replicas := flag.Int("replicas", 5, "replicas in this process")
 	demo.Main(func(ctx context.Context, out *log.Logger) error {
 		var g gauge

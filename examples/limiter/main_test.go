@@ -45,7 +45,7 @@ func TestLimitIsChangedForAll(t *testing.T) {
 			}
 			l.limit = 5
 			if other := (*semaphore.LimitError)(nil); !errors.As(l.replica(ctx, client), &other) {
-				t.Error("another limit was taken without -change")
+				t.Error("another limit was accepted without -change")
 			}
 			l.change = true
 			return l.replica(ctx, client)
@@ -56,8 +56,8 @@ func TestLimitIsChangedForAll(t *testing.T) {
 	})
 }
 
-// TestFleetStopsWhenTold and releases what it holds.
-func TestFleetStopsWhenTold(t *testing.T) {
+// TestFleetStopsWithItsContext, and releases its permits.
+func TestFleetStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

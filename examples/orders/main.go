@@ -1,20 +1,20 @@
-// Orders: a state machine of orders that many workers drive. A lock for each
-// order lets one worker at a time move it, and a worker that comes late,
-// because it was paused in the middle, moves nothing.
+// Orders has many workers that move orders through a state machine. With a lock
+// per order, one worker at a time moves it, and a worker that was paused moves
+// nothing.
 //
 //	go run ./examples/orders                              # no server: three workers in memory
 //	go run ./examples/orders -url etcd://127.0.0.1:2379
 //	go run ./examples/orders -url zk://127.0.0.1:2181
 //
-// Workers try the lock: a worker that does not get it goes to the next order.
-// The lock saves work; the order's record decides. It accepts a move if no
-// later holder of the lock has touched the order, which the token tells, and if
-// the order is in the state where the move begins. The state alone would not
-// do, because states come again: a packed order may go back to paid, and "it is
-// paid" is then true for a worker that saw it paid long ago.
+// Workers try the lock: without it they take the next order. The lock saves
+// work; the order's record decides. It accepts a move if the token shows that
+// no later holder of the lock has accessed the order, and if the order is in
+// the state where the move begins. The state alone is not enough, because
+// states recur: a packed order may become paid again, as a worker saw it long
+// ago.
 //
-// What a move does elsewhere, here a payment, is outside of the record, and a
-// worker that was paused has done it. So it carries an idempotency key: the
+// The effects of a move elsewhere, here a payment, are outside the record, and
+// a worker that was paused may repeat them. So each has an idempotency key: the
 // order and the number of the move.
 package main
 
@@ -33,10 +33,10 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// state is where an order is.
+// state is the state of an order.
 type state string
 
-// allowed are the moves; the first one is the usual one.
+// allowed are the moves from each state. Workers make the first one.
 var allowed = map[state][]state{
 	"new":     {"paid"},
 	"paid":    {"packed"},
@@ -44,8 +44,8 @@ var allowed = map[state][]state{
 	"shipped": nil,
 }
 
-// order stands for a row in your database, and its gate for the guard in that
-// row: read and move are one transaction each. In SQL use package sqlfence.
+// order represents a row in a database, where package sqlfence replaces the
+// gate. read and move are one transaction each.
 type order struct {
 	id    string
 	gate  *fence.Gate
@@ -58,8 +58,8 @@ func newOrder(id string) *order {
 	return &order{id: id, gate: fence.NewGate(scope), state: "new"}
 }
 
-// read returns the state and the number of moves so far, and from then on
-// refuses all earlier holders of the lock.
+// read returns the state and the number of moves. It also makes the gate refuse
+// all earlier holders of the lock.
 func (o *order) read(ctx context.Context, seq fence.Sequencer) (at state, moves int, err error) {
 	err = o.gate.Do(ctx, seq, func() error {
 		at, moves = o.state, o.moves
@@ -68,7 +68,7 @@ func (o *order) read(ctx context.Context, seq fence.Sequencer) (at state, moves 
 	return at, moves, err
 }
 
-// move changes the state, unless the caller comes late.
+// move changes the state. The gate refuses a late caller.
 func (o *order) move(ctx context.Context, seq fence.Sequencer, from, to state) error {
 	return o.gate.Do(ctx, seq, func() error {
 		if o.state != from || !slices.Contains(allowed[from], to) {
@@ -101,7 +101,7 @@ func (w worker) run(ctx context.Context, client *coordinator.Client) error {
 			}
 			// ErrTaken: another worker is moving it.
 			if err != nil && !errors.Is(err, coordinator.ErrTaken) {
-				w.out.Printf("%s goes on after: %v", client.Identity(), err)
+				w.out.Printf("%s continues after: %v", client.Identity(), err)
 			}
 		}
 		open = left
@@ -112,7 +112,7 @@ func (w worker) run(ctx context.Context, client *coordinator.Client) error {
 	return nil
 }
 
-// try makes one move if nobody else is moving the order.
+// try makes one move if no other worker is moving the order.
 func (w worker) try(
 	ctx context.Context, client *coordinator.Client, o *order,
 ) (shipped bool, err error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/baton-go/baton/examples/internal/demo"
 )
 
-// TestOrdersAreMovedByOneWorkerAtATime, although one of them is cut off in the
-// middle of a move and goes on when another one has made it.
+// TestOrdersAreMovedByOneWorkerAtATime, although a worker is cut off in the
+// middle of a move, and continues when another has made it.
 func TestOrdersAreMovedByOneWorkerAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -47,7 +47,7 @@ func TestOrdersAreMovedByOneWorkerAtATime(t *testing.T) {
 					return demo.Sleep(ctx, 100*time.Millisecond)
 				}
 				link.Cut()
-				time.Sleep(3 * coordinator.MinTTL) // a paused process looks at no context
+				time.Sleep(3 * coordinator.MinTTL) // a paused process checks no context
 				link.Heal()
 				return nil
 			}
@@ -68,14 +68,14 @@ func TestOrdersAreMovedByOneWorkerAtATime(t *testing.T) {
 			}
 		}
 		if asked != 4 || len(paid) != 3 {
-			t.Errorf("%d payments were asked for, and %d made; want 4 and 3", asked, len(paid))
+			t.Errorf("%d payments were requested, and %d made; want 4 and 3", asked, len(paid))
 		}
 	})
 }
 
-// TestStateThatCameAgainDoesNotAdmitTheLate: the order is as the late worker
-// saw it, and has been elsewhere.
-func TestStateThatCameAgainDoesNotAdmitTheLate(t *testing.T) {
+// TestRecurringStateDoesNotAdmitALateWorker: the order has the state that the
+// late worker saw, but had another one meanwhile.
+func TestRecurringStateDoesNotAdmitALateWorker(t *testing.T) {
 	o, ctx := newOrder("a"), t.Context()
 	scope := fence.Scope{Service: "4f0c", Kind: "mutex", Name: "orders/a"}
 	late := fence.Sequencer{Scope: scope, Token: 5, Key: "a"}

@@ -41,8 +41,8 @@ func run(ctx context.Context, out *log.Logger, url string) error {
 	if err != nil {
 		return err
 	}
-	// Closing releases at once what is still held; a process that crashes
-	// keeps it for the rest of its TTL.
+	// Close releases at once what is still held. After a crash it stays held
+	// until the TTL has passed.
 	defer client.Close(context.WithoutCancel(ctx))
 
 	m, err := mutex.New(client, "quickstart")
@@ -62,8 +62,8 @@ func run(ctx context.Context, out *log.Logger, url string) error {
 	return errors.Join(errs...)
 }
 
-// take is one turn. One worker at a time is between Lock and Unlock, in all
-// processes together.
+// take is one turn. Only one worker of all processes is between Lock and
+// Unlock.
 func take(ctx context.Context, out *log.Logger, m *mutex.Mutex, worker, turn int) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-func TestWorkersTakeTurns(t *testing.T) {
+func TestWorkersExcludeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		began := time.Now()

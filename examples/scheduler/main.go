@@ -1,15 +1,15 @@
-// Scheduler: a service of several replicas, one of which, the leader, runs the
-// scheduled jobs. Told to stop (SIGTERM, as in a rolling update) the leader
-// finishes the job that it has begun and hands over: no job runs twice, and the
-// next replica leads at once, not after a TTL.
+// Scheduler is a service of several replicas, whose leader runs the scheduled
+// jobs. On SIGTERM, as in a rolling update, the leader finishes its current job
+// and hands over: no job runs twice, and the next replica leads at once, not
+// after a TTL.
 //
 //	go run ./examples/scheduler                              # three replicas, stopped in turn
 //	go run ./examples/scheduler -url etcd://127.0.0.1:2379   # one: start several, stop one
 //	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # /ready, /leader, /live
 //
-// The directory kubernetes has manifests to run it as a Deployment;
-// docs/cookbook.md explains them. The tests show how to test a service in
-// virtual time; see docs/testing.md.
+// The directory kubernetes has manifests for a Deployment; docs/cookbook.md
+// explains them. The tests show how to test a service in virtual time: see
+// docs/testing.md.
 package main
 
 import (
@@ -33,17 +33,16 @@ import (
 
 // scheduler is one replica.
 type scheduler struct {
-	client       *coordinator.Client // given, so that a test can disturb it
+	client       *coordinator.Client
 	every, drain time.Duration
-	// job is one job. It shows its token to what it writes to, which refuses a
-	// token below the greatest it has seen: that of a leader that was paused.
+	// job passes its token to the resources that it writes to. They refuse
+	// tokens smaller than the greatest they have seen, as after a pause.
 	job    func(ctx context.Context, token coordinator.Token) error
 	health election.Health
 	out    *log.Logger
 }
 
-// run is the replica's life: candidate, leader, candidate again if it loses the
-// lead, until ctx ends.
+// run campaigns and leads, and campaigns again after a loss, until ctx ends.
 func (s *scheduler) run(ctx context.Context) error {
 	e, err := election.New(s.client, "scheduler")
 	if err != nil {
@@ -52,18 +51,18 @@ func (s *scheduler) run(ctx context.Context) error {
 	err = e.Run(ctx, s.lead,
 		election.WithHealth(&s.health),
 		election.WithDrain(s.drain),
-		election.WithOnError(func(err error) { s.say("goes on after: %v", err) }))
-	if ctx.Err() != nil && err == context.Cause(ctx) { //nolint:errorlint // that and nothing else
-		return nil // it stopped as it was told
+		election.WithOnError(func(err error) { s.log("continues after: %v", err) }))
+	if ctx.Err() != nil && err == context.Cause(ctx) { //nolint:errorlint // only the cause, unwrapped
+		return nil // a planned stop
 	}
 	return err
 }
 
-// lead runs job after job. ctx ends when the replica is told to stop or has
-// lost the lead. In the first case it leads until lead returns, so it finishes
-// the job that it has begun; the term's own context ends only with the lead.
+// lead runs job after job. ctx ends when the replica has to stop, or has lost
+// the term. In the first case it leads until lead returns, so it finishes the
+// current job: the term's own context ends only with the term.
 func (s *scheduler) lead(ctx context.Context, t *election.Term) error {
-	s.say("leads with token %d", t.Token())
+	s.log("leads with token %d", t.Token())
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -75,26 +74,26 @@ func (s *scheduler) lead(ctx context.Context, t *election.Term) error {
 		case <-ctx.Done():
 		}
 	}
-	s.say("stops: %v", context.Cause(ctx))
+	s.log("stops: %v", context.Cause(ctx))
 	return nil
 }
 
-func (s *scheduler) say(format string, args ...any) {
+func (s *scheduler) log(format string, args ...any) {
 	s.out.Printf("%s %s", s.client.Identity(), fmt.Sprintf(format, args...))
 }
 
-// queued counts the entries of a replica in the queue: the leader and each
-// candidate that could take over have one. It observes the client's events.
+// queued counts the replica's entries in the queue, as an observer of the
+// client's events. The leader and each candidate have an entry.
 type queued struct{ atomic.Int32 }
 
-// Observe counts, instead of keeping the last event: the loss of a term may be
-// reported when the next entry is queued already.
+// Observe counts events. The last event alone is not enough: the loss of a term
+// may be reported after the next entry is queued.
 func (q *queued) Observe(e event.Event) {
 	switch e.Kind {
 	case event.Joined:
 		q.Add(1)
 	case event.NotGranted:
-		if e.Token != 0 { // else it has not joined
+		if e.Token != 0 { // it had joined
 			q.Add(-1)
 		}
 	case event.Released, event.Lost:
@@ -102,8 +101,8 @@ func (q *queued) Observe(e event.Event) {
 	}
 }
 
-// probes answers Kubernetes. Ready means queued, not leading: if only the
-// leader were ready, a rollout would wait forever for its new pods to lead.
+// probes serves Kubernetes' probes. Ready means queued, not leading: if only
+// the leader were ready, a rollout would wait forever for its new pods to lead.
 func probes(health *election.Health, q *queued) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/leader", health.Ready())
@@ -143,10 +142,10 @@ func serve(ctx context.Context, out *log.Logger, s *scheduler, url, addr string)
 
 func main() {
 	url := flag.String("url", cmp.Or(os.Getenv("BATON_URL"), demo.InMemory),
-		"the service; by default that of the environment's BATON_URL")
+		"the service; by default the environment's BATON_URL")
 	addr := flag.String("http", "", "address to answer /ready, /leader and /live on, such as :8080")
 	every := flag.Duration("every", 250*time.Millisecond, "time between jobs")
-	drain := flag.Duration("drain", 10*time.Second, "how long a job may go on after SIGTERM")
+	drain := flag.Duration("drain", 10*time.Second, "how long a job may continue after SIGTERM")
 	demo.Main(func(ctx context.Context, out *log.Logger) error {
 		job := func(ctx context.Context, token coordinator.Token) error {
 			out.Printf("a job runs (token %d)", token)
@@ -158,7 +157,7 @@ func main() {
 		}
 		return demo.Run(ctx, *url, 3, func(ctx context.Context, client *coordinator.Client) error {
 			s := &scheduler{client: client, every: *every, drain: *drain, out: out}
-			told, stop := context.WithCancel(ctx)
+			bound, stop := context.WithCancel(ctx)
 			defer stop()
 			jobs := 0
 			s.job = func(ctx context.Context, token coordinator.Token) error {
@@ -167,7 +166,7 @@ func main() {
 				}
 				return job(ctx, token)
 			}
-			return s.run(told)
+			return s.run(bound)
 		})
 	})
 }

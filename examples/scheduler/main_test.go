@@ -26,9 +26,9 @@ const (
 	work  = every / 4
 )
 
-var quiet = log.New(io.Discard, "", 0)
+var idle = log.New(io.Discard, "", 0)
 
-// fleet is the service under test: replicas, each with a link of its own to one
+// fleet is the service under test: replicas, each with its own link to the
 // coordination service, and the jobs that they ran.
 type fleet struct {
 	*testing.T
@@ -41,7 +41,7 @@ type fleet struct {
 
 type replica struct {
 	*scheduler
-	link   *memory.Driver // has the levers
+	link   *memory.Driver // injects faults
 	events memory.Tally
 	queued queued
 	stop   context.CancelFunc // as SIGTERM
@@ -54,7 +54,7 @@ type job struct {
 	begun, end time.Time
 }
 
-// play runs a test in virtual time. The first of the replicas leads.
+// play runs a test in virtual time. The first replica leads.
 func play(t *testing.T, replicas int, test func(*fleet), opts ...memory.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func (f *fleet) start() {
 	if err != nil {
 		f.Fatal(err)
 	}
-	r.scheduler = &scheduler{client: client, every: every, drain: every, out: quiet}
+	r.scheduler = &scheduler{client: client, every: every, drain: every, out: idle}
 	r.job = func(_ context.Context, token coordinator.Token) error {
 		begun := time.Now()
 		time.Sleep(work)
@@ -93,7 +93,7 @@ func (f *fleet) start() {
 	r.stop = stop
 	go func() { r.done <- r.run(ctx) }()
 	f.replicas = append(f.replicas, r)
-	f.Cleanup(func() { // all that was started ends before the bubble does
+	f.Cleanup(func() { // all goroutines end before the bubble does
 		r.link.Heal()
 		stop()
 		<-r.done
@@ -102,8 +102,8 @@ func (f *fleet) start() {
 	synctest.Wait() // it is queued
 }
 
-// since returns the jobs that were begun after a moment. The lock is needed:
-// that virtual time has passed orders nothing for the race detector.
+// since returns the jobs that began after a time. It needs the mutex: for the
+// race detector virtual time orders nothing.
 func (f *fleet) since(from time.Time) (jobs []job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,12 +117,12 @@ func (f *fleet) since(from time.Time) (jobs []job) {
 
 func (f *fleet) all() []job { return f.since(time.Time{}) }
 
-// TestAnotherGoesOnAfterACrash is a fail-over of thirty seconds, in a few
-// milliseconds.
-func TestAnotherGoesOnAfterACrash(t *testing.T) {
+// TestAnotherReplicaLeadsAfterACrash: a failover of thirty seconds takes a few
+// milliseconds here.
+func TestAnotherReplicaLeadsAfterACrash(t *testing.T) {
 	play(t, 3, func(f *fleet) {
 		time.Sleep(10 * time.Second)
-		f.replicas[0].link.Cut() // nothing of it reaches the service, as when its machine dies
+		f.replicas[0].link.Cut() // as if its machine died
 		crashed := time.Now()
 		time.Sleep(ttl + 2*every) // no real time passes
 		if after := f.since(crashed.Add(ttl)); len(after) == 0 || after[0].replica != 1 {
@@ -131,8 +131,7 @@ func TestAnotherGoesOnAfterACrash(t *testing.T) {
 	})
 }
 
-// TestNoTwoLeadAtOnce: a leader that is cut off, and lives, stops before the
-// next one begins.
+// TestNoTwoLeadAtOnce: a leader that is cut off stops before the next begins.
 func TestNoTwoLeadAtOnce(t *testing.T) {
 	play(t, 3, func(f *fleet) {
 		time.Sleep(10 * time.Second)
@@ -149,14 +148,14 @@ func TestNoTwoLeadAtOnce(t *testing.T) {
 			last = j
 		}
 		if lost := f.replicas[0].events.Count(event.Lost); lost != 1 || last.replica != 1 {
-			f.Errorf("replica 0 lost its lead %d times, and replica %d leads", lost, last.replica)
+			f.Errorf("replica 0 lost %d terms, and replica %d leads", lost, last.replica)
 		}
 	})
 }
 
-// TestReplicasHandOverInTurn: a leader that is told to stop finishes its job,
-// and the next one leads at once, not after a TTL.
-func TestReplicasHandOverInTurn(t *testing.T) {
+// TestStoppedLeadersHandOver: a leader that is stopped finishes its job, and
+// the next one leads at once, not after a TTL.
+func TestStoppedLeadersHandOver(t *testing.T) {
 	play(t, 3, func(f *fleet) {
 		for i, r := range f.replicas[:2] {
 			time.Sleep(10 * every)
@@ -181,8 +180,7 @@ func TestReplicasHandOverInTurn(t *testing.T) {
 	})
 }
 
-// TestSmallTroubleCostsNothing: whatever it is, the leader goes on leading.
-func TestSmallTroubleCostsNothing(t *testing.T) {
+func TestShortFaultsDoNotEndTheTerm(t *testing.T) {
 	once := func(op memory.Op, fate memory.Fate) func(*fleet) {
 		return func(f *fleet) { f.svc.OnRequest(memory.Once(op, fate)) }
 	}
@@ -214,8 +212,8 @@ func TestSmallTroubleCostsNothing(t *testing.T) {
 	}
 }
 
-// TestLeaderStopsWhenAnOperatorTakesTheLead, and is a candidate again.
-func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
+// TestLeaderStopsWhenAnOperatorEndsItsTerm, and campaigns again.
+func TestLeaderStopsWhenAnOperatorEndsItsTerm(t *testing.T) {
 	for name, take := range map[string]func(f *fleet){
 		"the session ended": func(f *fleet) { f.replicas[0].link.Expire() },
 		"the entry removed": func(f *fleet) {
@@ -227,11 +225,11 @@ func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
 			play(t, 2, func(f *fleet) {
 				time.Sleep(10*time.Second + every/2)
 				take(f)
-				taken := time.Now()
+				ended := time.Now()
 				time.Sleep(10 * time.Second)
-				for _, j := range f.since(taken) {
+				for _, j := range f.since(ended) {
 					if j.replica != 1 {
-						f.Errorf("%v, after the lead was taken at %v", j, taken)
+						f.Errorf("%v, after the term ended at %v", j, ended)
 					}
 				}
 				f.replicas[1].stop()
@@ -246,7 +244,7 @@ func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
 }
 
 // TestLostReplyLeavesNoSecondCandidate: the service applied the request, and
-// the replica did not hear of it.
+// the reply was lost.
 func TestLostReplyLeavesNoSecondCandidate(t *testing.T) {
 	play(t, 1, func(f *fleet) {
 		f.svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
@@ -258,21 +256,21 @@ func TestLostReplyLeavesNoSecondCandidate(t *testing.T) {
 	})
 }
 
-// TestQuietMinuteCostsRenewalsOnly, and a handoff wakes one of nine candidates.
-func TestQuietMinuteCostsRenewalsOnly(t *testing.T) {
+// TestIdleMinuteCostsOnlyRenewals, and a handoff wakes one of nine candidates.
+func TestIdleMinuteCostsOnlyRenewals(t *testing.T) {
 	play(t, 10, func(f *fleet) {
 		time.Sleep(10 * time.Second)
 		before := f.svc.Stats()
 		time.Sleep(time.Minute)
-		quiet := f.svc.Stats().Since(before)
-		if quiet.Total() != quiet.Requests[memory.OpRenew] || quiet.Wakeups != 0 {
-			f.Errorf("a quiet minute: %v, %d wake-ups", quiet.Requests, quiet.Wakeups)
+		idle := f.svc.Stats().Since(before)
+		if idle.Total() != idle.Requests[memory.OpRenew] || idle.Wakeups != 0 {
+			f.Errorf("an idle minute: %v, %d wake-ups", idle.Requests, idle.Wakeups)
 		}
 		f.replicas[0].stop()
 		time.Sleep(2 * every)
 		woken := 0
 		for _, r := range f.replicas[1:] {
-			woken += r.link.Stats().Wakeups // of one client
+			woken += r.link.Stats().Wakeups // of this client
 		}
 		if all := f.all(); woken != 1 || all[len(all)-1].replica != 1 {
 			f.Errorf("a handoff wakes %d; the last job: %v", woken, all[len(all)-1])
@@ -280,9 +278,9 @@ func TestQuietMinuteCostsRenewalsOnly(t *testing.T) {
 	})
 }
 
-// TestServiceThatLagsAndHintsLess: views of the queue are stale, and the
-// service leaves out what it may.
-func TestServiceThatLagsAndHintsLess(t *testing.T) {
+// TestStaleViewsAndFewHints: views of the queue are stale, and the service
+// omits its optional hints.
+func TestStaleViewsAndFewHints(t *testing.T) {
 	for seed := range uint64(5) {
 		play(t, 4, func(f *fleet) {
 			for i, r := range f.replicas[:3] {
@@ -301,9 +299,9 @@ func TestServiceThatLagsAndHintsLess(t *testing.T) {
 func TestFailureOfAJobEndsTheReplicaAndReleasesTheLead(t *testing.T) {
 	play(t, 1, func(f *fleet) {
 		because := errors.New("because")
-		s := &scheduler{client: f.replicas[0].client, every: every, drain: every, out: quiet}
+		s := &scheduler{client: f.replicas[0].client, every: every, drain: every, out: idle}
 		s.job = func(context.Context, coordinator.Token) error { return because }
-		ended := make(chan error) // made in the bubble, as all channels that its goroutines wait on
+		ended := make(chan error) // made in the bubble, like all channels of its goroutines
 		go func() { ended <- s.run(f.Context()) }()
 		f.replicas[0].stop()
 		if err := <-ended; !errors.Is(err, because) {
@@ -350,7 +348,7 @@ func TestQueuedCountsWhenALossIsReportedLate(t *testing.T) {
 		{event.Event{Kind: event.Joined, Token: 1}, 1},
 		{event.Event{Kind: event.Joined, Token: 2}, 2},
 		{event.Event{Kind: event.Lost, Token: 1}, 1},
-		{event.Event{Kind: event.NotGranted}, 1}, // it had no session, and has not joined
+		{event.Event{Kind: event.NotGranted}, 1}, // without a session it had not joined
 		{event.Event{Kind: event.NotGranted, Token: 2}, 0},
 	} {
 		if q.Observe(step.event); q.Load() != step.want {

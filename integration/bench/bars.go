@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Bar is a figure that Baton is to reach.
+// Bar is a target for a figure of Baton.
 type Bar struct {
 	Name string `json:"name"`
 	What string `json:"what"`
-	// Most and Least are the bound, one of them; the other is 0. Measured may
-	// be neither, if it is what Met says.
+	// One of Most and Least is the bound; the other is 0.
 	Most     float64 `json:"most,omitempty"`
 	Least    float64 `json:"least,omitempty"`
 	Measured float64 `json:"measured"`
@@ -34,13 +33,14 @@ func (b Bar) verdict() string {
 	return "missed"
 }
 
-// bars are the bars of a result, under way.
+// bars collects the bars of a result.
 type bars struct {
 	*Result
 	all []Bar
 }
 
-// Bars judges what was measured. What was not measured is not among them.
+// Bars compares the measured figures with their bars. It leaves out those that
+// were not measured.
 func (r *Result) Bars() []Bar {
 	b := &bars{Result: r}
 	for _, place := range []string{"etcd", "zookeeper"} {
@@ -63,11 +63,11 @@ func (b *bars) least(name, what string, measured, least float64, unit string) {
 	b.all = append(b.all, Bar{Name: name, What: what, Least: least, Measured: measured, Unit: unit, Met: measured >= least})
 }
 
-// round has one digit after the point: few turns are counted.
+// round rounds to one decimal: only few grants are counted.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 
-// over is by how much a peer is slower than Baton's mutex in a case, 0 if one
-// of them was not measured.
+// over returns by how much a peer is slower than Baton's mutex in a case, or 0
+// if one of them was not measured.
 func (r *Result) over(name, peer string) float64 {
 	for i := range r.Cases {
 		baton, other := r.subject(name, "Baton mutex"), r.subject(name, peer)
@@ -78,7 +78,7 @@ func (r *Result) over(name, peer string) float64 {
 	return 0
 }
 
-// subject is one of a case, nil if it was not measured.
+// subject returns a subject of a case, or nil if it was not measured.
 func (r *Result) subject(name, subject string) *SubjectResult {
 	for i := range r.Cases {
 		if r.Cases[i].Name != name {
@@ -114,21 +114,21 @@ func (b *bars) handoff(place string) {
 	turn := func(w int) *SubjectResult {
 		return b.subject(fmt.Sprintf("turns/%s/%d", place, w), "Baton mutex")
 	}
-	for _, w := range crowds {
+	for _, w := range contenderCounts {
 		s := turn(w)
 		if s == nil {
 			continue
 		}
 		what := fmt.Sprintf("handoff on %s, %d contenders", place, w)
 		b.most("handoff", what, s.OverFloor, 1.45, " × floor")
-		b.most("handoff", what+", requests a turn with the watch", round(s.Counts.Requests), 5, "")
+		b.most("handoff", what+", requests per grant with the watch", round(s.Counts.Requests), 5, "")
 		if over := b.over("turns/zookeeper/2", "go-zookeeper Lock"); w == 2 && place == "zookeeper" && over > 0 {
 			b.least("handoff", what+", against go-zookeeper's Lock", over, 1, " ×")
 		}
 	}
 	if few, many := turn(16), turn(512); few != nil && many != nil {
 		ratio := many.Counts.In / few.Counts.In
-		b.most("handoff", "bytes received a turn on "+place+", 512 contenders to 16", ratio, 1.2, " ×")
+		b.most("handoff", "bytes received per grant on "+place+", 512 contenders to 16", ratio, 1.2, " ×")
 	}
 }
 
@@ -161,7 +161,7 @@ func (b *bars) waiters(place string) {
 	}
 }
 
-// figure writes a number with as many digits as it deserves.
+// figure formats a number with the significant digits.
 func figure(v float64) string {
 	switch a := math.Abs(v); {
 	case v == math.Trunc(v) && a < 1000:
@@ -187,5 +187,5 @@ func thousands(v float64) string {
 
 func micros(ns float64) string { return figure(math.Round(ns/100) / 10) }
 
-// short is a duration for people.
+// short formats a duration in seconds.
 func short(d time.Duration) string { return d.Round(time.Second).String() }

@@ -12,23 +12,23 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/etcd"
-	_ "github.com/baton-go/baton/coordinator/zookeeper" // the scheme zk
+	_ "github.com/baton-go/baton/coordinator/zookeeper" // for the scheme zk
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
 
-// ttl is that of every session here, Baton's and others'.
+// ttl is the TTL of every session here, Baton's and others'.
 const ttl = 30 * time.Second
 
-// callBound is for what is over in milliseconds unless something is broken.
+// callBound bounds calls that take milliseconds unless something is broken.
 const callBound = 30 * time.Second
 
-// batonParty is one of Baton's recipes, over one client for each connection.
+// batonParty is one of Baton's recipes, with one client per connection.
 type batonParty struct {
 	clients []*coordinator.Client
-	also    []func() // closes what is not the clients' own
+	also    []func() // closes what the clients do not own
 	recipe  recipe
 	l       load
 }
@@ -47,8 +47,8 @@ func openBaton(ctx context.Context, a access, l load, r recipe) (party, error) {
 	return p, nil
 }
 
-// connect opens a client by URL, as programs do. Only where etcd's requests are
-// counted is it given a client with counters.
+// connect opens a client by URL, as programs do. If etcd's requests are
+// counted, it passes a client with counters.
 func (p *batonParty) connect(ctx context.Context, a access) error {
 	var c *coordinator.Client
 	var err error
@@ -100,24 +100,24 @@ func (p *batonParty) close() {
 	}
 }
 
-// taker is a contender of any recipe: take's result is what gives back.
+// taker is a contender of any recipe.
 type taker struct {
-	take_ func(ctx context.Context) (func(context.Context) error, error)
-	back  func(context.Context) error
+	lock   func(ctx context.Context) (func(context.Context) error, error)
+	unlock func(context.Context) error
 }
 
-func (t *taker) take(ctx context.Context) (err error) {
-	t.back, err = t.take_(ctx)
+func (t *taker) acquire(ctx context.Context) (err error) {
+	t.unlock, err = t.lock(ctx)
 	return err
 }
 
-func (t *taker) give(ctx context.Context) error {
-	if t.back == nil {
-		return errors.New("bench: given back twice")
+func (t *taker) release(ctx context.Context) error {
+	if t.unlock == nil {
+		return errors.New("bench: released twice")
 	}
-	back := t.back
-	t.back = nil
-	return back(ctx)
+	unlock := t.unlock
+	t.unlock = nil
+	return unlock(ctx)
 }
 
 func batonMutex(c *coordinator.Client, name string, _ load) (contender, error) {
@@ -125,7 +125,7 @@ func batonMutex(c *coordinator.Client, name string, _ load) (contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		l, err := m.Lock(ctx)
 		if err != nil {
 			return nil, err
@@ -139,7 +139,7 @@ func batonRead(c *coordinator.Client, name string, _ load) (contender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		l, err := rw.RLock(ctx)
 		if err != nil {
 			return nil, err
@@ -153,7 +153,7 @@ func batonElection(c *coordinator.Client, name string, _ load) (contender, error
 	if err != nil {
 		return nil, err
 	}
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		t, err := e.Campaign(ctx, nil)
 		if err != nil {
 			return nil, err
@@ -167,7 +167,7 @@ func batonSemaphore(c *coordinator.Client, name string, l load) (contender, erro
 	if err != nil {
 		return nil, err
 	}
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		p, err := s.Acquire(ctx, 1)
 		if err != nil {
 			return nil, err

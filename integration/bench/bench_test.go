@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// want is what a subject asks and is told for each turn. Few turns are counted,
-// so that what happens once shows: a parent that is made, a watch on a hold
-// that lasted because the machine is slow.
+// want bounds a subject's requests per grant. Few grants are counted, so single
+// requests show: the creation of a parent, a watch of a hold that lasted
+// because the machine is slow.
 type want struct{ least, most float64 }
 
 func about(n float64) want { return want{n - 0.5, n + 0.9} }
 
-// requests are those of a turn. Two contenders seldom both wait, so what they
-// need depends on who is quicker.
+// requests returns the expected requests per grant. Of two contenders often
+// only one waits, so their number depends on which is faster.
 func requests(c CaseResult, subject string) want {
 	if c.Form == string(turns) && c.Contenders == 2 {
 		return want{2, 8}
@@ -44,7 +44,7 @@ func requests(c CaseResult, subject string) want {
 	case "fleet Baton mutex", "fresh Baton mutex":
 		return want{2, 4}
 	case "fleet etcd concurrency.Mutex", "fleet go-zookeeper Lock":
-		return want{1.9, 4} // some meet at one name
+		return want{1.9, 4} // some names are contended
 	case "pair Curator InterProcessSemaphoreV2":
 		return about(7)
 	case "permits Curator InterProcessSemaphoreV2":
@@ -52,14 +52,13 @@ func requests(c CaseResult, subject string) want {
 	case "pair go-zookeeper Lock", "pair Curator InterProcessMutex", "names go-zookeeper Lock":
 		return about(3)
 	case "fresh go-zookeeper Lock":
-		return about(7) // the parents are made once a create has failed
+		return about(7) // the parents are created after a failed create
 	}
 	return about(2)
 }
 
-// TestQuickRunHasAllCasesAndTheirCounts runs all that make bench runs, small:
-// whether it works, and what everybody asks the service for. It says nothing
-// about speed.
+// All cases of make bench run at a small size. The test checks that they work
+// and how many requests they make, not how fast they are.
 func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -91,14 +90,13 @@ func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 		t.Errorf("%d results of waiters, want 4", len(r.Waiters))
 	}
 	for _, w := range r.Waiters {
-		// So few of them may weigh less than what else comes and goes on the
-		// heap.
+		// So few waiters may need less heap than other, temporary objects.
 		if w.Heap == 0 || w.Goroutines < 0.99 || w.Role == Baton && !w.InOrder {
 			t.Errorf("waiters: %+v", w)
 		}
 	}
 	if r.Complete {
-		t.Error("a quick run passes for a complete one, whose figures go into the docs")
+		t.Error("a quick run counts as a complete one, whose figures are written to the docs")
 	}
 	checkDocs(t, r)
 }
@@ -110,14 +108,14 @@ func checkSubject(t *testing.T, c CaseResult, s SubjectResult) {
 	}
 	w, n := requests(c, s.Name), s.Counts
 	if n.Requests < w.least || n.Requests > w.most {
-		t.Errorf("%s: %s: %.2f requests a turn, want %.1f to %.1f: %s", c.Name, s.Name, n.Requests, w.least, w.most, ops(n.Ops))
+		t.Errorf("%s: %s: %.2f requests per grant, want %.1f to %.1f: %s", c.Name, s.Name, n.Requests, w.least, w.most, ops(n.Ops))
 	}
 	if n.In <= 0 || n.Out <= 0 {
 		t.Errorf("%s: %s: %.0f bytes in, %.0f out", c.Name, s.Name, n.In, n.Out)
 	}
 }
 
-// checkDocs writes the docs of a result and looks whether all is there and
+// checkDocs writes the docs of a result and checks that they are complete and
 // well-formed.
 func checkDocs(t *testing.T, r *Result) {
 	t.Helper()
@@ -146,7 +144,7 @@ func checkDocs(t *testing.T, r *Result) {
 	}
 	again, err := Load(filepath.Join(root, "docs", "bench", "bench.json"))
 	if err != nil || again.page() != r.page() {
-		t.Errorf("the JSON makes another page: %v", err)
+		t.Errorf("the JSON yields a different page: %v", err)
 	}
 }
 
@@ -174,7 +172,7 @@ func checkSVG(t *testing.T, path string) {
 		}
 	}
 	if marks < 8 {
-		t.Errorf("%s shows next to nothing: %d marks", path, marks)
+		t.Errorf("%s has only %d marks", path, marks)
 	}
 }
 
@@ -187,9 +185,9 @@ func TestRatiosAreTakenInsideRounds(t *testing.T) {
 		}
 		return all
 	}
-	// The machine was three times slower in the second round, for all alike.
-	// One peer takes part in two of the rounds, of which the first is measured
-	// against both that Baton had until the second.
+	// The machine was three times slower for all subjects in the second round.
+	// One peer takes part in two of the rounds; its first is compared with both
+	// of Baton's rounds until its second.
 	c := CaseResult{Subjects: []SubjectResult{
 		{Name: "floor", Role: Floor, Rounds: rounds(100, 300, 110)},
 		{Name: "Baton mutex", Role: Baton, Rounds: rounds(120, 360, 132)},
@@ -204,13 +202,13 @@ func TestRatiosAreTakenInsideRounds(t *testing.T) {
 	if peer := c.Subjects[3]; peer.PeerOver != 0 || math.Abs(peer.OverFloor-2.4) > 1e-9 {
 		t.Errorf("%+v", peer)
 	}
-	c.Form = string(pairs) // of one contender alone the medians count
+	c.Form = string(pairs) // for a single contender the medians count
 	if c.judge(); c.Subjects[1].OverFloor != 1 {
 		t.Errorf("%+v", c.Subjects[1])
 	}
 }
 
-func TestBarsAreMissedAndMet(t *testing.T) {
+func TestBarsAreComparedWithTheFigures(t *testing.T) {
 	rounds := func(ns float64) []Sample { return []Sample{{Turns: 1, Time: ns}} }
 	r := &Result{Complete: true, Took: 19 * time.Minute, Cases: []CaseResult{{
 		Name: "turns/zookeeper/2", Subjects: []SubjectResult{
@@ -225,10 +223,10 @@ func TestBarsAreMissedAndMet(t *testing.T) {
 		got[b.What] = b.Met
 	}
 	want := map[string]bool{
-		"handoff on zookeeper, 2 contenders":                                 true,
-		"handoff on zookeeper, 2 contenders, against go-zookeeper's Lock":    false,
-		"handoff on zookeeper, 2 contenders, requests a turn with the watch": true,
-		"64 clients, names at random on etcd, pairs/s":                       true,
+		"handoff on zookeeper, 2 contenders":                                    true,
+		"handoff on zookeeper, 2 contenders, against go-zookeeper's Lock":       false,
+		"handoff on zookeeper, 2 contenders, requests per grant with the watch": true,
+		"64 clients, names at random on etcd, pairs/s":                          true,
 		"the whole run": false,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -236,10 +234,10 @@ func TestBarsAreMissedAndMet(t *testing.T) {
 	}
 }
 
-func TestProcessTimeMovesOn(t *testing.T) {
+func TestProcessTimeIncreases(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); processTime(os.Getpid()) == 0; {
 		if time.Now().After(deadline) {
-			t.Fatal("no processor time of this process after a minute of work")
+			t.Fatal("no processor time measured after a minute of work")
 		}
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Role says what a subject is to the others.
+// Role is a subject's role in the comparison.
 type Role string
 
 const (
-	// Floor is what no lock does without, done with the bare client and no
-	// lock.
+	// Floor is the minimum of requests for any lock, made with the bare client
+	// and without a lock.
 	Floor Role = "floor"
 	// Baton is this library.
 	Baton Role = "baton"
@@ -19,47 +19,47 @@ const (
 	Peer Role = "peer"
 )
 
-// subject is one who plays a load.
+// subject is an implementation that plays a load.
 type subject struct {
 	name string
 	role Role
-	// coarse subjects take part in few rounds, with long samples: what no bar
-	// looks at closely, and Curator, for which a sample costs more.
+	// coarse subjects take part in few rounds, with long samples: those without
+	// a tight bar, and Curator, whose samples cost more.
 	coarse bool
 	open   func(ctx context.Context, a access, l load) (player, error)
 }
 
-// contest is a load on a place with all who play it.
+// contest is a load at a place with all its subjects.
 type contest struct {
 	name     string
 	place    string
 	load     load
 	subjects []subject
-	// least and most bound the number of turns that are measured at once.
+	// least and most bound the number of grants per sample.
 	least, most int
-	// history is how many turns come before all that is measured, where clients
-	// remember names.
+	// history is how many grants precede all measurements, for clients that
+	// cache names.
 	history int
-	// finer is how many rounds there are for one, 0 being one: where subjects
-	// differ by less than the machine does from one second to the next. The
-	// samples are so much shorter, unless least forbids it.
+	// finer multiplies the rounds (0 means 1), for subjects that differ by less
+	// than the machine's speed does from one second to the next. The samples
+	// are shorter by the same factor, unless least forbids it.
 	finer int
-	// even has the peers take part in all rounds, where a bar compares Baton
-	// with them closely. Else they take part in one of finer rounds, with full
-	// samples.
+	// even makes the peers take part in all rounds, for bars that compare Baton
+	// with them closely. Otherwise they take part in one of finer rounds, with
+	// full samples.
 	even bool
 }
 
 func (c contest) roundsForOne() int { return max(1, c.finer) }
 
-// seldom is whether a subject takes part in one of finer rounds only.
+// seldom reports whether a subject takes part in only one of finer rounds.
 func (c contest) seldom(s subject) bool { return s.coarse || s.role == Peer && !c.even }
 
 func (c contest) takesPart(s subject, round int) bool {
 	return round%c.roundsForOne() == 0 || !c.seldom(s)
 }
 
-// part is how much of the time of a sample a subject has.
+// part is the subject's share of a sample's time.
 func (c contest) part(s subject) float64 {
 	if c.seldom(s) {
 		return 1
@@ -72,14 +72,14 @@ func (c contest) service() string {
 	return service
 }
 
-// parties makes a subject of whatever takes and gives back.
+// parties makes a subject of an implementation that acquires and releases.
 func parties(name string, role Role, open func(ctx context.Context, a access, l load) (party, error)) subject {
 	return subject{name, role, false, func(ctx context.Context, a access, l load) (player, error) {
 		p, err := open(ctx, a, l)
 		if err != nil {
 			return nil, err
 		}
-		return crowd{p, l}, nil
+		return contention{p, l}, nil
 	}}
 }
 
@@ -100,7 +100,7 @@ var (
 	})
 )
 
-// bare is the floor of taking and giving back.
+// bare is the floor of an acquire and a release.
 func bare(service string) subject {
 	if service == "etcd" {
 		return parties("bare put and delete", Floor, func(ctx context.Context, a access, l load) (party, error) {
@@ -122,14 +122,14 @@ func bareRelay(service string) subject {
 	return subject{"bare relay", Floor, false, func(ctx context.Context, a access, l load) (player, error) {
 		if service == "etcd" {
 			links, err := openEtcdLinks(ctx, a, l.connections())
-			return relay{l, etcdBatons{links}}, err
+			return relay{l, etcdRelayKeys{links}}, err
 		}
 		links, err := openZKLinks(ctx, a, l.connections())
-		return relay{l, newZKBatons(links)}, err
+		return relay{l, newZKRelayKeys(links)}, err
 	}}
 }
 
-// semaphores are the subjects that know permits.
+// semaphores are the subjects with permits.
 func semaphores(service string) []subject {
 	all := []subject{baton("semaphore", batonSemaphore)}
 	if service == "zookeeper" {
@@ -138,7 +138,7 @@ func semaphores(service string) []subject {
 	return all
 }
 
-// goLock is the peer's mutex in Go, and locks are all peers' mutexes.
+// goLock is the peer's mutex in Go; locks are all peers' mutexes.
 func goLock(service string) subject {
 	if service == "etcd" {
 		return etcdMutex
@@ -153,21 +153,20 @@ func locks(service string) []subject {
 	return []subject{goZKLock, curator("InterProcessMutex", "mutex")}
 }
 
-// crowds are the numbers of contenders for one name.
-var crowds = []int{2, 16, 128, 512}
+// contenderCounts are the numbers of contenders for one name.
+var contenderCounts = []int{2, 16, 128, 512}
 
-// scale are the numbers of goroutines of one client that take names of their
-// own.
+// scale are the numbers of goroutines of one client with their own names.
 var scale = []int{4, 16, 64, 256}
 
-// contests are the cases of a place, in the order in which they are run.
+// contests returns the cases of a place in the order in which they run.
 func contests(place string) []contest {
 	service, nodes, _ := strings.Cut(place, "-")
 	if nodes != "" {
 		return []contest{pairsOn(place, service), handoff(place, service, 16)}
 	}
 	all := []contest{pairsOn(service, service), permit(service)}
-	for _, w := range crowds {
+	for _, w := range contenderCounts {
 		all = append(all, handoff(service, service, w))
 	}
 	for _, n := range scale {
@@ -199,7 +198,7 @@ func handoff(place, service string, w int) contest {
 		name: fmt.Sprintf("turns/%s/%d", place, w), place: place, load: load{form: turns, contenders: w},
 		subjects: append(subjects, locks(service)...),
 		least:    15, most: 2000, finer: 6,
-		even: w == 2 && service == "zookeeper", // on etcd the peer takes seconds
+		even: w == 2 && service == "zookeeper", // on etcd the peer needs seconds
 	}
 	if w > 128 { // each sample costs the time to form the queue
 		c.finer = 4
@@ -215,7 +214,7 @@ func permit(service string) contest {
 	}
 }
 
-// ownNames are goroutines of one client, each with four names of its own.
+// ownNames has goroutines of one client, each with four names of its own.
 func ownNames(service string, n int) contest {
 	return contest{
 		name: fmt.Sprintf("scale/%s/%d", service, n), place: service,
@@ -225,9 +224,9 @@ func ownNames(service string, n int) contest {
 	}
 }
 
-// fleetOf are 64 processes, as far as the service can see: a connection and a
-// session for each. In the form fleet they share 1,000 names; in the form fresh
-// each name is used once.
+// fleetOf has 64 processes from the service's view: a connection and a session
+// for each. In the form fleet they share 1,000 names; in the form fresh each
+// name is used once.
 func fleetOf(service string, f form) contest {
 	c := contest{
 		name: fmt.Sprintf("%s/%s", f, service), place: service,
@@ -236,7 +235,7 @@ func fleetOf(service string, f form) contest {
 		subjects: []subject{bare(service), baton("mutex", batonMutex), goLock(service)},
 	}
 	if f == fleet {
-		c.load.names, c.history = 1000, 30_000 // each client comes back to names of its own
+		c.load.names, c.history = 1000, 30_000 // each client uses names again
 	}
 	return c
 }

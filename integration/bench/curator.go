@@ -24,12 +24,12 @@ import (
 //go:embed curator/Contenders.java
 var contendersJava []byte
 
-// CuratorInstalled returns nil when Curator can be measured here, else an error
-// that says what is missing and how to get it.
+// CuratorInstalled returns nil if Curator can be measured here, else an error
+// that names what is missing and how to install it.
 func CuratorInstalled() error { return curatorjava.Installed() }
 
 // curators is the process that plays for Curator: one for all cases, so that
-// its compiler has seen everything. It is started when it is first needed.
+// its code is compiled. It is started on first use.
 type curators struct {
 	mu      sync.Mutex
 	process *child.Process
@@ -54,7 +54,7 @@ func (c *curators) start() error {
 	return c.launch(cmd)
 }
 
-// launch starts the process with pipes to it and from it.
+// launch starts the process with pipes to and from it.
 func (c *curators) launch(cmd *exec.Cmd) error {
 	log, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {
@@ -91,13 +91,13 @@ func (c *curators) close() {
 	}
 }
 
-// tell writes a queue.
+// tell writes a line.
 func (c *curators) tell(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.in, format+"\n", args...)
 	return err
 }
 
-// hear reads a queue.
+// hear reads a line.
 func (c *curators) hear() (word, rest string, err error) {
 	line, err := c.out.ReadString('\n')
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *curators) hear() (word, rest string, err error) {
 	return word, rest, nil
 }
 
-// curator makes a subject of one of its recipes.
+// curator makes a subject of one of Curator's recipes.
 func curator(name, recipe string) subject {
 	return subject{"Curator " + name, Peer, true, func(_ context.Context, a access, l load) (player, error) {
 		c := a.curators
@@ -146,8 +146,7 @@ func (p *curatorPlayer) close() {
 	}
 }
 
-// play is not interrupted by ctx: what goes wrong there ends the process, which
-// ends this.
+// play is not interrupted by ctx: a failure ends the process, which ends play.
 func (p *curatorPlayer) play(ctx context.Context, pl *play) (times, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

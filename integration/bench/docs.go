@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Load reads what WriteDocs has written.
+// Load reads the JSON that WriteDocs has written.
 func Load(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -18,7 +18,7 @@ func Load(path string) (*Result, error) {
 	return r, json.Unmarshal(b, r)
 }
 
-// WriteJSON writes all that was measured.
+// WriteJSON writes all figures.
 func (r *Result) WriteJSON(path string) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -27,9 +27,9 @@ func (r *Result) WriteJSON(path string) error {
 	return os.WriteFile(path, append(b, '\n'), 0o644)
 }
 
-// WriteDocs writes what was measured into the repository at root: the figures
-// as JSON and as plots into docs/bench, and the tables into docs/benchmarks.md
-// and README.md, between their markers.
+// WriteDocs writes the figures into the repository at root: as JSON and plots
+// into docs/bench, and as tables into docs/benchmarks.md and README.md, between
+// their markers.
 func (r *Result) WriteDocs(root string) error {
 	dir := filepath.Join(root, "docs", "bench")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -54,7 +54,7 @@ const (
 	endMark   = "<!-- bench:end -->"
 )
 
-// insert replaces what is between the markers of a file.
+// insert replaces the text between the markers of a file.
 func insert(path, text string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -68,12 +68,12 @@ func insert(path, text string) error {
 	return os.WriteFile(path, []byte(before+beginMark+"\n"+text+endMark+after), 0o644)
 }
 
-// summary is the README's part.
+// summary returns the README's part.
 func (r *Result) summary() string {
 	return fmt.Sprintf("`make bench` on %s.\n\n%s", r.setting(), r.brief(true).markdown(2))
 }
 
-// page is the part of docs/benchmarks.md that is measured.
+// page returns the measured part of docs/benchmarks.md.
 func (r *Result) page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`make bench` on %s.\n", r.setting())

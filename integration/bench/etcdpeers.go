@@ -25,7 +25,7 @@ func openEtcdLinks(ctx context.Context, a access, n int) (links etcdLinks, err e
 			return nil, err
 		}
 		links = append(links, etcdLink{Client: c})
-		l, err := c.Grant(ctx, 100*int64(ttl.Seconds())) // longer than any case: nothing is renewed
+		l, err := c.Grant(ctx, 100*int64(ttl.Seconds())) // longer than any case, so no renewals
 		if err != nil {
 			links.close()
 			return nil, err
@@ -48,12 +48,12 @@ func (ls etcdLinks) close() {
 	}
 }
 
-// etcdFloor writes a key and deletes it: what no lock does without.
+// etcdFloor writes a key and deletes it: the minimum for any lock.
 type etcdFloor struct{ etcdLinks }
 
 func (f etcdFloor) contender(i int, name string) (contender, error) {
 	l, key := f.of(i), fmt.Sprintf("/floor/%s/%d", name, i) // never shared
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		if _, err := l.Put(ctx, key, "", clientv3.WithLease(l.lease)); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func openEtcdMutexes(ctx context.Context, a access, l load) (party, error) {
 	p := &etcdMutexes{}
 	sessions := l.contenders
 	if l.form == names {
-		sessions = l.connections() // nobody contends
+		sessions = l.connections() // no contention
 	}
 	for range l.connections() {
 		c, err := newEtcdClient(a)
@@ -98,13 +98,13 @@ func openEtcdMutexes(ctx context.Context, a access, l load) (party, error) {
 
 func (p *etcdMutexes) contender(i int, name string) (contender, error) {
 	m := concurrency.NewMutex(p.sessions[i%len(p.sessions)], "/peer/"+name)
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
 		return m.Unlock, m.Lock(ctx)
 	}}, nil
 }
 
-// close revokes the leases with their clients: 512 sessions that are closed one
-// by one take their time.
+// close revokes the leases with their clients: closing 512 sessions one by one
+// is slow.
 func (p *etcdMutexes) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()

@@ -14,12 +14,12 @@ import (
 type form string
 
 const (
-	pairs   form = "pair"    // one contender takes and gives back
-	turns   form = "turns"   // all contend for one name: each gives back at once and queues again
-	names   form = "names"   // goroutines take and give back names of their own
-	fleet   form = "fleet"   // each contender takes one of many names at random, and gives it back
-	fresh   form = "fresh"   // each contender takes names that nobody has used before
-	permits form = "permits" // contenders take and give back permits, of which there are fewer than contenders
+	pairs   form = "pair"    // one contender acquires and releases
+	turns   form = "turns"   // all contend for one name: each releases at once and queues again
+	names   form = "names"   // goroutines acquire and release their own names
+	fleet   form = "fleet"   // each contender acquires and releases one of many names at random
+	fresh   form = "fresh"   // each contender acquires and releases new names
+	permits form = "permits" // contenders acquire and release permits, of which there are fewer than contenders
 )
 
 // load is a form with its numbers.
@@ -32,7 +32,7 @@ type load struct {
 }
 
 // maxConnections bounds the connections, each with a session, that the
-// contenders of a subject share, unless the load says how many there are.
+// contenders of a subject share, unless the load sets their number.
 const maxConnections = 8
 
 func (l load) connections() int {
@@ -42,57 +42,57 @@ func (l load) connections() int {
 	return min(l.contenders, maxConnections)
 }
 
-// play is one go at a load.
+// play is one execution of a load.
 type play struct {
 	name  string // new for each
-	warm  int    // how many turns go before those that are measured; not for many names
-	turns int    // how many to measure
+	warm  int    // grants before the measured ones; not for many names
+	turns int    // measured grants
 	rec   *recorder
-	// settled waits until so many more waiters than before are in the queue and
+	// settled waits until so many more waiters than before are queued and
 	// watch: see field.settle.
 	settled func(ctx context.Context, waiters int) error
 }
 
-// times is what one play took.
+// times has the times of one play.
 type times struct {
 	elapsed time.Duration
 	turns   int
-	// each is the time of each turn: from grant to grant where there is one
-	// queue, else from before the taking to after the giving back.
+	// each is the time of each grant: from grant to grant if there is one
+	// queue, else from the acquire to the end of the release.
 	each []time.Duration
 }
 
 // player is a subject that is ready to play a load.
 type player interface {
 	play(ctx context.Context, p *play) (times, error)
-	// process is where it runs, 0 for here.
+	// process is its process ID, 0 for this process.
 	process() int
 	close()
 }
 
-// party is a subject that takes and gives back: the connections of all its
+// party is a subject that acquires and releases: the connections of all its
 // contenders.
 type party interface {
-	// contender is the i-th for a name. It makes no request.
+	// contender returns the i-th contender for a name. It makes no request.
 	contender(i int, name string) (contender, error)
 	close()
 }
 
-// contender takes one name and gives it back, again and again.
+// contender acquires and releases one name repeatedly.
 type contender interface {
-	take(ctx context.Context) error
-	give(ctx context.Context) error
+	acquire(ctx context.Context) error
+	release(ctx context.Context) error
 }
 
-// crowd plays any load with the contenders of a party.
-type crowd struct {
+// contention plays any load with the contenders of a party.
+type contention struct {
 	party
 	load
 }
 
-func (c crowd) process() int { return 0 }
+func (c contention) process() int { return 0 }
 
-func (c crowd) play(ctx context.Context, p *play) (times, error) {
+func (c contention) play(ctx context.Context, p *play) (times, error) {
 	switch c.form {
 	case pairs:
 		return c.pairs(ctx, p)
@@ -105,10 +105,10 @@ func (c crowd) play(ctx context.Context, p *play) (times, error) {
 	case permits:
 		return c.permitted(ctx, p)
 	}
-	return times{}, fmt.Errorf("bench: no such form: %s", c.form)
+	return times{}, fmt.Errorf("bench: unknown form: %s", c.form)
 }
 
-func (c crowd) all(name string) ([]contender, error) {
+func (c contention) all(name string) ([]contender, error) {
 	all := make([]contender, c.contenders)
 	for i := range all {
 		var err error
@@ -120,13 +120,13 @@ func (c crowd) all(name string) ([]contender, error) {
 }
 
 func both(ctx context.Context, c contender) error {
-	if err := c.take(ctx); err != nil {
+	if err := c.acquire(ctx); err != nil {
 		return err
 	}
-	return c.give(ctx)
+	return c.release(ctx)
 }
 
-func (c crowd) pairs(ctx context.Context, p *play) (times, error) {
+func (c contention) pairs(ctx context.Context, p *play) (times, error) {
 	one, err := c.contender(0, p.name)
 	if err != nil {
 		return times{}, err
@@ -151,7 +151,7 @@ func (c crowd) pairs(ctx context.Context, p *play) (times, error) {
 	return t, nil
 }
 
-// group runs goroutines until all are done or one fails.
+// group runs goroutines until all have ended or one fails.
 type group struct {
 	sync.WaitGroup
 	once   sync.Once
@@ -177,8 +177,8 @@ func (g *group) fail(err error) {
 	g.once.Do(func() { g.err = err; close(g.failed); g.cancel() })
 }
 
-// wait waits for all. Some peers know no context: those that are left after a
-// failure are not waited for.
+// wait waits for all. Some peers do not support contexts: after a failure the
+// remaining goroutines are not waited for.
 func (g *group) wait() error {
 	done := make(chan struct{})
 	go func() { g.Wait(); close(done) }()
@@ -194,31 +194,31 @@ func (g *group) wait() error {
 	return g.err
 }
 
-// begin makes the contenders of a play, the first of which holds. The group and
-// its context are for what all of them do.
-func (c crowd) begin(ctx context.Context, p *play) (all []contender, g *group, bound context.Context, err error) {
+// begin makes the contenders of a play, the first of which holds. All of them
+// use the group and its context.
+func (c contention) begin(ctx context.Context, p *play) (all []contender, g *group, bound context.Context, err error) {
 	if all, err = c.all(p.name); err != nil {
 		return nil, nil, nil, err
 	}
 	g, bound = newGroup(ctx)
-	if err = all[0].take(bound); err != nil {
+	if err = all[0].acquire(bound); err != nil {
 		g.cancel()
 		return nil, nil, nil, err
 	}
 	return all, g, bound, nil
 }
 
-// queue is the order of grants of one name.
-type queue struct {
+// grantTimes are the times of the grants of one name, in order.
+type grantTimes struct {
 	count  atomic.Int64
 	stamps []time.Time
 }
 
-func newQueue(n int) *queue { return &queue{stamps: make([]time.Time, n)} }
+func newGrantTimes(n int) *grantTimes { return &grantTimes{stamps: make([]time.Time, n)} }
 
-// turn writes down that it was granted, and returns the number of the grant.
-// One after the other has the turn, and whoever comes late finds no more room.
-func (l *queue) turn() int {
+// grant records a grant and returns its number. It drops grants after the last
+// measured one.
+func (l *grantTimes) grant() int {
 	k := int(l.count.Add(1) - 1)
 	if k < len(l.stamps) {
 		l.stamps[k] = time.Now()
@@ -226,8 +226,8 @@ func (l *queue) turn() int {
 	return k
 }
 
-// times are those from one grant to a later one.
-func (l *queue) times(from, to int) times {
+// times returns the times between consecutive grants.
+func (l *grantTimes) times(from, to int) times {
 	t := times{turns: to - from, elapsed: l.stamps[to].Sub(l.stamps[from])}
 	for k := from; k < to; k++ {
 		t.each = append(t.each, l.stamps[k+1].Sub(l.stamps[k]))
@@ -235,27 +235,27 @@ func (l *queue) times(from, to int) times {
 	return t
 }
 
-// warmTurns go before those that are measured, so that sessions are open,
-// caches are warm, and each contender has had its turn: those that form a queue
-// do not know yet that it will be one, and some ask for more than once they do.
+// warmTurns is the number of grants before the measured ones, so that sessions
+// are open, caches are warm, and each contender was granted once: some recipes
+// make more requests before they know that the queue is contended.
 func (l load) warmTurns() int { return max(15, l.contenders) }
 
-// course is a play of turns: a queue with a part of it that is measured.
+// course records the grants of a play, a part of which is measured.
 type course struct {
-	*queue
+	*grantTimes
 	from, to int
 	rec      *recorder
 	over     atomic.Bool
 }
 
 func newCourse(p *play) *course {
-	return &course{queue: newQueue(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
+	return &course{grantTimes: newGrantTimes(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
 }
 
-// turn is called by whoever holds, and tells whether that was the last one that
-// is measured.
-func (c *course) turn() (last bool) {
-	switch k := c.queue.turn(); k {
+// grant is called by the holder, and reports whether this was the last measured
+// grant.
+func (c *course) grant() (last bool) {
+	switch k := c.grantTimes.grant(); k {
 	case c.from:
 		c.rec.begin()
 		c.stamps[k] = time.Now()
@@ -268,21 +268,21 @@ func (c *course) turn() (last bool) {
 
 func (c *course) result() times { return c.times(c.from, c.to) }
 
-func (c crowd) turns(ctx context.Context, p *play) (times, error) {
+func (c contention) turns(ctx context.Context, p *play) (times, error) {
 	all, g, ctx, err := c.begin(ctx, p)
 	if err != nil {
 		return times{}, err
 	}
 	course := newCourse(p)
-	// Whoever is granted when it is over gives back and stays away, so that the
+	// A contender that is granted after the end releases and stops, so that the
 	// queue drains.
 	rounds := func(one contender) error {
 		for {
-			if err := one.take(ctx); err != nil {
+			if err := one.acquire(ctx); err != nil {
 				return err
 			}
-			over := course.turn()
-			if err := one.give(ctx); err != nil || over {
+			over := course.grant()
+			if err := one.release(ctx); err != nil || over {
 				return err
 			}
 		}
@@ -294,8 +294,8 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 		g.fail(err)
 		return times{}, g.wait()
 	}
-	course.turn()
-	if err := all[0].give(ctx); err != nil {
+	course.grant()
+	if err := all[0].release(ctx); err != nil {
 		g.fail(err)
 	}
 	g.run(func() error { return rounds(all[0]) })
@@ -305,9 +305,9 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 	return course.result(), nil
 }
 
-// manyNames gives each goroutine names of its own, all of which have been taken
-// once before the clock starts.
-func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
+// manyNames gives each goroutine its own names, all of which are acquired once
+// before the clock starts.
+func (c contention) manyNames(ctx context.Context, p *play) (times, error) {
 	own := make([][]contender, c.contenders)
 	for n := range c.names {
 		i := n % c.contenders
@@ -336,9 +336,9 @@ func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
 	})
 }
 
-// fleet has each contender take names that others use too, or that are new, as
-// the processes of a fleet do: seldom the same name twice in a row.
-func (c crowd) fleet(ctx context.Context, p *play) (times, error) {
+// fleet makes each contender acquire shared or new names, as the processes of a
+// fleet do: rarely the same name twice in a row.
+func (c contention) fleet(ctx context.Context, p *play) (times, error) {
 	g, warm := newGroup(ctx)
 	for i := range c.contenders {
 		g.run(func() error {
@@ -366,10 +366,10 @@ func (c crowd) fleet(ctx context.Context, p *play) (times, error) {
 	})
 }
 
-// shared has all contenders draw from one number of turns, so that at the end
-// none of them works alone. next is the contender of i's k-th turn, which is
-// the drawn-th of all.
-func (c crowd) shared(
+// shared lets all contenders draw from one number of grants, so that at the end
+// none of them works alone. next returns contender i's k-th name, the drawn-th
+// of all.
+func (c contention) shared(
 	ctx context.Context, p *play, next func(i, k, drawn int) (contender, error),
 ) (times, error) {
 	var drawn atomic.Int64
@@ -403,9 +403,9 @@ func (c crowd) shared(
 	return t, err
 }
 
-// permitted has several holders at a time, so a turn's time is what its own
-// taking and giving back took.
-func (c crowd) permitted(ctx context.Context, p *play) (times, error) {
+// permitted has several holders at a time, so a grant's time is that of its own
+// acquire and release.
+func (c contention) permitted(ctx context.Context, p *play) (times, error) {
 	all, err := c.all(p.name)
 	if err != nil {
 		return times{}, err
@@ -417,11 +417,11 @@ func (c crowd) permitted(ctx context.Context, p *play) (times, error) {
 		g.run(func() error {
 			for {
 				start := time.Now()
-				if err := one.take(ctx); err != nil {
+				if err := one.acquire(ctx); err != nil {
 					return err
 				}
-				over := course.turn()
-				if err := one.give(ctx); err != nil || over {
+				over := course.grant()
+				if err := one.release(ctx); err != nil || over {
 					return err
 				}
 				each[i] = append(each[i], time.Since(start))

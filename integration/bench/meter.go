@@ -11,28 +11,28 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// access is how a subject reaches the service. Counting costs time, so what is
-// timed goes to the servers directly, and what is counted goes through a proxy,
-// in a round of its own that is not timed.
+// access is a subject's way to the service. Counting costs time, so timed
+// rounds use the servers directly; counted rounds go through a proxy and are
+// not timed.
 type access struct {
 	service string // etcd or zookeeper
 	addrs   []string
-	dial    []grpc.DialOption // etcd's interceptors, if what it asks is counted
+	dial    []grpc.DialOption // etcd's interceptors, if requests are counted
 	// curators is the process that plays for Curator.
 	curators *curators
 }
 
-// Counts is what clients asked and were told.
+// Counts has the clients' requests, events and bytes.
 type Counts struct {
-	// Ops counts requests by the service's own names. "Watch" is the creation
-	// of one on etcd; on ZooKeeper a watch comes with a read.
+	// Ops counts requests by the service's names. "Watch" is the creation of a
+	// watch on etcd; on ZooKeeper a read sets the watch.
 	Ops map[string]float64 `json:"ops"`
-	// Requests is the sum of Ops. Renewals, pings and cancels of watches are
-	// not among them.
+	// Requests is the sum of Ops, without renewals, pings and cancels of
+	// watches.
 	Requests float64 `json:"requests"`
-	// Events are changes that the servers told of.
+	// Events are changes that the servers reported.
 	Events float64 `json:"events"`
-	// In and Out are bytes to and from the client, renewals and all.
+	// In and Out are bytes to and from the client, renewals included.
 	In  float64 `json:"bytes_in"`
 	Out float64 `json:"bytes_out"`
 }
@@ -66,7 +66,7 @@ func (c Counts) per(turns float64) Counts {
 	return d
 }
 
-// meter is a way to the service on which all is counted.
+// meter is a way to the service that counts everything.
 type meter struct {
 	access
 	proxy   *netproxy.Proxy

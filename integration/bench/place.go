@@ -17,27 +17,26 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// place is a running service that cases are measured on.
+// place is a running service on which cases are measured.
 type place interface {
-	// addrs are what clients are given.
+	// addrs are the addresses for clients.
 	addrs() []string
 	version() string
-	// pids are the processes whose time is the servers' time.
+	// pids are the IDs of the servers' processes.
 	pids() []int
-	// watches counts those that the servers have on behalf of all clients, and
-	// that are served at once.
+	// watches counts the watches of all clients that are served without delay.
 	watches(ctx context.Context) (int, error)
-	// rest waits until watches that may outlast what they were made for, for a
-	// moment, are gone.
+	// rest waits until watches that outlive their purpose for a moment have
+	// ended.
 	rest(ctx context.Context) error
-	// refresh makes the service as good as new, as far as it can: what was
-	// measured before must not weigh on what comes.
+	// refresh resets the service as far as possible: earlier measurements must
+	// not affect later ones.
 	refresh(ctx context.Context) error
 	close()
 }
 
-// open starts the servers of a place: "etcd" or "zookeeper", with "-3" for
-// three nodes.
+// open starts the servers of a place: "etcd" or "zookeeper", with suffix "-3"
+// for three nodes.
 func open(ctx context.Context, name string) (place, error) {
 	service, many, _ := strings.Cut(name, "-")
 	nodes := 1
@@ -63,7 +62,7 @@ func pids[S server](nodes []S) (ids []int) {
 	return ids
 }
 
-// total adds up what is counted at each address.
+// total adds up the counts of all addresses.
 func total(addrs []string, count func(addr string) (int, error)) (sum int, err error) {
 	for _, addr := range addrs {
 		n, err := count(addr)
@@ -99,8 +98,8 @@ func (p *etcdPlace) version() string { return p.cluster.Version() }
 
 func (p *etcdPlace) pids() []int { return pids(p.cluster.Nodes()) }
 
-// watches are those of the synced group: the others start in the past and are
-// served every 100 ms.
+// watches counts those of the synced group: the others start in the past and
+// are served every 100 ms.
 func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 	return total(p.cluster.Endpoints(), func(addr string) (int, error) {
 		g, err := gauges(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total", "etcd_debugging_mvcc_slow_watcher_total")
@@ -112,7 +111,8 @@ func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 }
 
 // rest waits until there are no more watches than at the last rest, or for
-// longer than Baton's outlast their waits: then they stay.
+// longer than Baton's watches outlive their waits: then the watches are
+// permanent.
 func (p *etcdPlace) rest(ctx context.Context) error {
 	const pause, enough = 15 * time.Millisecond, 20
 	for i := 0; ; i++ {
@@ -132,15 +132,15 @@ func (p *etcdPlace) rest(ctx context.Context) error {
 	}
 }
 
-// refresh forgets all old revisions: those that one subject made are not the
-// next one's burden.
+// refresh compacts all old revisions: those of one subject must not affect the
+// next.
 func (p *etcdPlace) refresh(ctx context.Context) error {
 	r, err := p.client.Get(ctx, "x", clientv3.WithCountOnly())
 	if err != nil {
 		return err
 	}
 	if _, err = p.client.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical()); err != nil &&
-		!strings.Contains(err.Error(), "has been compacted") { // nobody wrote since
+		!strings.Contains(err.Error(), "has been compacted") { // no write since
 		return err
 	}
 	return nil
@@ -153,7 +153,7 @@ func (p *etcdPlace) close() {
 	_ = p.cluster.Close()
 }
 
-// gauges reads numbers of a page of metrics.
+// gauges reads numbers from a page of metrics.
 func gauges(ctx context.Context, url string, names ...string) ([]int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -166,7 +166,7 @@ func gauges(ctx context.Context, url string, names ...string) ([]int, error) {
 	defer resp.Body.Close()
 	values, found := make([]int, len(names)), 0
 	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() { // to the end, so that the connection is kept
+	for lines.Scan() { // to the end, so that the connection is reused
 		name, text, _ := strings.Cut(lines.Text(), " ")
 		if i := slices.Index(names, name); i >= 0 {
 			v, err := strconv.ParseFloat(text, 64)
@@ -189,10 +189,10 @@ type zkPlace struct {
 
 func openZooKeeper(ctx context.Context, nodes int) (place, error) {
 	cluster, err := zkserver.Start(ctx, zkserver.Options{Nodes: nodes, JVM: []string{
-		// The server's own defaults, which the tests' servers do without: all
-		// of the compiler, room on the heap from the beginning (else it
-		// collects garbage a hundred times a second), large files for the log,
-		// and empty containers looked for once a minute.
+		// The server's own defaults, which the tests' servers change: the full
+		// compiler, a large initial heap (otherwise garbage is collected a
+		// hundred times a second), large log files, and a check for empty
+		// containers once a minute.
 		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xms512m", "-Xmx512m",
 		"-Dzookeeper.preAllocSize=65536", "-Dznode.container.checkIntervalMs=60000",
 	}})
@@ -214,10 +214,10 @@ func (p *zkPlace) watches(ctx context.Context) (int, error) {
 	})
 }
 
-// rest has nothing to wait for.
+// rest does nothing: no watches outlive their purpose.
 func (p *zkPlace) rest(context.Context) error { return nil }
 
-// refresh has nothing to do: ZooKeeper keeps no history in memory.
+// refresh does nothing: ZooKeeper keeps no history in memory.
 func (p *zkPlace) refresh(context.Context) error { return nil }
 
 func (p *zkPlace) close() { _ = p.cluster.Close() }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// colours by subject, so that one looks the same in all plots.
+// colours by subject, the same in all plots.
 var colours = map[string]string{
 	"floor": "#9aa0a6", "Baton": "#1a73e8", "etcd concurrency.Mutex": "#d93025", "go-zookeeper Lock": "#e37400",
 	"Curator": "#188038",
@@ -19,7 +19,7 @@ type series struct {
 	values []float64
 }
 
-// panel is one of the plots beside each other in a picture.
+// panel is one of the adjacent plots in a picture.
 type panel struct {
 	title  string
 	xs     []string
@@ -27,7 +27,7 @@ type panel struct {
 }
 
 // picture is one SVG: panels with the same unit. With lines, values are joined;
-// else each is a bar.
+// otherwise each is a bar.
 type picture struct {
 	title, unit, x string
 	panels         []panel
@@ -40,8 +40,8 @@ const (
 	legendHeight, bottomHeight = 26, 46
 )
 
-// svg is hand-made: axes, a grid, a legend. It has a background of its own, for
-// readers with a dark page.
+// svg draws axes, a grid and a legend. It has its own background, for pages
+// with a dark one.
 func (p picture) svg() string {
 	var b strings.Builder
 	names := p.names()
@@ -127,7 +127,7 @@ func (p picture) axis(of panel) axis {
 	return a
 }
 
-// niceStep makes some five steps to the highest value.
+// niceStep returns a step of about a fifth of the highest value.
 func niceStep(high float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(high/5)))
 	for _, k := range []float64{1, 2, 5, 10} {
@@ -196,7 +196,7 @@ func drawBars(b *strings.Builder, s series, a axis, left, slot float64, k, of in
 	}
 }
 
-// label is how a subject is called in plots.
+// label is the subject's name in plots.
 func (s *SubjectResult) label() string {
 	switch s.Role {
 	case Floor:
@@ -204,15 +204,15 @@ func (s *SubjectResult) label() string {
 	case Baton:
 		return "Baton"
 	}
-	if strings.HasPrefix(s.Name, "Curator") { // of each of its recipes
+	if strings.HasPrefix(s.Name, "Curator") { // for each of its recipes
 		return "Curator"
 	}
 	return s.Name
 }
 
-// byCrowd is a panel of what the subjects of a form cost by the number of
+// byContenders is a panel of a figure of a form's subjects by the number of
 // contenders.
-func (r *Result) byCrowd(f, place string, numbers []int, of func(*SubjectResult) float64) panel {
+func (r *Result) byContenders(f, place string, numbers []int, of func(*SubjectResult) float64) panel {
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}
 	for i, n := range numbers {
@@ -234,8 +234,8 @@ func (r *Result) byCrowd(f, place string, numbers []int, of func(*SubjectResult)
 	return p
 }
 
-// byCase is a panel of bars: cases beside each other, each with the mutex or
-// the semaphore.
+// byCase is a panel of bars: adjacent cases, each of the mutex or the
+// semaphore.
 func (r *Result) byCase(place string, cases []string, of func(*SubjectResult) float64) panel {
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}
@@ -261,25 +261,25 @@ func (r *Result) byCase(place string, cases []string, of func(*SubjectResult) fl
 	return p
 }
 
-// pictures are all plots, by file name.
+// pictures returns all plots by file name.
 func (r *Result) pictures() map[string]picture {
 	micros := func(s *SubjectResult) float64 { return s.Median.Time / 1e3 }
 	server := func(s *SubjectResult) float64 { return s.Median.ServerTime / 1e3 }
 	bytes := func(s *SubjectResult) float64 { return s.Counts.In }
 	rate := func(s *SubjectResult) float64 { return 1e9 / s.Median.Time }
 	both := func(f func(place string) panel) []panel { return []panel{f("etcd"), f("zookeeper")} }
-	crowdsOf := func(form string, of func(*SubjectResult) float64) []panel {
-		return both(func(place string) panel { return r.byCrowd(form, place, crowds, of) })
+	counted := func(form string, of func(*SubjectResult) float64) []panel {
+		return both(func(place string) panel { return r.byContenders(form, place, contenderCounts, of) })
 	}
 	return map[string]picture{
-		"turns.svg": {title: "Taking turns: time from grant to grant", unit: "µs", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", micros)},
-		"bytes.svg": {title: "Bytes that the clients receive for each turn", unit: "B", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", bytes)},
-		"cpu.svg":   {title: "Processor time of the server for each turn", unit: "µs", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", server)},
+		"turns.svg": {title: "Handoff: time from grant to grant", unit: "µs", x: "contenders", lines: true, log: true, panels: counted("turns", micros)},
+		"bytes.svg": {title: "Bytes that the clients receive per grant", unit: "B", x: "contenders", lines: true, log: true, panels: counted("turns", bytes)},
+		"cpu.svg":   {title: "Processor time of the server per grant", unit: "µs", x: "contenders", lines: true, log: true, panels: counted("turns", server)},
 		"scale.svg": {
 			title: "Grants per second, goroutines of one client with names of their own", unit: "1/s", x: "goroutines", lines: true,
-			panels: both(func(place string) panel { return r.byCrowd("scale", place, scale, rate) }),
+			panels: both(func(place string) panel { return r.byContenders("scale", place, scale, rate) }),
 		},
-		"pair.svg": {title: "Take and give back, uncontended", unit: "µs", panels: both(func(place string) panel {
+		"pair.svg": {title: "Acquire and release, uncontended", unit: "µs", panels: both(func(place string) panel {
 			return r.byCase(place, []string{"pair", "permit"}, func(s *SubjectResult) float64 { return s.Median.P50 / 1e3 })
 		})},
 		"names.svg": {title: "Grants per second", unit: "1/s", panels: both(func(place string) panel {

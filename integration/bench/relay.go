@@ -10,27 +10,27 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// relay is the floor of a handoff: contenders whose order was agreed upon
-// beforehand, so that none of them has to read the queue. Each waits until the
-// key of its predecessor is gone, deletes its own, makes it anew and watches
-// again: two writes, one watch and one event a turn.
+// relay is the floor of a handoff: contenders in a predetermined order, so that
+// none of them reads the queue. Each waits until its predecessor's key is
+// deleted, deletes its own key, creates it again and watches again: two writes,
+// one watch and one event per grant.
 type relay struct {
 	load
-	batons
+	relayKeys
 }
 
-// batons are the keys of a relay.
-type batons interface {
-	// prepare makes what the keys of a name need.
+// relayKeys are the keys of a relay at a service.
+type relayKeys interface {
+	// prepare creates the parents of a name's keys.
 	prepare(ctx context.Context, name string) error
-	// put makes contender i's key of a round.
+	// put creates contender i's key of a round.
 	put(ctx context.Context, name string, i, round int) error
 	remove(ctx context.Context, name string, i, round int) error
-	// watch begins to watch a key, and returns when the watch stands. What it
-	// returns waits until the key is gone.
+	// watch sets a watch on a key and returns when it is set. The returned
+	// function waits until the key is deleted.
 	watch(ctx context.Context, name string, i, of, round int) (gone func() error, err error)
-	// ahead says that a watch stands also on a key that is not there yet, so
-	// that it can be set a round ahead.
+	// ahead reports whether a key can be watched before it exists, so that the
+	// watch can be set a round ahead.
 	ahead() bool
 	close()
 }
@@ -49,15 +49,15 @@ type runner struct {
 	relay
 	name string
 	i    int
-	// made has one for each key that the one before has made. A key that is not
-	// there yet must not be taken for one that is gone; in-process word of it
+	// made receives one value per key that the predecessor creates: a key that
+	// does not exist yet must not be mistaken for a deleted one. A channel
 	// costs nothing.
 	made, next chan struct{}
-	gone       func() error       // the watch on the one before, for the coming round
-	later      chan watched       // that for the round after, where it can be set ahead
-	first      chan<- struct{}    // told when it waits for its first turn
-	start      <-chan struct{}    // closed when the ring may go round
-	turn       func() (last bool) // called when it is its turn
+	gone       func() error       // waits for the predecessor's key of this round
+	later      chan watched       // the watch for the next round, if it can be set ahead
+	first      chan<- struct{}    // receives when the runner waits for its first grant
+	start      <-chan struct{}    // closed when the ring may start
+	grant      func() (last bool) // called when the runner is granted
 }
 
 type watched struct {
@@ -76,7 +76,7 @@ func (r relay) ring(ctx context.Context, p *play) (times, error) {
 	for i := range r.contenders {
 		one := &runner{
 			relay: r, name: p.name, i: i, made: made[i], next: made[(i+1)%r.contenders],
-			first: first, start: start, turn: course.turn, later: make(chan watched, 1),
+			first: first, start: start, grant: course.grant, later: make(chan watched, 1),
 		}
 		g.run(func() error {
 			err := one.run(ctx)
@@ -104,8 +104,7 @@ func (r relay) ring(ctx context.Context, p *play) (times, error) {
 	return course.result(), nil
 }
 
-// before is the contender whose going is waited for in a round, and the round
-// of its key.
+// before returns the predecessor in a round, and the round of its key.
 func (r *runner) before(round int) (i, of int) {
 	if r.i == 0 {
 		return r.contenders - 1, round - 1
@@ -115,7 +114,7 @@ func (r *runner) before(round int) (i, of int) {
 
 func (r *runner) run(ctx context.Context) error {
 	for round := 0; ; round++ {
-		if r.ahead() { // for the round after this one, while the key of this one is written
+		if r.ahead() { // for the next round, while this round's key is written
 			go func() {
 				i, of := r.before(round + 1)
 				gone, err := r.watch(ctx, r.name, r.i, i, of)
@@ -129,23 +128,23 @@ func (r *runner) run(ctx context.Context) error {
 		if err := r.await(ctx, round); err != nil {
 			return err
 		}
-		if r.ahead() { // it has to stand before the ring goes on
+		if r.ahead() { // the watch must be set before the ring continues
 			w := <-r.later
 			if w.err != nil {
 				return w.err
 			}
 			r.gone = w.gone
 		}
-		last := r.turn()
+		last := r.grant()
 		if err := r.remove(ctx, r.name, r.i, round); err != nil || last {
 			return err
 		}
 	}
 }
 
-// await waits for the turn.
+// await waits for the grant.
 func (r *runner) await(ctx context.Context, round int) error {
-	if r.i == 0 && round == 0 { // the one that begins
+	if r.i == 0 && round == 0 { // starts the ring
 		r.first <- struct{}{}
 		<-r.start
 		return ctx.Err()
@@ -171,29 +170,29 @@ func (r *runner) await(ctx context.Context, round int) error {
 	return r.gone()
 }
 
-type etcdBatons struct{ etcdLinks }
+type etcdRelayKeys struct{ etcdLinks }
 
-func (b etcdBatons) prepare(context.Context, string) error { return nil }
-func (b etcdBatons) ahead() bool                           { return true }
+func (b etcdRelayKeys) prepare(context.Context, string) error { return nil }
+func (b etcdRelayKeys) ahead() bool                           { return true }
 
-func (b etcdBatons) key(name string, i, round int) string {
+func (b etcdRelayKeys) key(name string, i, round int) string {
 	return fmt.Sprintf("/relay/%s/%d/%d", name, i, round)
 }
 
-func (b etcdBatons) put(ctx context.Context, name string, i, round int) error {
+func (b etcdRelayKeys) put(ctx context.Context, name string, i, round int) error {
 	l := b.of(i)
 	_, err := l.Put(ctx, b.key(name, i, round), "", clientv3.WithLease(l.lease))
 	return err
 }
 
-func (b etcdBatons) remove(ctx context.Context, name string, i, round int) error {
+func (b etcdRelayKeys) remove(ctx context.Context, name string, i, round int) error {
 	_, err := b.of(i).Delete(ctx, b.key(name, i, round))
 	return err
 }
 
-func (b etcdBatons) watch(ctx context.Context, name string, i, of, round int) (func() error, error) {
+func (b etcdRelayKeys) watch(ctx context.Context, name string, i, of, round int) (func() error, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	// Watch returns when the server has made it.
+	// Watch returns when the server has created the watch.
 	events := b.of(i).Watch(ctx, b.key(name, of, round), clientv3.WithFilterPut())
 	if err := ctx.Err(); err != nil {
 		cancel()
@@ -213,39 +212,39 @@ func (b etcdBatons) watch(ctx context.Context, name string, i, of, round int) (f
 	}, nil
 }
 
-type zkBatons struct {
+type zkRelayKeys struct {
 	zkLinks
-	// removed has the paths whose removal has begun. A server that lags can
-	// lack a key because it is gone, or because it was made a moment ago at
-	// another one.
+	// removed has the paths whose removal has begun. A lagging server can lack
+	// a key because it was deleted, or because it was just created at another
+	// server.
 	removed *sync.Map
 }
 
-func newZKBatons(links zkLinks) zkBatons { return zkBatons{links, &sync.Map{}} }
+func newZKRelayKeys(links zkLinks) zkRelayKeys { return zkRelayKeys{links, &sync.Map{}} }
 
-func (b zkBatons) prepare(_ context.Context, name string) error {
+func (b zkRelayKeys) prepare(_ context.Context, name string) error {
 	b.removed.Clear()
 	return b.parent("/relay/" + name)
 }
 
-func (b zkBatons) ahead() bool { return false }
+func (b zkRelayKeys) ahead() bool { return false }
 
-func (b zkBatons) path(name string, i, round int) string {
+func (b zkRelayKeys) path(name string, i, round int) string {
 	return fmt.Sprintf("/relay/%s/%d-%d", name, i, round)
 }
 
-func (b zkBatons) put(_ context.Context, name string, i, round int) error {
+func (b zkRelayKeys) put(_ context.Context, name string, i, round int) error {
 	_, err := b.of(i).Create(b.path(name, i, round), nil, zk.FlagEphemeral, open4all)
 	return err
 }
 
-func (b zkBatons) remove(_ context.Context, name string, i, round int) error {
+func (b zkRelayKeys) remove(_ context.Context, name string, i, round int) error {
 	path := b.path(name, i, round)
 	b.removed.Store(path, true)
 	return b.of(i).Delete(path, -1)
 }
 
-func (b zkBatons) watch(ctx context.Context, name string, i, of, round int) (func() error, error) {
+func (b zkRelayKeys) watch(ctx context.Context, name string, i, of, round int) (func() error, error) {
 	path := b.path(name, of, round)
 	_, _, events, err := b.of(i).GetW(path)
 	for errors.Is(err, zk.ErrNoNode) {

@@ -7,10 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-// table is rows of cells, the first of which is the head.
+// table is a list of rows of cells, the first of which is the header.
 type table [][]string
 
-// markdown writes a table whose first columns, so many, are text, and the
+// markdown writes a table. The given number of first columns are text, the
 // others numbers.
 func (t table) markdown(texts int) string {
 	var b strings.Builder
@@ -34,7 +34,7 @@ func (t table) print(w io.Writer) error {
 // full has a row for each subject of each case.
 func (r *Result) full() table {
 	t := table{{
-		"case", "subject", "µs/turn", "p50", "p99", "turns/s", "× floor", "peer ÷ Baton", "requests", "events", "B in", "B out",
+		"case", "subject", "µs/grant", "p50", "p99", "grants/s", "× floor", "peer ÷ Baton", "requests", "events", "B in", "B out",
 		"server µs", "client µs", "allocs",
 	}}
 	for _, c := range r.Cases {
@@ -61,20 +61,20 @@ func ratioText(v float64) string {
 	return figure(v)
 }
 
-// titles are the forms in words.
+// titles are the descriptions of the forms.
 var titles = map[form]string{
 	pairs:   "lock and unlock, uncontended",
 	turns:   "handoff, %d contenders",
 	names:   "%d goroutines of one client, each with names of its own",
 	fleet:   "%d clients, each with one of 1,000 names at random",
-	fresh:   "%d clients, each with names that nobody has used before",
+	fresh:   "%d clients, each with new names",
 	permits: "%d contenders for 10 permits",
 }
 
 // brief has a row for each case on single nodes: floor, Baton, and the best
-// peer. With few it has three rows for each service.
+// peer. With few it has only the representative cases.
 func (r *Result) brief(few bool) table {
-	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
+	t := table{{"µs per grant", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
 	for _, c := range r.Cases {
 		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") && c.Contenders != 64 {
 			continue
@@ -84,7 +84,7 @@ func (r *Result) brief(few bool) table {
 			title = fmt.Sprintf(title, c.Contenders)
 		}
 		for i := range c.Subjects {
-			if s := &c.Subjects[i]; s.Role == Baton && (!few || s.PeerOver > 0 && c.telling()) {
+			if s := &c.Subjects[i]; s.Role == Baton && (!few || s.PeerOver > 0 && c.representative()) {
 				t = append(t, c.briefly(s, title))
 			}
 		}
@@ -92,8 +92,8 @@ func (r *Result) brief(few bool) table {
 	return t
 }
 
-// telling tells the cases that stand for the others in a short table.
-func (r *CaseResult) telling() bool {
+// representative reports whether a case is in the short table.
+func (r *CaseResult) representative() bool {
 	switch form(r.Form) {
 	case pairs:
 		return strings.HasPrefix(r.Name, "pair/")
@@ -105,7 +105,7 @@ func (r *CaseResult) telling() bool {
 	return false
 }
 
-// briefly is the row of one of Baton's recipes.
+// briefly returns the row of one of Baton's recipes.
 func (r *CaseResult) briefly(s *SubjectResult, title string) []string {
 	row := []string{
 		strings.TrimPrefix(s.Name, "Baton ") + ": " + title, r.Place,
@@ -142,7 +142,7 @@ func (r *Result) barsTable() table {
 	return t
 }
 
-// what was measured with what, on what.
+// setting describes the machine, the servers and the peers.
 func (r *Result) setting() string {
 	var servers []string
 	if v := r.Servers["etcd"]; v != "" {
@@ -156,7 +156,7 @@ func (r *Result) setting() string {
 		m.CPU, m.Cores, m.OS, m.Go, strings.Join(servers, ", "), r.Peers, r.Rounds, short(r.Took))
 }
 
-// Print writes all that was measured for a terminal.
+// Print writes all figures for a terminal.
 func (r *Result) Print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s\n\n", r.setting())
 	for _, t := range []table{r.full(), r.waitersTable(), r.barsTable()} {

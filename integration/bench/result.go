@@ -15,11 +15,11 @@ import (
 	curatorjava "github.com/baton-go/baton/integration/internal/curator"
 )
 
-// Result is all that one run has measured.
+// Result has all figures of one run.
 type Result struct {
 	Machine Machine `json:"machine"`
-	Peers   string  `json:"peers"` // whose versions are known
-	// Complete says that all cases ran, and in full.
+	Peers   string  `json:"peers"` // with their versions, if known
+	// Complete reports that all cases ran at full size.
 	Complete bool              `json:"complete"`
 	Rounds   int               `json:"rounds"`
 	Took     time.Duration     `json:"took_ns"`
@@ -28,7 +28,7 @@ type Result struct {
 	Waiters  []WaitersResult   `json:"waiters"`
 }
 
-// Machine is what it was measured on.
+// Machine describes the machine of the run.
 type Machine struct {
 	CPU   string `json:"cpu"`
 	Cores int    `json:"cores"`
@@ -44,7 +44,7 @@ func newResult(o Options) *Result {
 	}
 }
 
-// peers are the versions of the other libraries.
+// peers returns the versions of the other libraries.
 func peers() string {
 	all := []string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -57,7 +57,7 @@ func peers() string {
 			}
 		}
 	}
-	// Debian's jars have their version in one of their names.
+	// One of the names of Debian's jar contains the version.
 	if found, _ := filepath.Glob(filepath.Join(curatorjava.Jars, "curator-recipes-*.jar")); len(found) > 0 {
 		all = append(all, strings.TrimSuffix(strings.Replace(filepath.Base(found[0]), "curator-recipes-", "Curator ", 1), ".jar"))
 	}
@@ -78,9 +78,9 @@ func cpuModel() string {
 	return "unknown"
 }
 
-// figure is the time of a sample that counts: of one contender alone the
-// median, which a machine that is busy for a moment does not change; of several
-// the whole time divided by the turns, in which all waiting shows.
+// figure returns the time of a sample that counts: for a single contender the
+// median, which a brief load of the machine does not change; for several
+// contenders the whole time divided by the grants, which includes all waiting.
 func (r *CaseResult) figure(s Sample) float64 {
 	if r.Form == string(pairs) {
 		return s.P50
@@ -105,13 +105,13 @@ func (r *CaseResult) judge() {
 	}
 }
 
-// comparable is whether it is one of Baton's recipes that the peers have too.
-// Of the others only the floor is measured.
+// comparable reports whether the peers have the same recipe. Baton's other
+// recipes are compared only with the floor.
 func (s *SubjectResult) comparable() bool {
 	return s.Name == "Baton mutex" || s.Name == "Baton semaphore"
 }
 
-// best is the fastest subject with a role, nil if there is none.
+// best returns the fastest subject with a role, or nil.
 func (r *CaseResult) best(role Role) *SubjectResult {
 	var best *SubjectResult
 	for i := range r.Subjects {
@@ -122,9 +122,9 @@ func (r *CaseResult) best(role Role) *SubjectResult {
 	return best
 }
 
-// ratio is the median of the ratios of the rounds. Where one of the two took
-// part in few of them, a round is all that the other one did until the next of
-// these.
+// ratio returns the median of the ratios of the rounds. If one of the two took
+// part in few rounds, each of these is compared with all rounds of the other
+// until the next.
 func (r *CaseResult) ratio(of, to []Sample) float64 {
 	few := of
 	if len(to) < len(of) {
@@ -141,7 +141,7 @@ func (r *CaseResult) ratio(of, to []Sample) float64 {
 	return median(all)
 }
 
-// during is the figure of several rounds, from one until before another.
+// during returns the figure of several rounds, from one until before another.
 func (r *CaseResult) during(all []Sample, from, next int) float64 {
 	in := slices.DeleteFunc(slices.Clone(all), func(s Sample) bool { return s.Round < from || s.Round >= next })
 	if r.Form == string(pairs) {
@@ -170,8 +170,8 @@ func medianSample(all []Sample) Sample {
 	}
 }
 
-// mean is over the turns of all rounds. The clock of processor time is coarse
-// for a round, and has no outliers.
+// mean is over the grants of all rounds. The clock of processor time is too
+// coarse for a round, and has no outliers.
 func mean(all []Sample, f func(Sample) float64) float64 {
 	sum, turns := 0.0, 0
 	for _, s := range all {
@@ -192,7 +192,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// line is the subject on one line, for who looks on.
+// line formats the subject on one line, for the progress output.
 func (s SubjectResult) line() string {
 	m, c := s.Median, s.Counts
 	text := fmt.Sprintf("%-24s %8.0f µs  p50 %6.0f p99 %7.0f  %5.2f × floor", s.Name, m.Time/1e3, m.P50/1e3, m.P99/1e3, s.OverFloor)

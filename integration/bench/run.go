@@ -12,52 +12,52 @@ import (
 	"time"
 )
 
-// Options say what to measure and for how long.
+// Options select what to measure and for how long.
 type Options struct {
-	// Rounds is how often each subject of a case has its turn, and more often
-	// where a case has finer rounds.
+	// Rounds is how often each subject of a case is measured; cases with finer
+	// rounds multiply it.
 	Rounds int
-	// Sample is how long one measurement should take, without those; the number
-	// of turns is chosen accordingly.
+	// Sample is the target time of one measurement, without finer rounds; it
+	// determines the number of grants.
 	Sample time.Duration
-	// Cases and Subjects choose by name; nil is all.
+	// Cases and Subjects select by name; nil selects all.
 	Cases, Subjects *regexp.Regexp
-	// Divide makes the numbers of contenders, names and waiters smaller by
-	// that, for a quick look.
+	// Divide divides the numbers of contenders, names and waiters, for a quick
+	// run.
 	Divide int
-	// Progress is told what goes on.
+	// Progress receives progress messages.
 	Progress io.Writer
 }
 
-// Sample is one measurement of one subject: times in nanoseconds, all but Round
-// and Turns for one turn.
+// Sample is one measurement of one subject, with times in nanoseconds. All
+// fields but Round and Turns are per grant.
 type Sample struct {
 	Round      int     `json:"round"` // counts from 0
 	Turns      int     `json:"turns"`
-	Time       float64 `json:"ns"` // the whole time divided by the turns
+	Time       float64 `json:"ns"` // the whole time divided by the grants
 	P50        float64 `json:"p50_ns"`
 	P99        float64 `json:"p99_ns"`
 	ServerTime float64 `json:"server_cpu_ns"`
 	ClientTime float64 `json:"client_cpu_ns"`
-	Allocs     float64 `json:"allocs"` // of this process, so 0 for what runs in another
+	Allocs     float64 `json:"allocs"` // of this process, so 0 for Curator
 	AllocBytes float64 `json:"alloc_bytes"`
 }
 
-// SubjectResult is what one subject of a case came to.
+// SubjectResult has the figures of one subject of a case.
 type SubjectResult struct {
 	Name   string   `json:"name"`
 	Role   Role     `json:"role"`
 	Rounds []Sample `json:"rounds"`
-	// Median has the median of each figure over the rounds; of processor time
-	// it has the mean, and P99 is that of all turns.
+	// Median has the median of each figure over the rounds, but the mean of
+	// processor time, and P99 over all grants.
 	Median Sample `json:"median"`
-	// Counts are for one turn, counted in a round that is not timed.
+	// Counts are per grant, counted in a round that is not timed.
 	Counts Counts `json:"counts"`
-	// OverFloor is the median of the rounds' ratios of Time (of one contender
-	// alone: of P50) to that of the floor, 0 without a floor.
+	// OverFloor is the median of the rounds' ratios of Time (for a single
+	// contender: of P50) to the floor's, 0 without a floor.
 	OverFloor float64 `json:"over_floor,omitempty"`
 	// PeerOver is, for Baton, the median of the rounds' ratios of the best
-	// peer's to this one's.
+	// peer's time to Baton's.
 	PeerOver float64 `json:"peer_over,omitempty"`
 }
 
@@ -71,7 +71,7 @@ type CaseResult struct {
 	Subjects    []SubjectResult `json:"subjects"`
 }
 
-// Run measures all cases that are chosen.
+// Run measures all selected cases.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.needCurator() {
 		if err := CuratorInstalled(); err != nil {
@@ -104,14 +104,14 @@ func (o Options) needCurator() bool {
 	return false
 }
 
-// places are where cases are measured, in this order.
+// places lists the places in order.
 var places = []string{"etcd", "zookeeper", "etcd-3", "zookeeper-3"}
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	Options
 	result   *Result
-	place    place // nil before the first case of a place
+	place    place // nil until the first case of a place
 	curators curators
 }
 
@@ -127,7 +127,7 @@ func (r *run) leave() {
 	}
 }
 
-// at measures the cases of a place, whose servers live for as long.
+// at measures the cases of a place with one set of servers.
 func (r *run) at(ctx context.Context, name string) error {
 	defer r.leave()
 	for _, c := range contests(name) {
@@ -163,7 +163,8 @@ func (r *run) field(ctx context.Context, c contest) (*field, error) {
 	return &field{contest: c, place: r.place, curators: &r.curators, Options: r.Options}, nil
 }
 
-// warm lets the compilers of ZooKeeper and of Curator see what is coming.
+// warm lets the JIT compilers of ZooKeeper and Curator compile the code of a
+// case.
 func (r *run) warm(ctx context.Context, c contest) error {
 	if c.service() != "zookeeper" || r.Divide > 1 {
 		return nil
@@ -199,7 +200,7 @@ func (r *run) warmUp(ctx context.Context, w contest, turns int) error {
 	return nil
 }
 
-// specials are the cases that are no contest of subjects.
+// specials runs the cases that do not compare subjects.
 func (r *run) specials(ctx context.Context, place string) error {
 	ctx, cancel := context.WithTimeout(ctx, specialBound)
 	defer cancel()
@@ -226,7 +227,7 @@ func (r *run) specials(ctx context.Context, place string) error {
 
 func (o Options) wants(name string) bool { return o.Cases == nil || o.Cases.MatchString(name) }
 
-// cut makes a case as small as was asked for, and leaves out who is not wanted.
+// cut reduces a case to the requested size and subjects.
 func (o Options) cut(c contest) contest {
 	if !o.wants(c.name) {
 		c.subjects = nil
@@ -241,14 +242,14 @@ func (o Options) cut(c contest) contest {
 			c.load.clients = c.load.contenders
 		}
 		c.load.names = min(c.load.names, max(64, c.load.names/d))
-		few := max(5, 2*c.load.permits) // or the last turn that is measured could be before the first has begun the measuring
+		few := max(5, 2*c.load.permits) // otherwise the last measured grant could precede the first
 		c.least, c.most = max(few, c.least/d), max(few, c.most/d)
 		c.finer = 0
 	}
 	return c
 }
 
-// only leaves out the subjects that are not wanted.
+// only removes the subjects that are not selected.
 func (o Options) only(c contest) contest {
 	if o.Subjects != nil {
 		c.subjects = slices.DeleteFunc(slices.Clone(c.subjects), func(s subject) bool { return !o.Subjects.MatchString(s.name) })
@@ -256,7 +257,7 @@ func (o Options) only(c contest) contest {
 	return c
 }
 
-// field is a case under way.
+// field is a case in progress.
 type field struct {
 	contest
 	place    place
@@ -274,11 +275,11 @@ type entrant struct {
 	SubjectResult
 }
 
-// sampleBound is for a measurement that takes a second or a few unless
-// something is broken.
+// sampleBound bounds a measurement, which takes a few seconds unless something
+// is broken.
 const sampleBound = 3 * time.Minute
 
-// specialBound is for thousands of waiters, on a machine that is busy.
+// specialBound bounds a case with thousands of waiters on a loaded machine.
 const specialBound = 10 * time.Minute
 
 func (f *field) run(ctx context.Context) (*CaseResult, error) {
@@ -304,7 +305,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	runtime.GC() // and no more: whoever makes garbage pays for it
+	runtime.GC() // once: later garbage counts for the subject that makes it
 	for round := range f.Rounds * f.roundsForOne() {
 		for _, i := range order(round, len(all)) {
 			e := all[i]
@@ -325,7 +326,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 		r.Subjects = append(r.Subjects, e.SubjectResult)
 	}
 	r.judge()
-	for i, e := range all { // few of the slowest are in one round
+	for i, e := range all { // one round has too few slow grants
 		slices.Sort(e.each)
 		r.Subjects[i].Median.P99 = quantile(e.each, 0.99)
 	}
@@ -336,9 +337,9 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	return r, nil
 }
 
-// order is that of a round: at random, so that nobody always follows the same
-// one; every second the reverse of the one before, so that of any two each goes
-// first as often; and the same in each run.
+// order returns the order of a round: random, so that no subject always follows
+// the same one; every second order is the reverse of the previous one, so that
+// of any two each is first equally often; and the same in each run.
 func order(round, n int) []int {
 	all := rand.New(rand.NewPCG(uint64(round/2), 0)).Perm(n)
 	if round%2 == 1 {
@@ -369,8 +370,8 @@ func (f *field) count(ctx context.Context, e *entrant) error {
 	return err
 }
 
-// countTurns is how many turns are counted: enough for what happens seldom to
-// weigh little.
+// countTurns returns how many grants are counted: enough for rare requests to
+// have little weight.
 func (f *field) countTurns() int {
 	switch f.load.form {
 	case names, fleet, fresh:
@@ -379,8 +380,8 @@ func (f *field) countTurns() int {
 	return max(f.least, min(200, 2*f.load.contenders))
 }
 
-// calibrate finds how many turns take the time of a sample, the second time
-// with everything warm.
+// calibrate finds the number of grants for the time of a sample, the second
+// time with everything warm.
 func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if f.Divide > 1 {
 		e.turns = f.least
@@ -424,7 +425,7 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 		}
 		f.plays++
 		name := fmt.Sprintf("%s-%d-%d", f.load.form, f.load.contenders, f.plays)
-		if f.load.form == names || f.load.form == fleet { // so many names are made once
+		if f.load.form == names || f.load.form == fleet { // many names need their creation once
 			name = fmt.Sprintf("%s-%d", f.load.form, f.load.contenders)
 		}
 		t, err := e.play(ctx, &play{
@@ -448,10 +449,10 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 	}, nil
 }
 
-// standing is how many watches the servers have before a queue is formed.
+// standing returns how many watches the servers have before a queue is formed.
 func (f *field) standing(ctx context.Context) (int, error) {
 	if f.load.form != turns {
-		return 0, nil // nobody waits for watches to stand
+		return 0, nil // no case waits for watches
 	}
 	if err := f.place.rest(ctx); err != nil {
 		return 0, err
@@ -459,8 +460,8 @@ func (f *field) standing(ctx context.Context) (int, error) {
 	return f.place.watches(ctx)
 }
 
-// settle waits until the servers have so many watches and their number rests.
-// Whoever waits without a watch is given a second.
+// settle waits until the servers have so many watches and their number is
+// stable. A waiter without a watch gets a second.
 func (f *field) settle(ctx context.Context, watches int) error {
 	const pause, still, enough = 15 * time.Millisecond, 3, 70
 	last, same := -1, 0
@@ -478,7 +479,7 @@ func (f *field) settle(ctx context.Context, watches int) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d watches stand: %w", n, watches, context.Cause(ctx))
+			return fmt.Errorf("%d of %d watches are set: %w", n, watches, context.Cause(ctx))
 		}
 	}
 }

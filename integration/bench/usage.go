@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// usage is what has been used up so far.
+// usage is the use of resources so far.
 type usage struct {
 	server, client time.Duration // processor time
 	allocs, bytes  float64       // of this process's heap
@@ -25,11 +25,11 @@ func (u usage) plus(o usage) usage {
 	return usage{u.server + o.server, u.client + o.client, u.allocs + o.allocs, u.bytes + o.bytes, u.counts.plus(o.counts)}
 }
 
-// recorder adds up what was used between begins and ends.
+// recorder adds up the use between begin and end.
 type recorder struct {
 	servers []int
-	client  int    // the process of a subject that runs apart, or 0 for this one
-	meter   *meter // nil when nothing is counted
+	client  int    // the process of a subject, 0 for this process
+	meter   *meter // nil if requests are not counted
 	from    usage
 	total   usage
 }
@@ -60,14 +60,14 @@ func (r *recorder) now() usage {
 // that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processTime is the processor time of a process, 0 if it cannot be told: where
-// there is no /proc.
+// processTime returns the processor time of a process, or 0 if it is unknown,
+// without /proc.
 func processTime(pid int) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may have anything in it.
+	// The name, in parentheses, may contain anything.
 	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 	if len(fields) < 13 {
 		return 0

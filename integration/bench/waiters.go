@@ -12,23 +12,22 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// WaitersResult is what it takes to have many waiters on one session.
+// WaitersResult has the costs of many waiters on one session.
 type WaitersResult struct {
 	Name    string `json:"name"`
 	Place   string `json:"place"`
 	Subject string `json:"subject"`
 	Role    Role   `json:"role"`
 	Waiters int    `json:"waiters"`
-	// Heap is what lives on the client's heap for each waiter after a
-	// collection, and Inuse what the heap takes of the machine for that; Stack
-	// is the goroutines'.
+	// Heap is the live heap per waiter after a collection, Inuse the heap's
+	// memory for it; Stack is the goroutines'.
 	Heap  float64 `json:"heap_bytes"`
 	Inuse float64 `json:"heap_inuse_bytes"`
 	Stack float64 `json:"stack_bytes"`
-	// Goroutines are those for each waiter, the caller's own one included.
+	// Goroutines is the number per waiter, the caller's included.
 	Goroutines float64 `json:"goroutines"`
-	// Join is until all wait, Drain from the first release to the last. They
-	// are 0 for bare watches, as InOrder is false.
+	// Join is the time until all wait, Drain from the first release to the
+	// last. For bare watches they are 0, and InOrder is false.
 	Join    time.Duration `json:"join_ns,omitempty"`
 	Drain   time.Duration `json:"drain_ns,omitempty"`
 	InOrder bool          `json:"in_order,omitempty"`
@@ -41,12 +40,12 @@ func (w WaitersResult) line() string {
 
 const manyWaiters = 10_000
 
-// memory is what the process has.
+// memory is the process's memory.
 type memory struct{ heap, inuse, stack, goroutines float64 }
 
 func remember() memory {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go of
+	runtime.GC() // frees what the first run's finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return memory{float64(m.HeapAlloc), float64(m.HeapInuse), float64(m.StackInuse), float64(runtime.NumGoroutine())}
@@ -58,8 +57,8 @@ func (w *WaitersResult) grown(from, to memory) {
 	w.Goroutines = (to.goroutines - from.goroutines) / n
 }
 
-// waiters measures waiters of Baton's mutex on one session, whose queue is then
-// drained.
+// waiters measures waiters of Baton's mutex on one session, and then drains
+// their queue.
 func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Role: Baton, Waiters: n}
 	opened, err := openBaton(ctx, f.access(), load{contenders: 2}, batonMutex)
@@ -104,7 +103,7 @@ func lockOf(ctx context.Context, c *coordinator.Client, name string) (*mutex.Loc
 	return m.Lock(ctx)
 }
 
-// waiters is many goroutines that lock once.
+// waiters has many goroutines that lock once.
 type waiters struct {
 	client *coordinator.Client
 	name   string
@@ -146,7 +145,7 @@ func (q *waiters) wait(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return fmt.Errorf("%d of %d served: %w", q.served.Load(), len(q.tokens), context.Cause(ctx))
+		return fmt.Errorf("%d of %d granted: %w", q.served.Load(), len(q.tokens), context.Cause(ctx))
 	}
 	select {
 	case err := <-q.failed:
@@ -165,9 +164,8 @@ func (q *waiters) inOrder() bool {
 	return true
 }
 
-// bareWatches measures as many watches of the bare client, each with a
-// goroutine that waits for it, as a caller would: the share of the waiters'
-// memory that is the client library's.
+// bareWatches measures the same number of the bare client's watches, each with
+// a waiting goroutine: the client library's share of the waiters' memory.
 func (f *field) bareWatches(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "bare watches", Role: Floor, Waiters: n}
 	ctx, cancel := context.WithCancel(ctx)

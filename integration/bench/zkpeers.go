@@ -47,7 +47,7 @@ func (ls zkLinks) close() {
 	}
 }
 
-// parent makes a node with all above it.
+// parent makes a node with all its ancestors.
 func (ls zkLinks) parent(path string) error {
 	for i := 1; i <= len(path); i++ {
 		if i < len(path) && path[i] != '/' {
@@ -65,7 +65,7 @@ type zkFloor struct{ zkLinks }
 
 func (f zkFloor) contender(i int, name string) (contender, error) {
 	c, path := f.of(i), fmt.Sprintf("/floor/%s-%d", name, i) // never shared
-	return &taker{take_: func(context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(context.Context) (func(context.Context) error, error) {
 		if _, err := c.Create(path, nil, zk.FlagEphemeral, open4all); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ type zkLocks struct{ zkLinks }
 
 func (p zkLocks) contender(i int, name string) (contender, error) {
 	l := zk.NewLock(p.of(i), "/peer/"+name, open4all)
-	return &taker{take_: func(context.Context) (func(context.Context) error, error) {
+	return &taker{lock: func(context.Context) (func(context.Context) error, error) {
 		return func(context.Context) error { return l.Unlock() }, l.Lock()
 	}}, nil
 }

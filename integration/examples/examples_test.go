@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// each runs a test against both services, on a namespace of its own.
+// each runs a test against both services, in its own namespace.
 func each(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for _, c := range []struct {
@@ -47,8 +47,8 @@ func build(t *testing.T, names ...string) (dir string) {
 	return dir
 }
 
-// TestExamplesRunOnRealServices as their comments say. Their last line counts
-// what happened; counts that have to agree are groups of the pattern.
+// The examples behave as their comments say. Their last line has counts; groups
+// of the pattern must be equal.
 func TestExamplesRunOnRealServices(t *testing.T) {
 	programs := build(t, "cache", "cron", "fencing", "limiter", "orders", "quickstart")
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 	_ "github.com/baton-go/baton/coordinator/etcd"
 )
 
-// What is read of the manifests, and all that may be in them: anything else, a
-// misspelt field say, is an error. Fields that no test looks at are any.
+// The fields of the manifests. Any other field, for example a misspelt one, is
+// an error. Fields that no test checks have the type any.
 type (
 	meta struct {
 		Name   string
@@ -104,7 +104,7 @@ func manifest[T any](t *testing.T, name string) (m T) {
 	return m
 }
 
-// arg is the value of a flag among a container's arguments.
+// arg returns the value of a flag among a container's arguments.
 func (c container) arg(t *testing.T, name string) string {
 	t.Helper()
 	for _, a := range c.Args {
@@ -116,7 +116,7 @@ func (c container) arg(t *testing.T, name string) string {
 	return ""
 }
 
-// TestManifestsAgree with each other and with the times that the program takes.
+// The manifests agree with each other and with the program's times.
 func TestManifestsAgree(t *testing.T) {
 	d, b, s := manifest[deployment](t, "deployment.yaml"), manifest[budget](t, "poddisruptionbudget.yaml"), manifest[secret](t, "secret.example.yaml")
 	for got, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestManifestsAgree(t *testing.T) {
 		"deployment": d.Spec.Selector.MatchLabels, "budget": b.Spec.Selector.MatchLabels, "spread": p.TopologySpreadConstraints[0].LabelSelector.MatchLabels,
 	} {
 		if len(labels) == 0 || !maps.Equal(labels, d.Spec.Template.Metadata.Labels) {
-			t.Errorf("the %s selects %v, and pods have %v", name, labels, d.Spec.Template.Metadata.Labels)
+			t.Errorf("the %s selects %v, but pods have %v", name, labels, d.Spec.Template.Metadata.Labels)
 		}
 	}
 	if r := d.Spec.Strategy.RollingUpdate; r.MaxUnavailable != 0 || r.MaxSurge < 1 || b.Spec.MaxUnavailable < 1 || b.Spec.MaxUnavailable >= d.Spec.Replicas {
@@ -143,7 +143,7 @@ func TestManifestsAgree(t *testing.T) {
 	drain, err := time.ParseDuration(c.arg(t, "drain"))
 	grace := time.Duration(p.TerminationGracePeriodSeconds) * time.Second
 	if need := drain + time.Duration(c.Lifecycle.PreStop.Sleep.Seconds+5)*time.Second; err != nil || grace < need {
-		t.Errorf("a grace period of %v, and %v is needed; %v", grace, need, err)
+		t.Errorf("a grace period of %v, but %v is needed; %v", grace, need, err)
 	}
 	ref := c.Env[0].ValueFrom.SecretKeyRef
 	if c.Env[0].Name != "BATON_URL" || ref.Name != s.Metadata.Name || s.StringData[ref.Key] == "" {
@@ -169,9 +169,9 @@ func TestManifestsAgree(t *testing.T) {
 	}
 }
 
-// TestProgramIsAsItsManifestsSay: it takes their arguments, answers their
-// probes, and hands over within their grace period.
-func TestProgramIsAsItsManifestsSay(t *testing.T) {
+// The program accepts the manifests' arguments, answers their probes, and hands
+// over within their grace period.
+func TestProgramFitsItsManifests(t *testing.T) {
 	program := filepath.Join(build(t, "scheduler"), "scheduler")
 	d := manifest[deployment](t, "deployment.yaml")
 	c := d.Spec.Template.Spec.Containers[0]
@@ -185,7 +185,7 @@ func TestProgramIsAsItsManifestsSay(t *testing.T) {
 		second.await(t, ready, http.StatusOK)
 		second.await(t, live, http.StatusOK)
 		if status := second.status("/leader"); status != http.StatusServiceUnavailable {
-			t.Errorf("the second one at /leader: %d", status)
+			t.Errorf("the second replica at /leader: %d", status)
 		}
 		if err := first.Interrupt(); err != nil {
 			t.Fatal(err)
@@ -193,16 +193,16 @@ func TestProgramIsAsItsManifestsSay(t *testing.T) {
 		select {
 		case <-first.Done():
 		case <-time.After(grace):
-			t.Fatal("still there after the grace period")
+			t.Fatal("still running after the grace period")
 		}
 		if err := first.Wait(); err != nil {
-			t.Errorf("told to stop: %v", err)
+			t.Errorf("after SIGTERM: %v", err)
 		}
 		second.await(t, "/leader", http.StatusOK)
 	})
 }
 
-// replica starts the program with a manifest's arguments, but for the port,
+// replica starts the program with a manifest's arguments, except the port,
 // which the kernel chooses, and waits until it answers.
 func replica(t *testing.T, program string, args []string, url string) *process {
 	t.Helper()

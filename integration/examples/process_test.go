@@ -13,14 +13,14 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// patience is for what is waited for.
+// patience bounds the waits.
 const patience = 30 * time.Second
 
-// process is an example that runs. What it prints is in a file.
+// process is a running example. Its output goes to a file.
 type process struct {
 	*child.Process
 	out  string
-	addr string // where it answers probes, if it does
+	addr string // address for probes, if any
 }
 
 // start starts a program. It is killed at the end of the test.
@@ -40,24 +40,24 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// awaitOutput waits until the process has printed what fits a pattern, and
-// returns what its first group found.
+// awaitOutput waits until the output matches a pattern, and returns its first
+// group.
 func (p *process) awaitOutput(t *testing.T, pattern string) string {
 	t.Helper()
 	expr := regexp.MustCompile(pattern)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		running := p.Running() // if not, all that it says is there
+		running := p.Running() // if not, the output is complete
 		text, err := os.ReadFile(p.out)
 		if m := expr.FindSubmatch(text); m != nil {
 			return string(m[1])
 		}
 		if err != nil || !running || time.Now().After(deadline) {
-			t.Fatalf("it does not say %q: %v\n%s", pattern, err, text)
+			t.Fatalf("the output does not match %q: %v\n%s", pattern, err, text)
 		}
 	}
 }
 
-// status is what it answers to a probe, 0 if nothing.
+// status returns the status of a probe, 0 without an answer.
 func (p *process) status(path string) int {
 	resp, err := http.Get("http://" + p.addr + path)
 	if err != nil {

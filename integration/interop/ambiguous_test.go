@@ -43,7 +43,7 @@ func (s zkSite) conn(t *testing.T) *zk.Conn {
 	return c
 }
 
-// refusedBy fails the test unless an error is a refusal that names somebody.
+// refusedBy fails the test unless the error is a refusal that contains name.
 func refusedBy(t *testing.T, err error, name string) {
 	t.Helper()
 	if !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), name) {
@@ -51,9 +51,9 @@ func refusedBy(t *testing.T, err error, name string) {
 	}
 }
 
-// TestStrayChildrenAreNamed: what is no contender of the layout makes a queue
-// ambiguous. Nobody is admitted, or waits for ever, because of it: it is
-// reported, to those who come and to those who wait already.
+// A child that is not a contender of the layout makes a queue ambiguous. It
+// must neither admit a contender nor block it for ever: new contenders and
+// waiters get an error that names it.
 func TestStrayChildrenAreNamed(t *testing.T) {
 	s := newZKSite(t)
 	conn := s.conn(t)
@@ -84,7 +84,7 @@ func TestStrayChildrenAreNamed(t *testing.T) {
 			refusedBy(t, err, stray)
 			_, err = m.Contenders(ctx)
 			refusedBy(t, err, stray)
-			check(t, l.Unlock(ctx)) // what is left can leave
+			check(t, l.Unlock(ctx)) // remaining entries can be removed
 			refusedBy(t, <-waits, stray)
 			check(t, conn.Delete(path+"/"+stray, -1))
 			awaitContenders(t, m, 0)
@@ -107,9 +107,9 @@ func awaitContenders(t *testing.T, m *mutex.Mutex, want int) {
 	t.Fatalf("%d in the queue, want %d", n, want)
 }
 
-// TestRecipesOfOnePathAreToldApart: a mutex, a read-write lock and a latch of
-// one path do not exclude each other with Curator. Baton says so.
-func TestRecipesOfOnePathAreToldApart(t *testing.T) {
+// In Curator a mutex, a read-write lock and a latch of one path do not exclude
+// each other. Baton refuses the mix.
+func TestMixedRecipesOfOnePathAreRefused(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx := s.client(t, "curator"), bounded(t)
 	const path = "/interop/one-path"
@@ -146,7 +146,7 @@ func TestStrayKeysAreNamed(t *testing.T) {
 		name := "/interop/stray-key-" + string(rune('a'+i))
 		key := name + "/" + stray
 		var bound []clientv3.OpOption
-		if i > 1 { // with a lease, but not its own
+		if i > 1 { // with another client's lease
 			bound = append(bound, clientv3.WithLease(lease.ID))
 		}
 		_, err = ec.Put(ctx, key, "", bound...)
@@ -172,9 +172,8 @@ func TestStrayKeysAreNamed(t *testing.T) {
 	}
 }
 
-// TestLayoutsRefuseWhatTheyDoNotHave: with a reason, and before anything is
-// sent.
-func TestLayoutsRefuseWhatTheyDoNotHave(t *testing.T) {
+// The error has the reason, and comes before any request.
+func TestLayoutsRefuseUnsupportedFeatures(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	open := func(url string) *coordinator.Client { return batonClient(t, url) }
 	concurrency := open("etcd://" + etcd.addresses() + "?layout=concurrency")
@@ -196,12 +195,12 @@ func TestLayoutsRefuseWhatTheyDoNotHave(t *testing.T) {
 	invalid(mutex.New(kazoo, "/a/../b"))
 	invalid(mutex.New(curator, "x", mutex.WithPayload([]byte("__REVOKE__"))))
 	invalid(rwlock.New(curator, "x", rwlock.WithIdentity("__REVOKE__")))
-	check(t, second(mutex.New(kazoo, "x", mutex.WithPayload([]byte("__REVOKE__"))))) // it means nothing there
+	check(t, second(mutex.New(kazoo, "x", mutex.WithPayload([]byte("__REVOKE__"))))) // has no meaning there
 	e, err := election.New(curator, "/interop/silent")
 	check(t, err)
 	term, err := e.Campaign(ctx, []byte("one"))
 	check(t, err)
-	check(t, term.Proclaim(ctx, []byte("two")), coordinator.ErrInvalid) // a latch behind would not hear of the resignation
+	check(t, term.Proclaim(ctx, []byte("two")), coordinator.ErrInvalid) // a waiting latch would not notice the resignation
 	check(t, term.Resign(ctx))
 	for _, url := range []string{
 		"etcd://h?layout=curator", "etcd://h?layout=x", "etcd://h?layout=", "zk://h?layout=concurrency", "zk://h?layout=curator&election=x",
@@ -217,9 +216,8 @@ func TestLayoutsRefuseWhatTheyDoNotHave(t *testing.T) {
 
 func second(_ any, err error) error { return err }
 
-// TestNamesAreTheOthersPaths: with and without a slash, and below a chroot or
-// namespace.
-func TestNamesAreTheOthersPaths(t *testing.T) {
+// Names are used with and without a slash, and below a chroot or namespace.
+func TestNamesMapToTheOtherClientsPaths(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	ctx := bounded(t)
 	hold := func(c *coordinator.Client, name string) func() {
@@ -234,20 +232,20 @@ func TestNamesAreTheOthersPaths(t *testing.T) {
 	for _, c := range []struct{ chroot, name, path string }{
 		{"", "/interop/n 1", "/interop/n 1"}, {"", "interop/n%2F2", "/interop/n%2F2"}, {"/interop/chroot", "/n/3", "/interop/chroot/n/3"},
 	} {
-		give := hold(batonClient(t, "zk://"+zoo.addresses()+c.chroot+"?layout=curator"), c.name)
+		release := hold(batonClient(t, "zk://"+zoo.addresses()+c.chroot+"?layout=curator"), c.name)
 		if names, _, err := conn.Children(c.path); err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "_c_") {
 			t.Errorf("%s has %v, %v", c.path, names, err)
 		}
-		give()
+		release()
 	}
 	ec := etcd.client(t)
 	for _, c := range []struct{ namespace, name, prefix string }{
 		{"", "/interop/n 1", "/interop/n 1/"}, {"", "interop%2Fn//", "interop%2Fn///"}, {"/ns/x", "n", "ns/x/n/"}, {"/ns/x", "/n", "ns/x//n/"},
 	} {
-		give := hold(batonClient(t, "etcd://"+etcd.addresses()+c.namespace+"?layout=concurrency"), c.name)
+		release := hold(batonClient(t, "etcd://"+etcd.addresses()+c.namespace+"?layout=concurrency"), c.name)
 		if resp, err := ec.Get(ctx, c.prefix, clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].Lease == 0 {
 			t.Errorf("%s has %v, %v", c.prefix, resp, err)
 		}
-		give()
+		release()
 	}
 }

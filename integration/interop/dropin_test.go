@@ -21,7 +21,7 @@ import (
 
 func init() { proc.Register("drop-in", worker(openDropIn)) }
 
-// openDropIn is openConcurrency with another import.
+// openDropIn is openConcurrency with the drop-in's import.
 func openDropIn(ctx context.Context, args []string, recipe, path string) (contender, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
 	if err != nil {
@@ -55,8 +55,8 @@ func (s etcdSite) dropIn(t *testing.T, ttl time.Duration) party {
 	return goParty(t, "drop-in", s.addresses(), fmt.Sprint(ttl.Seconds()))
 }
 
-// TestDropIn: a fleet in which some processes have changed the import.
-func TestDropIn(t *testing.T) {
+// Some processes of a fleet have changed the import.
+func TestDropInSharesLocksWithConcurrency(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, recipe := range []string{"mutex", "election"} {
 		t.Run(recipe, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestDropInMutex(t *testing.T) {
 	go func() { second <- same.Lock(ctx) }()
 	select {
 	case err := <-second:
-		t.Errorf("two of one session: %v", err)
+		t.Errorf("two locks of one session: %v", err)
 	case <-time.After(settle):
 	}
 	check(t, m.Unlock(ctx))
@@ -140,8 +140,8 @@ func TestDropInMutex(t *testing.T) {
 	check(t, same.Unlock(ctx), concurrency.ErrLockReleased)
 	check(t, m.TryLock(ctx))
 
-	// The session ends: by somebody who revokes its lease, while one holds and
-	// another one waits.
+	// The session ends: its lease is revoked while one contender holds and
+	// another waits.
 	waits := make(chan error, 1)
 	go func() { waits <- same.Lock(ctx) }()
 	time.Sleep(settle)
@@ -149,7 +149,7 @@ func TestDropInMutex(t *testing.T) {
 	check(t, err)
 	<-s.Done()
 	check(t, s.Ctx().Err(), context.Canceled)
-	if err := <-waits; err == nil { // it has another lease, and was let in for the moment until the session knew of its end
+	if err := <-waits; err == nil { // the waiter has another lease, and was admitted until the session noticed its end
 		check(t, same.Unlock(ctx), concurrency.ErrSessionExpired)
 	} else {
 		check(t, err, concurrency.ErrSessionExpired)
@@ -202,7 +202,7 @@ func TestDropInElection(t *testing.T) {
 	told(e.Key(), "one")
 	check(t, e.Proclaim(ctx, "two"))
 	told(e.Key(), "two")
-	check(t, e.Campaign(ctx, "three")) // who leads already proclaims
+	check(t, e.Campaign(ctx, "three")) // a Campaign of the leader proclaims
 	told(e.Key(), "three")
 	other, err := theirs.NewSession(c)
 	check(t, err)
@@ -213,7 +213,7 @@ func TestDropInElection(t *testing.T) {
 		t.Errorf("theirs sees %v", kv)
 	}
 
-	// Somebody else goes on with it, knowing the key.
+	// Another client resumes it by its key.
 	again := concurrency.ResumeElection(session(t, c), name+"/", e.Key(), e.Rev())
 	check(t, again.Proclaim(ctx, "four"))
 	told(e.Key(), "four")
@@ -238,8 +238,7 @@ func TestDropInElection(t *testing.T) {
 	}
 }
 
-// TestDropInSessions: what becomes of a lease, and of those more that
-// contenders of one session needed.
+// Contenders of one session need additional leases.
 func TestDropInSessions(t *testing.T) {
 	c := newEtcdSite(t).client(t)
 	ctx := bounded(t)
@@ -252,7 +251,7 @@ func TestDropInSessions(t *testing.T) {
 	check(t, concurrency.NewMutex(orphan, "/interop/orphan").Lock(ctx))
 	orphan.Orphan()
 	if <-orphan.Done(); !left(orphan.Lease()) {
-		t.Error("an orphan's lease is gone")
+		t.Error("an orphaned session's lease has ended")
 	}
 	closed := session(t, c)
 	m, more := concurrency.NewMutex(closed, "/interop/closed"), concurrency.NewMutex(closed, "/interop/closed")

@@ -19,7 +19,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// etcdSite is the etcd that all tests here share.
+// etcdSite is the etcd shared by all tests here.
 type etcdSite struct{ endpoints []string }
 
 func newEtcdSite(t *testing.T) etcdSite { return etcdSite{servers.Etcd(t).Endpoints()} }
@@ -38,9 +38,9 @@ func (s etcdSite) lockService(t *testing.T, ttl time.Duration) party {
 	return goParty(t, "lock-service", s.addresses(), fmt.Sprint(ttl.Seconds()))
 }
 
-// TestEtcdConcurrency: the mutex and the election of etcd's package
+// The other clients are the mutex and the election of etcd's package
 // concurrency, in the client and in the server.
-func TestEtcdConcurrency(t *testing.T) {
+func TestLocksAreSharedWithEtcdConcurrency(t *testing.T) {
 	s := newEtcdSite(t)
 	for what, other := range map[string]starter{"concurrency": s.concurrency, "service": s.lockService} {
 		for _, recipe := range []string{"mutex", "election"} {
@@ -52,7 +52,7 @@ func TestEtcdConcurrency(t *testing.T) {
 	}
 }
 
-// etcdctl are the programs that are tested, by version.
+// etcdctl returns the program of a version.
 func etcdctl(t *testing.T, version string) string {
 	t.Helper()
 	var path string
@@ -73,7 +73,7 @@ func etcdctl(t *testing.T, version string) string {
 	return path
 }
 
-// oldEtcdctl is Debian's, where .ci/deps unpacks it.
+// oldEtcdctl returns Debian's, as unpacked by .ci/deps.
 func oldEtcdctl() (string, error) {
 	if path := os.Getenv("BATON_OLD_ETCDCTL"); path != "" {
 		return path, nil
@@ -90,12 +90,10 @@ func oldEtcdctl() (string, error) {
 	return path, nil
 }
 
-// script is what etcdctl lock runs in its turn. It knows the name of its key
-// only.
+// script is the command of etcdctl lock. It knows only the name of its key.
 const script = `n=$(cat counter) && sleep 0.001 && printf %s $((n+1)) > counter && echo "w etcdctl $ETCD_LOCK_KEY" >> journal`
 
-// TestEtcdctlLock: etcdctl lock of both versions.
-func TestEtcdctlLock(t *testing.T) {
+func TestLockIsSharedWithEtcdctl(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, version := range []string{"3.7", "3.4"} {
 		t.Run(version, func(t *testing.T) {
@@ -130,15 +128,15 @@ func TestEtcdctlLock(t *testing.T) {
 				return known(n)
 			})
 
-			// One that holds until it is killed, in both directions.
+			// The holder is killed, in both directions.
 			a.tell("take mutex %s", name)
 			a.got()
 			holder := startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", "--ttl=2", name)
 			holder.silent(t)
-			a.tell("give")
-			a.hear("gone")
+			a.tell("release")
+			a.hear("released")
 			if key := holder.line(t); !strings.HasPrefix(key, name+"/") {
-				t.Errorf("etcdctl says %q", key)
+				t.Errorf("etcdctl prints %q", key)
 			}
 			a.tell("take mutex %s", name)
 			a.waits()
@@ -146,8 +144,8 @@ func TestEtcdctlLock(t *testing.T) {
 			a.got()
 			waiter := startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", "--ttl=2", name)
 			waiter.silent(t)
-			a.tell("give")
-			a.hear("gone")
+			a.tell("release")
+			a.hear("released")
 			waiter.line(t)
 			waiter.process.Kill()
 			dying := s.baton(t, brief)
@@ -161,9 +159,8 @@ func TestEtcdctlLock(t *testing.T) {
 	}
 }
 
-// TestEtcdctlElect: etcdctl elect of both versions, as candidate and as
-// observer.
-func TestEtcdctlElect(t *testing.T) {
+// etcdctl elect of both versions is candidate and observer.
+func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, version := range []string{"3.7", "3.4"} {
 		t.Run(version, func(t *testing.T) {
@@ -188,14 +185,14 @@ func TestEtcdctlElect(t *testing.T) {
 			b.waits()
 			candidate.process.Interrupt() // its TTL is a minute: it resigns
 			b.got()
-			b.tell("give")
-			b.hear("gone")
+			b.tell("release")
+			b.hear("released")
 		})
 	}
 }
 
-// TestEtcdThreeClients: concurrency, the drop-in and Baton at once.
-func TestEtcdThreeClients(t *testing.T) {
+// The clients are concurrency, the drop-in and Baton.
+func TestThreeEtcdClientsShareALock(t *testing.T) {
 	t.Parallel()
 	s := newEtcdSite(t)
 	g := newGround(t)
@@ -203,7 +200,7 @@ func TestEtcdThreeClients(t *testing.T) {
 	inOrder(t, g.play("/interop/three", 204, laps...), number(t))
 }
 
-// ctl is an etcdctl that runs.
+// ctl is a running etcdctl.
 type ctl struct {
 	process *child.Process
 	out     chan string
@@ -234,33 +231,33 @@ func startEtcdctl(t *testing.T, program string, args ...string) ctl {
 	return c
 }
 
-// queue waits for a line of output.
+// line waits for a line of output.
 func (c ctl) line(t *testing.T) string {
 	t.Helper()
 	select {
 	case s := <-c.out:
 		return s
 	case <-bounded(t).Done():
-		t.Fatal("etcdctl says nothing")
+		t.Fatal("etcdctl prints nothing")
 	}
 	return ""
 }
 
-// silent fails the test if the program says something within a while.
+// silent fails the test if the program prints something within settle.
 func (c ctl) silent(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), settle)
 	defer cancel()
 	select {
 	case s := <-c.out:
-		t.Fatalf("etcdctl has what another one holds: %s", s)
+		t.Fatalf("etcdctl holds beside another client: %s", s)
 	case <-ctx.Done():
 	}
 }
 
-// revisions watches a name, and returns the create revisions of all keys that
-// were ever made there. Each etcdctl has a lease of its own, so no key of
-// theirs is made twice.
+// revisions watches a name, and returns the create revisions of all keys ever
+// created there. Each etcdctl has its own lease, so no key of theirs is created
+// twice.
 func (s etcdSite) revisions(t *testing.T, name string) func() map[string]int64 {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: s.endpoints})

@@ -1,12 +1,12 @@
-// Package interop_test has Baton stand in queues with other clients: each with
-// a process of its own, on real servers.
+// Package interop_test shares queues between Baton and other clients, each in a
+// process of its own, on real servers.
 //
-// A pair of parties, Baton and another, contends for one name. Whoever has it
-// reads a number from a file, waits, and writes the number that comes next; and
-// notes in a journal what the service says of its turn. If two had it at once
-// the file would lack some; if somebody was overtaken the journal would not be
-// in order. Then the one or the other is killed while it has the name, and the
-// other must get it.
+// Two parties, Baton and another client, contend for one name. The holder reads
+// a number from a file, waits, and writes the next number; and it appends the
+// service's number of its entry to a journal. If two held at once, counts would
+// be lost; if a contender was overtaken, the journal would not be in order.
+// Then either party is killed while it holds, and the other must acquire the
+// name.
 package interop_test
 
 import (
@@ -26,26 +26,26 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// callBound is how long anything may take that is not to wait.
+// callBound bounds calls that do not wait.
 const callBound = 60 * time.Second
 
-// The times to live of sessions: brief ones are for those who are killed while
-// they hold, and for whom others wait. Whoever is to live has the other, since
-// a machine that is busy may keep a process from renewing for a while.
+// The TTLs of sessions: brief for holders that are killed while others wait,
+// long for all others, since on a loaded machine a process may not renew for a
+// while.
 const (
 	brief = 4 * time.Second
 	long  = 20 * time.Second
 )
 
-// settle is how long one is watched who is to wait.
+// settle is how long a waiter is observed.
 const settle = 300 * time.Millisecond
 
-// party is a process of one client. It is told, in one line each:
+// party is a process of one client. Its commands and answers are one line each:
 //
 //	loop RECIPE PATH CONTENDERS TURNS DIR   ready
 //	go                                      done
 //	take RECIPE PATH                        got ORDER
-//	give                                    gone
+//	release                                 released
 //
 // ORDER is the service's number for the entry: etcd's create revision,
 // ZooKeeper's czxid.
@@ -57,7 +57,7 @@ type party struct {
 
 func (p party) tell(format string, args ...any) { p.Send(fmt.Sprintf(format, args...)) }
 
-// hear waits for a word and returns what comes with it.
+// hear waits for an answer and returns its arguments.
 func (p party) hear(want string) string {
 	p.t.Helper()
 	rest, err := p.listen(want, callBound)
@@ -74,13 +74,13 @@ func (p party) listen(want string, within time.Duration) (string, error) {
 	}
 	word, rest, _ := strings.Cut(line, " ")
 	if word != want {
-		return "", fmt.Errorf("said %q, want %q", line, want)
+		return "", fmt.Errorf("answered %q, want %q", line, want)
 	}
 	return rest, nil
 }
 
-// got waits until the party has the name, and returns the service's number of
-// that.
+// got waits until the party holds the name, and returns the service's number of
+// its entry.
 func (p party) got() int64 {
 	p.t.Helper()
 	n, err := strconv.ParseInt(p.hear("got"), 10, 64)
@@ -90,24 +90,25 @@ func (p party) got() int64 {
 	return n
 }
 
-// waits fails the test if the party gets the name within a while.
+// waits fails the test if the party acquires the name within settle.
 func (p party) waits() {
 	p.t.Helper()
 	if rest, err := p.listen("got", settle); err == nil {
-		p.t.Fatalf("%s has what another one holds: %s", p.name, rest)
-	} else if !strings.Contains(err.Error(), "said nothing") {
+		p.t.Fatalf("%s holds beside another party: %s", p.name, rest)
+	} else if !strings.Contains(err.Error(), "sent nothing") {
 		p.t.Fatalf("%s: %v", p.name, err)
 	}
 }
 
-// prepare has the party open its sessions for a loop. All begin at once.
+// prepare makes the party open its sessions for a loop, so that all parties
+// begin at once.
 func (p party) prepare(recipe, path string, contenders, turns int, dir string) {
 	p.t.Helper()
 	p.tell("loop %s %s %d %d %s", recipe, path, contenders, turns, dir)
 	p.hear("ready")
 }
 
-// lap is what one party does in a loop.
+// lap is one party's part of a loop.
 type lap struct {
 	party      party
 	recipe     string
@@ -115,7 +116,7 @@ type lap struct {
 	turns      int
 }
 
-// ground is where a loop is played: a counter and a journal.
+// ground has a loop's counter and journal.
 type ground struct {
 	t   *testing.T
 	dir string
@@ -132,8 +133,8 @@ func newGround(t *testing.T) ground {
 
 func (g ground) file(name string) string { return filepath.Join(g.dir, name) }
 
-// play has all laps run at once, and returns the journal. The counter must be
-// the number of turns of those who write.
+// play runs all laps at once, and returns the journal. The counter must equal
+// the writers' number of holds.
 func (g ground) play(path string, writes int, laps ...lap) (journal []note) {
 	g.t.Helper()
 	for _, l := range laps {
@@ -150,7 +151,7 @@ func (g ground) play(path string, writes int, laps ...lap) (journal []note) {
 	return g.check(writes)
 }
 
-// note is a queue of the journal.
+// note is a line of the journal.
 type note struct {
 	kind, who string // kind is w or r
 	order     string
@@ -163,7 +164,7 @@ func (g ground) check(writes int) (journal []note) {
 		g.t.Fatal(err)
 	}
 	if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || n != writes {
-		g.t.Errorf("the counter is %q after %d turns", b, writes)
+		g.t.Errorf("the counter is %q after %d holds", b, writes)
 	}
 	f, err := os.Open(g.file("journal"))
 	if err != nil {
@@ -181,17 +182,17 @@ func (g ground) check(writes int) (journal []note) {
 			turns++
 		}
 		if w[0] == "torn" {
-			g.t.Errorf("%s was there together with somebody who should not have been", w[1])
+			g.t.Errorf("%s held together with a conflicting holder", w[1])
 		}
 	}
 	if turns != writes {
-		g.t.Errorf("the journal has %d turns of %d", turns, writes)
+		g.t.Errorf("the journal has %d of %d holds", turns, writes)
 	}
 	return journal
 }
 
-// inOrder checks that turns were in the order of the service's numbers, and
-// mixed.
+// inOrder checks that holds were in the order of the service's numbers, and
+// alternated between clients.
 func inOrder(t *testing.T, journal []note, order func(note) int64) {
 	t.Helper()
 	last, changes := int64(0), 0
@@ -199,7 +200,7 @@ func inOrder(t *testing.T, journal []note, order func(note) int64) {
 	for i, n := range journal {
 		o := order(n)
 		if o <= last {
-			t.Errorf("turn %d, of %s, has number %d after %d", i, n.who, o, last)
+			t.Errorf("hold %d, of %s, has number %d after %d", i, n.who, o, last)
 		}
 		last = o
 		counts[n.who]++
@@ -207,13 +208,13 @@ func inOrder(t *testing.T, journal []note, order func(note) int64) {
 			changes++
 		}
 	}
-	t.Logf("%d turns: %v; the name went from one client to another %d times", len(journal), counts, changes)
+	t.Logf("%d holds: %v; the name changed from one client to another %d times", len(journal), counts, changes)
 	if changes < len(journal)/20 {
-		t.Errorf("the name went from one client to another %d times in %d turns: they did not contend", changes, len(journal))
+		t.Errorf("the name changed from one client to another %d times in %d holds: they did not contend", changes, len(journal))
 	}
 }
 
-// number is the order of a note whose party knows it.
+// number is the order of a note that contains it.
 func number(t *testing.T) func(note) int64 {
 	return func(n note) int64 {
 		v, err := strconv.ParseInt(n.order, 10, 64)
@@ -224,7 +225,7 @@ func number(t *testing.T) func(note) int64 {
 	}
 }
 
-// killed has one party hold a name and another wait for it, and kills the
+// killed makes one party hold a name and another wait for it, and kills the
 // first.
 func killed(t *testing.T, path string, holder party, recipe string, waiter party, waiterRecipe string) {
 	t.Helper()
@@ -236,12 +237,12 @@ func killed(t *testing.T, path string, holder party, recipe string, waiter party
 	if second := waiter.got(); second <= first {
 		t.Errorf("number %d after %d", second, first)
 	}
-	waiter.tell("give")
-	waiter.hear("gone")
+	waiter.tell("release")
+	waiter.hear("released")
 }
 
-// handed has one party hold a name and another wait for it, and the first give
-// it back; then the other way round.
+// handed makes one party hold a name and another wait for it, and the first
+// release it; then the other way round.
 func handed(t *testing.T, path string, a party, aRecipe string, b party, bRecipe string) {
 	t.Helper()
 	for range 2 {
@@ -249,18 +250,18 @@ func handed(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 		first := a.got()
 		b.tell("take %s %s", bRecipe, path)
 		b.waits()
-		a.tell("give")
-		a.hear("gone")
+		a.tell("release")
+		a.hear("released")
 		if second := b.got(); second <= first {
 			t.Errorf("number %d after %d", second, first)
 		}
-		b.tell("give")
-		b.hear("gone")
+		b.tell("release")
+		b.hear("released")
 		a, aRecipe, b, bRecipe = b, bRecipe, a, aRecipe
 	}
 }
 
-// bounded is a context for one call.
+// bounded returns a context for one call.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// both takes the lock that is shared with the other clients and then Baton's
-// own: the step between the two.
+// both locks the shared name and then Baton's own: the intermediate step of a
+// migration.
 type both struct{ old, own *mutex.Mutex }
 
 func (b both) lock(ctx context.Context) (unlock func() error, err error) {
@@ -35,9 +35,9 @@ func (b both) lock(ctx context.Context) (unlock func() error, err error) {
 	return unlock, nil
 }
 
-// TestMigrationLeavesNoGap: a fleet goes from the other client's layout to
-// Baton's own in three releases, of which two run at a time. Whoever is of the
-// one in between takes both locks, always in that order.
+// A fleet migrates from the other client's layout to Baton's own in three
+// releases, of which two run at a time. The intermediate release acquires both
+// locks, always in the same order.
 func TestMigrationLeavesNoGap(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	for _, urls := range [][2]string{

@@ -13,12 +13,12 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestRefusesBeforeNumbersRunOut: Curator and Kazoo compare sequence numbers as
-// texts, so on a queue in which they become negative each newcomer comes first.
-// Baton leaves such a queue alone in time, and says why.
-func TestRefusesBeforeNumbersRunOut(t *testing.T) {
+// Curator and Kazoo compare sequence numbers as text, so in a queue whose
+// numbers become negative each new contender comes first. Baton refuses such a
+// queue in time, with the reason.
+func TestQueueIsRefusedBeforeItsNumbersOverflow(t *testing.T) {
 	t.Parallel()
-	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // nothing begins anew
+	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // no sequence restarts
 	s, ctx := zkSite{z.Endpoints()}, bounded(t)
 	const path = "/spent"
 	m, err := mutex.New(s.client(t, "curator"), path)
@@ -33,7 +33,7 @@ func TestRefusesBeforeNumbersRunOut(t *testing.T) {
 		node.Kill()
 		check(t, node.SetSequence(path+"/stray", next))
 		check(t, node.Restart(ctx))
-		conn = s.conn(t) // the library can take a minute to find the way back with the old one
+		conn = s.conn(t) // the library can need a minute to reconnect with the old one
 		if next < math.MaxInt32-1<<20 {
 			check(t, conn.Delete(path+"/stray", -1))
 			l, err := m.Lock(ctx)
@@ -51,7 +51,7 @@ func TestRefusesBeforeNumbersRunOut(t *testing.T) {
 			t.Errorf("left behind: %v, %v", names, err)
 		}
 	}
-	// A negative number that somebody else has.
+	// Another client's negative number.
 	_, err = conn.Create(path+"/_c_x-lock--2147483648", nil, 0, zk.WorldACL(zk.PermAll))
 	check(t, err)
 	bound, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -19,9 +19,9 @@ type revocable interface {
 	Unlock(ctx context.Context) error
 }
 
-// TestCuratorAsksAHolderToGiveUp: by its Revoker. The holder is told, and holds
-// until it gives the lock back.
-func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
+// Curator's Revoker makes the request. The holder is notified, and holds until
+// it releases the lock.
+func TestCuratorCanRequestRevocation(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx, curator := s.client(t, "curator"), bounded(t), s.curator(t, long)
 	const path = "/interop/revoke"
@@ -30,7 +30,7 @@ func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	l, err := m.Lock(ctx)
 	check(t, err)
 	revoked := make(chan error, 2)
-	for range 2 { // it may be asked for by several
+	for range 2 { // there may be several requests
 		go func() { revoked <- l.Revoked(ctx) }()
 	}
 	short, cancel := context.WithTimeout(ctx, settle)
@@ -38,24 +38,24 @@ func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	cancel()
 	select {
 	case err := <-revoked:
-		t.Fatalf("nobody has asked: %v", err)
+		t.Fatalf("no request: %v", err)
 	default:
 	}
 	curator.tell("revoke %s", path)
 	curator.hear("asked")
 	check(t, <-revoked)
 	check(t, <-revoked)
-	check(t, l.Revoked(ctx)) // also who asks later
+	check(t, l.Revoked(ctx)) // also in a later call
 	check(t, l.Err())
 	curator.tell("take mutex %s", path)
 	curator.waits()
 	check(t, l.Unlock(ctx))
 	check(t, l.Revoked(ctx), coordinator.ErrReleased)
 	curator.got()
-	curator.tell("give")
-	curator.hear("gone")
+	curator.tell("release")
+	curator.hear("released")
 
-	// While it waits the hold ends.
+	// The hold ends during the wait.
 	l, err = m.Lock(ctx)
 	check(t, err)
 	go func() { revoked <- l.Revoked(ctx) }()
@@ -64,8 +64,7 @@ func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	check(t, <-revoked, coordinator.ErrReleased)
 }
 
-// TestRevocationFollowsADowngrade: the request finds the reader that a writer
-// has become.
+// The request reaches the read lock into which a write lock was converted.
 func TestRevocationFollowsADowngrade(t *testing.T) {
 	s := newZKSite(t)
 	c, ctx, conn := s.client(t, "curator"), bounded(t), s.conn(t)
@@ -91,8 +90,7 @@ func TestRevocationFollowsADowngrade(t *testing.T) {
 	check(t, r.Unlock(ctx))
 }
 
-// TestRevocationIsRefusedWhereNobodyCanAsk.
-func TestRevocationIsRefusedWhereNobodyCanAsk(t *testing.T) {
+func TestRevocationIsRefusedInLayoutsWithoutIt(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	ctx := bounded(t)
 	for _, c := range []*coordinator.Client{
@@ -108,9 +106,9 @@ func TestRevocationIsRefusedWhereNobodyCanAsk(t *testing.T) {
 	}
 }
 
-// TestOthersSeeWhoItIs: what Curator shows of a latch's participants, and Kazoo
-// of a lock's contenders, and what Baton shows of theirs.
-func TestOthersSeeWhoItIs(t *testing.T) {
+// Curator shows a latch's participants and Kazoo a lock's contenders, and Baton
+// shows theirs.
+func TestClientsSeeEachOthersIdentities(t *testing.T) {
 	s := newZKSite(t)
 	ctx := bounded(t)
 	curator, kazoo := s.curator(t, long), s.kazoo(t, long)
@@ -137,8 +135,8 @@ func TestOthersSeeWhoItIs(t *testing.T) {
 	if err != nil || len(list) != 1 || string(list[0].Payload) != "kazoo" || int64(list[0].Token) != token || !list[0].Holding {
 		t.Errorf("Baton sees %+v, %v", list, err)
 	}
-	kazoo.tell("give")
-	kazoo.hear("gone")
+	kazoo.tell("release")
+	kazoo.hear("released")
 	l, err := m.Lock(ctx)
 	check(t, err)
 	kazoo.tell("ids /interop/ids-kazoo")
@@ -152,7 +150,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(callBound); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it has not happened")
+			t.Fatal("the condition does not hold in time")
 		}
 	}
 }

@@ -2,8 +2,8 @@ package interop_test
 
 import "testing"
 
-// TestZooKeeperReadWriteLock: the read-write locks of Curator and Kazoo.
-func TestZooKeeperReadWriteLock(t *testing.T) {
+// The other clients are Curator and Kazoo.
+func TestReadWriteLockIsSharedWithCuratorAndKazoo(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout string
@@ -21,12 +21,12 @@ func TestZooKeeperReadWriteLock(t *testing.T) {
 			shares(t, path, b, "read", y, "read", a)
 			shares(t, path, b, "read", y, "read", x)
 			shares(t, path, a, "downgrade", y, "read", x)
-			if c.name == "Curator" { // Kazoo has no such thing
+			if c.name == "Curator" { // Kazoo has no downgrade
 				shares(t, path, x, "downgrade", b, "read", a)
 			}
 			g := newGround(t)
 			journal := g.play(path, 120, lap{a, "write", 2, 30}, lap{x, "write", 2, 30}, lap{b, "read", 2, 30}, lap{y, "read", 2, 30})
-			inTurns(t, journal)
+			inOrderOfNumbers(t, journal)
 			killed(t, path, baton(t, brief), "read", x, "write")
 			killed(t, path, c.other(t, brief), "read", a, "write")
 			killed(t, path, baton(t, brief), "write", y, "read")
@@ -35,8 +35,8 @@ func TestZooKeeperReadWriteLock(t *testing.T) {
 	}
 }
 
-// shares has two parties hold a name together, and a writer wait until both
-// have given it back.
+// shares makes two parties hold a name together, and a writer wait until both
+// have released it.
 func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe string, writer party) {
 	t.Helper()
 	a.tell("take %s %s", aRecipe, path)
@@ -47,18 +47,18 @@ func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 	writer.waits()
 	for _, p := range []party{a, b} {
 		writer.waits()
-		p.tell("give")
-		p.hear("gone")
+		p.tell("release")
+		p.hear("released")
 	}
 	writer.got()
-	writer.tell("give")
-	writer.hear("gone")
+	writer.tell("release")
+	writer.hear("released")
 }
 
-// inTurns checks that writers had their turns in the order of the service's
-// numbers, readers between those writers between whom they stand, and that all
+// inOrderOfNumbers checks that writers held in the order of the service's
+// numbers, readers between the writers next to them in the queue, and that all
 // took part.
-func inTurns(t *testing.T, journal []note) {
+func inOrderOfNumbers(t *testing.T, journal []note) {
 	t.Helper()
 	order := number(t)
 	var last, writer int64 // the greatest numbers so far
@@ -66,15 +66,15 @@ func inTurns(t *testing.T, journal []note) {
 	for i, n := range journal {
 		o := order(n)
 		if n.kind == "w" && o <= last || o <= writer {
-			t.Errorf("turn %d, %s of %s, has number %d after %d, and %d of a writer", i, n.kind, n.who, o, last, writer)
+			t.Errorf("hold %d, %s of %s, has number %d after %d, and after a writer's %d", i, n.kind, n.who, o, last, writer)
 		}
 		if last = max(last, o); n.kind == "w" {
 			writer = o
 		}
 		counts[n.kind+" "+n.who]++
 	}
-	t.Logf("%d turns: %v", len(journal), counts)
+	t.Logf("%d holds: %v", len(journal), counts)
 	if len(journal) < 200 || len(counts) != 4 {
-		t.Errorf("%d turns: %v", len(journal), counts)
+		t.Errorf("%d holds: %v", len(journal), counts)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestZooKeeperSemaphore: the semaphores of Curator and Kazoo.
-func TestZooKeeperSemaphore(t *testing.T) {
+// The other clients are Curator and Kazoo.
+func TestSemaphoreIsSharedWithCuratorAndKazoo(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout string
@@ -27,9 +27,9 @@ func TestZooKeeperSemaphore(t *testing.T) {
 			for _, n := range g.play(path, 0, lap{a, "semaphore3", 4, 28}, lap{b, "semaphore3", 4, 28}) {
 				counts[n.kind+" "+n.who]++
 			}
-			t.Logf("turns: %v", counts)
+			t.Logf("holds: %v", counts)
 			if len(counts) != 2 || counts["p baton"] != 112 {
-				t.Errorf("turns: %v", counts)
+				t.Errorf("holds: %v", counts)
 			}
 			shared(t, path+"-2", s.baton(c.layout)(t, long), a, b, c.other(t, long))
 			killed(t, path+"-1", s.baton(c.layout)(t, brief), "semaphore1", b, "semaphore1")
@@ -38,8 +38,7 @@ func TestZooKeeperSemaphore(t *testing.T) {
 	}
 }
 
-// shared has two parties hold the two permits there are, and two others wait in
-// turn.
+// shared makes two parties hold the only two permits, and two others wait.
 func shared(t *testing.T, path string, parties ...party) {
 	t.Helper()
 	take := func(p party) { p.tell("take semaphore2 %s", path) }
@@ -52,16 +51,16 @@ func shared(t *testing.T, path string, parties ...party) {
 	take(parties[3])
 	parties[3].waits()
 	for i, p := range parties {
-		p.tell("give")
-		p.hear("gone")
+		p.tell("release")
+		p.hear("released")
 		if i < 2 {
-			parties[i+2].got() // in the order of asking
+			parties[i+2].got() // in the order of the requests
 		}
 	}
 }
 
-// TestSharedSemaphoresAreAsTheOthers: what they give and what they refuse.
-func TestSharedSemaphoresAreAsTheOthers(t *testing.T) {
+// Grants and refusals match the other client's.
+func TestSharedSemaphoresBehaveAsTheOtherClients(t *testing.T) {
 	site := newZKSite(t)
 	ctx := bounded(t)
 	for _, layout := range []string{"curator", "kazoo"} {
@@ -100,7 +99,7 @@ func TestSharedSemaphoresAreAsTheOthers(t *testing.T) {
 		check(t, err)
 		_, err = other.Acquire(ctx, 1)
 		var mismatch *semaphore.LimitError
-		if layout == "curator" { // nobody can tell
+		if layout == "curator" { // Curator stores no limit
 			check(t, err)
 		} else if !errors.As(err, &mismatch) || mismatch.Stored != 2 || mismatch.Asked != 3 {
 			t.Errorf("another limit: %v", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestWaitersOfOneSessionOutliveTheTTL: each has a lease of its own on etcd,
-// all are kept, and let go of when nobody needs them.
+// On etcd each waiter has its own lease. All are renewed, and released when
+// they are no longer needed.
 func TestWaitersOfOneSessionOutliveTheTTL(t *testing.T) {
 	t.Parallel()
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
@@ -46,14 +46,14 @@ func TestWaitersOfOneSessionOutliveTheTTL(t *testing.T) {
 		wg.Wait()
 		for i := range waiters {
 			if got := <-order; got != i {
-				t.Errorf("turn %d is that of %d", i, got)
+				t.Errorf("hold %d is that of %d", i, got)
 			}
 		}
 	}
 }
 
-// TestLeasesAreGivenBack when a session has fewer contenders in a queue.
-func TestLeasesAreGivenBack(t *testing.T) {
+// The session has fewer contenders in a queue than before.
+func TestUnusedLeasesAreReleased(t *testing.T) {
 	s := newEtcdSite(t)
 	ec, ctx := s.client(t), bounded(t)
 	before, err := ec.Leases(ctx)
@@ -72,7 +72,7 @@ func TestLeasesAreGivenBack(t *testing.T) {
 		}
 		return n
 	}
-	m, err := mutex.New(batonClient(t, fmt.Sprintf("etcd://%s?layout=concurrency&ttl=%v", s.addresses(), brief)), "/interop/given-back")
+	m, err := mutex.New(batonClient(t, fmt.Sprintf("etcd://%s?layout=concurrency&ttl=%v", s.addresses(), brief)), "/interop/unused-leases")
 	check(t, err)
 	l, err := m.Lock(ctx)
 	check(t, err)

@@ -36,23 +36,23 @@ func init() {
 	proc.Register("go-zookeeper", worker(openGoZooKeeper))
 }
 
-// goParty starts a party that is written in Go.
+// goParty starts a party written in Go.
 func goParty(t *testing.T, name string, args ...string) party {
 	t.Helper()
 	return party{proc.Start(t, name, args...), t, name}
 }
 
-// contender takes a name for one turn at a time.
-type contender func(ctx context.Context) (order int64, give func(context.Context) error, err error)
+// contender acquires a name, and returns its number and its release.
+type contender func(ctx context.Context) (order int64, release func(context.Context) error, err error)
 
-// opener makes contenders for a process. Those of other clients want a session
-// each.
+// opener makes contenders for a process. Other clients' contenders need a
+// session each.
 type opener func(ctx context.Context, args []string, recipe, path string) (contender, error)
 
 // worker is a process of one client: see party.
 func worker(open opener) proc.Worker {
 	return func(ctx context.Context, io *proc.IO, args []string) error {
-		var give func(context.Context) error
+		var release func(context.Context) error
 		for {
 			var line string
 			if err := io.Recv(ctx, &line); err != nil {
@@ -71,13 +71,13 @@ func worker(open opener) proc.Worker {
 				var c contender
 				var order int64
 				if c, err = open(ctx, args, w[1], w[2]); err == nil {
-					order, give, err = c(ctx)
+					order, release, err = c(ctx)
 				}
 				answer = fmt.Sprintf("got %d", order)
-			case "give":
-				answer, err = "gone", give(ctx)
+			case "release":
+				answer, err = "released", release(ctx)
 			default:
-				err = fmt.Errorf("told %q", line)
+				err = fmt.Errorf("unknown command %q", line)
 			}
 			if err != nil {
 				answer = "error " + err.Error()
@@ -110,7 +110,7 @@ func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error
 	for _, c := range all {
 		wg.Go(func() {
 			for range turns {
-				if err := turn(ctx, c, w[0], w[4]); err != nil {
+				if err := section(ctx, c, w[0], w[4]); err != nil {
 					errs <- err
 					return
 				}
@@ -122,8 +122,8 @@ func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error
 	return <-errs
 }
 
-func turn(ctx context.Context, c contender, recipe, dir string) error {
-	order, give, err := c(ctx)
+func section(ctx context.Context, c contender, recipe, dir string) error {
+	order, release, err := c(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func turn(ctx context.Context, c contender, recipe, dir string) error {
 	default:
 		err = count(dir, who, order)
 	}
-	return errors.Join(err, give(ctx))
+	return errors.Join(err, release(ctx))
 }
 
 func counter(dir string) (int, error) {
@@ -147,20 +147,20 @@ func counter(dir string) (int, error) {
 	return strconv.Atoi(string(b))
 }
 
-// count is what a writer does in its turn.
+// count is a writer's critical section.
 func count(dir, who string, order int64) error {
 	n, err := counter(dir)
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Millisecond) // so that somebody who should not be here has the time to come
+	time.Sleep(time.Millisecond) // time for an illegal second holder to appear
 	if err := os.WriteFile(filepath.Join(dir, "counter"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
 		return err
 	}
 	return write(dir, "w", who, order)
 }
 
-// look is what a reader does.
+// look is a reader's critical section.
 func look(dir, who string, order int64) error {
 	before, err := counter(dir)
 	if err != nil {
@@ -173,8 +173,8 @@ func look(dir, who string, order int64) error {
 	return write(dir, "r", who, order)
 }
 
-// stay is what one does who holds a permit: if there are too many, one of them
-// sees it.
+// stay is a permit holder's critical section: if there are too many holders,
+// one of them notices.
 func stay(dir, who string, order int64, recipe string) error {
 	limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore"))
 	if err != nil {
@@ -202,7 +202,7 @@ func write(dir, kind, who string, order int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// batons is the client of a process of Baton: one for all its contenders.
+// batons has Baton's client, one for all contenders of a process.
 var batons struct {
 	sync.Mutex
 	client *coordinator.Client
@@ -311,8 +311,8 @@ func openConcurrency(ctx context.Context, args []string, recipe, path string) (c
 }
 
 // openLockService makes a contender of the lock and election services of etcd's
-// server, which clients in other languages use, jetcd for instance. They are
-// given a lease and return a key.
+// server, which clients in other languages use, such as jetcd. They take a
+// lease and return a key.
 func openLockService(ctx context.Context, args []string, recipe, path string) (contender, error) {
 	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
 	if err != nil {
@@ -352,7 +352,7 @@ func openLockService(ctx context.Context, args []string, recipe, path string) (c
 		}
 		kv, err := c.Get(ctx, string(got.Key))
 		if err != nil || len(kv.Kvs) == 0 {
-			return 0, nil, fmt.Errorf("the key of the lock is gone: %w", err)
+			return 0, nil, fmt.Errorf("the key of the lock was deleted: %w", err)
 		}
 		return kv.Kvs[0].CreateRevision, func(ctx context.Context) error {
 			_, err := l.Unlock(ctx, &v3lockpb.UnlockRequest{Key: got.Key})

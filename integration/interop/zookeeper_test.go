@@ -19,7 +19,7 @@ import (
 //go:embed testdata/Partner.java
 var partnerJava []byte
 
-// zkSite is the ZooKeeper that all tests here share.
+// zkSite is the ZooKeeper shared by all tests here.
 type zkSite struct{ endpoints []string }
 
 func newZKSite(t *testing.T) zkSite { return zkSite{servers.ZooKeeper(t).Endpoints()} }
@@ -42,7 +42,7 @@ func (s zkSite) goZooKeeper(t *testing.T, ttl time.Duration) party {
 	return goParty(t, "go-zookeeper", s.addresses(), ttl.String())
 }
 
-// curator starts a process of Curator's.
+// curator starts a process with Curator.
 func (s zkSite) curator(t *testing.T, ttl time.Duration) party {
 	t.Helper()
 	cmd, err := curator.Command(t.TempDir(), "Partner.java", partnerJava, s.addresses(), strconv.FormatInt(ttl.Milliseconds(), 10))
@@ -52,8 +52,8 @@ func (s zkSite) curator(t *testing.T, ttl time.Duration) party {
 	return party{proc.Run(t, "curator", cmd), t, "curator"}
 }
 
-// kazoo starts a process of Kazoo's, with the Python that Debian has it for, or
-// the one that BATON_PYTHON names.
+// kazoo starts a process with Kazoo, with Debian's Python, or the one that
+// BATON_PYTHON names.
 func (s zkSite) kazoo(t *testing.T, ttl time.Duration) party {
 	t.Helper()
 	python := os.Getenv("BATON_PYTHON")
@@ -61,7 +61,7 @@ func (s zkSite) kazoo(t *testing.T, ttl time.Duration) party {
 		python = "/usr/bin/python3"
 	}
 	if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
-		t.Fatalf("%s has no Kazoo: install python3-kazoo, or set BATON_PYTHON to a Python that has it: %v\n%s", python, err, out)
+		t.Fatalf("%s has no Kazoo: install python3-kazoo, or set BATON_PYTHON to a Python with Kazoo: %v\n%s", python, err, out)
 	}
 	program, err := filepath.Abs("testdata/partner.py")
 	if err != nil {
@@ -70,7 +70,7 @@ func (s zkSite) kazoo(t *testing.T, ttl time.Duration) party {
 	return party{proc.Run(t, "kazoo", exec.Command(python, program, s.addresses(), fmt.Sprint(ttl.Seconds()))), t, "kazoo"}
 }
 
-// pair has Baton and another client contend, hand over and be killed.
+// pair makes Baton and another client contend, hand over and be killed.
 func pair(t *testing.T, path string, baton starter, recipe string, other starter, otherRecipe string) {
 	t.Helper()
 	a, b := baton(t, long), other(t, long)
@@ -81,8 +81,8 @@ func pair(t *testing.T, path string, baton starter, recipe string, other starter
 	killed(t, path, other(t, brief), otherRecipe, a, recipe)
 }
 
-// TestZooKeeperMutex: the locks of Curator, go-zookeeper and Kazoo.
-func TestZooKeeperMutex(t *testing.T) {
+// The other clients are Curator, go-zookeeper and Kazoo.
+func TestLocksAreSharedWithZooKeeperClients(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout, recipe, otherRecipe string
@@ -103,8 +103,8 @@ func TestZooKeeperMutex(t *testing.T) {
 	}
 }
 
-// TestZooKeeperThreeClients: Curator, go-zookeeper and Baton at once.
-func TestZooKeeperThreeClients(t *testing.T) {
+// The clients are Curator, go-zookeeper and Baton.
+func TestThreeZooKeeperClientsShareALock(t *testing.T) {
 	t.Parallel()
 	s := newZKSite(t)
 	g := newGround(t)
@@ -112,9 +112,9 @@ func TestZooKeeperThreeClients(t *testing.T) {
 	inOrder(t, g.play("/interop/three", 240, laps...), number(t))
 }
 
-// TestKazooMayWaitForCurator: with extra_lock_patterns Kazoo waits for
-// Curator's entries, and for Baton's in that layout. Curator would not wait for
-// Kazoo's, and Baton says so instead of passing over them.
+// With extra_lock_patterns Kazoo waits for Curator's entries, and for Baton's
+// in that layout. Curator would not wait for Kazoo's, so Baton refuses instead
+// of ignoring them.
 func TestKazooMayWaitForCurator(t *testing.T) {
 	t.Parallel()
 	s := newZKSite(t)
@@ -124,13 +124,13 @@ func TestKazooMayWaitForCurator(t *testing.T) {
 	a.got()
 	k.tell("take with-curator %s", path)
 	k.waits()
-	a.tell("give")
-	a.hear("gone")
+	a.tell("release")
+	a.hear("released")
 	k.got()
 	a.tell("take mutex %s", path)
 	if rest, err := a.listen("error", callBound); err != nil || !strings.Contains(rest, "__lock__") {
-		t.Errorf("Baton says %q, %v", rest, err)
+		t.Errorf("Baton answers %q, %v", rest, err)
 	}
-	k.tell("give")
-	k.hear("gone")
+	k.tell("release")
+	k.hear("released")
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a newcomer does with baton, in several processes at once. BATON is the program, BATON_URL the service.
-# Each step says what it expects; the first that is wrong ends the script.
+# A newcomer's first steps with baton, in several concurrent processes. BATON is the program, BATON_URL the service.
+# Each step checks its result; the first failure ends the script.
 set -eu
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
@@ -11,26 +11,26 @@ fail() {
 	exit 1
 }
 
-# code N COMMAND… fails unless the command ends with N.
+# code N COMMAND… fails unless the command exits with N.
 code() {
 	want=$1
 	shift
 	got=0
 	"$@" || got=$?
-	[ "$got" = "$want" ] || fail "$* ended with $got, want $want"
+	[ "$got" = "$want" ] || fail "$* exited with $got, want $want"
 }
 
-# file F waits for a file to be there.
+# file F waits until a file exists.
 file() {
 	tries=0
 	until [ -e "$1" ]; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 600 ] || fail "$1 is not there after 30 seconds"
+		[ "$tries" -lt 600 ] || fail "$1 does not exist after 30 seconds"
 		sleep 0.05
 	done
 }
 
-step "the program tells what it is"
+step "version and help"
 "$BATON" --version | grep -q '^baton ' || fail "no version"
 "$BATON" --help | grep -q 'make serve' || fail "help does not say how to get a service"
 code 2 "$BATON" lock
@@ -44,12 +44,12 @@ done
 wait
 [ "$(cat n)" = 4 ] || fail "four processes counted to $(cat n)"
 
-step "lock: who waits is told who holds, and a program's exit code is passed on"
+step "lock: the error names the holder, and baton exits with the command's exit code"
 "$BATON" lock --identity alice report -- sh -c 'env >env; : >held; while [ ! -e done ]; do sleep 0.05; done; exit 9' &
 alice=$!
 file held
 code 1 "$BATON" lock -n report -- true 2>message
-grep -q 'taken by alice since' message || fail "no word of alice: $(cat message)"
+grep -q 'taken by alice since' message || fail "the message does not name alice: $(cat message)"
 code 75 "$BATON" lock -w 0.2 -E 75 report -- true 2>message
 "$BATON" list | grep -q 'report.*alice' || fail "alice is not in the list: $("$BATON" list)"
 "$BATON" inspect report | grep -q alice || fail "inspect does not show alice: $("$BATON" inspect report)"
@@ -64,14 +64,14 @@ code 0 "$BATON" check "$sequencer"
 code 9 wait "$alice"
 code 1 "$BATON" check "$sequencer"
 
-step "break: the command whose grant is taken away is ended"
+step "break: the command of a broken grant is ended"
 "$BATON" lock --identity bob broken -- sh -c 'echo "$BATON_TOKEN" >token; : >bobs; exec sleep 600' 2>told &
 bob=$!
 file bobs
 code 3 "$BATON" break broken --token 1 2>message
 code 0 "$BATON" break broken --token "$(cat token)"
 code 124 wait "$bob"
-grep -q 'others may hold meanwhile' told || fail "bob was not told: $(cat told)"
+grep -q 'others may hold the name already' told || fail "bob's baton did not report the loss: $(cat told)"
 code 0 "$BATON" lock -n broken -- true
 
 step "rlock, wlock: many readers or one writer"
@@ -84,7 +84,7 @@ code 1 "$BATON" wlock -n catalogue -- true 2>message
 code 0 wait "$reader"
 code 0 "$BATON" wlock -n catalogue -- true
 
-step "sem: two at a time, with numbers"
+step "sem: two at a time, with slot numbers"
 for i in 0 1; do
 	"$BATON" sem --limit 2 --slots gpu -- sh -c ': >"slot$BATON_SLOTS"; while [ ! -e free ]; do sleep 0.05; done' &
 done
@@ -92,12 +92,12 @@ file slot0
 file slot1
 code 1 "$BATON" sem --nonblock --limit 2 gpu -- true 2>message
 code 2 "$BATON" sem --limit 3 gpu -- true 2>message
-grep -q 'is 2, not 3' message || fail "the stored limit is not told: $(cat message)"
+grep -q 'is 2, not 3' message || fail "the message does not have the stored limit: $(cat message)"
 : >free
 wait
 code 0 "$BATON" sem --permits 2 gpu -- true
 
-step "elect: one leads, all know who, and the next one follows"
+step "elect: one leader, known to all, and a successor"
 code 1 "$BATON" leader scheduler 2>message
 for who in a b; do
 	"$BATON" elect --value "$who:80" scheduler -- sh -c "echo $who >>leaders; exec sleep 600" &
@@ -105,7 +105,7 @@ for who in a b; do
 done
 file leaders
 first=$(cat leaders)
-"$BATON" leader scheduler | grep -q "^$first:80 (" || fail "leader says $("$BATON" leader scheduler), not $first"
+"$BATON" leader scheduler | grep -q "^$first:80 (" || fail "leader prints $("$BATON" leader scheduler), not $first"
 eval "kill \$$first"
 eval "code 143 wait \$$first"
 other=b
@@ -116,7 +116,7 @@ until grep -q "$other" leaders; do
 	[ "$tries" -lt 600 ] || fail "$other does not lead after 30 seconds"
 	sleep 0.05
 done
-"$BATON" leader -o json scheduler | grep -q "\"value\":\"$other:80\"" || fail "leader does not say $other"
+"$BATON" leader -o json scheduler | grep -q "\"value\":\"$other:80\"" || fail "leader does not print $other"
 eval "kill \$$other"
 eval "code 143 wait \$$other"
 

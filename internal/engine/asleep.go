@@ -10,28 +10,27 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// The deadline of a session is kept on the monotonic clock, which steps of the
-// wall clock do not move. While a machine is suspended that clock stands still
-// on most systems and the service's does not. The wall clock goes on meanwhile,
-// and proves nothing, since it may have been set. So when the deadline has
-// passed by the wall clock alone, the service is asked before a hold is called
-// good. Requests go on as ever: each one is such a question.
+// The deadline of a session uses the monotonic clock, which does not step. On
+// most systems it stops while the machine is suspended. The wall clock does not
+// stop, but may have been set. So if only the wall clock has passed the
+// deadline, the service is asked before a hold counts as live. Requests need no
+// check: the service answers them.
 
-// How often a session whose holders only listen compares the clocks.
+// A session compares the clocks TTL/sleepChecksPerTTL apart, and at least every
+// longestSleepCheck, for holders that only wait for Done.
 const (
-	looksPerTTL = 16
-	lookAtLeast = 5 * time.Second
+	sleepChecksPerTTL = 16
+	longestSleepCheck = 5 * time.Second
 )
 
-// askAtMost is how long the service has to answer whether the session lives, if
-// a quarter of the TTL is more.
+// askAtMost bounds the wait for the service's answer, as does TTL/4.
 const askAtMost = 2 * time.Second
 
-// errAsleep is the reason to doubt a session whose deadline has not passed.
+// errAsleep is the reason to ask the service before the deadline.
 var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: " +
 	"the machine slept, or its clock was set")
 
-// moment is one moment on both clocks.
+// moment is a time on both clocks.
 type moment struct {
 	time time.Time // for its monotonic reading
 	wall int64     // Unix nanoseconds
@@ -45,13 +44,13 @@ func (c *Client) now() moment {
 	return moment{now, now.UnixNano()}
 }
 
-// mayHaveSlept reports whether the deadline has passed by the wall clock.
+// mayHaveSlept reports whether the wall clock has passed the deadline.
 func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
 
-// ask starts awake if it is not under way. The channel is closed when it is
-// done, or the session has ended.
+// ask starts confirm unless it runs already. The channel is closed when it has
+// returned, or the session has ended.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +61,7 @@ func (s *Session) ask() <-chan struct{} {
 		asked := make(chan struct{})
 		s.asked = asked
 		s.wg.Go(func() {
-			s.awake()
+			s.confirm()
 			s.mu.Lock()
 			s.asked = nil
 			s.mu.Unlock()
@@ -72,9 +71,9 @@ func (s *Session) ask() <-chan struct{} {
 	return s.asked
 }
 
-// awake renews the session, over a few attempts if it must, and ends it if that
-// does not succeed in time: it would be believed for too long.
-func (s *Session) awake() {
+// confirm renews the session, with retries, and ends it if that does not
+// succeed in time.
+func (s *Session) confirm() {
 	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
@@ -84,9 +83,9 @@ func (s *Session) awake() {
 		if err == nil || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrUnavailable) {
 			return err
 		}
-		return driver.Wrap(ErrUnavailable, err) // tried again, whatever it is
+		return driver.Wrap(ErrUnavailable, err) // retry after any error
 	}, func(err error) { s.suspend(fmt.Errorf("%w: %w", errAsleep, err), time.Until(end)) })
-	// else the usual renewal was answered
+	// mayHaveSlept is false if a regular renewal was answered meanwhile
 	if errors.Is(err, ErrUnavailable) && s.mayHaveSlept(s.client.now()) {
 		s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w",
 			errAsleep, err)))

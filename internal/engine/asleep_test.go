@@ -22,9 +22,9 @@ type wallClock struct{ ahead atomic.Int64 }
 func (c *wallClock) now() time.Time       { return time.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *wallClock) step(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// withClock runs a test in a world whose client has a wall clock of its own,
-// while it holds a lock. A machine that has slept is one whose wall clock has
-// run ahead, and whose session the service may have ended meanwhile.
+// withClock runs a test with a client that has its own wall clock and holds a
+// lock. After a sleep of the machine the wall clock has run ahead, and the
+// service may have ended the session.
 func withClock(t *testing.T, f func(w world, c *wallClock, l *mutex.Lock)) {
 	t.Helper()
 	var c wallClock
@@ -38,7 +38,7 @@ func withClock(t *testing.T, f func(w world, c *wallClock, l *mutex.Lock)) {
 			w.Fatal(err)
 		}
 		f(w, &c, l)
-		_ = l.Unlock(w.Context()) // lost in some worlds
+		_ = l.Unlock(w.Context()) // lost in some tests
 	}, engine.WithWallClock(c.now))
 }
 
@@ -87,7 +87,7 @@ func TestServiceIsAskedOnceAfterTheMachineSlept(t *testing.T) {
 			}
 		}
 		if n := w.svc.Stats().Requests[memory.OpRenew] - before; n != 1 {
-			t.Errorf("%d renewals for 20 looks after one sleep, want 1", n)
+			t.Errorf("%d renewals for 20 calls of Err after one sleep, want 1", n)
 		}
 		if state, _ := w.session().State(); state != event.StateConnected {
 			t.Errorf("the session is %v after the service has confirmed it", state)
@@ -95,10 +95,10 @@ func TestServiceIsAskedOnceAfterTheMachineSlept(t *testing.T) {
 	})
 }
 
-// TestHoldIsNotCalledGoodAfterASleepThatCostIt: the service has ended the
-// session and told nobody, since the connections died in the sleep. The first
-// look knows.
-func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
+// TestHoldLostInASleepIsReported: the service has ended the session, and no
+// notification arrived, since the connections broke in the sleep. The first
+// call of Err reports the loss.
+func TestHoldLostInASleepIsReported(t *testing.T) {
 	for what, look := range map[string]func(l *mutex.Lock) error{
 		"Lock.Err":           (*mutex.Lock).Err,
 		"Lock.Context().Err": func(l *mutex.Lock) error { return l.Context().Err() },
@@ -108,7 +108,7 @@ func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
 			withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 				w.sleepThroughTheEnd(c)
 				if look(l) == nil {
-					t.Error("the hold is called good")
+					t.Error("the hold counts as live")
 				}
 				if err := context.Cause(l.Context()); !errors.Is(err, engine.ErrSessionLost) {
 					t.Errorf("cause %v", err)
@@ -119,7 +119,7 @@ func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
 }
 
 // sleepThroughTheEnd lets the machine sleep while the service ends its session.
-// What the service says of that is lost with the connection.
+// The notification is lost with the connection.
 func (w world) sleepThroughTheEnd(c *wallClock) {
 	w.Helper()
 	s := w.session()
@@ -132,22 +132,22 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 	c.step(time.Hour)
 }
 
-// TestHolderWhoOnlyListensIsToldSoonAfterASleep: without a look of its own,
-// within a sixteenth of the TTL.
-func TestHolderWhoOnlyListensIsToldSoonAfterASleep(t *testing.T) {
+// TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep: within a sixteenth of
+// the TTL.
+func TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		time.Sleep(100 * time.Millisecond) // the renewal is far away
 		w.sleepThroughTheEnd(c)
 		began := time.Now()
 		<-l.Context().Done()
 		if took := time.Since(began); took > engine.DefaultTTL/16 {
-			t.Errorf("told after %v", took)
+			t.Errorf("notified after %v", took)
 		}
 	})
 }
 
-// TestSleepWhileTheServiceIsAwayIsALoss: nobody can say that the session lives,
-// so it counts as lost, long before its deadline by the clock that slept.
+// TestSleepWhileTheServiceIsAwayIsALoss: without an answer the session counts
+// as lost, long before its deadline on the monotonic clock.
 func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		w.link.Cut()
@@ -159,13 +159,13 @@ func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
 			t.Errorf("Err = %v", err)
 		}
 		if took := time.Since(began); took > engine.DefaultTTL/4 {
-			t.Errorf("believed for %v", took)
+			t.Errorf("counted as live for %v", took)
 		}
 	})
 }
 
-// TestSleptWaiterIsNotAdmittedOnItsOldSession: it slept through the end of its
-// session and the news that it was admitted.
+// TestSleptWaiterIsNotAdmittedOnItsOldSession: its session ended, and a handoff
+// was sent to it, during the sleep.
 func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		other, _ := w.another()
@@ -195,7 +195,7 @@ func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 		synctest.Wait()
 		s := w.session()
 		w.link.HoldReplies()
-		if err := ahead.Unlock(w.Context()); err != nil { // the notice is held
+		if err := ahead.Unlock(w.Context()); err != nil { // its notification is delayed
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -203,15 +203,14 @@ func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 			t.Fatal("no session to expire")
 		}
 		c.step(time.Hour)
-		w.link.Heal() // the notice of the grant first
+		w.link.Heal() // the handoff arrives first
 		if err := <-waited; !errors.Is(err, engine.ErrSessionLost) {
 			t.Errorf("the waiter that slept through its session's end: %v", err)
 		}
 	})
 }
 
-// TestCallsEndByTheirContextAfterASleep although nobody answers whether the
-// session lives.
+// TestCallsEndByTheirContextAfterASleep although the service does not answer.
 func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, w world, m *mutex.Mutex, l *mutex.Lock) error{
 		"Lock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
@@ -257,9 +256,9 @@ func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
 	}
 }
 
-// TestObserverThatLooksWhileTheServiceIsAskedHangsNothing: it must not call
-// Baton, and hurts only itself.
-func TestObserverThatLooksWhileTheServiceIsAskedHangsNothing(t *testing.T) {
+// TestObserverThatCallsErrDuringACheckBlocksNoOther: an observer must not call
+// Baton; if it does, only it is blocked.
+func TestObserverThatCallsErrDuringACheckBlocksNoOther(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		var c wallClock
 		var l *mutex.Lock

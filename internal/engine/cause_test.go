@@ -13,8 +13,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// causal is a driver that returns the cause of the context it was given, as
-// real ones do.
+// causal is a driver that returns the cause of its context, as real ones do.
 type causal struct{ driver.Driver }
 
 func (d causal) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -27,7 +26,7 @@ func (d causal) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 
 type causalSession struct{ coordinatortest.Full }
 
-// Capabilities are the session's, with what is replaced.
+// Capabilities returns the session's, some of them replaced.
 func (s causalSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 func (s causalSession) Join(ctx context.Context, l driver.Queue, c driver.Contender) (driver.Joined, error) {
@@ -50,15 +49,15 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// ours are errors that a context may end with, since users hand them on, and
-// that mean something else when a driver says them.
+// ours are errors that may be the cause of a context, since users pass them on,
+// but mean something else when a driver returns them.
 var ours = []error{
 	engine.ErrTaken, engine.ErrSessionLost, engine.ErrRefused, engine.ErrInvalid, engine.ErrClosed,
 	engine.ErrUnavailable, driver.ErrGone,
 	&engine.Error{Op: "unlock", Name: "other", Err: engine.ErrNotHeld, Maybe: true},
 }
 
-// caused runs a test on a causal driver, for every one of our errors.
+// caused runs a test on a causal driver for each of these errors.
 func caused(t *testing.T, f func(w world, cause error)) {
 	t.Helper()
 	for _, cause := range ours {
@@ -76,17 +75,17 @@ func caused(t *testing.T, f func(w world, cause error)) {
 	}
 }
 
-// endsIn is a context that ends with a cause after a time.
+// endsIn returns a context that ends with a cause after a time.
 func endsIn(w world, d time.Duration, cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(w.Context())
 	time.AfterFunc(d, func() { cancel(cause) })
 	return ctx
 }
 
-// TestCauseOfTheCallersContextIsNotTheServicesWord: joins and leaves that are
-// cancelled with one of our own errors are cleaned up like all others, and the
-// session lives.
-func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
+// TestCauseOfTheCallersContextIsNotTakenFromTheService: joins and leaves that
+// are cancelled with one of our own errors are cleaned up like others, and the
+// session stays alive.
+func TestCauseOfTheCallersContextIsNotTakenFromTheService(t *testing.T) {
 	caused(t, func(w world, cause error) {
 		s := w.session()
 		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
@@ -124,7 +123,7 @@ func TestCancelledOpeningIsNotAClosedClient(t *testing.T) {
 	})
 }
 
-func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
+func TestAnswerIsKeptWhenTheContextEnds(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
@@ -134,7 +133,7 @@ func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
 		defer cancel()
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpJoin {
-				cancel() // while the answer is on its way
+				cancel() // before the answer arrives
 			}
 			return memory.Fate{}
 		})
@@ -143,7 +142,7 @@ func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
 			w.Errorf("Join = %v", err)
 		}
 		if errors.Is(err, engine.ErrUnavailable) {
-			w.Errorf("Join = %v, but the service is well", err)
+			w.Errorf("Join = %v, but the service is available", err)
 		}
 	})
 }

@@ -10,13 +10,12 @@ import (
 // Converts reports whether the service can convert entries.
 func (s *Session) Converts() bool { return s.can.Converter != nil }
 
-// Convert gives the place of own to an entry with another mode and value, and
-// returns the new place; see [driver.Converter]. ErrRemoved means that own was
-// not in the queue any more.
+// Convert replaces own by an entry with another mode and value in its place,
+// and returns the new place; see [driver.Converter]. The error is ErrRemoved if
+// own has left the queue.
 //
-// After another error the conversion may have been applied, or may be later:
-// the contender is queued in either mode, until Convert is called again and
-// succeeds, or Withdraw is.
+// After another error the conversion may have been applied, or may be applied
+// later, until another Convert or a Forget succeeds.
 func (s *Session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -37,7 +36,7 @@ func (s *Session) Convert(
 }
 
 // Write changes the value of an entry of this session. After an error other
-// than ErrRemoved it may be the old or the new one, until the next Write
+// than ErrRemoved the entry may have either value, until the next Write
 // succeeds.
 func (s *Session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
@@ -51,10 +50,10 @@ func (s *Session) Write(
 	})
 }
 
-// SetRecord writes the record of a queue if its version is known; zero says
-// that there is none yet. ErrStale means that the version was another one. When
-// an attempt had no answer, ErrStale may also come of its success, and the
-// error is ErrUnavailable then: read the record to find out.
+// SetRecord writes the record of a queue if its version is known, 0 if there is
+// none. The error is ErrStale if the version was another. If an attempt had no
+// answer, its own success may cause ErrStale; the error is ErrUnavailable then,
+// and the caller has to read the record.
 func (s *Session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {

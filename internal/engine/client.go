@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Client is the engine of a coordinator.Client, which says what it does.
+// Client is the engine of a coordinator.Client.
 type Client struct {
 	config Config
 	driver driver.Driver
@@ -19,28 +19,26 @@ type Client struct {
 	ctx    context.Context // ends, with cause ErrClosed, when Close begins
 	cancel context.CancelCauseFunc
 
-	wg         sync.WaitGroup  // the closing of lost sessions
-	late       context.Context // ends when Close does not wait for them any longer
+	wg         sync.WaitGroup  // background closing of lost sessions
+	late       context.Context // ends when Close stops waiting for that
 	lateCancel context.CancelFunc
 
-	// opening is held, by sending to it, while a session is opened or closed.
-	// It is a channel because it is held across I/O and waited for under a
-	// context.
+	// opening is held, by sending to it, while a session is opened or closed: a
+	// channel, since callers wait for it with a context.
 	opening chan struct{}
 
 	mu      sync.Mutex // guards what follows; never held across I/O
 	session *Session
 	closed  bool
-	done    chan struct{} // closed when the first Close has come to its end
+	done    chan struct{} // closed when the first Close has returned
 	result  error         // of the first Close
 }
 
-// Of returns the engine of a *coordinator.Client, nil if client is none or nil.
-// Package coordinator sets it: recipes reach the engine, and users do not see
-// it.
+// Of returns the engine of a *coordinator.Client, or nil. Package coordinator
+// sets it, so that recipes can reach the engine but users cannot.
 var Of func(client any) *Client
 
-// Driver is the driver that the client was made of.
+// Driver returns the client's driver.
 func (c *Client) Driver() driver.Driver { return c.driver }
 
 // New is coordinator.New.
@@ -61,24 +59,23 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 // String names the service, without secrets.
 func (c *Client) String() string { return c.driver.String() }
 
-// Identity is who this client is in listings.
+// Identity returns the client's identity in listings.
 func (c *Client) Identity() string { return c.config.Identity }
 
-// Log is the client's logger, for recipes.
+// Log returns the client's logger.
 func (c *Client) Log() *slog.Logger { return c.config.Log }
 
 // Done is closed when Close begins. From then on Session returns ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Observe tells the client's observers, for recipes.
+// Observe notifies the client's observers.
 func (c *Client) Observe(e event.Event) {
 	for _, o := range c.config.Observers {
 		o.Observe(e)
 	}
 }
 
-// Session returns the live session and opens one if there is none; see
-// coordinator.Client.
+// Session returns the live session, or opens one; see coordinator.Client.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	s, err := c.live()
 	if s != nil || err != nil {
@@ -92,14 +89,14 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	case <-bound.Done():
 		return nil, c.notOpened(ctx, ErrUnavailable)
 	}
-	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
+	if s, err = c.live(); s != nil || err != nil { // another caller has opened it
 		return s, err
 	}
 	c.mu.Lock()
 	lost := c.session
 	c.mu.Unlock()
 	if lost != nil {
-		c.later(lost) // the client keeps no other reference to it
+		c.closeLater(lost) // this is the last reference to it
 	}
 	if s, err = c.open(bound); err != nil {
 		return nil, c.notOpened(ctx, err)
@@ -110,8 +107,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// live returns the session if it is alive, ErrClosed after Close, and else
-// nothing.
+// live returns the session if it is alive, and ErrClosed after Close.
 func (c *Client) live() (*Session, error) {
 	c.mu.Lock()
 	s, closed := c.session, c.closed
@@ -125,8 +121,8 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// open tries until the service is available. One attempt lasts no longer than
-// the TTL: after that its session could be over before it was used.
+// open retries until the service is available. An attempt is limited to the
+// TTL: a later session could end before it is used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
@@ -141,7 +137,7 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		return err
 	}, func(err error) {
 		level := slog.LevelDebug
-		if !warned { // once for each outage that somebody waits for
+		if !warned { // once per call
 			level, warned = slog.LevelWarn, true
 		}
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
@@ -164,9 +160,9 @@ func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	s := newSession(c, ds, sent)
-	if time.Until(s.Deadline()) <= 0 { // by the clock it is lost before it was used
+	if time.Until(s.Deadline()) <= 0 { // lost before it is used
 		_ = ds.Close(ctx)
-		slow := errors.New("the service took longer to open a session than the session lives")
+		slow := errors.New("opening the session took longer than the session lives")
 		return nil, driver.Wrap(ErrUnavailable, slow)
 	}
 	s.wg.Go(s.renew)
@@ -184,8 +180,7 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
 
-// Close is coordinator.Client.Close. The first call does it, the others wait
-// for it.
+// Close is coordinator.Client.Close. Calls after the first wait for it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
@@ -194,7 +189,7 @@ func (c *Client) Close(ctx context.Context) error {
 	if !again {
 		c.result = c.closeError(c.close(ctx))
 		close(c.done)
-		return c.result // what was done in time is not undone by a ctx that ends right then
+		return c.result // also if ctx has ended by now
 	}
 	ctx, stop := ReleaseContext(ctx)
 	defer stop()
@@ -215,8 +210,8 @@ func (c *Client) closeError(err error) error {
 
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
-	// An opening that is under way returns soon, by its context, and nothing
-	// can store another session after this.
+	// The context of an opening under way has ended, so it returns soon. After
+	// this no other session is stored.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 
@@ -230,7 +225,7 @@ func (c *Client) close(ctx context.Context) error {
 	defer stop()
 	var err error
 	if s != nil {
-		// after that there is nothing left to give back
+		// after the TTL there is nothing left to release
 		within, cancel := context.WithTimeout(ctx, s.TTL())
 		defer cancel()
 		err = s.close(within)
@@ -250,9 +245,9 @@ func (c *Client) close(ctx context.Context) error {
 	return errors.Join(err, c.driver.Close(ctx))
 }
 
-// later closes a lost session in the background, for at most its TTL, unless
-// Close has begun or closes it already.
-func (c *Client) later(s *Session) {
+// closeLater closes a lost session in the background, for at most its TTL,
+// unless Close has begun or it is already being closed.
+func (c *Client) closeLater(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || !s.closing.CompareAndSwap(false, true) {

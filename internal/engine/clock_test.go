@@ -10,10 +10,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestLossIsSeenByTheClockBeforeAnyTimerRuns looks at a hold that is past its
-// deadline, before anybody else did and with no timer to help: each look must
-// find out by itself. The wall clock stands still, so that it does not help
-// either.
+// TestLossIsSeenByTheClockBeforeAnyTimerRuns calls the methods of a hold after
+// its deadline, each as the first and without a timer: each must notice the
+// loss itself. The wall clock does not advance, so it does not help either.
 func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 	for what, look := range map[string]func(l *mutex.Lock, work context.Context) error{
 		"Lock.Err":             func(l *mutex.Lock, _ context.Context) error { return l.Err() },
@@ -39,25 +38,25 @@ func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 					s.StopAlarm()
 					time.Sleep(time.Until(l.Deadline()))
 					if look(l, work) == nil {
-						w.Error("looks alive past its deadline")
+						w.Error("alive after its deadline")
 					}
 					w.link.Reset()
 					w.link.Heal()
 					return nil
 				})
-			}, standsStill)
+			}, frozen)
 		})
 	}
 }
 
-// standsStill is a wall clock that never tells that the deadline has passed.
-var standsStill = engine.WithWallClock(func() time.Time { return time.Unix(0, 0) })
+// frozen is a wall clock that never passes the deadline.
+var frozen = engine.WithWallClock(func() time.Time { return time.Unix(0, 0) })
 
 // held is the mutex of the running case.
 var held *mutex.Mutex
 
-// mustNotReenter returns an error if, as it should, a hold that is lost is not
-// entered again.
+// mustNotReenter returns an error if, as expected, a lost hold is not
+// re-entered.
 func mustNotReenter(work context.Context, l *mutex.Lock) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
 	defer cancel()

@@ -26,16 +26,16 @@ const (
 	marginsPerTTL  = 10 // the loss clock's margin is TTL/10, and the driver's slack on top
 )
 
-// Config is what a client is made of besides its driver. Package coordinator
-// has options for it and says what they mean.
+// Config is the configuration of a client. Package coordinator documents its
+// options.
 type Config struct {
 	TTL       time.Duration
 	Identity  string
 	Log       *slog.Logger
 	Observers []event.Observer
-	Jitter    float64 // spreads the pauses between attempts by ± this share; for tests
+	Jitter    float64 // varies the pauses between attempts by ± this share; for tests
 
-	wall func() time.Time // the wall clock, if it is another than that of time.Now
+	wall func() time.Time // the wall clock; nil for time.Now
 }
 
 // Option changes a default of a Client.
@@ -83,8 +83,8 @@ func CheckIdentity(id string) error {
 	return nil
 }
 
-// pauses are those between attempts while the service is unavailable. The
-// longest has clean-up done within a second of the service's return.
+// pauses returns the pauses between attempts while the service is unavailable.
+// The longest is short enough to finish clean-up within a second of its return.
 func (c *Config) pauses() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
@@ -95,9 +95,8 @@ func (c *Config) pauses() *backoff.ExponentialBackOff {
 	)
 }
 
-// retry calls op until it returns anything but ErrUnavailable, or ctx or life
-// ends. It returns op's last error, and gives each error that is followed by a
-// pause to notify.
+// retry calls op until it does not return ErrUnavailable, or ctx or life ends.
+// It returns op's last error, and calls notify before each pause.
 func (c *Config) retry(ctx, life context.Context, op func() error, notify func(error)) error {
 	var pauses *backoff.ExponentialBackOff
 	for {
@@ -106,7 +105,7 @@ func (c *Config) retry(ctx, life context.Context, op func() error, notify func(e
 			return err
 		}
 		notify(err)
-		if pauses == nil { // nearly always the first attempt succeeds
+		if pauses == nil { // the first attempt nearly always succeeds
 			pauses = c.pauses()
 		}
 		select {

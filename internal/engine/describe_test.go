@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestDescribeNamesOneStep: the one that the user knows. What came of any of
-// them may have been applied.
+// TestDescribeNamesOneStep, the one that the user knows. Maybe is set if it is
+// set in any step.
 func TestDescribeNamesOneStep(t *testing.T) {
 	refused := fmt.Errorf("%w: no permission", engine.ErrRefused)
 	step := func(err error, maybe bool) error {
@@ -25,7 +25,7 @@ func TestDescribeNamesOneStep(t *testing.T) {
 			t.Errorf("%#v", got)
 		}
 	}
-	// A user's own text, and the cause of a context, stay.
+	// A user's own text and the cause of a context are kept.
 	said := fmt.Errorf("mine: %w", step(refused, false))
 	if got := engine.Describe(context.Background(), "unlock", "x", step(said, false)); !errors.Is(got, said) {
 		t.Errorf("%v", got)

@@ -22,7 +22,7 @@ func (w world) join(s *engine.Session) driver.Joined {
 	return j
 }
 
-// change is one of the calls that change something.
+// change is a call that changes the service.
 type change struct {
 	op memory.Op
 	do func(ctx context.Context, s *engine.Session, j driver.Joined) error
@@ -36,8 +36,8 @@ var (
 	writes = change{memory.OpWrite, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
 		return s.Write(ctx, queue, j.Place, []byte("new"))
 	}}
-	withdraws = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		return s.Withdraw(ctx, queue, j.Place.ID)
+	forgets = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
+		return s.Forget(ctx, queue, j.Place.ID)
 	}}
 	records = change{memory.OpSetRecord, func(ctx context.Context, s *engine.Session, _ driver.Joined) error {
 		_, err := s.SetRecord(ctx, queue, []byte("new"), 0)
@@ -45,7 +45,7 @@ var (
 	}}
 )
 
-// changed runs a test of each call, with a contender in the queue and a fate
+// changed runs a test for each call, with a contender in the queue and a fate
 // for the call's requests, by number.
 func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate, f func(w world, s *engine.Session, call func(context.Context) error)) {
 	t.Helper()
@@ -69,7 +69,7 @@ func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate
 	}
 }
 
-// made reports whether a change is there to be seen.
+// made reports whether a change was applied.
 func (w world) made(op memory.Op) bool {
 	entries := w.svc.Snapshot(queue)
 	switch op {
@@ -83,11 +83,11 @@ func (w world) made(op memory.Op) bool {
 	return string(w.svc.Record(queue).Value) == "new"
 }
 
-// TestChangesAreRepeatedUntilTheyAreAnswered: requests and replies that are
-// lost, and a member that keeps silent.
+// TestChangesAreRepeatedUntilTheyAreAnswered: after lost requests and replies,
+// and with an unresponsive member.
 func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 10 * time.Minute}, {DelayReply: 10 * time.Minute}} {
-		calls := []change{converts, writes, withdraws, records}
+		calls := []change{converts, writes, forgets, records}
 		if fate.DropReply || fate.DelayReply > 0 {
 			calls = calls[:3] // a record that was written is stale to the second attempt
 		}
@@ -105,7 +105,7 @@ func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 				if took := time.Since(began); took > s.TTL() || s.Err() != nil {
 					w.Errorf("%+v: took %v; session %v", fate, took, s.Err())
 				}
-				time.Sleep(15 * time.Minute) // for what arrives late
+				time.Sleep(15 * time.Minute) // for late requests
 				if !w.made(c.op) {
 					w.Errorf("%+v: undone by a late request: %v", fate, w.svc.Snapshot(queue))
 				}
@@ -124,14 +124,14 @@ func TestRefusedChangeIsNotRepeated(t *testing.T) {
 				w.Errorf("%v after %d requests", err, w.svc.Stats().Total()-before)
 			}
 		})
-	changed(t, []change{converts, writes, withdraws, records}, func(_ world, n int) memory.Fate {
+	changed(t, []change{converts, writes, forgets, records}, func(_ world, n int) memory.Fate {
 		if n == 0 {
 			return memory.Fate{DropReply: true}
 		}
 		return no
 	}, func(w world, s *engine.Session, call func(context.Context) error) {
 		if err := call(w.Context()); !errors.Is(err, engine.ErrRefused) || !engine.MayHaveApplied(err) {
-			w.Errorf("applied, unheard, and then refused: %v", err)
+			w.Errorf("applied without an answer, and then refused: %v", err)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestChangeOfARemovedEntryIsErrRemoved(t *testing.T) {
 }
 
 func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
-	calls := []change{converts, writes, withdraws, records}
+	calls := []change{converts, writes, forgets, records}
 	away := func(w world, _ int) memory.Fate { w.svc.Stop(); return memory.Fate{} }
 	changed(t, calls, away, func(w world, _ *engine.Session, call func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -178,7 +178,7 @@ func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
 		w.svc.Start()
 	})
 	expired := func(w world, _ int) memory.Fate { w.svc.Expire(w.session().ID()); return memory.Fate{} }
-	for maybe, calls := range map[bool][]change{false: {converts, writes, withdraws}, true: {records}} { // a record outlives its session
+	for maybe, calls := range map[bool][]change{false: {converts, writes, forgets}, true: {records}} { // a record outlives its session
 		changed(t, calls, expired, func(w world, _ *engine.Session, call func(context.Context) error) {
 			if err := call(w.Context()); !errors.Is(err, engine.ErrSessionLost) || engine.MayHaveApplied(err) != maybe {
 				w.Errorf("%v", err)
@@ -218,13 +218,13 @@ func (s causalSession) Record(ctx context.Context, l driver.Queue, v driver.Vers
 	return r, causeOf(ctx, err)
 }
 
-// kinds are what a caller looks for in the error of a change.
+// kinds are errors that a caller distinguishes.
 var kinds = []error{engine.ErrRemoved, engine.ErrSessionLost, engine.ErrRefused, engine.ErrStale}
 
-// TestChangeGivenUpSaysNothingThatTheServiceDidNotSay: whatever the caller's
-// context ends with.
-func TestChangeGivenUpSaysNothingThatTheServiceDidNotSay(t *testing.T) {
-	for _, c := range []change{converts, writes, withdraws, records} {
+// TestCancelledChangeReturnsNoErrorOfTheService, whatever the cause of the
+// caller's context is.
+func TestCancelledChangeReturnsNoErrorOfTheService(t *testing.T) {
+	for _, c := range []change{converts, writes, forgets, records} {
 		caused(t, func(w world, cause error) {
 			s := w.session()
 			j := w.join(s)

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// The errors of Baton; package coordinator says what each means.
+// The errors of Baton. Package coordinator documents them.
 var (
 	ErrUnavailable = driver.ErrUnavailable
 	ErrTaken       = driver.ErrTaken
@@ -33,9 +33,9 @@ func MayHaveApplied(err error) bool {
 	return errors.As(err, &e) && e.Maybe
 }
 
-// maybe is err, of an operation on a queue, with the word that the operation
-// may have been applied if it is uncertain. Otherwise err stays bare: whoever
-// returns it to a user calls [Describe], which names what the user called.
+// maybe returns err, wrapped in an Error with Maybe if the outcome is
+// uncertain. Otherwise err stays bare, and the caller adds the user's operation
+// with [Describe].
 func maybe(op string, queue driver.Queue, err error, uncertain bool) error {
 	if err == nil || !uncertain {
 		return err
@@ -43,8 +43,8 @@ func maybe(op string, queue driver.Queue, err error, uncertain bool) error {
 	return &Error{Op: op, Name: string(queue), Err: err, Maybe: true}
 }
 
-// Describe gives err the operation and the name that a user knows, in place of
-// those of the steps behind it. It returns nil and the cause of ctx untouched.
+// Describe gives err the operation and the name that the user knows, in place
+// of those of the failed step. It returns nil and the cause of ctx unchanged.
 func Describe(ctx context.Context, op, name string, err error) error {
 	if err == nil || ctx.Err() != nil && Same(err, context.Cause(ctx)) {
 		return err
@@ -59,11 +59,11 @@ func Describe(ctx context.Context, op, name string, err error) error {
 	}
 }
 
-// IsCause reports whether err is the cause of the end of ctx itself, and not an
-// error that has it inside. That cause can be any error, one of the above too,
-// and then says nothing about the service. IsCause does not call the Err of a
-// ctx that has not ended, as context.Cause does: the context of a hold might
-// ask the service, and wait.
+// IsCause reports whether err is itself the cause of the end of ctx, and does
+// not only wrap it. That cause can be any error, also one of the above, and
+// then it does not come from the service. IsCause does not call the Err of a
+// live ctx, as context.Cause does: the context of a hold might ask the service,
+// and wait.
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():
@@ -73,8 +73,7 @@ func IsCause(ctx context.Context, err error) bool {
 	}
 }
 
-// Same reports whether two errors are one. errors.Is would also find it behind
-// others.
+// Same reports whether two errors are identical, without unwrapping.
 func Same(a, b error) bool {
 	return a != nil && b != nil && reflect.ValueOf(a).Comparable() &&
 		reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
@@ -85,9 +84,9 @@ func Invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// unanswered reports whether a driver's error is the want of an answer: the
-// request may have been applied, or may be later. Other errors are the
-// service's answer, or a refusal to send the request.
+// unanswered reports whether a driver's error means that there was no answer:
+// the request may have been applied, or may be applied later. Other errors are
+// the service's answer, or the request was not sent.
 func unanswered(err error) bool {
 	if err == nil {
 		return false
@@ -102,8 +101,8 @@ func unanswered(err error) bool {
 	return true
 }
 
-// unavailable is the error of a request that had no answer when the context
-// ended for cause. err is what the last attempt said.
+// unavailable is the error of a request without an answer when the context
+// ended with cause. err is the error of the last attempt.
 func unavailable(err, cause error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = ErrUnavailable
@@ -111,11 +110,10 @@ func unavailable(err, cause error) error {
 	return &unavailableError{err, cause}
 }
 
-// unavailableError is a driver's ErrUnavailable and the cause for which the
-// caller's context ended. It hides that the context which the driver was given
-// had ended: that one is ours, and is cancelled when the caller's has timed
-// out. A caller that asks errors.Is(err, context.Canceled) wants to know about
-// its own.
+// unavailableError is a driver's ErrUnavailable, with the cause of the caller's
+// context. It hides the error of the driver's context, which is ours and is
+// cancelled when the caller's times out: errors.Is(err, context.Canceled) must
+// report on the caller's context.
 type unavailableError struct{ err, cause error }
 
 func (e *unavailableError) Is(target error) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// withFallbacks returns the capabilities of a session. The core serves for
-// those that it lacks, except Converter, QueueWatcher and Revoker, which stay
+// withFallbacks returns the capabilities of a session, with fallbacks on the
+// core for missing ones, except Converter, QueueWatcher and Revoker, which stay
 // nil.
 func withFallbacks(s driver.Session) driver.Capabilities {
 	c, f := s.Capabilities(), fallback{s}
@@ -28,11 +28,11 @@ func withFallbacks(s driver.Session) driver.Capabilities {
 	return c
 }
 
-// fallback is the optional operations made of the core, or their refusal.
+// fallback implements optional operations with the core, or refuses them.
 type fallback struct{ driver.Session }
 
-// HeadInterval is how long a change of a value, or a first join, may go
-// unnoticed where there is no HeadWatcher.
+// HeadInterval is how often a session without a HeadWatcher reads the head, to
+// notice a changed value or the first join.
 const HeadInterval = time.Second
 
 func (f fallback) Follow(
@@ -84,7 +84,7 @@ func (f fallback) pause(ctx context.Context, queue driver.Queue, entries []drive
 	return ctx.Err()
 }
 
-// versionOf is a version of an entry's state that any session would give it.
+// versionOf returns a version of an entry's state, the same for all sessions.
 func versionOf(e driver.Entry) driver.Version {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(e.Token.String() + "/" + e.Key + "/"))

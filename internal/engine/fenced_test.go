@@ -17,7 +17,7 @@ import (
 
 const services = driver.Queue("baton/service")
 
-// sequencer is that of an entry in the queue of these tests.
+// sequencer returns that of an entry in the queue of these tests.
 func (w world) sequencer(s *engine.Session, j driver.Joined) fence.Sequencer {
 	w.Helper()
 	service, err := s.Service(w.Context())
@@ -93,8 +93,8 @@ func TestIdentityIsReadOnceInASession(t *testing.T) {
 	})
 }
 
-// TestIdentitySurvivesFaults: whatever request fails however, there is one
-// identity in the end, and it is the one that is returned.
+// TestIdentitySurvivesFaults: whichever request fails, in the end one identity
+// is stored, and it is the one returned.
 func TestIdentitySurvivesFaults(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayReply: 20 * time.Second}} {
 		for at := range 4 {
@@ -118,7 +118,7 @@ func TestIdentitySurvivesFaults(t *testing.T) {
 	}
 }
 
-func TestServiceIsNotHadForEver(t *testing.T) {
+func TestIdentityOfAnUnavailableServiceIsAnError(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -146,7 +146,7 @@ func TestServiceIsNotHadForEver(t *testing.T) {
 	})
 }
 
-func TestCheckTellsWhetherTheGrantHolds(t *testing.T) {
+func TestCheckReportsWhetherTheGrantHolds(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		j := w.join(s)
@@ -188,7 +188,7 @@ func TestCheckTellsWhetherTheGrantHolds(t *testing.T) {
 	})
 }
 
-func TestCheckRefusesWhatIsOfAnotherService(t *testing.T) {
+func TestCheckRefusesASequencerOfAnotherService(t *testing.T) {
 	var elsewhere fence.Sequencer
 	within(t, func(w world) {
 		s := w.session()
@@ -225,9 +225,8 @@ func TestCheckRefusesWhatIsOfAnotherService(t *testing.T) {
 	})
 }
 
-// TestCheckOutlivesTheSessionThatAsks: the asker's own session is nothing to
-// the grant.
-func TestCheckOutlivesTheSessionThatAsks(t *testing.T) {
+// TestCheckOutlivesTheSessionThatSendsIt, which does not matter to the grant.
+func TestCheckOutlivesTheSessionThatSendsIt(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		seq := w.sequencer(s, w.join(s))
@@ -238,7 +237,7 @@ func TestCheckOutlivesTheSessionThatAsks(t *testing.T) {
 		}
 		for _, id := range w.svc.Sessions() {
 			if id != s.ID() {
-				link.HoldReplies() // so that it does not hear of the end before it asks
+				link.HoldReplies() // so that it does not notice the end before the check
 				w.svc.Expire(id)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// wait is one of the calls that wait for a change: Head and Record.
+// wait is a call that waits for a change: Head or Record.
 type wait struct {
 	name string
 	do   func(ctx context.Context, s *engine.Session, known driver.Version) (driver.Version, error)
@@ -35,8 +35,7 @@ var waits = []wait{
 	}},
 }
 
-// waiting runs a test of each call with a wait for the end of nothing under
-// way.
+// waiting runs a test for each call, while it waits in an empty queue.
 func waiting(t *testing.T, f func(w world, s *engine.Session, got <-chan error, stir func()), ctx func(w world) context.Context) {
 	t.Helper()
 	for _, c := range waits {
@@ -69,7 +68,7 @@ func waiting(t *testing.T, f func(w world, s *engine.Session, got <-chan error, 
 
 func TestWaitsEndWithTheChange(t *testing.T) {
 	waiting(t, func(w world, s *engine.Session, got <-chan error, stir func()) {
-		time.Sleep(time.Hour) // longer than any patience with a single request
+		time.Sleep(time.Hour) // longer than the bound of a request
 		select {
 		case err := <-got:
 			w.Fatalf("ended without a change: %v", err)
@@ -82,8 +81,7 @@ func TestWaitsEndWithTheChange(t *testing.T) {
 	}, world.Context)
 }
 
-// TestWaitsOutliveOutages: the change comes during, or right after, what breaks
-// the wait.
+// TestWaitsOutliveOutages: the change happens during the fault, or right after.
 func TestWaitsOutliveOutages(t *testing.T) {
 	for _, outage := range []func(w world, s *engine.Session, stir func()){
 		func(w world, _ *engine.Session, stir func()) {
@@ -113,7 +111,7 @@ func TestWaitsOutliveOutages(t *testing.T) {
 func TestWaitsEndByContextSessionAndClose(t *testing.T) {
 	mine := errors.New("mine")
 	waiting(t, func(w world, s *engine.Session, got <-chan error, _ func()) {
-		if err := <-got; err != mine { //nolint:errorlint // untouched means identical
+		if err := <-got; err != mine { //nolint:errorlint // unwrapped
 			w.Errorf("ended with %v, want its cause itself", err)
 		}
 		time.Sleep(time.Second)
@@ -152,9 +150,9 @@ func TestWaitsEndByContextSessionAndClose(t *testing.T) {
 	}, func(w world) context.Context { return endsIn(w, 9*time.Second/10, mine) })
 }
 
-// TestLookIsGivenUpAndRepeatedButAWaitIsNot: what is answered at once has the
-// patience of a request.
-func TestLookIsGivenUpAndRepeatedButAWaitIsNot(t *testing.T) {
+// TestReadIsRepeatedButAWaitIsNot: only a request that is answered at once is
+// bounded by patience.
+func TestReadIsRepeatedButAWaitIsNot(t *testing.T) {
 	for _, c := range waits {
 		within(t, func(w world) {
 			s := w.session()
@@ -179,8 +177,8 @@ func TestLookIsGivenUpAndRepeatedButAWaitIsNot(t *testing.T) {
 	}
 }
 
-// TestWaitGivenUpReturnsItsCauseItself, any of our own errors among them.
-func TestWaitGivenUpReturnsItsCauseItself(t *testing.T) {
+// TestCancelledWaitReturnsTheCauseItself, also if it is one of our errors.
+func TestCancelledWaitReturnsTheCauseItself(t *testing.T) {
 	for _, c := range waits {
 		caused(t, func(w world, cause error) {
 			s := w.session()
@@ -194,8 +192,8 @@ func TestWaitGivenUpReturnsItsCauseItself(t *testing.T) {
 	}
 }
 
-// TestRecordIsWrittenIfItsVersionIsKnown, and a stale version after a lost
-// reply is no definite answer.
+// TestRecordIsWrittenIfItsVersionIsKnown. A stale version after a lost reply is
+// no definite answer.
 func TestRecordIsWrittenIfItsVersionIsKnown(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()

@@ -13,8 +13,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// FuzzOpen gives Open whatever people may have in their configuration. It makes
-// a client, or says what is wrong.
+// FuzzOpen: Open returns a client or an error for any URL.
 func FuzzOpen(f *testing.F) {
 	for _, url := range []string{
 		"etcd://127.0.0.1:2379/orders?ttl=10s&identity=me", "etcds://u:p@[::1]:1,h2/a/b?dial-timeout=5s", "memory://", "memory:///x?ttl=1s",
@@ -40,8 +39,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzOpenShowsNoSecret: also when the password has characters that should have
-// been encoded, so that the URL says something else than was meant.
+// FuzzOpenShowsNoSecret, also if the password has characters that should have
+// been encoded, so that the URL parses differently.
 func FuzzOpenShowsNoSecret(f *testing.F) {
 	for _, password := range [][2]string{{"", ""}, {"/", ""}, {"a/b", "c"}, {"#", "#"}, {"", "/x"}, {"", "#x"}, {"p@", "/x"}, {"1/", ""}, {"[", "]"}, {"%zz", ""}, {"", ","}} {
 		for _, rest := range []string{"h1:2379/ns?ttl=10s", "h1:x", "h1,h2/a//b", "h1?unknown=1", "", "h1?ttl=x"} {
@@ -51,7 +50,7 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, scheme uint8, before, after, rest string) {
 		const secret = "Zq7hunter2Zq7"
 		if strings.ContainsAny(before+after, "[]") || strings.Contains(rest, "@") {
-			return // what is meant cannot be told any more
+			return // ambiguous
 		}
 		url := []string{"etcd", "zk", "etcds", "zks", "memory"}[scheme%5] + "://user:" + before + secret + after + "@" + rest
 		c, err := coordinator.Open(url)
@@ -68,9 +67,8 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 	})
 }
 
-// FuzzQueuesOfTwoNamesAreApart: names that are not the same have queues that
-// are not the same, and none inside another.
-func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
+// FuzzQueuesOfTwoNamesDiffer, and neither is inside the other.
+func FuzzQueuesOfTwoNamesDiffer(f *testing.F) {
 	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"},
 		{"a b", "a%20b"}, {"a_b", "a-b"}, {"%", "%25"}} {
 		f.Add(names[0], names[1])
@@ -90,7 +88,7 @@ func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
 	})
 }
 
-// FuzzCheckIdentity: what is accepted can be shown in one queue of a listing.
+// FuzzCheckIdentity: a valid identity fits in one row of a listing.
 func FuzzCheckIdentity(f *testing.F) {
 	for _, id := range []string{"", "host/1", "a\nb", "\x00", "é", strings.Repeat("x", 256), "\xff"} {
 		f.Add(id)

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// late is a driver that does not notice by itself that a session is over.
+// late is a driver that does not notice the end of a session by itself.
 type late struct{ driver.Driver }
 
 func (d late) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
@@ -24,8 +24,7 @@ type lateSession struct{ driver.Session }
 
 func (lateSession) Done() <-chan struct{} { return nil }
 
-// Ahead is that of a service whose view is newer than what it has said of the
-// session.
+// Ahead returns a view that is newer than the driver's state of the session.
 func (s lateSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	v, err := s.Session.Ahead(ctx, queue, own)
 	if errors.Is(err, driver.ErrSessionLost) {
@@ -34,9 +33,9 @@ func (s lateSession) Ahead(ctx context.Context, queue driver.Queue, own driver.P
 	return v, err
 }
 
-// TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved: a view of the queue
-// may show the end of a session before the driver notices it.
-func TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved(t *testing.T) {
+// TestEntryThatIsGoneWithItsSessionIsNotRemoved: a view of the queue may show
+// the end of a session before the driver notices it.
+func TestEntryThatIsGoneWithItsSessionIsNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		s := sessionOn(t, late{svc.Driver()})
@@ -50,14 +49,14 @@ func TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved(t *testing.T) {
 		}
 		svc.Remove(queue, removed.Place.Key)
 		if _, err := s.Ahead(t.Context(), queue, removed.Place); !errors.Is(err, engine.ErrRemoved) {
-			t.Errorf("%v of an entry that was removed", err)
+			t.Errorf("%v for an entry that was removed", err)
 		}
 		svc.Expire(s.ID())
 		if _, err := s.Ahead(t.Context(), queue, j.Place); !errors.Is(err, engine.ErrSessionLost) {
-			t.Errorf("%v of an entry that is gone with its session", err)
+			t.Errorf("%v for an entry that is gone with its session", err)
 		}
 		if s.Err() == nil {
-			t.Error("the session is said to live")
+			t.Error("the session counts as live")
 		}
 	})
 }

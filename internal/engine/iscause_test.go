@@ -8,8 +8,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// curious is a context, as that of a hold, to ask which for its error can take
-// long.
+// curious is a context whose Err can take long, like that of a hold.
 type curious struct {
 	context.Context
 	asked *int
@@ -20,16 +19,16 @@ func (c curious) Err() error {
 	return c.Context.Err()
 }
 
-// TestLivingContextIsNotAskedForItsCause: an observer that puts reasons into
-// classes must not wait.
-func TestLivingContextIsNotAskedForItsCause(t *testing.T) {
+// TestIsCauseDoesNotCallErrOfALiveContext: an observer that classifies errors
+// must not wait.
+func TestIsCauseDoesNotCallErrOfALiveContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	asked := 0
 	if c := (curious{ctx, &asked}); engine.IsCause(c, io.EOF) || asked != 0 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("Err was called %d times", asked)
 	}
 	cancel(io.EOF)
 	if c := (curious{ctx, &asked}); !engine.IsCause(c, io.EOF) || engine.IsCause(c, context.Canceled) {
-		t.Error("the cause of one that has ended is not known")
+		t.Error("the cause of a context that has ended is not recognized")
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Join puts a contender into a queue. While the service is unavailable it tries
-// again, until ctx or the session ends. When it fails, the contender is removed
-// in the background, as soon as the service answers and until the session ends:
-// nothing that a lost reply hides stays in the queue.
+// Join adds a contender to a queue. While the service is unavailable it
+// retries, until ctx or the session ends. If it fails with an unknown outcome,
+// the contender is forgotten in the background.
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -33,36 +32,34 @@ func (s *Session) Join(
 	switch {
 	case err == nil && uncertain:
 		s.doubt(c.ID)
-		// It may be true by now and not have been when the contender joined.
-		// Recipes conclude from it what those behind can see.
+		// They may be true now without having been true at the join, from which
+		// recipes conclude what contenders behind can see.
 		j.First, j.Nearest = false, driver.Place{}
 		return j, nil
 	case err == nil:
 		return j, nil
 	case uncertain:
-		s.Discard(queue, c.ID)
+		s.ForgetLater(queue, c.ID)
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
-		s.reuse(c.ID) // else each refused contender would cost those after it a name
+		s.reuse(c.ID) // keeps etcd's index small, see NewID
 	}
 	return driver.Joined{}, maybe("join", queue, err, uncertain)
 }
 
-// These bound the requests of a session that are under way at once. The others
-// wait here.
+// These bound a session's concurrent requests; others wait in enter.
 //
 // A service that gets ten thousand requests at once answers some of them too
-// late, and to repeat a join costs more than to send it: the earlier request,
-// which may be applied yet, has to be ruled out, and on etcd that makes other
-// joins fail. So a crowd that is too much for a moment would keep the service
-// busy without end. Contenders that give up together leave at once as well, and
-// make others read, which costs as much as the queue is long.
+// late. Repeating a join costs more than the first attempt: the earlier
+// request, which may still be applied, has to be ruled out, and on etcd that
+// makes other joins fail. So a short overload would never end. Contenders that
+// give up together also leave together, and make others read the whole queue.
 const (
 	mostChanges = 256 // joins, and as many removals in the background
 	mostReads   = 16
 )
 
-// enter waits for a place among the requests of a kind, which the caller frees
-// by receiving.
+// enter waits until a request of a kind may be sent. The caller receives from
+// places when it is answered.
 func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -79,16 +76,15 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// NewID returns the ID of a new contender. It has 96 random bits, so that no
-// other contender ever has it, as the numbers of a semaphore's permits require.
-// With again it has 64, enough for those that are in the queue at the same
-// time: each lock sends, stores and receives every character of it.
+// NewID returns the ID of a new contender. It has 96 random bits, so it is
+// unique for ever, as the slots of a semaphore require. With again it has 64,
+// enough for the contenders in a queue: each lock sends, stores and receives
+// the ID.
 //
 // With again it may be the ID of an earlier contender of this session, if the
-// driver wants [driver.Capabilities].ReuseIDs. A name that was used once stays
-// in etcd's index, which is walked to read a queue, until it is compacted. With
-// new names for all, a queue that is locked a thousand times a second would
-// become slower by the minute.
+// driver sets [driver.Capabilities].ReuseIDs. etcd keeps a used name in its
+// index, which it walks to read a queue, until compaction. With new names a
+// queue locked a thousand times a second would become slower by the minute.
 func (s *Session) NewID(again bool) string {
 	if !again {
 		return randomHex(12)
@@ -110,11 +106,11 @@ func randomHex(size int) string {
 	return hex.EncodeToString(b)
 }
 
-// mostIDs bounds what is kept of a rush.
+// mostIDs bounds the memory for IDs.
 const mostIDs = 16 << 10
 
-// reuse makes the ID of a contender available that is in no queue and of which
-// every request was answered: none can meet the next contender of that ID.
+// reuse makes an ID available to NewID. Its contender has left, and all its
+// requests were answered, so none can affect the next contender.
 func (s *Session) reuse(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// slow is a driver whose joins, looks and leavings take a second, and that
-// counts those under way.
+// slow is a driver whose joins, reads and leaves take a second, and that counts
+// those under way.
 type slow struct {
 	driver.Driver
 	mu             sync.Mutex
@@ -59,7 +59,7 @@ func (d *slow) count(n int) {
 	d.most, d.all = max(d.most, d.now), d.all+max(0, n)
 }
 
-// counted returns the most at once and all since it was asked last.
+// counted returns the maximum and the total since its last call.
 func (d *slow) counted() (most, all int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,9 +68,9 @@ func (d *slow) counted() (most, all int) {
 	return most, all
 }
 
-// crowd has so many contenders join at once, and returns the channel of their
+// joinMany lets n contenders join at once, and returns the channel of their
 // errors.
-func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
+func joinMany(ctx context.Context, s *engine.Session, n int) <-chan error {
 	errs := make(chan error, n)
 	for range n {
 		go func() {
@@ -81,17 +81,16 @@ func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
 	return errs
 }
 
-// TestCrowdJoinsInPortions: of many who join at once a bounded number is under
-// way at the service. That does not count as patience: who waits for its turn
-// is not given up, however long that takes.
-func TestCrowdJoinsInPortions(t *testing.T) {
+// TestConcurrentJoinsAreBounded: of many joins at once only a bounded number is
+// under way. Patience does not bound the wait of the others.
+func TestConcurrentJoinsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const portions = 8 // one a second, which is longer than a join is waited for
+		const portions = 8 // one a second: together longer than the bound of a join
 		svc := memory.NewService()
 		d := &slow{Driver: svc.Driver()}
 		s := sessionOn(t, d)
 		const n = portions * engine.MostChanges
-		errs := crowd(t.Context(), s, n)
+		errs := joinMany(t.Context(), s, n)
 		for range n {
 			if err := <-errs; err != nil {
 				t.Fatal(err)
@@ -103,19 +102,19 @@ func TestCrowdJoinsInPortions(t *testing.T) {
 	})
 }
 
-// TestWaitingToJoinLeavesNothing: whoever gives up, or loses its session,
-// before it was its turn has sent nothing.
+// TestWaitingToJoinLeavesNothing: a contender that gives up, or loses its
+// session, before it may send its join has sent nothing.
 func TestWaitingToJoinLeavesNothing(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
 			s := sessionOn(t, d)
-			first := crowd(t.Context(), s, engine.MostChanges)
+			first := joinMany(t.Context(), s, engine.MostChanges)
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			second := crowd(ctx, s, 10)
+			second := joinMany(ctx, s, 10)
 			synctest.Wait()
 			want := context.Canceled
 			if lose {
@@ -135,24 +134,23 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 				}
 			}
 			if _, all := d.counted(); all != engine.MostChanges {
-				t.Errorf("lost %t: %d have asked to join", lose, all)
+				t.Errorf("lost %t: %d have sent a join", lose, all)
 			}
 		})
 	}
 }
 
-// TestWaitingForAPlaceIsNotTheServicesWord: the cause of a caller's context may
-// be any error, one of a lost session's among them.
-func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
+// TestCauseOfACallerThatWaitsToJoinIsItsError, also if it is ErrSessionLost.
+func TestCauseOfACallerThatWaitsToJoinIsItsError(t *testing.T) {
 	for _, cause := range []error{engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
 			s := sessionOn(t, d)
-			first := crowd(t.Context(), s, engine.MostChanges)
+			first := joinMany(t.Context(), s, engine.MostChanges)
 			synctest.Wait()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			next := crowd(ctx, s, 1)
+			next := joinMany(ctx, s, 1)
 			synctest.Wait()
 			cancel(cause)
 			if err := <-next; !errors.Is(err, cause) { // it is what ended the wait

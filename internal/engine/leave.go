@@ -9,26 +9,26 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// This file makes "nothing left behind" true. Every entry that a caller could
-// not remove, or that a request without an answer may have made, has a
-// goroutine that the session owns. It tries until the entry is gone or the
-// session, and the entry with it, has ended.
+// This file implements P4, "nothing left behind". For each entry that a call
+// could not remove, or that a request without an answer may have created, the
+// session has a goroutine that retries until the entry is gone or the session
+// has ended.
 //
 //	Leave, Pass   remove an entry whose place is known
-//	Withdraw      removes a contender whatever its place, and rules out that a
-//	              request of it which is still under way is applied
-//	Abandon       is Leave in the background
-//	Discard       is Withdraw in the background
+//	Forget        removes a contender whatever its place, and prevents that a
+//	              late request of it is applied
+//	LeaveLater    is Leave in the background
+//	ForgetLater   is Forget in the background
 
-// Leave removes an entry of this session. ErrNotHeld means that it was not
-// there any more, and that nothing was deleted. When ctx ends first, or the
-// service refuses, the removal goes on in the background.
+// Leave removes an entry of this session. The error is ErrNotHeld if it was
+// already gone. If ctx ends first or the service refuses, the removal continues
+// in the background.
 func (s *Session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, s.driver.Leave)
 }
 
-// Pass is Leave for an entry that is the first in the queue and excludes all
-// others. The successor is notified that it is the first now.
+// Pass is Leave for an exclusive entry that is first in the queue. It notifies
+// the successor that it is first now.
 func (s *Session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, s.can.Handoff.Pass)
 }
@@ -42,7 +42,7 @@ func (s *Session) leave(
 		err := leave(ctx, queue, own)
 		gone = errors.Is(err, driver.ErrGone)
 		if gone && uncertain {
-			return nil // an earlier attempt did it and its reply was lost
+			return nil // an earlier attempt removed it, and its reply was lost
 		}
 		uncertain = uncertain || unanswered(err)
 		return err
@@ -55,30 +55,30 @@ func (s *Session) leave(
 		s.left(queue, own.ID, false)
 		return ErrNotHeld
 	}
-	s.abandon(queue, own, !uncertain)
+	s.leaveLater(queue, own, !uncertain)
 	return maybe("leave", queue, err, uncertain)
 }
 
-// Withdraw is for a contender whose last Convert has an unknown outcome. When
-// it fails, it goes on in the background as Leave does.
-func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
+// Forget is for a contender whose last Convert has an unknown outcome. After
+// an error it continues in the background.
+func (s *Session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)
 	})
 	if err != nil {
-		s.Discard(queue, id)
+		s.ForgetLater(queue, id)
 		return err
 	}
 	s.doubted(id)
 	return nil
 }
 
-// Abandon is Leave in the background.
-func (s *Session) Abandon(queue driver.Queue, own driver.Place) { s.abandon(queue, own, true) }
+// LeaveLater is Leave in the background.
+func (s *Session) LeaveLater(queue driver.Queue, own driver.Place) { s.leaveLater(queue, own, true) }
 
-// certain: every earlier request to leave was answered, so that none can be
-// applied late.
-func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
+// certain: every earlier request to leave was answered, so none can be applied
+// late.
+func (s *Session) leaveLater(queue driver.Queue, own driver.Place, certain bool) {
 	s.background("leave", queue, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, queue, own)
 		switch {
@@ -94,27 +94,25 @@ func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
 	})
 }
 
-// Discard is Withdraw in the background.
-func (s *Session) Discard(queue driver.Queue, id string) {
+// ForgetLater is Forget in the background.
+func (s *Session) ForgetLater(queue driver.Queue, id string) {
 	s.doubted(id)
 	s.background("forget", queue, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)
 	})
 }
 
-// doubt notes that a request of a contender had no answer. Delayed in a network
-// that has healed since, it could be applied after the entry was removed: a
-// join would make the entry again, which would block the queue until the
-// session ends. So such a contender is discarded once its entry is gone, and
-// its ID is not used again.
+// doubt notes that a request of a contender had no answer. A network may
+// deliver it after the entry was removed: a late join would create the entry
+// again, and block the queue until the session ends. So the contender is
+// forgotten when its entry is gone, and its ID is not reused.
 func (s *Session) doubt(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.doubts[id] = struct{}{}
 }
 
-// doubted reports whether doubt was called for a contender, and takes that
-// back.
+// doubted reports whether doubt was called for a contender, and clears that.
 func (s *Session) doubted(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,20 +121,19 @@ func (s *Session) doubted(id string) bool {
 	return doubted
 }
 
-// left is called when the entry of a contender is gone. certain: as for
-// abandon.
+// left is called when a contender's entry is gone. certain: as for leaveLater.
 func (s *Session) left(queue driver.Queue, id string, certain bool) {
 	switch {
 	case s.doubted(id):
-		s.Discard(queue, id)
+		s.ForgetLater(queue, id)
 	case certain:
 		s.reuse(id)
 	}
 }
 
-// background runs a removal until it succeeds or the session ends. A refusal
-// does not end it: a permission that was taken away may be given back, and
-// until then the entry blocks the name.
+// background retries a removal until it succeeds or the session ends, also
+// after a refusal: permissions can come back, and until then the entry blocks
+// the name.
 func (s *Session) background(op string, queue driver.Queue, f func(context.Context) error) {
 	s.Go(func() {
 		s.cleanUpEvent(event.Cleaning, op, queue, nil)
@@ -159,7 +156,7 @@ func (s *Session) background(op string, queue driver.Queue, f func(context.Conte
 	})
 }
 
-// remove is one round of background: it lasts until the service answers.
+// remove is one round of background. It ends when the service answers.
 func (s *Session) remove(op string, queue driver.Queue, f func(context.Context) error) error {
 	if err := s.enter(s.ctx, s.removals); err != nil {
 		return err

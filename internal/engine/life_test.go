@@ -16,9 +16,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived tries outages of the
-// documented length in every phase of the renewals, refused and silent, with
-// and without slack.
+// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived in every phase of the
+// renewals, refused and silent, with and without slack.
 func TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived(t *testing.T) {
 	const ttl = engine.DefaultTTL
 	for _, c := range []struct {
@@ -100,18 +99,18 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 		})
 		s := w.session()
 		if s.Err() != nil {
-			w.Errorf("Session gave one that is over: %v", s.Err())
+			w.Errorf("Session returned an ended session: %v", s.Err())
 		}
 		time.Sleep(time.Second)
 		if n := len(w.svc.Sessions()); n != 1 {
-			w.Errorf("%d sessions at the service: the late one was not ended", n)
+			w.Errorf("%d sessions at the service: the late session was not ended", n)
 		}
 	})
 }
 
-// TestWhoeverSeesTheEndSeesItEverywhere: no sign of a session's end comes
-// before Err tells of it.
-func TestWhoeverSeesTheEndSeesItEverywhere(t *testing.T) {
+// TestNoSignOfTheEndComesBeforeErr: Err reports the end of a session before any
+// other sign of it.
+func TestNoSignOfTheEndComesBeforeErr(t *testing.T) {
 	for range 50 {
 		within(t, func(w world) {
 			s := w.session()
@@ -143,9 +142,9 @@ func TestWhoeverSeesTheEndSeesItEverywhere(t *testing.T) {
 	}
 }
 
-// TestServicesWordIsHeardWhileARenewalWaits: the answer to a renewal does not
-// come, the news of the end does.
-func TestServicesWordIsHeardWhileARenewalWaits(t *testing.T) {
+// TestEndIsNoticedWhileARenewalWaits: the answer to a renewal does not arrive,
+// the notification of the end does.
+func TestEndIsNoticedWhileARenewalWaits(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -166,7 +165,7 @@ func TestServicesWordIsHeardWhileARenewalWaits(t *testing.T) {
 func TestLostSessionIsEndedAtTheServiceToo(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		w.link.HoldReplies() // renewals keep it alive there
+		w.link.HoldReplies() // renewals still reach the service
 		<-s.Context().Done()
 		w.link.Heal()
 		time.Sleep(time.Second)
@@ -182,7 +181,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 		hold := make(chan struct{})
 		w.client, w.link = w.another(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
-				<-hold // the end is being told while the next session opens and the client closes
+				<-hold // blocks while the next session opens and the client closes
 			}
 		})))
 		s := w.session()
@@ -203,7 +202,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	})
 }
 
-func TestCloseWithADeadContextGivesBack(t *testing.T) {
+func TestCloseWithADeadContextReleases(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
@@ -258,7 +257,7 @@ func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		if left := w.svc.Snapshot(queue); len(left) != 0 {
-			w.Errorf("left for good: %v", left)
+			w.Errorf("left in the queue: %v", left)
 		}
 	})
 }
@@ -284,10 +283,9 @@ func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
 	})
 }
 
-// TestCloseThatRanOutOfTimeSaysTheSameEachTime: whatever a Close has come to,
-// be it in the instant in which its context ends, it says, and so does each
-// later one; and it says that the service did not answer.
-func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
+// TestCloseThatTimedOutReturnsTheSameErrorEachTime, also if it returns at the
+// moment when its context ends. The error says that the service did not answer.
+func TestCloseThatTimedOutReturnsTheSameErrorEachTime(t *testing.T) {
 	for range 30 {
 		synctest.Test(t, func(t *testing.T) {
 			w := world{T: t, svc: memory.NewService()}

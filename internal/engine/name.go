@@ -12,8 +12,8 @@ import (
 // MaxName is the length of the longest name, in bytes.
 const MaxName = 255
 
-// CheckName reports, as an ErrInvalid that says which rule is broken, whether a
-// name can be used; see coordinator.CheckName for the rules.
+// CheckName returns an ErrInvalid for an invalid name; see
+// coordinator.CheckName.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -40,8 +40,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// QueueOf returns the queue of a recipe's name. kind is the recipe's own
-// ("mutex"), so that two recipes on one name do not meet in one queue.
+// QueueOf returns the queue of a recipe's name. Its kind ("mutex") separates
+// the queues of two recipes with the same name.
 func QueueOf(kind, name string) (driver.Queue, error) {
 	bad := func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }
 	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, bad) {
@@ -53,8 +53,8 @@ func QueueOf(kind, name string) (driver.Queue, error) {
 	return driver.NewQueue(kind, name), nil
 }
 
-// Queue is QueueOf. Where queues are shared with other clients, a name is what
-// they call it, and a kind that they have nothing like is ErrInvalid.
+// Queue is QueueOf, but if queues are shared with other clients, it uses their
+// names, and returns ErrInvalid for a kind that they do not have.
 func (c *Client) Queue(kind, name string) (driver.Queue, error) {
 	d := c.Sharer()
 	if d == nil {
@@ -67,7 +67,8 @@ func (c *Client) Queue(kind, name string) (driver.Queue, error) {
 	return driver.NewQueue(kind, name), nil
 }
 
-// Sharer is the driver, if its queues are shared with other clients; else nil.
+// Sharer returns the driver if its queues are shared with other clients, or
+// nil.
 func (c *Client) Sharer() driver.Sharer {
 	d, _ := c.driver.(driver.Sharer)
 	return d

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// talkative says who is nearest to one who joins again, too.
+// talkative is a driver that returns Nearest also for a repeated join.
 type talkative struct{ driver.Driver }
 
 type talkativeSession struct{ driver.Session }
@@ -34,9 +34,8 @@ func (s talkativeSession) Join(ctx context.Context, queue driver.Queue, c driver
 	return j, err
 }
 
-// TestNearestOfAnUncertainJoinIsNotTold: it may speak of another time than that
-// of the joining.
-func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
+// TestNearestOfAnUncertainJoinIsNotReturned: it may be newer than the join.
+func TestNearestOfAnUncertainJoinIsNotReturned(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
@@ -56,16 +55,16 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told := j.Nearest == ahead; told == lost {
+			if returned := j.Nearest == ahead; returned == lost {
 				t.Errorf("reply lost %t: nearest %+v", lost, j.Nearest)
 			}
 		})
 	}
 }
 
-// TestFollowSaysWhoseEntryIsGone: its own is ErrRemoved, the other's is the end
-// of the wait.
-func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
+// TestFollowReportsWhichEntryIsGone: for its own it returns ErrRemoved, for the
+// predecessor's nil.
+func TestFollowReportsWhichEntryIsGone(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		ahead := w.svc.AddForeign(queue)
@@ -85,7 +84,7 @@ func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
 		got := follow()
 		w.svc.Remove(queue, ahead.Key)
 		if err := <-got; err != nil {
-			w.Errorf("the one ahead left: %v", err)
+			w.Errorf("the predecessor left: %v", err)
 		}
 		ahead = w.svc.AddForeign(queue)
 		got = follow()

@@ -7,15 +7,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Services is the queue whose record has the service's identity. No recipe has
-// its kind: see QueueOf.
+// Services is the queue whose record has the service's identity. QueueOf
+// refuses its kind.
 const (
 	OwnKind  = "baton"
 	Services = driver.Queue(OwnKind + "/service")
 )
 
-// Service is the identity of the service; see coordinator.Session. The first
-// client of a namespace that asks draws it at random and stores it.
+// Service returns the identity of the service; see coordinator.Session. The
+// first client of a namespace that asks stores a random one.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	for {
 		id, err := s.Identity(ctx)
@@ -31,8 +31,8 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 	}
 }
 
-// Identity is Service, or empty if there is none yet. It is remembered for as
-// long as the session lives, which is no longer than the service has its data.
+// Identity is Service, but returns "" if none is stored. It caches the identity
+// for the session, which cannot outlive the service's data.
 func (s *Session) Identity(ctx context.Context) (string, error) {
 	if id := s.service.Load(); id != nil {
 		return *id, nil
@@ -46,8 +46,8 @@ func (s *Session) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// EntryExists asks the service whether an entry is in a queue, of whatever session.
-// ErrRemoved means that it is not.
+// EntryExists asks the service whether an entry, of any session, is in a queue.
+// The error is ErrRemoved if not.
 func (s *Session) EntryExists(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -56,7 +56,7 @@ func (s *Session) EntryExists(
 	})
 }
 
-// Queues returns the queues that have entries; see [driver.Operator].
+// Queues returns the queues with entries; see [driver.Operator].
 func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	var queues []driver.Queue
 	err := s.request(ctx, "list queues", "", s.longer, func(ctx context.Context) (err error) {
@@ -66,8 +66,8 @@ func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return queues, err
 }
 
-// Remove removes exactly the entry with a key and token from a queue, of
-// whatever session. ErrRemoved means that it is not there (any more).
+// Remove removes the entry with a key and token, of any session, from a queue.
+// The error is ErrRemoved if it is not there.
 func (s *Session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -76,8 +76,8 @@ func (s *Session) Remove(
 	})
 }
 
-// OnSession calls f with the session, and again with a new one after
-// LostBefore.
+// OnSession calls f with the session, and again with a new one if the session
+// was LostBefore.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)
@@ -90,8 +90,8 @@ func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	}
 }
 
-// LostBefore reports, of a request that failed, whether its session was over
-// before, so that nothing was applied and it can be made on another one.
+// LostBefore reports whether a request failed because its session was over, so
+// that nothing was applied and another session can repeat it.
 func LostBefore(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrSessionLost) && !MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -17,7 +17,7 @@ import (
 func TestQueuesAreSortedAndBeginWithThePrefix(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Service(w.Context()); err != nil { // a queue of Baton's own, with a record
+		if _, err := s.Service(w.Context()); err != nil { // Baton's own queue, with a record
 			t.Fatal(err)
 		}
 		w.svc.AddForeign("baton/other")
@@ -52,7 +52,7 @@ func TestQueuesAreSortedAndBeginWithThePrefix(t *testing.T) {
 	})
 }
 
-// broken breaks the entry of these tests, by a client that does not hold it.
+// broken breaks the entry of these tests with a client that does not hold it.
 func (w world) broken(token driver.Token) error {
 	w.Helper()
 	c, _ := w.another()
@@ -67,8 +67,8 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 		if err := w.broken(second.Token); err != nil {
 			t.Fatal(err)
 		}
-		if got := w.standing(); !slices.Equal(got, []driver.Token{first.Token, third.Token}) {
-			t.Errorf("standing: %v", got)
+		if got := w.tokens(); !slices.Equal(got, []driver.Token{first.Token, third.Token}) {
+			t.Errorf("tokens: %v", got)
 		}
 		for _, token := range []driver.Token{second.Token, third.Token + 1} {
 			err := w.broken(token)
@@ -78,14 +78,14 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 				}
 			}
 		}
-		if got := w.standing(); len(got) != 2 {
-			t.Errorf("standing: %v", got)
+		if got := w.tokens(); len(got) != 2 {
+			t.Errorf("tokens: %v", got)
 		}
 		moved, err := s.Convert(w.Context(), queue, first, "y", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, token := range []driver.Token{first.Token, third.Token} { // of the conversion the token is the same
+		for _, token := range []driver.Token{first.Token, third.Token} { // a conversion keeps the token
 			if err := w.broken(token); err != nil {
 				t.Errorf("Break(%d), first at %s = %v", token, moved.Key, err)
 			}
@@ -99,8 +99,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 	})
 }
 
-// TestBreakFollowsAConversion: the entry is converted between the look and the
-// removal.
+// TestBreakFollowsAConversion between its read and its removal.
 func TestBreakFollowsAConversion(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
@@ -115,14 +114,13 @@ func TestBreakFollowsAConversion(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		if err := w.broken(own.Token); err != nil || len(w.standing()) != 0 || !converted {
-			t.Errorf("Break = %v, standing: %v, converted: %t", err, w.standing(), converted)
+		if err := w.broken(own.Token); err != nil || len(w.tokens()) != 0 || !converted {
+			t.Errorf("Break = %v, tokens: %v, converted: %t", err, w.tokens(), converted)
 		}
 	})
 }
 
-// TestBreakWhoseAnswerIsLost: what was done is not called undone because nobody
-// was told.
+// TestBreakWhoseAnswerIsLost does not report that nothing was removed.
 func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	within(t, func(w world) {
 		own := w.joinAs(w.session(), 1)
@@ -134,8 +132,8 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 			}
 			return memory.Fate{DropReply: lost}
 		})
-		if err := w.broken(own.Token); err != nil || len(w.standing()) != 0 {
-			t.Errorf("Break = %v, standing: %v", err, w.standing())
+		if err := w.broken(own.Token); err != nil || len(w.tokens()) != 0 {
+			t.Errorf("Break = %v, tokens: %v", err, w.tokens())
 		}
 		own, lose = w.joinAs(w.session(), 2), 1<<30
 		c, _ := w.another()
@@ -149,7 +147,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-func TestBreakRefusesWhatIsNoNameOrToken(t *testing.T) {
+func TestBreakRefusesInvalidNamesAndTokens(t *testing.T) {
 	within(t, func(w world) {
 		for _, c := range []struct {
 			kind, name string
@@ -175,8 +173,8 @@ func (w world) joinAs(s *engine.Session, i int) driver.Joined {
 	return j
 }
 
-// standing are the tokens in the queue of these tests.
-func (w world) standing() (tokens []driver.Token) {
+// tokens returns the tokens in the queue of these tests.
+func (w world) tokens() (tokens []driver.Token) {
 	for _, e := range w.svc.Snapshot(queue) {
 		tokens = append(tokens, e.Token)
 	}

@@ -10,37 +10,36 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// A queue is crowded when it has many contenders of few sessions. Then a watch
-// of the whole queue, shared by all contenders of a session, costs less than
-// what each of them would read.
+// If a queue has many contenders of few sessions, one watch of the whole queue,
+// shared by all contenders of a session, costs less than the reads of each of
+// them.
 const (
-	manyPlaces  = 16  // the smallest queue for which the watch pays
-	manyEach    = 3   // the fewest contenders for each session
-	fewSessions = 16  // bounds how many sessions one release wakes
-	fewPlaces   = 512 // bounds what a view costs
+	leastPlaces  = 16  // the smallest queue for which the watch pays
+	leastEach    = 3   // the fewest contenders per session
+	mostSessions = 16  // bounds how many sessions a release wakes
+	mostPlaces   = 512 // bounds the cost of a view
 )
 
-// Crowded reports whether a queue of so many places and sessions is crowded.
-func Crowded(places, sessions int) bool {
-	return places >= max(manyPlaces, manyEach*sessions) && places <= fewPlaces &&
-		sessions <= fewSessions
+// ShareWatch reports whether a shared watch pays in a queue of so many places
+// and sessions.
+func ShareWatch(places, sessions int) bool {
+	return places >= max(leastPlaces, leastEach*sessions) && places <= mostPlaces &&
+		sessions <= mostSessions
 }
 
-// QueueView is a whole queue as the service has shown it. It is shared: nobody
-// changes it.
+// QueueView is a view of a whole queue. It is shared and read-only.
 type QueueView struct {
 	Places   []driver.Place // in order
-	Sessions int            // how many different sessions they have
-	// Record is the newest version of the queue's record that its watch has
-	// shown. It may be older or newer than Places.
+	Sessions int            // the number of different sessions
+	// Record is the newest version of the queue's record from its watch. It may
+	// be older or newer than Places.
 	Record driver.Version
-	// Told is when the service showed it.
-	Told time.Time
+	Shown  time.Time // when the view arrived
 
 	at map[string]int // by key
 }
 
-// At is the index of a place, or -1.
+// At returns the index of a place, or -1.
 func (v QueueView) At(p driver.Place) int {
 	if i, ok := v.at[p.Key]; ok {
 		return i
@@ -48,18 +47,18 @@ func (v QueueView) At(p driver.Place) int {
 	return -1
 }
 
-// Crowded reports whether the queue is crowded.
-func (v QueueView) Crowded() bool { return Crowded(len(v.Places), v.Sessions) }
+// ShareWatch reports whether a shared watch pays in the queue.
+func (v QueueView) ShareWatch() bool { return ShareWatch(len(v.Places), v.Sessions) }
 
 // WatchesQueues reports whether the service can watch a whole queue.
 func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 
-// WatchQueue shows a contender its queue, again and again, until judge returns
-// true; then it returns nil. All contenders of a session share two watches: of
-// the queue and of its record, of which the caller knows the version known.
+// WatchQueue calls judge with each view of the queue until judge returns true;
+// then it returns nil. All contenders of a session share two watches, of the
+// queue and of its record, of which the caller has read the version known.
 //
-// Each view has own in it. When own is not in the queue any more, WatchQueue
-// returns nil: Ahead then says why. For the rest it is like Await.
+// Each view contains own. If own has left the queue, WatchQueue returns nil;
+// then Ahead returns the reason. The errors are those of Await.
 func (s *Session) WatchQueue(
 	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version,
 	judge func(QueueView) bool,
@@ -75,21 +74,21 @@ func (s *Session) WatchQueue(
 		defer late.Stop()
 		for {
 			view, shown, changed, err := w.now()
-			stands := view.At(own) >= 0
+			queued := view.At(own) >= 0
 			switch {
 			case err != nil:
 				return err
-			case stands && judge(view), !stands && seen:
+			case queued && judge(view), !queued && seen:
 				return nil
 			}
-			if seen = seen || stands; seen {
-				shown = nil // that others come is nothing to it
+			if seen = seen || queued; seen {
+				shown = nil // arrivals behind own do not matter
 			}
 			select {
 			case <-shown:
 			case <-changed:
 			case <-late.C:
-				if !seen { // it was removed before the watch has shown it, or the service is slow
+				if !seen { // removed before the first view, or the service is slow
 					return nil
 				}
 			case <-ctx.Done():
@@ -99,8 +98,8 @@ func (s *Session) WatchQueue(
 	})
 }
 
-// QueueWatched reports whether a contender of this session watches the whole
-// queue, and it is crowded.
+// QueueWatched reports whether this session has a shared watch of the queue
+// that pays.
 func (s *Session) QueueWatched(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,12 +109,12 @@ func (s *Session) QueueWatched(queue driver.Queue) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.view.at == nil || w.view.Crowded() // there may be no view yet
+	return w.view.at == nil || w.view.ShareWatch() // there may be no view yet
 }
 
-// queueWatch watches one queue for all contenders of a session that want it. It
-// begins with the first of them, and ends SettleAfter after the last: in a
-// contended queue the next one comes soon.
+// queueWatch watches a queue for contenders of a session. It starts with the
+// first user, and ends SettleAfter after the last: in a contended queue the
+// next user comes soon.
 type queueWatch struct {
 	session *Session
 	queue   driver.Queue
@@ -127,18 +126,18 @@ type queueWatch struct {
 	users int
 	view  QueueView
 	shown chan struct{} // closed and replaced with each view
-	// closed and replaced when somebody has left or the record has changed;
+	// closed and replaced when an entry has left or the record has changed;
 	// closed when err is set
 	changed chan struct{}
 	err     error
 }
 
-// queueWatch adds a user to the watch of a queue. It returns nil when the
-// session is over.
+// queueWatch adds a user to the watch of a queue. It returns nil if the session
+// is over.
 func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == event.StateLost { // then wg may be waited for
+	if s.state == event.StateLost { // close may already wait for wg
 		return nil
 	}
 	w := s.queueWatches[queue]
@@ -168,8 +167,8 @@ func (w *queueWatch) leave() {
 	}
 }
 
-// end ends the watch because of an error, which its users get, or of having
-// none.
+// end ends the watch: with an error, which its users get, or with nil, if it
+// has no users.
 func (w *queueWatch) end(err error) {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()
@@ -177,7 +176,7 @@ func (w *queueWatch) end(err error) {
 	defer w.mu.Unlock()
 	switch {
 	case err == nil && w.users > 0:
-		return // somebody has joined when the idle timer had fired
+		return // a user has joined since the idle timer fired
 	case err != nil && w.err == nil:
 		w.err = err
 		close(w.changed)
@@ -216,7 +215,7 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	defer w.mu.Unlock()
 	before := w.view
 	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record,
-		Told: time.Now(), at: at}
+		Shown: time.Now(), at: at}
 	close(w.shown)
 	w.shown = make(chan struct{})
 	left := false
@@ -224,13 +223,13 @@ func (w *queueWatch) show(places []driver.Place) bool {
 		left = left || w.view.At(p) < 0
 	}
 	if left {
-		w.tell()
+		w.wake()
 	}
-	return true // it ends by its context
+	return true // its context ends it
 }
 
-// tell wakes the users. The caller holds w.mu.
-func (w *queueWatch) tell() {
+// wake wakes the users. The caller holds w.mu.
+func (w *queueWatch) wake() {
 	if w.err == nil {
 		close(w.changed)
 		w.changed = make(chan struct{})
@@ -250,7 +249,7 @@ func (w *queueWatch) followRecord(known driver.Version) error {
 		known = r.Version
 		w.mu.Lock()
 		w.view.Record = known
-		w.tell()
+		w.wake()
 		w.mu.Unlock()
 	}
 }

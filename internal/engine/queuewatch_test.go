@@ -32,9 +32,9 @@ func (w watched) join() driver.Joined {
 	return j
 }
 
-// TestQueueWatchTellsOfALeavingAmongArrivals: those who are in the queue are
-// woken when one has left, and not by those who only come.
-func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
+// TestQueueWatchShowsADepartureAmongArrivals: contenders in the queue are woken
+// by departures, and not by arrivals.
+func TestQueueWatchShowsADepartureAmongArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		link := svc.Driver()
@@ -60,19 +60,19 @@ func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
 		other.join()
 		expect(2)
 		link.HoldRequests()
-		other.join() // which is shown still
+		other.join() // still shown
 		synctest.Wait()
 		if err := other.Leave(t.Context(), queue, first.Place); err != nil {
 			t.Fatal(err)
 		}
 		other.join()
-		link.Heal() // and these two as one change
+		link.Heal() // shows both as one change
 		expect(2, 4)
 	})
 }
 
-// TestQueueWatchEndsForWhoIsRemoved: before it was shown, and after.
-func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
+// TestQueueWatchEndsForARemovedContender, before and after it was shown.
+func TestQueueWatchEndsForARemovedContender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchedOn(t)
 		w.join()
@@ -94,7 +94,7 @@ func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
 					t.Error(err)
 				}
 			default:
-				t.Error("waits on without an entry")
+				t.Error("still waits without an entry")
 			}
 		}
 		own := w.join()
@@ -107,9 +107,8 @@ func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
 	})
 }
 
-// TestQueueWatchSitsAnOutageOut: as a wait does, and goes on when the service
-// is back.
-func TestQueueWatchSitsAnOutageOut(t *testing.T) {
+// TestQueueWatchOutlivesAnOutage, like a wait, and continues afterwards.
+func TestQueueWatchOutlivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watchedOn(t)
 		first, own := w.join(), w.join()
@@ -124,7 +123,7 @@ func TestQueueWatchSitsAnOutageOut(t *testing.T) {
 		time.Sleep(time.Second)
 		select {
 		case err := <-judged:
-			t.Fatalf("ended before anything has changed: %v", err)
+			t.Fatalf("ended before a change: %v", err)
 		default:
 		}
 		if err := w.Leave(t.Context(), queue, first.Place); err != nil {

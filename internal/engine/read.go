@@ -9,9 +9,9 @@ import (
 )
 
 // Ahead returns the places ahead of own in order, all places if own is zero.
-// ErrRemoved means that own is not in the queue any more although the session
-// lives. It renews the session to find that out: a view may be newer than what
-// the driver knows of the session, whose entries go when it ends.
+// The error is ErrRemoved if own has left the queue and the session is alive.
+// Ahead renews the session to check that: own may have left because the session
+// ended, which the driver may not know yet.
 func (s *Session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -20,7 +20,7 @@ func (s *Session) Ahead(
 		return view, err
 	}
 	defer func() { <-s.reads }()
-	err := s.request(ctx, "look", queue, s.patience, func(ctx context.Context) (err error) {
+	err := s.request(ctx, "read the queue", queue, s.patience, func(ctx context.Context) (err error) {
 		view, err = s.driver.Ahead(ctx, queue, own)
 		if errors.Is(err, driver.ErrGone) {
 			if lost := s.driver.Renew(ctx); lost != nil {
@@ -42,31 +42,28 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	return entries, err
 }
 
-// Await waits until one of the places has left the queue. A context that ends
-// while the session is connected comes back as context.Cause(ctx), untouched.
+// Await waits until one of the places has left the queue. If ctx ends while the
+// session is connected, the error is context.Cause(ctx), unchanged.
 func (s *Session) Await(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		return s.driver.Watch(ctx, queue, places...)
 	})
 }
 
-// ownWatchDelay is how long a contender waits before it watches its own entry
-// as well. Most waits are shorter, and would pay a watch for what it does not
-// tell them.
+// ownWatchDelay is how long a contender waits before it also watches its own
+// entry. Most waits are shorter, and save the cost of that watch.
 const ownWatchDelay = time.Second
 
-// errOwnGone ends the wait of a contender whose own entry has left the queue.
+// errOwnGone ends the wait of a contender whose entry has left the queue.
 var errOwnGone = errors.New("own entry is gone")
 
-// Follow waits until the place directly ahead has left the queue, and reports
-// whether own is known to be the first: that place has handed over. After any
-// other leaving the caller reads the queue: own may have been removed in the
-// same moment.
+// Follow waits until the predecessor has left the queue. first reports whether
+// it has handed over, so that own is first. Otherwise the caller reads the
+// queue: own may have been removed at the same time.
 //
-// The error is ErrRemoved when own is not in the queue any more though the
-// session lives. A wait that is not longer than ownWatchDelay need not notice
-// that: an operator's removal of own can be overtaken by the handoff, and the
-// hold is notified of it then. For the rest it is like Await.
+// The error is ErrRemoved if own has left the queue and the session is alive. A
+// wait shorter than ownWatchDelay may not notice that: after a handoff the hold
+// is notified instead. The other errors are those of Await.
 func (s *Session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (first bool, err error) {
@@ -84,16 +81,16 @@ func (s *Session) Follow(
 		return err
 	})
 	if errors.Is(context.Cause(following), errOwnGone) {
-		if _, err = s.Ahead(ctx, queue, own); err == nil { // it cannot be there: see V1
+		if _, err = s.Ahead(ctx, queue, own); err == nil { // own cannot be there: see V1
 			err = ErrRemoved
 		}
-		return false, err // or the session has ended, and own with it
+		return false, err
 	}
 	return first && err == nil, err
 }
 
-// Head returns the first entry of a queue once it is in another state than
-// known, at once if that is driver.Any; see [driver.HeadWatcher].
+// Head returns the first entry of a queue when its version differs from known,
+// at once if known is driver.Any; see [driver.HeadWatcher].
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -105,8 +102,8 @@ func (s *Session) Head(
 	return head, err
 }
 
-// Record returns the record of a queue once it is in another version than
-// known, at once if that is driver.Any; see [driver.Session].
+// Record returns the record of a queue when its version differs from known, at
+// once if known is driver.Any; see [driver.Session].
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -119,8 +116,8 @@ func (s *Session) Record(
 	return record, err
 }
 
-// requestOrWait is a request if f is answered at once, and a wait if not. A ctx
-// that ends a wait comes back as context.Cause(ctx), untouched.
+// requestOrWait sends a request if known is driver.Any, and else waits. If ctx
+// ends a wait, the error is context.Cause(ctx), unchanged.
 func (s *Session) requestOrWait(
 	ctx context.Context, op string, queue driver.Queue, known driver.Version,
 	f func(context.Context) error,
@@ -131,12 +128,12 @@ func (s *Session) requestOrWait(
 	return s.wait(ctx, op, queue, f)
 }
 
-// Revoked waits until another client has asked a contender of this session to
-// give up; see [driver.Revoker]. ErrRemoved: own is not in the queue any more.
+// Revoked waits until another client asks own to release; see [driver.Revoker].
+// The error is ErrRemoved if own has left the queue.
 func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.wait(ctx, "await a revocation", queue, func(ctx context.Context) error {
 		if s.can.Revoker == nil {
-			return Invalid("nobody can ask for that on this queue")
+			return Invalid("no client can ask to release on this layout")
 		}
 		return s.can.Revoker.Revoked(ctx, queue, own)
 	})

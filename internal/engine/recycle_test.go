@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// thrifty is a driver whose sessions want IDs to be used again, and have no
-// answer to a number of requests to leave.
+// thrifty is a driver with ReuseIDs, whose sessions do not answer a number of
+// requests to leave.
 type thrifty struct {
 	driver.Driver
 	unheard int
@@ -30,7 +30,7 @@ type thriftySession struct {
 	d *thrifty
 }
 
-// Capabilities are those of a service that keeps each name that was ever used.
+// Capabilities returns ReuseIDs.
 func (s *thriftySession) Capabilities() driver.Capabilities {
 	c := s.Session.Capabilities()
 	c.ReuseIDs = true
@@ -38,7 +38,7 @@ func (s *thriftySession) Capabilities() driver.Capabilities {
 }
 
 func (s *thriftySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	if s.d.unheard > 0 { // it is under way still
+	if s.d.unheard > 0 { // it may be applied later
 		s.d.unheard--
 		<-ctx.Done()
 		return ctx.Err()
@@ -46,10 +46,9 @@ func (s *thriftySession) Leave(ctx context.Context, queue driver.Queue, own driv
 	return s.Session.Leave(ctx, queue, own)
 }
 
-// An ID is used again only when nothing of the earlier contender can arrive any
-// more: a request to leave that had no answer would remove the next one of that
-// ID.
-func TestIDIsUsedAgainOnlyWhenAllWasAnswered(t *testing.T) {
+// An ID is reused only when no request of the earlier contender can arrive: a
+// late request to leave would remove the next contender.
+func TestIDIsReusedOnlyWhenAllRequestsWereAnswered(t *testing.T) {
 	for _, unheard := range []int{0, 1, 2} {
 		for _, patience := range []time.Duration{time.Second, time.Minute} {
 			testRecycling(t, unheard, patience)
@@ -86,18 +85,18 @@ func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 		if err := s.Leave(ctx, queue, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {
 			t.Errorf("%d unheard, patience %v: Leave = %v", unheard, patience, err)
 		}
-		time.Sleep(time.Minute) // for what goes on in the background
+		time.Sleep(time.Minute) // for the clean-up in the background
 		if left, err := s.List(t.Context(), queue, 0); err != nil || len(left) > 0 {
 			t.Errorf("%d unheard, patience %v: left %v, %v", unheard, patience, left, err)
 		}
 		if again := s.NewID(true) == id; again != (unheard == 0) {
-			t.Errorf("%d unheard, patience %v: used again: %v", unheard, patience, again)
+			t.Errorf("%d unheard, patience %v: reused: %v", unheard, patience, again)
 		}
 	})
 }
 
-// Who is refused has used no name.
-func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
+// A refused contender has used no name.
+func TestIDOfARefusedJoinIsReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		s := sessionOn(t, &thrifty{Driver: svc.Driver()})
@@ -107,7 +106,7 @@ func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.NewID(true) != id {
-			t.Error("the ID is not used again")
+			t.Error("the ID is not reused")
 		}
 	})
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// TestReenteringLooksAtTheWallClockOnce: clocks are most of what it costs, and
-// the look that the promise needs is one.
-func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
-	var looks atomic.Int64
+// TestReenteringReadsTheWallClockOnce, as P2 needs: reading clocks is most of
+// its cost.
+func TestReenteringReadsTheWallClockOnce(t *testing.T) {
+	var reads atomic.Int64
 	counted := engine.WithWallClock(func() time.Time {
-		looks.Add(1)
+		reads.Add(1)
 		return time.Now()
 	})
 	within(t, func(w world) {
@@ -32,7 +32,7 @@ func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
 			derived, cancel := context.WithCancel(outer.Context())
 			defer cancel()
 			for what, ctx := range map[string]context.Context{"Lock.Context()": outer.Context(), "Do's context": work, "a derived one": derived} {
-				looks.Store(0)
+				reads.Store(0)
 				inner, err := m.Lock(ctx)
 				if err != nil {
 					return err
@@ -40,8 +40,8 @@ func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
 				if err := inner.Unlock(w.Context()); err != nil {
 					return err
 				}
-				if n := looks.Load(); n != 1 {
-					w.Errorf("with %s: %d looks at the wall clock, want 1", what, n)
+				if n := reads.Load(); n != 1 {
+					w.Errorf("with %s: %d reads of the wall clock, want 1", what, n)
 				}
 			}
 			return outer.Unlock(w.Context())
@@ -52,8 +52,8 @@ func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
 	}, counted)
 }
 
-// TestReenteringWithinDoEndsByItsCallerAfterASleep although nobody answers
-// whether the session lives.
+// TestReenteringWithinDoEndsByItsCallerAfterASleep although the service does
+// not answer.
 func TestReenteringWithinDoEndsByItsCallerAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
 		m, err := mutex.New(w.client, "jobs")

@@ -10,13 +10,12 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// request sends one request, and repeats it until it is answered, ctx ends or
-// the session does. op and queue appear in events.
+// request sends a request, and repeats it until it is answered, ctx ends or the
+// session does. op and queue appear in events.
 //
-// An attempt lasts no longer than patience, so that a request that is stuck on
-// a silent member of the service is sent to another one. A join has more
-// patience than the rest: its repetition costs more, and thousands that join at
-// once may wait for each other.
+// p bounds an attempt, so that a request to an unresponsive member is repeated
+// at another. The bound is longer for a join: repeating it costs more, and
+// thousands of concurrent joins may wait for each other.
 func (s *Session) request(
 	ctx context.Context, op string, queue driver.Queue, p *patience,
 	f func(context.Context) error,
@@ -28,7 +27,7 @@ func (s *Session) request(
 	return s.outcome(ctx, err, false)
 }
 
-// attempt runs f once, for no longer than ctx, the session and p last.
+// attempt calls f once, with a context that ends with ctx, the session and p.
 func (s *Session) attempt(
 	ctx context.Context, p *patience, f func(context.Context) error,
 ) error {
@@ -43,7 +42,7 @@ func (s *Session) attempt(
 	return err
 }
 
-// wait runs a request that is answered when something happens, and not before.
+// wait sends a request that the service answers when an event occurs.
 func (s *Session) wait(
 	ctx context.Context, op string, queue driver.Queue, f func(context.Context) error,
 ) error {
@@ -56,12 +55,12 @@ func (s *Session) wait(
 	return s.outcome(ctx, err, true)
 }
 
-// change is a request that changes the service. Its error says whether it may
-// have done so. ofSession means that what it writes is an entry of this
-// session: when the session is lost, such a change is gone as well.
+// change sends a request that changes the service. Its error says whether it
+// may have been applied. ofSession: the change concerns an entry of this
+// session, so it ends with the session.
 //
-// What the driver says is read where the driver returns it: the error of the
-// request may contain the cause of ctx, which is any error.
+// The driver's error is examined here: the error of request may wrap the cause
+// of ctx, which may be any error.
 func (s *Session) change(
 	ctx context.Context, op string, queue driver.Queue, ofSession bool,
 	f func(context.Context) error,
@@ -75,10 +74,10 @@ func (s *Session) change(
 	return maybe(op, queue, err, uncertain)
 }
 
-// outcome is the error of an operation for which the driver's last error was
-// err: the service's answer, if err is one; else why the session ended, if it
-// did; else why ctx ended, together with ErrUnavailable if the service owed an
-// answer. A wait is owed none.
+// outcome is the error of an operation whose last error from the driver was
+// err: why the session ended, if it did; else the service's answer, if err is
+// one; else the cause of ctx, with ErrUnavailable unless the operation is a
+// wait, which need not be answered.
 func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 	if err == nil {
 		return nil
@@ -102,7 +101,7 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 	cancelled := errors.Is(ctx.Err(), context.Canceled) &&
 		cause != context.DeadlineExceeded //nolint:errorlint // identity is meant
 	if state == event.StateConnected && !errors.Is(err, ErrUnavailable) && (wait || cancelled) {
-		return cause // cancelled before the answer, which is no news about the service
+		return cause // cancelled by the caller: the service may well be available
 	}
 	return unavailable(err, cause)
 }
@@ -114,8 +113,8 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 	})
 }
 
-// patience is how long attempts last. They share contexts, since a timer for
-// each attempt takes some 5 % of the client's CPU.
+// patience bounds attempts. They share contexts, since a timer per attempt
+// takes some 5 % of the client's CPU.
 type patience struct {
 	life  context.Context
 	lasts time.Duration
@@ -125,9 +124,9 @@ type patience struct {
 	began time.Time
 }
 
-// context is for an attempt that begins now. It ends with life, or, with
-// context.DeadlineExceeded as its cause, after lasts at the most and three
-// quarters of that at the least.
+// context returns a context for an attempt that begins now. It ends with life,
+// or with the cause context.DeadlineExceeded after at most lasts and at least
+// three quarters of that.
 func (p *patience) context() context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,13 +138,13 @@ func (p *patience) context() context.Context {
 	return p.ctx
 }
 
-// bind returns a context for a driver. It ends with ctx or with life, whichever
-// is first, and has the values of ctx.
+// bind returns a context for a driver. It has the values of ctx, and ends with
+// ctx or life.
 //
-// Its cause is context.Canceled, or context.DeadlineExceeded when patience has
-// ended. It is never that of ctx, which is often one of our own errors: a
-// hold's context ends with ErrSessionLost. A driver that returned it would seem
-// to say that this session is lost, or the name taken.
+// Its cause is context.DeadlineExceeded when patience has ended, and else
+// context.Canceled. It is never the cause of ctx, which is often one of our own
+// errors: a hold's context ends with ErrSessionLost. If a driver returned that,
+// it would seem to say that this session is lost.
 func bind(ctx, life context.Context) (bound context.Context, stop func()) {
 	bound, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stopCtx := context.AfterFunc(ctx, func() { cancel(nil) })
@@ -163,14 +162,13 @@ func bind(ctx, life context.Context) (bound context.Context, stop func()) {
 	}
 }
 
-// releaseTime is how long a release goes on with a context that is dead
-// already.
+// releaseTime is how long a release lasts with a context that has ended.
 const releaseTime = 2 * time.Second
 
 // ReleaseContext returns a context for all steps of a public call that releases
-// something. It ends when ctx does, with the same cause. But if ctx is dead
-// already, it lives for two seconds: releasing must work during clean-up. So it
-// does if ctx comes from a hold, and ends by the very call.
+// a hold. It ends with ctx, with the same cause. But it lives for two more
+// seconds if ctx has already ended, since releasing must work during clean-up,
+// and if ctx is a hold's context, which the call itself ends.
 func ReleaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil {
 		return ctx, func() {}

@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Session is one session at the service, from its opening to its end. All holds
-// of a client stand on it. It is safe for concurrent use.
+// Session is a session at the service, from its opening to its end. All holds
+// of a client belong to it. It is safe for concurrent use.
 type Session struct {
 	client *Client
 	driver driver.Session
@@ -25,35 +25,34 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	joins, removals, reads chan struct{} // a place for each request of its kind that is under way
+	joins, removals, reads chan struct{} // one element per request under way
 
-	patience *patience // with one attempt of a request
-	longer   *patience // with that of a join
+	patience *patience // bounds attempts of a request
+	longer   *patience // bounds attempts of a join
 
-	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
-	born     time.Time    // carries the monotonic clock
-	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
+	closing  atomic.Bool  // the driver's Close was called
+	born     time.Time    // has a monotonic clock reading
+	deadline atomic.Int64 // nanoseconds after born; written under mu
 
-	service atomic.Pointer[string] // its identity, once it was read
+	service atomic.Pointer[string] // its identity, nil until it was read
 
-	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see Check
+	wallDeadline atomic.Int64 // the deadline on the wall clock, in Unix nanoseconds; see Check
 
 	mu           sync.Mutex
-	alarm        *time.Timer // fires at the deadline; guard listens
+	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	holds        *list.List          // of *hold, see Hold; nil once the session has ended
-	young        *list.Element       // the oldest of them that has not settled, if any
+	holds        *list.List          // of *hold; nil after the end of the session
+	young        *list.Element       // the first of them that has not settled, or nil
 	settling     bool                // settle will be called
 	doubts       map[string]struct{} // see doubt
-	ids          []string            // that can be used again, see NewID
+	ids          []string            // for reuse, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	// closed when the service has been asked; nil while nobody asks
-	asked chan struct{}
+	asked        chan struct{} // see ask; nil if it is not under way
 }
 
-// newSession returns a session on the driver's one, which was asked for at
-// sent: its clock counts from then. The caller starts renew and guard.
+// newSession returns a session for a driver's session, which was requested at
+// sent. Its deadline counts from then. The caller starts renew and guard.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
 		client: c,
@@ -81,15 +80,15 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	return s
 }
 
-// guard ends the session when the service says that it is over, or the clock.
+// guard ends the session when the service reports its end, or at the deadline.
 func (s *Session) guard() {
-	look := time.NewTicker(min(s.TTL()/looksPerTTL, lookAtLeast))
-	defer look.Stop()
+	check := time.NewTicker(min(s.TTL()/sleepChecksPerTTL, longestSleepCheck))
+	defer check.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-look.C:
+		case <-check.C:
 			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}
@@ -97,33 +96,33 @@ func (s *Session) guard() {
 			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
 			return
 		case <-s.alarm.C:
-			s.expire() // if the deadline was moved meanwhile, the alarm was set again
+			s.expire() // if the deadline has moved, the alarm was set again
 		}
 	}
 }
 
-// ID is the session's name at the service. For it, and for TTL, Margin,
-// Deadline, Context, Err and State, see coordinator.Session.
+// ID returns the session's name at the service. For it and the next six methods
+// see coordinator.Session.
 func (s *Session) ID() string { return s.driver.ID() }
 
-// TTL is how long the service keeps the session without a renewal.
+// TTL returns how long the service keeps the session without a renewal.
 func (s *Session) TTL() time.Duration { return s.driver.TTL() }
 
-// Margin is taken off the TTL.
+// Margin is subtracted from the TTL.
 func (s *Session) Margin() time.Duration { return s.margin }
 
-// Deadline is when the session counts as lost.
+// Deadline returns when the session counts as lost.
 func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }
 
 // Context ends when the session does.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Err is Check without a bound: it waits for two seconds at most.
+// Err is Check without a context: it waits for two seconds at most.
 func (s *Session) Err() error { return s.Check(context.Background()) }
 
 // Check returns nil while the session is alive by the clock, and then why it
-// ended. When the machine may have slept it waits for the service's answer; if
-// ctx ends before, it returns context.Cause(ctx).
+// ended. If the machine may have slept it asks the service; if ctx ends before
+// the answer, it returns context.Cause(ctx).
 func (s *Session) Check(ctx context.Context) error {
 	for {
 		now := s.client.now()
@@ -131,7 +130,7 @@ func (s *Session) Check(ctx context.Context) error {
 			if err := s.Ended(); err != nil {
 				return err
 			}
-			continue // the deadline was moved meanwhile
+			continue // the deadline has moved
 		}
 		if !s.mayHaveSlept(now) {
 			return nil
@@ -139,7 +138,7 @@ func (s *Session) Check(ctx context.Context) error {
 		_, changed := s.State()
 		select {
 		case <-s.ask():
-		case <-changed: // by a renewal, perhaps
+		case <-changed: // perhaps by a renewal
 		case <-s.ctx.Done():
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -147,28 +146,29 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
-// Ended is Check without the question, for callers that send a request anyway.
+// Ended is Check without asking the service, for callers that send a request.
 func (s *Session) Ended() error {
 	if !s.overdue(time.Now()) {
 		return nil
 	}
 	s.expire()
-	return context.Cause(s.ctx) // nil if the deadline was moved meanwhile
+	return context.Cause(s.ctx) // nil if the deadline has moved
 }
 
-// overdue reports whether the session has ended, or has to by the clock.
+// overdue reports whether the session has ended or its deadline has passed.
 func (s *Session) overdue(now time.Time) bool {
 	return s.ctx.Err() != nil || now.Sub(s.born) >= time.Duration(s.deadline.Load())
 }
 
-// State is the session's state, and a channel that is closed when it changes.
+// State returns the session's state, and a channel that is closed when it
+// changes.
 func (s *Session) State() (event.State, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.changed
 }
 
-// expire ends the session unless a renewal has moved its deadline meanwhile.
+// expire ends the session unless a renewal has moved its deadline.
 func (s *Session) expire() {
 	s.mu.Lock()
 	late := time.Since(s.born) - time.Duration(s.deadline.Load())
@@ -181,8 +181,8 @@ func (s *Session) expire() {
 }
 
 // extend moves the deadline after a renewal was acknowledged. After the
-// deadline that is too late: the loss may have been seen. left is what was left
-// until then.
+// deadline it does not, because callers may have seen the loss. left is the
+// time that was left.
 func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,9 +213,8 @@ func (s *Session) become(to event.State) (from event.State, changed bool) {
 	return from, true
 }
 
-// end ends the session for the given cause, once. The context ends before
-// anything else: a caller that sees any sign of the end must not get from Err
-// that the session is alive.
+// end ends the session with a cause, once. The context ends first: a caller
+// that sees any other sign of the end must not get nil from Err.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
 	was, first := s.become(event.StateLost)
@@ -223,7 +222,7 @@ func (s *Session) end(cause error) {
 		return
 	}
 	s.alarm.Stop()
-	cause = context.Cause(s.ctx) // of two that end it at once, the first
+	cause = context.Cause(s.ctx) // the first one, of concurrent calls
 	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
 		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",
@@ -237,15 +236,14 @@ func (s *Session) end(cause error) {
 		e.Value.(*hold).lost()
 	}
 	if errors.Is(cause, ErrClosed) {
-		return // close does the rest
+		return // Close calls close
 	}
-	// The service may still have the session: by our clock it ends a margin
-	// earlier than there. Ending it there too frees the names sooner. The net
-	// below is the TTL.
-	s.client.later(s)
+	// At the service the session ends at least a margin later. Closing it frees
+	// the names sooner than its TTL.
+	s.client.closeLater(s)
 }
 
-// SettleAfter is how long a hold lasts before it is worth more than its grant.
+// SettleAfter is how long a hold lasts before it is watched and converted.
 const SettleAfter = 250 * time.Millisecond
 
 type hold struct {
@@ -255,8 +253,8 @@ type hold struct {
 
 // Hold calls settled after SettleAfter, and lost when the session ends, in the
 // goroutine that ends it, so that Close returns after lost. If the session is
-// not alive it calls neither. stop reports whether it keeps lost from being
-// called; a second stop reports false.
+// not alive it calls neither. stop reports whether it prevents the call of
+// lost; a second call reports false.
 func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,8 +284,8 @@ func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	}, true
 }
 
-// settle serves all holds. Most are released before they settle, and a timer
-// for each takes some 5 % of the client's CPU.
+// settle serves all holds: a timer per hold takes some 5 % of the client's CPU,
+// and most holds are released before they settle.
 func (s *Session) settle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,8 +300,8 @@ func (s *Session) settle() {
 	s.settling = false
 }
 
-// close ends the session at the service, after end, and waits for what it
-// started.
+// close ends the session at the service, after end, and waits for its
+// goroutines.
 func (s *Session) close(ctx context.Context) error {
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
@@ -313,22 +311,21 @@ func (s *Session) close(ctx context.Context) error {
 	return err
 }
 
-// Go runs f in a goroutine that the session owns: closing waits for it, so f
-// must end soon after Context does. When the session is over it returns false.
+// Go calls f in a goroutine that close waits for, so f must end soon after
+// Context does. If the session is over it returns false.
 func (s *Session) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == event.StateLost { // then wg may be waited for
+	if s.state == event.StateLost { // close may already wait for wg
 		return false
 	}
 	s.wg.Go(f)
 	return true
 }
 
-// renew renews the session every quarter of the TTL, and soon after a failure.
-// A renewal without an answer is given up after a quarter of the TTL, so that
-// one request stuck on a silent member does not use up the time in which
-// another could have succeeded.
+// renew renews the session every quarter of the TTL, and sooner after a
+// failure. A renewal ends after a quarter of the TTL, so that a request to an
+// unresponsive member leaves time for another.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
 	pauses := s.client.config.pauses()

@@ -22,7 +22,7 @@ const queue = driver.Queue("test/queue")
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// world is a service with one client.
+// world is a service with a client.
 type world struct {
 	*testing.T
 	svc    *memory.Service
@@ -44,7 +44,7 @@ func within(t *testing.T, f func(w world), opts ...engine.Option) {
 	})
 }
 
-// another returns one more client of the world's service.
+// another returns another client of the service.
 func (w world) another(opts ...engine.Option) (*coordinator.Client, *memory.Driver) {
 	w.Helper()
 	d := w.svc.Driver()
@@ -64,7 +64,7 @@ func (w world) session() *engine.Session {
 	return s
 }
 
-func TestSessionIsRenewedForAsLongAsItTakes(t *testing.T) {
+func TestSessionIsRenewedUntilItEnds(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		time.Sleep(time.Hour)
@@ -78,9 +78,9 @@ func TestSessionIsRenewedForAsLongAsItTakes(t *testing.T) {
 	})
 }
 
-// TestSessionEndsHereBeforeItEndsThere is promise P2: cut off in any phase,
-// with answers that take any time, the client knows before the service acts.
-func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
+// TestSessionEndsAtTheClientBeforeTheService is promise P2: in any phase of a
+// partition and with any delay the client's session ends before the service's.
+func TestSessionEndsAtTheClientBeforeTheService(t *testing.T) {
 	for phase := range 40 {
 		for _, delay := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
 			within(t, func(w world) {
@@ -89,18 +89,18 @@ func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
 				time.Sleep(10*time.Second + time.Duration(phase)*67*time.Millisecond)
 				w.link.Cut()
 				<-s.Context().Done()
-				told := time.Now()
+				ended := time.Now()
 				if !errors.Is(s.Err(), engine.ErrSessionLost) {
 					w.Errorf("cause %v", s.Err())
 				}
 				if len(w.svc.Sessions()) != 1 {
-					w.Errorf("phase %d, delay %v: the service ended the session before the client knew", phase, delay)
+					w.Errorf("phase %d, delay %v: the service ended the session before the client", phase, delay)
 				}
 				for len(w.svc.Sessions()) > 0 {
 					time.Sleep(time.Millisecond)
 				}
-				if early := time.Since(told); early > s.TTL()/2 {
-					w.Errorf("phase %d, delay %v: told %v early, which is more than the margin explains", phase, delay, early)
+				if early := time.Since(ended); early > s.TTL()/2 {
+					w.Errorf("phase %d, delay %v: %v early, which is more than the margin explains", phase, delay, early)
 				}
 				w.link.Reset()
 				w.link.Heal()
@@ -109,9 +109,9 @@ func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run,
-// and no look at the clock was taken, between the deadline and the answer.
-func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
+// TestAcknowledgementAfterTheDeadlineRevivesNothing: here no timer has run and
+// no call has read the clock between the deadline and the answer.
+func TestAcknowledgementAfterTheDeadlineRevivesNothing(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		s.StopAlarm()
@@ -123,10 +123,10 @@ func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
 		if !errors.Is(context.Cause(s.Context()), engine.ErrSessionLost) || !s.Deadline().Equal(deadline) {
 			w.Errorf("the context's cause is %v, and the deadline was moved by %v", context.Cause(s.Context()), s.Deadline().Sub(deadline))
 		}
-	}, standsStill)
+	}, frozen)
 }
 
-func TestStateTellsSuspendedConnectedAndLost(t *testing.T) {
+func TestStateIsConnectedSuspendedOrLost(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		var seen []event.State
@@ -207,7 +207,7 @@ func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
 }
 
 // TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost: the first request is
-// stranded in a broken connection, the second joins, the place is left, and
+// stuck in a broken connection, the second joins, the contender leaves, and
 // then the first arrives.
 func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 	within(t, func(w world) {
@@ -224,15 +224,15 @@ func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 		w.link.Deliver()
 		time.Sleep(time.Second)
 		if left := w.svc.Snapshot(queue); len(left) != 0 {
-			w.Errorf("the first request made a ghost: %v", left)
+			w.Errorf("the first request left a ghost: %v", left)
 		}
 	})
 }
 
-// TestRequestStuckOnASilentMemberIsSentAgain: the first request goes to a
-// member that has stopped, say; the next one is answered. When the member wakes
-// up, it must not find a ghost to make.
-func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
+// TestRequestToASilentMemberIsRepeated: the first request goes to a member that
+// was stopped; the next one is answered. When the member resumes, the first
+// must not leave a ghost.
+func TestRequestToASilentMemberIsRepeated(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		var stuck sync.Map // the operations that were stuck once
@@ -266,10 +266,10 @@ func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
 	})
 }
 
-// TestJoinGivenUpLeavesNoGhost gives up a join in every state it can be in: not
-// sent, under way, applied, answered; and heals the link. Within a second
-// nothing may be left, however late the request arrives.
-func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
+// TestCancelledJoinLeavesNoGhost cancels a join in every state: not sent, under
+// way, applied, answered; and heals the link. Within a second nothing may be
+// left, however late the request arrives.
+func TestCancelledJoinLeavesNoGhost(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{},
 		{DelayRequest: 2 * time.Second},
@@ -326,8 +326,8 @@ func TestCloseWhileASessionIsBeingOpened(t *testing.T) {
 	})
 }
 
-// TestStartStopStress closes clients at random moments of their life: nothing
-// may hang, race, or stay.
+// TestStartStopStress closes clients at random times: nothing may hang, race,
+// or stay.
 func TestStartStopStress(t *testing.T) {
 	for i := range 200 {
 		synctest.Test(t, func(t *testing.T) {

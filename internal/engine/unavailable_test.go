@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// away is a driver that reaches no server, and says so with the end of its
-// context as real ones do.
+// away is a driver that reaches no server, and returns the end of its context
+// as real ones do.
 type away struct{ driver.Driver }
 
 var errDial = errors.New("no connection")
@@ -26,10 +26,10 @@ func (away) Open(ctx context.Context, _ time.Duration) (driver.Session, error) {
 	return nil, driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: %w", context.Cause(ctx), errDial))
 }
 
-// TestTimeoutIsNotTakenForACancellation: the driver's context is cancelled when
-// the caller's has timed out. Who asks for context.Canceled, to tell a shutdown
-// from an outage, must not be told so.
-func TestTimeoutIsNotTakenForACancellation(t *testing.T) {
+// TestTimeoutIsNotMistakenForACancellation: the driver's context is cancelled
+// when the caller's times out. The error must not be context.Canceled, by which
+// callers distinguish a shutdown from an outage.
+func TestTimeoutIsNotMistakenForACancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := coordinator.New(away{memory.NewService().Driver()}, quiet)
 		if err != nil {
@@ -53,8 +53,8 @@ func TestTimeoutIsNotTakenForACancellation(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWithinTheTTL, also with a context that never ends: by then there
-// is nothing left to give back.
+// TestCloseEndsWithinTheTTL, also with a context that never ends: after the TTL
+// there is nothing to release.
 func TestCloseEndsWithinTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := memory.NewService().Driver()

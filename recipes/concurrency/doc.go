@@ -1,37 +1,31 @@
-// Package concurrency has the sessions, mutexes and elections of etcd's package
-// of that name (go.etcd.io/etcd/client/v3/concurrency), made of Baton's: a
-// service changes the import, and nothing else.
+// Package concurrency implements the API of etcd's package concurrency
+// (go.etcd.io/etcd/client/v3/concurrency) with Baton: to migrate, a service
+// changes only the import.
 //
 //	s, err := concurrency.NewSession(client, concurrency.WithTTL(10))
 //	...
 //	m := concurrency.NewMutex(s, "/locks/orders")
 //	err = m.Lock(ctx)
 //
-// The keys are the same, so a fleet can change one process at a time: both
-// kinds exclude each other, and both exclude etcdctl lock and etcdctl elect.
-// What is new is better asked of Baton itself, on a client with the layout of
-// these keys: contexts that end with a hold, tokens, re-entering. See
-// docs/interop.md.
+// The keys are the same, so a fleet can migrate one process at a time: both
+// packages exclude each other, and both exclude etcdctl lock and etcdctl elect.
+// For contexts that end with a hold, tokens and reentrancy use Baton's own
+// packages, on a client with this layout: see docs/interop.md.
 //
-// # What is different
+// # Differences
 //
-// Two mutexes of one session, or two goroutines with one Mutex, exclude each
-// other; with etcd's package both have the lock. So does a Lock by whoever has
-// locked already: it waits. Each contender that comes while the session has
-// another one has a lease of its own, which the session keeps and revokes.
-//
-// A Lock, or Campaign, that fails leaves nothing behind, and one whose session
-// ends while it waits returns [ErrSessionExpired] instead of waiting on. Ctx
-// and Done of a session end before the lease can.
-//
-// Unlock and Resign of what was lost, with the session or because somebody
-// deleted the key, say so with [ErrSessionExpired], and Proclaim with
-// [ErrElectionNotLeader].
-//
-// Header has a revision only. Keys in the range of a name that end in no lease
-// make Lock and Campaign return an error that names them; etcd's would wait.
-//
-// A TTL that etcd does not grant exactly is an error, and so is WithLease: the
-// lease is Baton's to keep. The transactions of etcd's package (STM) are not
-// here: import both.
+//   - Two mutexes of a session, or two goroutines with one Mutex, exclude each
+//     other; with etcd's package both hold the lock. A second Lock by the
+//     holder waits. Each contender beyond the session's first has its own
+//     lease, which the session renews and revokes.
+//   - A failed Lock or Campaign leaves nothing behind. It returns
+//     [ErrSessionExpired] if its session ends while it waits.
+//   - Ctx and Done of a session end before the lease can end.
+//   - After a loss Unlock and Resign return [ErrSessionExpired], and Proclaim
+//     returns [ErrElectionNotLeader].
+//   - Header has only a revision.
+//   - Lock and Campaign return an error that names foreign keys below the
+//     prefix; with etcd's package they would wait for them.
+//   - A TTL that etcd does not grant exactly is an error, as is WithLease.
+//   - For transactions (STM) import etcd's package as well.
 package concurrency

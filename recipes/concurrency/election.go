@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// ErrElectionNotLeader says that the caller does not lead.
+	// ErrElectionNotLeader means that the caller does not lead.
 	ErrElectionNotLeader = errors.New("election: not leader")
-	// ErrElectionNoLeader says that nobody leads.
+	// ErrElectionNoLeader means that there is no leader.
 	ErrElectionNoLeader = errors.New("election: no leader")
 )
 
@@ -26,35 +26,34 @@ type Election struct {
 	s      *Session
 	prefix string
 	queue  *recipes.Queue
-	err    error // of NewElection, which returns none
+	err    error // of NewElection, which cannot return it
 
 	mu   sync.Mutex
 	hold *recipes.Hold // nil after ResumeElection
-	key  string        // of the leader that was elected here; empty if none was
+	key  string        // of the leader that was elected here, or empty
 	rev  int64
 	hdr  *pb.ResponseHeader
 }
 
-// NewElection returns the election of a prefix. It does no I/O. A prefix that
-// breaks a rule shows at the first Campaign.
+// NewElection returns the election of a prefix. It does no I/O. The first
+// Campaign returns an error for an invalid prefix.
 func NewElection(s *Session, pfx string) *Election {
 	e := &Election{s: s, prefix: pfx + "/"}
 	e.queue, e.err = recipes.NewQueue(s.baton, "election", pfx)
 	return e
 }
 
-// ResumeElection returns an election that is known to be won, by the key and
-// the revision of its making. As in etcd's package the prefix here includes the
-// last "/".
+// ResumeElection returns an election that was won with a key and its create
+// revision. As in etcd's package, pfx includes the last "/".
 func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Election {
 	e := NewElection(s, strings.TrimSuffix(pfx, "/"))
 	e.prefix, e.key, e.rev = pfx, leaderKey, leaderRev
 	return e
 }
 
-// Campaign waits until the caller leads, in the order of asking, and shows val.
-// Whoever leads already proclaims it. When ctx ends first nothing is held and
-// nothing is left behind.
+// Campaign blocks until the caller leads with the value val. A caller that
+// leads already proclaims it. If ctx ends first, nothing is held or left
+// behind.
 func (e *Election) Campaign(ctx context.Context, val string) error {
 	if e.err != nil {
 		return e.err
@@ -77,8 +76,8 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 	return nil
 }
 
-// Proclaim shows another value. ErrElectionNotLeader says that the caller does
-// not lead, or not any more.
+// Proclaim changes the value. The error is ErrElectionNotLeader if the caller
+// does not lead.
 func (e *Election) Proclaim(ctx context.Context, val string) error {
 	e.mu.Lock()
 	h, key, rev := e.hold, e.key, e.rev
@@ -99,8 +98,8 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	return e.resumed(ctx, key, rev, v3.OpPut(key, val, v3.WithIgnoreLease()))
 }
 
-// resumed applies op to the key that ResumeElection was told of, if it is the
-// one.
+// resumed applies op to the key of ResumeElection if its create revision is
+// rev.
 func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op) error {
 	same := v3.Compare(v3.CreateRevision(key), "=", rev)
 	resp, err := e.s.client.Txn(ctx).If(same).Then(op).Commit()
@@ -119,9 +118,9 @@ func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op)
 	return nil
 }
 
-// Resign lets another one lead. It works with a ctx that is dead already. Who
-// does not lead has nothing to resign, which is no error. When the leadership
-// was lost with the session the error is ErrSessionExpired.
+// Resign ends the leadership. It works with a ctx that has ended. It is no
+// error if the caller does not lead. The error is ErrSessionExpired if the
+// leadership was lost with the session.
 func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	h, key, rev := e.hold, e.key, e.rev
@@ -140,8 +139,8 @@ func (e *Election) Resign(ctx context.Context) error {
 	return err
 }
 
-// Leader reads the key of the leader. ErrElectionNoLeader says that there is
-// none.
+// Leader reads the key of the leader. The error is ErrElectionNoLeader if there
+// is none.
 func (e *Election) Leader(ctx context.Context) (*v3.GetResponse, error) {
 	resp, err := e.s.client.Get(ctx, e.prefix, v3.WithFirstCreate()...)
 	if err == nil && len(resp.Kvs) == 0 {
@@ -150,10 +149,9 @@ func (e *Election) Leader(ctx context.Context) (*v3.GetResponse, error) {
 	return resp, err
 }
 
-// Observe sends what Leader returns, as it is now and each time that it has
-// changed. Of changes in quick succession it may skip all but the last. While
-// nobody leads it sends nothing. The channel is closed when ctx ends, the
-// session does, or the service refuses.
+// Observe sends the current result of Leader, and then each new one. It may
+// skip results, but not the latest. While there is no leader it sends nothing.
+// The channel is closed when ctx or the session ends, or the service refuses.
 func (e *Election) Observe(ctx context.Context) <-chan *v3.GetResponse {
 	out := make(chan *v3.GetResponse)
 	go e.observe(ctx, out)
@@ -176,7 +174,7 @@ func (e *Election) observe(ctx context.Context, out chan<- *v3.GetResponse) {
 		}
 		resp, err := e.Leader(ctx)
 		if errors.Is(err, ErrElectionNoLeader) || err == nil && resp.Kvs[0].ModRevision == shown {
-			continue // what has come next is told by Next
+			continue // Next returns what has changed since
 		}
 		if err != nil {
 			return
@@ -190,22 +188,22 @@ func (e *Election) observe(ctx context.Context, out chan<- *v3.GetResponse) {
 	}
 }
 
-// Key is the key of the leader that was elected here, empty if none was.
+// Key returns the key of the leader that was elected here, or "".
 func (e *Election) Key() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.key
 }
 
-// Rev is the revision in which the leader's key was made: the fencing token.
+// Rev returns the create revision of the leader's key: the fencing token.
 func (e *Election) Rev() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.rev
 }
 
-// Header has the revision in which the leader's key was made, or the answer to
-// the last Proclaim or Resign after a ResumeElection.
+// Header has the create revision of the leader's key. After ResumeElection it
+// is the header of the last Proclaim or Resign.
 func (e *Election) Header() *pb.ResponseHeader {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/recipes/concurrency"
 )
 
-// Code that was written for etcd's package of this name needs another import
-// and nothing else. It needs an etcd, so it is compiled here and not run.
+// Code for etcd's package needs only another import. This example needs an
+// etcd, so it is compiled and not run.
 func Example() {
 	ctx := context.Background()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:2379"}})

@@ -12,8 +12,8 @@ import (
 	ours "github.com/baton-go/baton/recipes/concurrency"
 )
 
-// TestMethodsAreTheSame: whoever changes the import finds every method of
-// etcd's types, with the same arguments and results.
+// TestMethodsAreTheSame: every method of etcd's types exists, with the same
+// arguments and results.
 func TestMethodsAreTheSame(t *testing.T) {
 	for _, c := range []struct{ their, our reflect.Type }{
 		{reflect.TypeFor[*theirs.Mutex](), reflect.TypeFor[*ours.Mutex]()},
@@ -32,7 +32,7 @@ func TestMethodsAreTheSame(t *testing.T) {
 			}
 		}
 	}
-	// Functions, where types differ by their package alone.
+	// Of functions, the types differ only in their package.
 	for what, is := range map[any]string{
 		reflect.TypeOf(ours.NewMutex):       reflect.TypeOf(theirs.NewMutex).String(),
 		reflect.TypeOf(ours.NewLocker):      reflect.TypeOf(theirs.NewLocker).String(),

@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	// ErrLocked says that somebody else has the mutex, or waits for it.
+	// ErrLocked means that another contender holds the mutex or waits for it.
 	ErrLocked = errors.New("mutex: Locked by another session")
-	// ErrSessionExpired says that the session has ended, and with it all that
-	// it held, or that the key of the lock is gone.
+	// ErrSessionExpired means that the session, with all its holds, has ended,
+	// or that the key of the lock was deleted.
 	ErrSessionExpired = errors.New("mutex: session is expired")
-	// ErrLockReleased says that the mutex is not locked.
+	// ErrLockReleased means that the mutex is not locked.
 	ErrLockReleased = errors.New("mutex: lock has already been released")
 )
 
@@ -28,25 +28,25 @@ var (
 type Mutex struct {
 	s     *Session
 	queue *recipes.Queue
-	err   error // of NewMutex, which returns none
+	err   error // of NewMutex, which cannot return it
 
 	mu   sync.Mutex
 	hold *recipes.Hold // nil while it is not locked
 }
 
-// NewMutex returns the mutex of a prefix. It does no I/O. A prefix that breaks
-// a rule shows at the first Lock.
+// NewMutex returns the mutex of a prefix. It does no I/O. The first Lock
+// returns an error for an invalid prefix.
 func NewMutex(s *Session, pfx string) *Mutex {
 	m := &Mutex{s: s}
 	m.queue, m.err = recipes.NewQueue(s.baton, "mutex", pfx)
 	return m
 }
 
-// Lock waits until the mutex is held, in the order of asking. When ctx ends
-// first nothing is held and nothing is left behind.
+// Lock blocks until the caller holds the mutex. If ctx ends first, nothing is
+// held or left behind.
 func (m *Mutex) Lock(ctx context.Context) error { return m.lock(ctx, recipes.Request{Op: "lock"}) }
 
-// TryLock is Lock that returns ErrLocked instead of waiting.
+// TryLock is like Lock, but returns ErrLocked instead of waiting.
 func (m *Mutex) TryLock(ctx context.Context) error {
 	err := m.lock(ctx, recipes.Request{Op: "try-lock", Try: true})
 	if errors.Is(err, coordinator.ErrTaken) && ctx.Err() == nil {
@@ -69,8 +69,8 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 	return nil
 }
 
-// acquire returns a hold of the session. Baton's client would go on with
-// another session when this one is lost.
+// acquire returns a hold of the session. Baton's client would open another
+// session if this one was lost, so acquire compares the hold's session.
 func (s *Session) acquire(
 	ctx context.Context, queue *recipes.Queue, r recipes.Request,
 ) (*recipes.Hold, error) {
@@ -90,9 +90,9 @@ func (s *Session) acquire(
 	return h, nil
 }
 
-// Unlock gives the mutex back. It works with a ctx that is dead already. When
-// it is not locked the error is ErrLockReleased, and when the lock was lost
-// with the session, ErrSessionExpired.
+// Unlock releases the mutex. It works with a ctx that has ended. The error is
+// ErrLockReleased if the mutex is not locked, and ErrSessionExpired if the lock
+// was lost.
 func (m *Mutex) Unlock(ctx context.Context) error {
 	m.mu.Lock()
 	h := m.hold
@@ -104,9 +104,9 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	return gone(h.Release(ctx))
 }
 
-// gone says of a key that is not there that the session is expired, as etcd's
-// package does: that may be heard of before the session's end is, and somebody
-// may have deleted the key.
+// gone wraps the errors of a missing key in ErrSessionExpired, as etcd's
+// package does: the client may notice the key's deletion before the session's
+// end.
 func gone(err error) error {
 	for _, over := range []error{
 		coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld,
@@ -118,21 +118,21 @@ func gone(err error) error {
 	return err
 }
 
-// IsOwner is a condition for a transaction: it holds as long as the mutex does.
-// While the mutex is not locked it never does.
+// IsOwner returns a condition for a transaction. It is true while the mutex is
+// held, and always false if it is not locked.
 func (m *Mutex) IsOwner() v3.Cmp {
 	key, rev := m.owned()
 	return v3.Compare(v3.CreateRevision(key), "=", rev)
 }
 
-// Key is the key of the lock, "\x00" while the mutex is not locked.
+// Key returns the key of the lock, "\x00" if the mutex is not locked.
 func (m *Mutex) Key() string {
 	key, _ := m.owned()
 	return key
 }
 
-// Header has the revision in which the key was made: the fencing token. It is
-// nil while the mutex is not locked.
+// Header has the create revision of the key: the fencing token. It is nil if
+// the mutex is not locked.
 func (m *Mutex) Header() *pb.ResponseHeader {
 	if _, rev := m.owned(); rev > 0 {
 		return &pb.ResponseHeader{Revision: rev}
@@ -146,8 +146,8 @@ func (m *Mutex) owned() (key string, rev int64) {
 	return owned(m.hold)
 }
 
-// owned is the key of a hold and the revision of its making; of none, what is
-// never there.
+// owned returns the key of a hold and its create revision. Without a hold it
+// returns a key and a revision that never exist.
 func owned(h *recipes.Hold) (key string, rev int64) {
 	if h == nil {
 		return "\x00", -1
@@ -159,8 +159,8 @@ func owned(h *recipes.Hold) (key string, rev int64) {
 // locker is a Mutex without contexts and errors.
 type locker struct{ *Mutex }
 
-// NewLocker returns a mutex as a sync.Locker. It waits for as long as the
-// client lives, and panics when it fails.
+// NewLocker returns a mutex as a sync.Locker, with the client's context. It
+// panics on errors.
 func NewLocker(s *Session, pfx string) sync.Locker { return locker{NewMutex(s, pfx)} }
 
 func (l locker) Lock() {

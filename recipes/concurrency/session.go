@@ -17,7 +17,7 @@ import (
 // defaultTTL is that of etcd's package, in seconds.
 const defaultTTL = 60
 
-// Session is a lease that is kept for as long as the session is. It is safe for
+// Session is a lease that is renewed until Close or Orphan. It is safe for
 // concurrent use.
 type Session struct {
 	client  *v3.Client
@@ -40,8 +40,7 @@ type sessionOptions struct {
 // SessionOption configures a Session.
 type SessionOption func(*sessionOptions)
 
-// WithTTL sets the TTL, in seconds; 60 if it is not called, or with less than
-// 1.
+// WithTTL sets the TTL in seconds. The default, also for less than 1, is 60.
 func WithTTL(ttl int) SessionOption {
 	return func(o *sessionOptions) {
 		if ttl > 0 {
@@ -50,20 +49,20 @@ func WithTTL(ttl int) SessionOption {
 	}
 }
 
-// WithLease makes NewSession fail: the lease of a session is Baton's own. It is
-// here so that a service which calls it compiles, and hears of it.
+// WithLease makes NewSession return an error, since Baton grants the lease of a
+// session. It exists so that code that uses it compiles.
 func WithLease(lease v3.LeaseID) SessionOption {
 	return func(o *sessionOptions) { o.lease = lease }
 }
 
-// WithContext gives NewSession and Close a context instead of the client's.
-// When it ends the session is orphaned.
+// WithContext sets the context of NewSession and Close, by default the
+// client's. When it ends, the session is orphaned.
 func WithContext(ctx context.Context) SessionOption {
 	return func(o *sessionOptions) { o.ctx = ctx }
 }
 
-// NewSession grants a lease and keeps it. On failure nothing is left behind
-// that outlives the TTL.
+// NewSession grants a lease and renews it. On failure nothing is left behind
+// for longer than the TTL.
 func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 	if client == nil {
 		return nil, fmt.Errorf("baton: %w: nil client", coordinator.ErrInvalid)
@@ -101,27 +100,27 @@ func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 	return s, nil
 }
 
-// Client is the etcd client of the session.
+// Client returns the etcd client of the session.
 func (s *Session) Client() *v3.Client { return s.client }
 
-// Lease is the lease of the session.
+// Lease returns the lease of the session.
 func (s *Session) Lease() v3.LeaseID { return s.lease }
 
-// Ctx ends when the session does: it was lost, closed or orphaned. Until then
-// nobody else can have what it holds.
+// Ctx returns a context that ends when the session is lost, closed or orphaned.
+// Until then its holds exclude all others.
 func (s *Session) Ctx() context.Context { return s.ctx }
 
 // Done is closed when the session ends.
 func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
 
-// Orphan ends the session here and leaves the lease, with all keys, to its TTL.
+// Orphan ends the session in this process. The lease and its keys stay until
+// the TTL passes.
 func (s *Session) Orphan() {
 	s.orphaned.Store(true)
 	_ = s.close(context.Background())
 }
 
-// Close ends the session and revokes its lease. It waits for as long as the
-// TTL.
+// Close ends the session and revokes its lease. It waits for at most the TTL.
 func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(s.opts.ctx, time.Duration(s.opts.ttl)*time.Second)
 	defer cancel()
@@ -137,8 +136,8 @@ func (s *Session) expired() error {
 	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
 }
 
-// keeper is the driver. An orphaned session of its leaves the lease alone when
-// it is closed.
+// keeper is the driver of the session. Close does not revoke the lease of an
+// orphaned session.
 type keeper struct {
 	driver.Sharer
 	owner *Session
@@ -158,13 +157,13 @@ type kept struct {
 	owner *Session
 }
 
-// Close ends the session. With a context that is over nothing is sent.
+// Close ends the session. If it is orphaned, Close sends nothing.
 func (s kept) Close(ctx context.Context) error {
 	if !s.owner.orphaned.Load() {
 		return s.Session.Close(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	_ = s.Session.Close(ctx) // which has no other to tell than that the context is over
+	_ = s.Session.Close(ctx) // the error is only that of ctx
 	return nil
 }

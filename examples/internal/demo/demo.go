@@ -1,5 +1,5 @@
-// Package demo holds what the examples need and a real service does not:
-// several replicas in one process, each with a client of its own.
+// Package demo runs several replicas in one process, each with its own client.
+// Only the examples need it.
 package demo
 
 import (
@@ -21,7 +21,7 @@ import (
 	_ "github.com/baton-go/baton/coordinator/zookeeper" // a scheme of -url
 )
 
-// Replica is the life of one replica, until ctx ends.
+// Replica runs one replica until ctx ends.
 type Replica func(ctx context.Context, client *coordinator.Client) error
 
 // InMemory is the URL of a service in this process.
@@ -49,9 +49,9 @@ func Main(run func(ctx context.Context, out *log.Logger) error) {
 	}
 }
 
-// Run opens n clients of one service, calls replica with each of them
-// concurrently, and closes them when all have returned. If a replica fails,
-// the context of the others ends. The end of ctx is no error.
+// Run opens n clients of a service, calls replica with each of them
+// concurrently, and closes each client when its replica has returned. If a
+// replica fails, the context of the others ends. The end of ctx is no error.
 func Run(ctx context.Context, url string, n int, replica Replica) error {
 	if n < 1 {
 		return fmt.Errorf("%d replicas; want at least 1", n)
@@ -77,8 +77,8 @@ func Run(ctx context.Context, url string, n int, replica Replica) error {
 	return errors.Join(errs...)
 }
 
-// opener returns how a replica opens its client. In memory all replicas share
-// one service, with a short TTL and without a log.
+// opener returns a function that opens a replica's client. In memory all
+// replicas share one service, with a short TTL and without a log.
 func opener(url string) func(identity string) (*coordinator.Client, error) {
 	svc := memory.NewService()
 	return func(identity string) (*coordinator.Client, error) {
@@ -91,8 +91,8 @@ func opener(url string) func(identity string) (*coordinator.Client, error) {
 	}
 }
 
-// live runs a replica and closes its client, which releases at once what the
-// replica still holds. A wrong address is an error within five seconds.
+// live runs a replica and closes its client, which releases the replica's holds
+// at once. A wrong address is an error within five seconds.
 func live(ctx context.Context, client *coordinator.Client, replica Replica) error {
 	first, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -105,7 +105,7 @@ func live(ctx context.Context, client *coordinator.Client, replica Replica) erro
 	return errors.Join(err, client.Close(bound))
 }
 
-// Sleep waits for d, or until ctx ends, and returns the cause of that end.
+// Sleep waits for d, or until ctx ends, and then returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

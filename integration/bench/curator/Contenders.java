@@ -18,7 +18,7 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Plays the benchmark's loads with Curator's recipes, as the Go side tells it, line by line:
+ * Plays the benchmark's loads with Curator's recipes. The Go side sends commands line by line:
  *
  * <pre>
  * open ID HOSTS CONNECTIONS TTL_MS                                  ok
@@ -26,13 +26,13 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * close ID                                                          ok
  * </pre>
  *
- * What fails is told as "error ...", and ends the process.
+ * A failure is answered with "error ...", and ends the process.
  */
 public class Contenders {
     interface Contender {
-        void take() throws Exception;
+        void acquire() throws Exception;
 
-        void give() throws Exception;
+        void release() throws Exception;
     }
 
     interface Work {
@@ -78,7 +78,7 @@ public class Contenders {
         out.flush();
     }
 
-    /** Tells the other side something and waits until it has done its part. */
+    /** Sends a word and waits for the answer. */
     static void ask(String word) throws Exception {
         say(word);
         String answer = in.readLine();
@@ -107,7 +107,7 @@ public class Contenders {
         final AtomicReference<Throwable> failure = new AtomicReference<>();
         final List<Thread> threads = new ArrayList<>();
 
-        // The course: grants in their order. From one of them to another is what is measured.
+        // The grants in order, those from "from" to "to" are measured.
         final AtomicInteger count = new AtomicInteger();
         final AtomicBoolean over = new AtomicBoolean();
         final long[] stamps;
@@ -135,22 +135,22 @@ public class Contenders {
                 return new Contender() {
                     Lease lease;
 
-                    public void take() throws Exception {
+                    public void acquire() throws Exception {
                         lease = s.acquire();
                     }
 
-                    public void give() {
+                    public void release() {
                         s.returnLease(lease);
                     }
                 };
             }
             InterProcessMutex m = new InterProcessMutex(c, path);
             return new Contender() {
-                public void take() throws Exception {
+                public void acquire() throws Exception {
                     m.acquire();
                 }
 
-                public void give() throws Exception {
+                public void release() throws Exception {
                     m.release();
                 }
             };
@@ -209,16 +209,16 @@ public class Contenders {
         String pairs() throws Exception {
             Contender one = contender(0, name);
             for (int i = 0; i < warm; i++) {
-                one.take();
-                one.give();
+                one.acquire();
+                one.release();
             }
             long[] each = new long[turns];
             ask("begin");
             long began = System.nanoTime();
             for (int i = 0; i < turns; i++) {
                 long start = System.nanoTime();
-                one.take();
-                one.give();
+                one.acquire();
+                one.release();
                 each[i] = System.nanoTime() - start;
             }
             long elapsed = System.nanoTime() - began;
@@ -226,8 +226,8 @@ public class Contenders {
             return done(elapsed, turns, each);
         }
 
-        /** Is called by whoever holds, and tells whether that was the last one that is measured. */
-        boolean turn() throws Exception {
+        /** Records a grant, and reports whether it was the last measured one. The holder calls it. */
+        boolean granted() throws Exception {
             int k = count.getAndIncrement();
             if (k < stamps.length) {
                 stamps[k] = System.nanoTime();
@@ -245,19 +245,19 @@ public class Contenders {
 
         void rounds(Contender one) throws Exception {
             for (boolean last = false; !last; ) {
-                one.take();
-                last = turn();
-                one.give();
+                one.acquire();
+                last = granted();
+                one.release();
             }
         }
 
-        /** The mutex belongs to its thread, so the first contender has one of its own too. */
+        /** A thread owns the mutex, so the first contender needs its own thread, too. */
         String turns() throws Exception {
             Object gate = new Object();
             boolean[] state = new boolean[2]; // held, open
             Contender first = contender(0, name);
             go(() -> {
-                first.take();
+                first.acquire();
                 synchronized (gate) {
                     state[0] = true;
                     gate.notifyAll();
@@ -265,8 +265,8 @@ public class Contenders {
                         gate.wait();
                     }
                 }
-                turn();
-                first.give();
+                granted();
+                first.release();
                 rounds(first);
             });
             synchronized (gate) {
@@ -289,18 +289,18 @@ public class Contenders {
 
         String permitted() throws Exception {
             List<long[]> each = new ArrayList<>();
-            Object asking = new Object(); // several hold at a time, and only one may talk
+            Object asking = new Object(); // several hold at a time, but only one may send
             for (int i = 0; i < contenders; i++) {
                 Contender one = contender(i, name);
                 go(() -> {
                     long[] own = new long[0];
                     for (boolean last = false; !last; ) {
                         long start = System.nanoTime();
-                        one.take();
+                        one.acquire();
                         synchronized (asking) {
-                            last = turn();
+                            last = granted();
                         }
-                        one.give();
+                        one.release();
                         own = Arrays.copyOf(own, own.length + 1);
                         own[own.length - 1] = System.nanoTime() - start;
                     }

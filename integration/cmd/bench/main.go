@@ -1,8 +1,8 @@
 // Bench measures Baton beside the floors of its services and beside other
 // libraries, in one run on the same servers.
 //
-//	make bench                                        all, less than 18 minutes, and the docs anew
-//	go run ./cmd/bench -quick                         a look at all cases, two minutes
+//	make bench                                        all, less than 18 minutes; rewrites the docs
+//	go run ./cmd/bench -quick                         all cases at a small size, two minutes
 //	go run ./cmd/bench -run 'turns/etcd/' -rounds 3   some of them
 //	go run ./cmd/bench -run '^(fleet|fresh)/'         64 clients: 1,000 names at random, and new names
 package main
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// flags are what the command was asked for.
+// flags are the command's flags.
 type flags struct {
 	bench.Options
 	docs, json, from string
@@ -38,14 +38,14 @@ type flags struct {
 
 func parse() (flags, error) {
 	f := flags{Options: bench.Options{Progress: os.Stderr}}
-	quick := flag.Bool("quick", false, "few rounds of few turns: to see that all runs, not to measure")
-	cases := flag.String("run", "", "regular expression: only these cases: pair, permit, turns, scale, fleet, fresh, permits, waiters, then /service and /contenders")
-	subjects := flag.String("subjects", "", "regular expression: only these subjects; without the floor there are no ratios")
-	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject; more where a case is measured finer")
-	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement")
-	flag.StringVar(&f.docs, "docs", "", "root of the repository, whose docs are written anew")
-	flag.StringVar(&f.json, "json", "", "file for the figures")
-	flag.StringVar(&f.from, "from", "", "do not measure: take the figures from this file")
+	quick := flag.Bool("quick", false, "few rounds of few grants: checks that all cases run; the figures mean nothing")
+	cases := flag.String("run", "", "regular expression of cases to run: pair, permit, turns, scale, fleet, fresh, permits, waiters, then /service and /contenders")
+	subjects := flag.String("subjects", "", "regular expression of subjects to run; without the floor there are no ratios")
+	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject (default: 5, or 1 with -quick); more in cases with finer rounds")
+	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement (default: 500ms, or 50ms with -quick)")
+	flag.StringVar(&f.docs, "docs", "", "root of the repository whose docs to rewrite")
+	flag.StringVar(&f.json, "json", "", "file to which to write the figures")
+	flag.StringVar(&f.from, "from", "", "read the figures from this file instead of measuring")
 	flag.Parse()
 	rounds, sample := 5, 500*time.Millisecond
 	if *quick {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errStale is what the ledger answers to a token that is older than one it has
+// errStale is the ledger's answer to a token smaller than the greatest it has
 // seen.
 var errStale = errors.New("the token is old")
 
@@ -20,19 +20,17 @@ type record struct {
 	Worker int    `json:"worker"`
 	Token  int64  `json:"token"`
 	Kind   string `json:"kind"` // begin, work, end, or refused
-	At     int64  `json:"at"`   // nanoseconds of the wall clock: all workers are on one machine
+	At     int64  `json:"at"`   // wall clock in nanoseconds; all workers are on one machine
 }
 
-// ledger is the shared resource that the workers take turns at: a file which
-// all of them append to. It does what any resource should do with a fencing
-// token: it refuses tokens smaller than the greatest it has seen, and writes
-// down that it did.
+// ledger is the resource that the lock protects: a file to which all workers
+// append. As any resource should with fencing tokens, it refuses tokens smaller
+// than the greatest it has seen, and records the refusal.
 //
-// The file lock only makes one append atomic; it is not what keeps the workers
-// apart.
+// The file lock only makes one append atomic; it does not exclude the workers.
 type ledger struct{ path string }
 
-// append adds one record if its token is not old.
+// append adds a record unless its token is stale.
 func (l ledger) append(r record) error {
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -63,13 +61,12 @@ func (l ledger) append(r record) error {
 		return err
 	}
 	if stale {
-		return fmt.Errorf("%w: %d, when %d has been here", errStale, r.Token, newest)
+		return fmt.Errorf("%w: %d after %d", errStale, r.Token, newest)
 	}
 	return nil
 }
 
-// free reports whether nobody is in the middle of an append, or will not be
-// soon.
+// free reports whether no append is in progress.
 func (l ledger) free() bool {
 	f, err := os.OpenFile(l.path, os.O_RDONLY, 0)
 	if err != nil {
@@ -108,22 +105,21 @@ func decode(r io.Reader) ([]record, error) {
 	return all, lines.Err()
 }
 
-// audit is what the ledger shows when all is over.
+// audit is the summary of the ledger.
 type audit struct {
 	grants   map[int]int     // by worker
 	tokens   map[int][]int64 // by worker, in order
 	refused  map[int]int     // by worker
-	overlaps int             // a record of one turn between begin and end of another
-	disorder int             // a turn with a token that is not greater than the one before
+	overlaps int             // a record of one hold between begin and end of another
+	disorder int             // a hold with a token that is not greater than the previous one
 	gaps     []time.Duration // from an end to the next begin
 }
 
-// check goes through the ledger. A turn whose worker was killed or stopped in
-// it has no end; whatever it still writes after the next begin would be an
-// overlap.
+// check checks the ledger. A hold whose worker was killed or stopped has no
+// end; a record of it after the next begin would be an overlap.
 func check(records []record, interrupted map[int64]bool) audit {
 	a := audit{grants: map[int]int{}, tokens: map[int][]int64{}, refused: map[int]int{}}
-	var open, last int64 // token of the turn that is going on, and of the latest begin
+	var open, last int64 // token of the current hold, and of the latest begin
 	var ended int64
 	for _, r := range records {
 		switch {

@@ -1,14 +1,14 @@
-// Demo: processes take turns at one lock on a real server, and two of them come
-// to harm.
+// Demo: processes contend for one lock on a real server; one is killed and one
+// is stopped.
 //
 //	make demo                                     an etcd inside the demo itself
-//	DEMO_URL=zk://127.0.0.1:2181 make demo        a server of yours
+//	DEMO_URL=zk://127.0.0.1:2181 make demo        your own server
 //	DEMO_URL=etcd://127.0.0.1:2379/demo make demo
 //
-// Three worker processes append to one file, in turns. The holder is killed
-// with SIGKILL in the middle of its work, and succeeded; another is stopped for
-// longer than its TTL, wakes up, and goes on writing, and the file refuses,
-// because its token is old.
+// Three worker processes append to one file under a lock. The holder is killed
+// with SIGKILL in the middle of its work, and the next worker is granted the
+// lock. Another holder is stopped for longer than its TTL, continues and
+// writes; the file refuses the write because its token is stale.
 package main
 
 import (
@@ -26,10 +26,10 @@ import (
 )
 
 func main() {
-	id := flag.Int("worker", 0, "be worker N (the demo starts its own)")
-	url := flag.String("url", os.Getenv("DEMO_URL"), "a running etcd or ZooKeeper; empty: an etcd inside the demo")
-	name := flag.String("name", "", "the lock's name (chosen by the demo)")
-	path := flag.String("ledger", "", "the ledger's path (chosen by the demo)")
+	id := flag.Int("worker", 0, "run as worker N (for the demo itself)")
+	url := flag.String("url", os.Getenv("DEMO_URL"), "URL of a running etcd or ZooKeeper (default: an etcd inside the demo)")
+	name := flag.String("name", "", "name of the lock (default: chosen by the demo)")
+	path := flag.String("ledger", "", "path of the ledger (default: chosen by the demo)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -45,8 +45,8 @@ func main() {
 	}
 }
 
-// demo prepares the server and the ledger, plays the story, and judges what the
-// ledger shows.
+// demo prepares the server and the ledger, runs the workers, and checks the
+// ledger.
 func demo(ctx context.Context, url string) error {
 	dir, err := os.MkdirTemp("", "baton-demo-")
 	if err != nil {
@@ -74,13 +74,13 @@ func demo(ctx context.Context, url string) error {
 	return s.judge()
 }
 
-// grace is what a service may add to the TTL before it hands over: half a
-// second on etcd, a tick, two seconds by default, on ZooKeeper.
+// grace bounds the time after the TTL until the service expires a session: half
+// a second on etcd, a tick, two seconds by default, on ZooKeeper.
 const grace = 5 * time.Second
 
-// play is the story.
+// play runs the demo's steps.
 func (s *stage) play(ctx context.Context) error {
-	say("three workers take turns; the TTL is %v", s.ttl)
+	say("three workers contend for a lock; the TTL is %v", s.ttl)
 	for range 3 {
 		if err := s.hire(); err != nil {
 			return err
@@ -101,7 +101,7 @@ func (s *stage) play(ctx context.Context) error {
 		return err
 	}
 	s.afterKill = time.Since(killed)
-	say("succeeded after %v; a new worker takes the empty place", s.afterKill.Round(time.Millisecond))
+	say("the next worker holds after %v; a new worker replaces the killed one", s.afterKill.Round(time.Millisecond))
 	if err := s.hire(); err != nil {
 		return err
 	}
@@ -122,11 +122,11 @@ func (s *stage) pause(ctx context.Context) error {
 		return err
 	}
 	s.afterStop = time.Since(stopped)
-	say("succeeded after %v", s.afterStop.Round(time.Millisecond))
+	say("the next worker holds after %v", s.afterStop.Round(time.Millisecond))
 	if err := s.watch(ctx, 3, 10*time.Second); err != nil {
 		return err
 	}
-	say("wake worker %d: it goes on with its write as if nothing had happened", holder.id)
+	say("continue worker %d: it writes as if nothing had happened", holder.id)
 	if err := holder.cmd.Process.Signal(sigCont); err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func (s *stage) pause(ctx context.Context) error {
 	return s.watch(ctx, 9, 10*time.Second)
 }
 
-// stop stops a holder in the middle of its work, but not in the middle of an
-// append: the file's own lock would keep everybody else out of the ledger.
+// stop stops a holder in the middle of its work, but not during an append: its
+// file lock would block all other workers.
 func (s *stage) stop(ctx context.Context) (*process, int64, error) {
 	for {
 		holder, token, err := s.holder(ctx)

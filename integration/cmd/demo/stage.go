@@ -21,7 +21,7 @@ const (
 	sigCont = syscall.SIGCONT
 )
 
-// stage has the worker processes and what they tell.
+// stage has the worker processes and their events.
 type stage struct {
 	url, name string
 	ttl       time.Duration
@@ -30,7 +30,7 @@ type stage struct {
 	readers   sync.WaitGroup
 	workers   []*process
 
-	interrupted map[int64]bool // tokens of turns whose worker was killed or stopped
+	interrupted map[int64]bool // tokens whose worker was killed or stopped
 
 	afterKill, afterStop time.Duration
 }
@@ -41,9 +41,8 @@ type process struct {
 	cmd *exec.Cmd
 }
 
-// newStage takes the TTL from the URL, or chooses one that the service grants
-// by default, and a name of its own, so that two demos on one server do not
-// meet.
+// newStage uses the URL's TTL, or one that the service grants by default, and a
+// new name, so that two demos on one server are independent.
 func newStage(raw string, l ledger) (*stage, error) {
 	u, query, _ := strings.Cut(raw, "?")
 	q, err := url.ParseQuery(query)
@@ -91,7 +90,7 @@ func (s *stage) hire() error {
 	return nil
 }
 
-// until shows events until one is wanted, for at most the given time.
+// until prints events until a wanted one, for at most the given time.
 func (s *stage) until(ctx context.Context, bound time.Duration, what string, wanted func(event) bool) error {
 	timeout := time.NewTimer(bound)
 	defer timeout.Stop()
@@ -120,18 +119,18 @@ func (s *stage) show(e event) {
 	}
 }
 
-// watch shows a number of turns.
-func (s *stage) watch(ctx context.Context, turns int, bound time.Duration) error {
-	return s.until(ctx, bound, "the workers to take turns", func(e event) bool {
+// watch prints a number of grants.
+func (s *stage) watch(ctx context.Context, grants int, bound time.Duration) error {
+	return s.until(ctx, bound, "the workers to be granted the lock", func(e event) bool {
 		if e.Kind == "granted" {
-			turns--
+			grants--
 		}
-		return turns <= 0
+		return grants <= 0
 	})
 }
 
-// holder waits for a fresh grant and returns who has it: it is in the middle of
-// its work.
+// holder waits for a new grant and returns its holder, which is then in the
+// middle of its work.
 func (s *stage) holder(ctx context.Context) (*process, int64, error) {
 	var got event
 	err := s.until(ctx, 10*time.Second, "a grant", func(e event) bool {
@@ -148,10 +147,10 @@ func (s *stage) holder(ctx context.Context) (*process, int64, error) {
 func (s *stage) interrupt(p *process, token int64, sig os.Signal) {
 	time.Sleep(60 * time.Millisecond) // between its second and its third write
 	s.interrupted[token] = true
-	_ = p.cmd.Process.Signal(sig) // if it is gone, the ledger will show a turn too few
+	_ = p.cmd.Process.Signal(sig) // if the process has ended, the ledger shows it
 }
 
-// successor waits for a grant after the given one.
+// successor waits for a grant after the given token.
 func (s *stage) successor(ctx context.Context, token int64, bound time.Duration) error {
 	return s.until(ctx, bound, "a successor", func(e event) bool { return e.Kind == "granted" && e.Token > token })
 }
@@ -169,7 +168,7 @@ func (s *stage) end() {
 	})
 	defer deadline.Stop()
 	go func() {
-		for range s.events { // nobody may be stuck telling
+		for range s.events { // unblocks senders
 			continue
 		}
 	}()

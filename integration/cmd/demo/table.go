@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// judge prints what the ledger shows and returns an error if that is not as
-// promised.
+// judge prints a summary of the ledger and returns an error if a promise is
+// broken.
 func (s *stage) judge() error {
 	records, err := s.ledger.read()
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *stage) judge() error {
 	fmt.Printf("overlaps                     %d\n", a.overlaps)
 	switch {
 	case a.overlaps > 0 || a.disorder > 0:
-		return errors.New("two workers were at it at once")
+		return errors.New("two workers held the lock at once")
 	case refused == 0:
 		return errors.New("the late write was not refused")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// event is what a worker process tells the demo on its standard output.
+// event is a worker's message to the demo on its standard output.
 type event struct {
 	Worker int    `json:"worker"`
 	Token  int64  `json:"token"`
@@ -24,14 +24,13 @@ type event struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// work is a worker process: it takes turns until it is told to stop with
-// SIGTERM.
+// work is a worker process: it repeatedly acquires the lock until SIGTERM.
 func work(url, name, path string, id int) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	client, err := coordinator.Open(url,
 		coordinator.WithIdentity(fmt.Sprintf("worker %d, pid %d", id, os.Getpid())),
-		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))) // the demo shows what matters
+		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))) // the demo prints the events instead
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func work(url, name, path string, id int) error {
 	}
 	w := worker{id: id, ledger: ledger{path}, out: json.NewEncoder(os.Stdout)}
 	for ctx.Err() == nil {
-		if err := w.turn(ctx, m); err != nil && ctx.Err() == nil {
+		if err := w.once(ctx, m); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -55,9 +54,9 @@ type worker struct {
 	out    *json.Encoder
 }
 
-// turn takes the lock, writes to the ledger for a while, and gives the lock
-// back.
-func (w worker) turn(ctx context.Context, m *mutex.Mutex) error {
+// once acquires the lock, writes to the ledger for a while, and releases the
+// lock.
+func (w worker) once(ctx context.Context, m *mutex.Mutex) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -69,9 +68,9 @@ func (w worker) turn(ctx context.Context, m *mutex.Mutex) error {
 	w.tell(token, "granted", "")
 	for range 4 {
 		time.Sleep(40 * time.Millisecond)
-		// Deliberately without a look at lock.Err(): this is the worker that
-		// was stopped for longer than its TTL and goes on as if nothing had
-		// happened. The ledger must refuse.
+		// Deliberately without a check of lock.Err(): a worker that was stopped
+		// for longer than its TTL continues as if nothing had happened. The
+		// ledger must refuse its write.
 		if err := w.write(token, "work"); errors.Is(err, errStale) {
 			w.tell(token, "refused", err.Error())
 			<-lock.Context().Done()
@@ -97,5 +96,5 @@ func (w worker) write(token int64, kind string) error {
 }
 
 func (w worker) tell(token int64, kind, note string) {
-	_ = w.out.Encode(event{Worker: w.id, Token: token, Kind: kind, Note: note}) // the demo may be gone
+	_ = w.out.Encode(event{Worker: w.id, Token: token, Kind: kind, Note: note}) // the demo may have ended
 }

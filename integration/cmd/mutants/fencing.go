@@ -1,9 +1,9 @@
 package main
 
-// ofFencing are mutations of sequencers, and of those who check them.
+// ofFencing are mutations of sequencers and their checks.
 var ofFencing = []mutation{{
 	name: "gate-takes-late-tokens", promise: "P3",
-	what:   "A gate admits a token although a greater one was here before.",
+	what:   "A gate admits a token although it has seen a greater one.",
 	file:   "coordinator/fence/gate.go",
 	old:    `	if latest := g.Latest(); s.Token < latest {`,
 	new:    `	if latest := g.Latest(); latest < 0 {`,
@@ -17,7 +17,7 @@ var ofFencing = []mutation{{
 	caught: []test{{pkg: "coordinator/fence", name: "TestGateTakesOneScope"}},
 }, {
 	name: "gate-left-before-the-access", promise: "P3",
-	what: "A gate lets the next one in between the check and the access.",
+	what: "A gate admits another access between the check and the access.",
 	file: "coordinator/fence/gate.go",
 	old: `		defer func() { <-g.busy }()
 	case <-ctx.Done():
@@ -39,35 +39,35 @@ var ofFencing = []mutation{{
 	caught: []test{{pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
 }, {
 	name: "check-of-any-service", promise: "P3",
-	what:   "A service is asked about grants of another one, and finds that they are over, or that an entry of its own has the key.",
+	what:   "A service checks grants of another service, and reports that they are over, or finds an entry of its own with the key.",
 	file:   "coordinator/check.go",
 	old:    `seq.In(fence.Scope{Service: service})`,
 	new:    `seq.In(fence.Scope{})`,
-	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesWhatIsOfAnotherService"}},
+	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesASequencerOfAnotherService"}},
 }, {
-	name: "sequencer-too-early", promise: "P3",
-	what:   "A permit's sequencer names the entry that is converted soon after.",
+	name: "sequencer-before-conversion", promise: "P3",
+	what:   "A permit's sequencer names the entry before its conversion.",
 	file:   "recipes/hold.go",
 	old:    `		t = g.convert(g.held)`,
 	new:    ``,
 	caught: []test{{pkg: "recipes", name: "TestSequencerHoldsForAsLongAsTheGrant"}},
 }, {
 	name: "guard-by-key", promise: "P3",
-	what:   "On etcd a guarded write goes by the name of the entry, which a later contender uses again.",
+	what:   "On etcd a guarded write compares only the entry's name, which a later contender can reuse.",
 	file:   "coordinator/etcd/entry.go",
 	old:    `	return e.Exists(), nil`,
 	new:    `	return clientv3.Compare(clientv3.CreateRevision(e.Key), ">", 0), nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
 }, {
-	name: "check-of-a-member-behind", promise: "P3",
-	what:   "On etcd a check takes the word of a member that has not heard of the leaving.",
+	name: "check-at-a-lagging-member", promise: "P3",
+	what:   "On etcd a check trusts a member that has not applied the removal yet.",
 	file:   "coordinator/etcd/internal/lease/read.go",
 	old:    `s.Get(ctx, clientv3.OpGet(e.Key, clientv3.WithKeysOnly()))`,
 	new:    `s.Read(ctx, 0, clientv3.OpGet(e.Key, clientv3.WithKeysOnly()))`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestCheckIsNotAnsweredByAMemberThatIsBehind"}},
 }, {
 	name: "check-without-sync", promise: "P3",
-	what: "On ZooKeeper a check takes the word of a server that has not heard of the leaving.",
+	what: "On ZooKeeper a check trusts a server that has not applied the removal yet.",
 	file: "coordinator/zookeeper/internal/nodes/read.go",
 	old: `	if err := s.Sync(ctx, s.Layout.Path(queue)); err != nil {
 		return err

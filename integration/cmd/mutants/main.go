@@ -1,20 +1,20 @@
 // Mutants breaks Baton's protocol, one rule at a time, and checks that the
-// tests notice: a test that cannot fail shows nothing.
+// tests fail: a test that cannot fail shows nothing.
 //
 //	go run ./cmd/mutants                      # all; exits with 1 unless each is caught
-//	go run ./cmd/mutants -list                # says what there is, and runs nothing
-//	go run ./cmd/mutants -run 'deadline|etcd' # those whose names match
-//	go run ./cmd/mutants -run herd -survey    # which tests of the library catch it, be they named or not
+//	go run ./cmd/mutants -list                # lists the mutations, and runs nothing
+//	go run ./cmd/mutants -run 'deadline|etcd' # mutations with matching names
+//	go run ./cmd/mutants -run herd -every     # all tests of the library that catch it
 //	go run ./cmd/mutants -markdown            # prints docs/mutants.md, and runs nothing
 //
 // A mutation replaces a text that occurs once in a file. The file itself is not
-// touched: the go command is given the changed one with -overlay. A mutation is
-// caught if each test that is named for it fails, by its own verdict: one that
-// does not compile, or that runs out of time, is an error of the list. First
-// all these tests have to pass on the code as it is.
+// changed: the go command gets the changed content with -overlay. A mutation is
+// caught if each of its named tests fails by its own verdict: a mutation that
+// does not compile, or whose tests time out, is an error in the list. First all
+// these tests must pass on the unchanged code.
 //
-// To add a mutation, write it into one of the table files and run it. If no
-// test catches it, one is missing.
+// To add a mutation, add it to one of the tables and run it. If no test catches
+// it, a test is missing.
 package main
 
 import (
@@ -29,10 +29,10 @@ import (
 )
 
 func main() {
-	run := flag.String("run", "", "take only mutations whose name matches this regular `expression`")
+	run := flag.String("run", "", "run only mutations whose name matches this regular `expression`")
 	list := flag.Bool("list", false, "list the mutations and run nothing")
 	markdown := flag.Bool("markdown", false, "print the page of the documentation and run nothing")
-	survey := flag.Bool("survey", false, "run all of the library's tests on each mutation and print those that fail")
+	every := flag.Bool("every", false, "run all of the library's tests on each mutation and print those that fail")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -46,7 +46,7 @@ func main() {
 			fmt.Printf("%-28s %s  %s: %s\n", m.name, m.promise, m.file, m.what)
 		}
 	default:
-		err = check(ctx, chosen, *survey)
+		err = check(ctx, chosen, *every)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -72,30 +72,30 @@ func choose(expr string) (chosen []mutation, err error) {
 	return chosen, nil
 }
 
-// atOnce is how many mutations are run at a time.
+// atOnce is how many mutations run concurrently.
 const atOnce = 2
 
 // check runs mutations, and returns an error unless each is caught.
-func check(ctx context.Context, chosen []mutation, survey bool) error {
+func check(ctx context.Context, chosen []mutation, every bool) error {
 	r, err := newRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.close()
 	began := time.Now()
-	if !survey {
+	if !every {
 		if err := r.baseline(ctx, chosen); err != nil {
 			return err
 		}
-		fmt.Printf("unchanged, all tests named pass (%.0fs)\n", time.Since(began).Seconds())
+		fmt.Printf("unchanged code: all named tests pass (%.0fs)\n", time.Since(began).Seconds())
 	}
 	var mu sync.Mutex
 	missed := 0
 	each(chosen, func(m mutation) {
 		began := time.Now()
 		verdict, ok := r.judge(ctx, m)
-		if survey {
-			verdict, ok = r.survey(ctx, m)
+		if every {
+			verdict, ok = r.every(ctx, m)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -113,7 +113,7 @@ func check(ctx context.Context, chosen []mutation, survey bool) error {
 	return nil
 }
 
-// each calls f with each mutation, with a few at a time.
+// each calls f with each mutation, a few concurrently.
 func each[T any](all []T, f func(T)) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)

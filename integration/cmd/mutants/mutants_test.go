@@ -18,8 +18,8 @@ func root(t *testing.T) string {
 	return root
 }
 
-// TestMutationsFitTheCode runs no mutation: it sees to it that the list does
-// not outlive the code that it is about.
+// No mutation is run. The patterns must still occur in the code, and the named
+// tests must exist.
 func TestMutationsFitTheCode(t *testing.T) {
 	root := root(t)
 	seen := map[string]bool{}
@@ -27,7 +27,7 @@ func TestMutationsFitTheCode(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z-]+$`)
 	for _, m := range mutations {
 		if seen[m.name] || !name.MatchString(m.name) {
-			t.Errorf("%q is there twice, or no name", m.name)
+			t.Errorf("%q is a duplicate or an invalid name", m.name)
 		}
 		seen[m.name] = true
 		if !promise.MatchString(m.promise) || m.what == "" || len(m.caught) == 0 || m.old == m.new {
@@ -39,11 +39,11 @@ func TestMutationsFitTheCode(t *testing.T) {
 			continue
 		}
 		if _, err := parser.ParseFile(token.NewFileSet(), path, changed, parser.SkipObjectResolution); err != nil {
-			t.Errorf("%s makes what is no Go: %v", m.name, err)
+			t.Errorf("%s yields invalid Go: %v", m.name, err)
 		}
 		for _, by := range m.caught {
 			if !declared(t, filepath.Join(root, by.pkg), by.name) {
-				t.Errorf("%s: there is no %v", m.name, by)
+				t.Errorf("%s: %v does not exist", m.name, by)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func TestMutationsFitTheCode(t *testing.T) {
 	}
 }
 
-// declared tells whether a test is in a directory.
+// declared reports whether a test is declared in a directory.
 func declared(t *testing.T, dir, name string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -72,12 +72,12 @@ func declared(t *testing.T, dir, name string) bool {
 	return false
 }
 
-func TestPageIsWhatTheTableSays(t *testing.T) {
+func TestPageMatchesTheTables(t *testing.T) {
 	have, err := os.ReadFile(filepath.Join(root(t), "docs/mutants.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(have) != page(mutations) {
-		t.Errorf("docs/mutants.md is old: run %s", regenerate)
+		t.Errorf("docs/mutants.md is out of date: run %s", regenerate)
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// mutation is one rule of the protocol, broken.
+// mutation breaks one rule of the protocol.
 type mutation struct {
 	name    string
-	promise string // of docs, P1 to P8, that it breaks
+	promise string // the broken promise, P1 to P8
 	what    string // what the broken code does
-	file    string // from the root of the repository
+	file    string // relative to the root of the repository
 	old     string // occurs once in the file
 	new     string
 	caught  []test // each of them fails
@@ -19,12 +19,12 @@ type mutation struct {
 
 // test names a test.
 type test struct {
-	pkg  string // the directory, from the root of the repository
+	pkg  string // the directory, relative to the root of the repository
 	name string
-	env  string // a variable of the environment that it is run with, "" for none
+	env  string // an environment variable for its run, or ""
 }
 
-// simulated is the simulation of one recipe, or of any of them if that is "".
+// simulated is the simulation of one recipe, or of all if recipe is "".
 func simulated(recipe string) test {
 	t := test{pkg: "recipes/internal/simulation", name: "TestSimulation"}
 	if recipe != "" {
@@ -43,7 +43,7 @@ func (t test) String() string {
 
 var mutations = slices.Concat(ofRecipes, ofSessions, ofDrivers, ofFencing, ofShared, ofOperators)
 
-// regenerate is the command that writes the page anew.
+// regenerate is the command that writes the page.
 const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"
 
 // page is docs/mutants.md.
@@ -55,16 +55,16 @@ func page(all []mutation) string {
 
 `+"```"+`
 make mutants                  # run all %d, two at a time
-make mutants MUTANTS=herd     # those whose names match
+make mutants MUTANTS=herd     # mutations with matching names
 `+"```"+`
 
-Each row breaks one rule of the protocol in the real code, and names tests that fail then. "make mutants" breaks each in turn,
-and fails unless every test named notices. "Simulation" is `+"`TestSimulation`"+` in recipes/internal/simulation with its usual 300 seeds. The
+Each row breaks one rule of the protocol in the real code, and names the tests that fail. "make mutants" breaks each in turn,
+and fails unless every named test fails. "Simulation" is `+"`TestSimulation`"+` in recipes/internal/simulation with its usual 300 seeds. The
 promises are those of [guarantees](guarantees.md#the-promises).
 
-Where no simulation is named, it does not notice, or not with so few seeds: it has no real driver, stops no process between
-two instructions, has no wall clock that runs ahead, and counts no requests. The word of a pass is Follow's and Pass's of the drivers; what
-follows from it is broken here in the recipes, and in the service in memory.
+If no simulation is named, it does not notice, or not with so few seeds: it has no real driver, stops no process between
+two instructions, has no wall clock that runs ahead, and counts no requests. Follow and Pass of the drivers implement the handoff;
+here its effects are broken in the recipes, and in the service in memory.
 
 | mutation | promise | the broken code | in | caught by |
 |---|---|---|---|---|

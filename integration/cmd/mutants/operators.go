@@ -1,9 +1,9 @@
 package main
 
-// ofOperators are mutations of what operators call.
+// ofOperators are mutations of the operators' calls.
 var ofOperators = []mutation{{
-	name: "break-whoever-holds", promise: "P7",
-	what: "Break removes the next in the queue when the token has moved on.",
+	name: "break-of-another-token", promise: "P7",
+	what: "Break removes the next entry when the token's entry is gone.",
 	file: "coordinator/operator.go",
 	old:  `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })`,
 	new: `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token >= token })
@@ -12,15 +12,15 @@ var ofOperators = []mutation{{
 		}`,
 	caught: []test{{pkg: "internal/engine", name: "TestBreakRemovesExactlyTheGrantWithTheToken"}},
 }, {
-	name: "break-denies-its-work", promise: "P8",
-	what:   "Break whose answer was lost says that it has removed nothing.",
+	name: "break-with-a-lost-reply", promise: "P8",
+	what:   "A Break whose reply was lost reports that it has removed nothing.",
 	file:   "coordinator/operator.go",
 	old:    `		case i < 0 && uncertain:`,
 	new:    `		case i < 0 && uncertain && false:`,
 	caught: []test{{pkg: "internal/engine", name: "TestBreakWhoseAnswerIsLost"}},
 }, {
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
-	what:   "Remove lets the successor node stand that the next in the queue waits with.",
+	what:   "Remove leaves the successor node with which the next waiter waits.",
 	file:   "coordinator/zookeeper/operator.go",
 	old:    `s.remove(ctx, queue, n, n.successor(), false)`,
 	new:    `s.remove(ctx, queue, n, "", false)`,

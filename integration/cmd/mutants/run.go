@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// The bounds of one run of go test: a test that hangs tells so first.
+// The bounds of one run of go test: go test's own timeout is first.
 const (
 	testTimeout = 8 * time.Minute
-	runTimeout  = 15 * time.Minute // with compiling
+	runTimeout  = 15 * time.Minute // including compilation
 )
 
 // runner runs go test on the repository.
@@ -36,7 +36,7 @@ func newRunner(ctx context.Context) (*runner, error) {
 	return &runner{root, tmp}, err
 }
 
-// repository is where the library's go.mod is.
+// repository returns the directory of the library's go.mod.
 func repository(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/baton-go/baton").Output()
 	if dir := strings.TrimSpace(string(out)); err == nil && dir != "" {
@@ -47,7 +47,7 @@ func repository(ctx context.Context) (string, error) {
 
 func (r *runner) close() { _ = os.RemoveAll(r.tmp) }
 
-// mutate returns the content of the file that a mutation changes.
+// mutate returns the changed content of a mutation's file.
 func mutate(root string, m mutation) (path string, changed []byte, err error) {
 	path = filepath.Join(root, m.file)
 	src, err := os.ReadFile(path)
@@ -55,12 +55,12 @@ func mutate(root string, m mutation) (path string, changed []byte, err error) {
 		return "", nil, err
 	}
 	if n := bytes.Count(src, []byte(m.old)); n != 1 {
-		return "", nil, fmt.Errorf("%s has the text to replace %d times, want once:\n%s", m.file, n, m.old)
+		return "", nil, fmt.Errorf("%s contains the text to replace %d times, want once:\n%s", m.file, n, m.old)
 	}
 	return path, bytes.Replace(src, []byte(m.old), []byte(m.new), 1), nil
 }
 
-// overlay writes the file that tells the go command of a mutation.
+// overlay writes a mutation's file for go test's -overlay.
 func (r *runner) overlay(m mutation) (string, error) {
 	path, changed, err := mutate(r.root, m)
 	if err != nil {
@@ -78,20 +78,19 @@ func (r *runner) overlay(m mutation) (string, error) {
 	return file, os.WriteFile(file, list, 0o600)
 }
 
-// event is what go test -json prints.
+// event is an event of go test -json.
 type event struct {
 	Action, Package, Test, Output string
 }
 
-// result is what a run of go test said.
+// result is the outcome of a run of go test.
 type result struct {
 	verdicts map[string]string // "pass", "fail" or "skip", by package and test
 	timedOut bool
 	output   string
 }
 
-// module is the directory to run go test in, and what the package is called
-// there.
+// module returns the directory for go test, and the package's path in it.
 func (r *runner) module(pkg string) (dir, path string) {
 	if rest, ok := strings.CutPrefix(pkg, "integration/"); ok {
 		return filepath.Join(r.root, "integration"), "./" + rest
@@ -114,7 +113,7 @@ func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (res
 	cmd := exec.CommandContext(ctx, "go", append(args, path)...)
 	cmd.Dir = dir
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it ends what it has started
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it end its children
 	if cmd.Env = os.Environ(); env != "" {
 		cmd.Env = append(cmd.Env, env)
 	}
@@ -147,7 +146,7 @@ func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (res
 	return res, nil
 }
 
-// of is the verdict on a test, or "" if there is none.
+// of returns the verdict on a test, or "".
 func (res result) of(name string) string {
 	for key, verdict := range res.verdicts {
 		if strings.HasSuffix(key, " "+name) {
@@ -157,14 +156,13 @@ func (res result) of(name string) string {
 	return ""
 }
 
-// last are the last lines of the output.
+// last returns the last lines of the output.
 func (res result) last() string {
 	lines := strings.Split(strings.TrimSpace(res.output), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }
 
-// baseline returns an error unless all tests that are named pass on the code as
-// it is.
+// baseline returns an error unless all named tests pass on the unchanged code.
 func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	names := map[test][]string{} // by package and environment
 	for _, m := range chosen {
@@ -180,7 +178,7 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 		res, err := r.gotest(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, "")
 		for _, name := range names[key] {
 			if v := res.of(name); err == nil && v != "pass" {
-				err = fmt.Errorf("on the code as it is, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
+				err = fmt.Errorf("on the unchanged code, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
 			}
 		}
 		failed <- err
@@ -193,8 +191,7 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	return all
 }
 
-// judge runs the tests that are named for a mutation. ok: all of them have
-// failed.
+// judge runs the named tests of a mutation. ok: all of them failed.
 func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool) {
 	overlay, err := r.overlay(m)
 	if err != nil {
@@ -223,9 +220,9 @@ func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool
 	return strings.Join(by, "; "), ok
 }
 
-// survey runs all of the library's tests on a mutation, and tells which fail.
+// every runs all of the library's tests on a mutation, and reports which fail.
 // ok: some do.
-func (r *runner) survey(ctx context.Context, m mutation) (verdict string, ok bool) {
+func (r *runner) every(ctx context.Context, m mutation) (verdict string, ok bool) {
 	overlay, err := r.overlay(m)
 	if err != nil {
 		return err.Error(), false

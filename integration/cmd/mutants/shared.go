@@ -1,30 +1,30 @@
 package main
 
-// ofShared are mutations of queues that are shared with other clients.
+// ofShared are mutations of the foreign layouts.
 var ofShared = []mutation{{
 	name: "shared-writers-read", promise: "P1",
-	what:   "Curator's readers are not told from its writers: a writer joins those who read.",
+	what:   "Curator's readers and writers are not distinguished: a writer is admitted beside readers.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `{"w", "__WRIT__"}`,
 	new:    `{"r", "__WRIT__"}`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestDecisionsAreThoseOfTheOtherClient"}},
 }, {
-	name: "shared-backwards", promise: "P1",
-	what:   "Whoever came last is first.",
+	name: "shared-reversed-order", promise: "P1",
+	what:   "The last contender is first.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))`,
 	new:    `cmp.Or(cmp.Compare(b.seq, a.seq), cmp.Compare(b.Mode, a.Mode))`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestDecisionsAreThoseOfTheOtherClient"}},
 }, {
-	name: "shared-strays-are-nobody", promise: "P1",
-	what:   "Children that are none of the layout's are passed over, as Kazoo does, where Curator waits for them.",
+	name: "shared-strays-ignored", promise: "P1",
+	what:   "Children that do not belong to the layout are ignored, as in Kazoo, although Curator waits for them.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `	case len(strays) > 0:`,
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestStrayChildrenAreReportedByName"}},
 }, {
 	name: "shared-payload-revokes", promise: "P1",
-	what:   "A payload asks whoever holds to give up.",
+	what:   "A payload can be Curator's request for revocation.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
 	old:    `	if f.revocable && string(value) == revoke {`,
 	new:    `	if false {`,
@@ -38,14 +38,14 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestContendersOfOneSessionHaveALeaseEach"}},
 }, {
 	name: "shared-lease-not-renewed", promise: "P2",
-	what:   "The leases that a session has besides its own are not renewed with it, nor is it noticed when they end.",
+	what:   "A session's additional leases are not renewed, and their end is not noticed.",
 	file:   "coordinator/etcd/internal/foreign/leases.go",
 	old:    `		renew = append(renew, l.id)`,
 	new:    `		_ = renew`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestALostLeaseEndsTheSession"}},
 }, {
 	name: "shared-lease-missed", promise: "P2",
-	what:   "A lease that was granted while the others were renewed counts as renewed with them.",
+	what:   "A lease granted during a round of renewals counts as renewed in it.",
 	file:   "coordinator/etcd/internal/foreign/leases.go",
 	old:    `	if ls.round != round {`,
 	new:    `	if false {`,
@@ -59,14 +59,14 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinsAfterALostReply"}},
 }, {
 	name: "shared-stray-keys-are-waited-for", promise: "P8",
-	what:   "A key that ends in no lease is waited for, though nobody may ever delete it.",
+	what:   "A key without a lease ID is waited for, although it may never be deleted.",
 	file:   "coordinator/etcd/internal/foreign/driver.go",
 	old:    `	if len(strays) == 0 {`,
 	new:    `	if true {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
-	name: "shared-releases-anybody", promise: "P7",
-	what: "A release deletes the key that a place names, whoever's it is.",
+	name: "shared-foreign-release", promise: "P7",
+	what: "A release deletes a place's key, even another session's.",
 	file: "coordinator/etcd/internal/foreign/session.go",
 	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
 		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {`,
@@ -74,16 +74,16 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinAndLeaveAreOneRequestEach"}},
 }, {
 	name: "shared-permit-too-many", promise: "P1",
-	what:   "Whoever has the turn takes its lease without counting those that are there.",
+	what:   "The semaphore's next contender takes its lease without counting the existing ones.",
 	file:   "semaphore/shared.go",
 	old:    `		if len(others) < limit {`,
 	new:    `		if len(others) < limit+1 {`,
 	caught: []test{{pkg: "semaphore", name: "TestSharedPermitsAreWithinTheLimit"}},
 }, {
-	name: "shared-turn-lost-unseen", promise: "P1",
-	what:   "Whoever has lost its turn goes on waiting for a lease.",
+	name: "shared-lost-place-unnoticed", promise: "P1",
+	what:   "A contender that has lost its place continues to wait for a lease.",
 	file:   "semaphore/shared.go",
-	old:    `turn.Under(ctx)`,
+	old:    `lock.Under(ctx)`,
 	new:    `context.WithCancel(ctx)`,
-	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
+	caught: []test{{pkg: "semaphore", name: "TestLossOfTheMutexEndsTheWaitForALease"}},
 }}

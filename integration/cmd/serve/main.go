@@ -1,10 +1,9 @@
-// Serve: a real etcd on loopback to try Baton on.
+// Serve starts a real etcd on loopback for trying Baton.
 //
 //	make serve               on a free port
-//	make serve PORT=2379     on that one
+//	make serve PORT=2379     on this port
 //
-// It prints what to export, and ends on Ctrl-C. Its data are deleted then, and
-// nothing is left.
+// It prints the variable to export, and ends on Ctrl-C, which deletes its data.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 )
 
 func main() {
-	port := flag.Int("port", 0, "the port on 127.0.0.1; 0: a free one")
+	port := flag.Int("port", 0, "port on 127.0.0.1; 0: any free port")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -39,7 +38,7 @@ func serve(ctx context.Context, port int) error {
 	}
 	defer server.Close()
 	fmt.Printf("export BATON_URL=etcd://%s\n", server.Endpoints()[0])
-	fmt.Fprintln(os.Stderr, "an etcd serves there until Ctrl-C; in another terminal, after that line:  go run -C cmd/baton . lock demo -- sleep 60")
+	fmt.Fprintln(os.Stderr, "etcd runs until Ctrl-C; in another terminal, after the export:   go run -C cmd/baton . lock demo -- sleep 60")
 	<-ctx.Done()
 	return nil
 }

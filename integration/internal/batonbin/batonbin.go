@@ -1,5 +1,4 @@
-// Package batonbin builds the command baton, for tests that run it as its users
-// do.
+// Package batonbin builds the command baton for tests that run it.
 package batonbin
 
 import (
@@ -12,8 +11,8 @@ import (
 	"testing"
 )
 
-// Path is the path of the program, built from the sources beside this module.
-// The first call of a process builds it, which takes a moment when Go's cache
+// Path returns the path of the program, built from the sources beside this
+// module. The first call in a process builds it, which is quick if Go's cache
 // has its packages.
 func Path(t testing.TB) string {
 	t.Helper()
@@ -35,8 +34,8 @@ var program = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
 	}
-	// The tests of several packages build at the same time. A rename disturbs
-	// nobody who runs the file of before.
+	// The tests of several packages build concurrently. A rename does not
+	// disturb a process that runs the old file.
 	partial, err := os.MkdirTemp(dir, "partial-")
 	if err != nil {
 		return "", err

@@ -49,7 +49,7 @@ func TestKillEndsEvenAPausedProcess(t *testing.T) {
 	p.Kill() // twice is harmless
 }
 
-func TestPausedProcessStandsStillUntilResumed(t *testing.T) {
+func TestPausedProcessDoesNotRunUntilResumed(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	p, err := child.Start(exec.Command("sh", "-c", "while :; do echo x >>"+count+"; done"))
 	if err != nil {
@@ -86,11 +86,11 @@ func TestPausedProcessStandsStillUntilResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !grows(before) {
-		t.Fatal("stands still after Resume")
+		t.Fatal("still paused after Resume")
 	}
 }
 
-func TestServerThatEndsBeforeItServesShowsItsLog(t *testing.T) {
+func TestAwaitReadyShowsTheLogOfAServerThatEnded(t *testing.T) {
 	s := child.NewServer("broken", filepath.Join(t.TempDir(), "log"),
 		func() *exec.Cmd { return exec.Command("sh", "-c", "echo no such luck; exit 3") },
 		func(context.Context) error { return errors.New("not yet") })
@@ -126,7 +126,7 @@ func TestServerRestartsUnderTheSameNameWithANewProcess(t *testing.T) {
 	}
 }
 
-// The claim of the package comment: children go when the test process is
+// As the package comment says: children are killed when the test process is
 // killed, though no deferred function runs then. A second run of this test
 // binary is the victim.
 func TestChildDiesWithItsParent(t *testing.T) {
@@ -164,7 +164,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 }
 
-// alive is false for a process that is gone or waits only to be reaped.
+// alive is false for a process that has ended, or is a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -180,7 +180,7 @@ func TestInjectedFaultEndsAndLeavesTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !traced(p.PID()) {
-		t.Error("nobody traces the process")
+		t.Error("the process is not traced")
 	}
 	heal()
 	if traced(p.PID()) || !p.Running() {

@@ -19,13 +19,12 @@ const (
 	// attachTimeout bounds how long strace may take to have all threads: it
 	// stops each of them.
 	attachTimeout = time.Minute
-	// detachTimeout bounds how long it may take to let go of them when it is
-	// asked to.
+	// detachTimeout bounds how long strace may take to detach from them.
 	detachTimeout = 10 * time.Second
 )
 
-// canTrace tries strace once on a process of its own: what fails there is the
-// machine's doing, whatever strace says.
+// canTrace tries strace once on a process of its own: a failure there means
+// that the machine does not allow it.
 var canTrace = sync.OnceValue(func() error {
 	p, err := Start(exec.Command("sleep", "1000"))
 	if err != nil {
@@ -40,11 +39,11 @@ var canTrace = sync.OnceValue(func() error {
 	return nil
 })
 
-// Inject has strace (the program has to be there) change what system calls of a
-// process do, threads that are there and threads to come: calls is
-// "fdatasync,fsync", what is "delay_enter=400ms" or "error=EIO". It returns
-// when all threads are under it, or ErrNoTrace where the machine does not allow
-// it. stop ends it and leaves the process running.
+// Inject changes the behaviour of system calls of a process, in its present and
+// future threads, with strace, which must be installed. calls is a list such as
+// "fdatasync,fsync", what is for example "delay_enter=400ms" or "error=EIO". It
+// returns when all threads are traced, or ErrNoTrace where the machine does not
+// allow tracing. stop ends it and leaves the process running.
 func Inject(pid int, calls, what string) (stop func(), err error) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return nil, fmt.Errorf("child: strace is missing; on Debian and its relatives, as root: apt-get install strace: %w", err)
@@ -82,8 +81,8 @@ func inject(pid int, calls, what string) (stop func(), err error) {
 	}
 }
 
-// detach ends strace, by force if need be: the kernel lets go of what a dead
-// tracer had.
+// detach ends strace, by force if necessary: the kernel detaches the threads of
+// a dead tracer.
 func detach(strace *Process) {
 	_ = strace.Interrupt()
 	select {
@@ -93,7 +92,7 @@ func detach(strace *Process) {
 	}
 }
 
-// allTraced tells whether every thread of a process has a tracer.
+// allTraced reports whether every thread of a process has a tracer.
 func allTraced(pid int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, path := range threads {

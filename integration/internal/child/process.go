@@ -1,13 +1,12 @@
-// Package child runs other programs under a test's thumb: kill -9, pause,
-// resume, start again, and never outlive the test.
+// Package child runs other programs that a test can kill (kill -9), pause,
+// resume and restart, and that never outlive the test.
 //
 // A [Process] is one run of a program. A [Server] is a program that can be
-// started again with the same data, and whose log is at hand when something
-// fails.
+// restarted with the same data, and whose log is shown in errors.
 //
-// Processes are ended by their id, and on Linux by the kernel when the test
-// process dies for whatever reason (a timeout's SIGQUIT, a panic, kill -9).
-// Elsewhere a test process that was killed leaves its children running.
+// Processes are ended by their ID, and on Linux by the kernel when the test
+// process dies for any reason (a timeout's SIGQUIT, a panic, kill -9).
+// Elsewhere a killed test process leaves its children running.
 package child
 
 import (
@@ -19,7 +18,7 @@ import (
 	"syscall"
 )
 
-// ErrNotRunning is returned by the levers of a process that has ended or was
+// ErrNotRunning is returned by operations on a process that has ended or was
 // never started.
 var ErrNotRunning = errors.New("child: the process is not running")
 
@@ -31,8 +30,7 @@ type Process struct {
 }
 
 // Start starts cmd and waits for its end in the background. Standard streams
-// have to be files or nil, so that nothing but the process itself is waited
-// for.
+// must be files or nil, so that only the process itself is waited for.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -46,9 +44,9 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 // run owns the process from its start to its end.
 //
 // The kernel sends the parent-death signal when the *thread* that forked ends,
-// not when the process does. So the goroutine keeps its thread to itself until
-// the child is gone; else a child could be killed in mid-test because Go
-// retired a thread.
+// not when the process does. So the goroutine locks its thread until the child
+// has ended; otherwise Go could retire the thread and thereby kill the child
+// during a test.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	dieWithParent(p.cmd)
@@ -67,8 +65,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended and was waited for.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the end of the process and says how it ended: nil for status
-// 0, else an [exec.ExitError].
+// Wait waits for the end of the process. It returns nil for status 0, else an
+// [exec.ExitError].
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err
@@ -85,15 +83,15 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Kill ends the process with SIGKILL, paused or not, and waits until it is
-// gone. Killing a process that has ended already does nothing.
+// Kill ends the process with SIGKILL, paused or not, and waits for its end. It
+// does nothing if the process has already ended.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only when it has ended, which is what we want
+	_ = p.cmd.Process.Kill() // fails only if it has already ended
 	<-p.done
 }
 
-// Pause stops the process with SIGSTOP and returns when all its threads stand
-// still.
+// Pause stops the process with SIGSTOP and returns when all its threads are
+// stopped.
 func (p *Process) Pause() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -101,8 +99,8 @@ func (p *Process) Pause() error {
 	return awaitStopped(p.PID())
 }
 
-// Resume lets a paused process go on (SIGCONT). It does nothing to one that
-// runs.
+// Resume continues a paused process (SIGCONT). It does nothing to a running
+// one.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 // Interrupt asks the process to end (SIGTERM) and does not wait.

@@ -17,8 +17,8 @@ import (
 // It also gives the child a process group of its own, so that a paused server
 // is not in the group of the tests. When a process ends, the kernel may send
 // SIGHUP to the group of one of its children: if the group is orphaned and has
-// a stopped process. baton's guard joins the group of the session's leader,
-// which can be that of the tests, and then the end of a baton would end them.
+// a stopped process. If that group were the tests', the end of one child would
+// end the tests.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -52,13 +52,13 @@ func allStopped(pid int) (bool, error) {
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // that thread has just ended
+			continue // the thread has just ended
 		}
 		if err != nil {
 			return false, err
 		}
-		// "pid (name) S ...": the name may hold anything, so look behind its
-		// last bracket.
+		// "pid (name) S ...": the name may contain anything, so the state
+		// follows the last parenthesis.
 		i := bytes.LastIndexByte(stat, ')')
 		if i < 0 || i+2 >= len(stat) || stat[i+2] != 'T' {
 			return false, nil

@@ -8,6 +8,6 @@ import "os/exec"
 // Close ends them in every case but the death of the test process itself.
 func dieWithParent(*exec.Cmd) {}
 
-// awaitStopped trusts the signal: there is no portable way to look at another
-// process's threads.
+// awaitStopped trusts the signal: there is no portable way to read the state of
+// another process's threads.
 func awaitStopped(int) error { return nil }

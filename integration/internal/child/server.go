@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Server is a program that can be killed and started again with the same
-// arguments and data. All methods may be called concurrently; levers of one
-// server take turns.
+// Server is a program that can be killed and restarted with the same arguments
+// and data. All methods may be called concurrently; operations on one server
+// are serialized.
 type Server struct {
 	name    string
 	logPath string
@@ -25,9 +25,8 @@ type Server struct {
 }
 
 // NewServer describes a server without starting it. command makes the command
-// for each start; its output goes to the end of the file logPath. ready is
-// asked again and again after a start until it returns nil; it must return
-// soon.
+// for each start; its output is appended to the file logPath. After a start
+// ready is polled until it returns nil; it must return soon.
 func NewServer(name, logPath string, command func() *exec.Cmd, ready func(context.Context) error) *Server {
 	return &Server{name: name, logPath: logPath, command: command, ready: ready}
 }
@@ -35,8 +34,8 @@ func NewServer(name, logPath string, command func() *exec.Cmd, ready func(contex
 // Name is the server's name in its cluster.
 func (s *Server) Name() string { return s.name }
 
-// Launch starts the process and does not wait until it serves: a member of a
-// cluster without a quorum never would. It fails when the server is running.
+// Launch starts the process and does not wait until it serves: a member without
+// a quorum never does. It fails if the server is running.
 func (s *Server) Launch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,7 @@ func (s *Server) Launch() error {
 }
 
 // AwaitReady waits until the server serves. It fails, with the end of the log,
-// when the process ends or ctx does.
+// if the process or ctx ends first.
 func (s *Server) AwaitReady(ctx context.Context) error {
 	proc := s.process()
 	if proc == nil {
@@ -93,28 +92,28 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.AwaitReady(ctx)
 }
 
-// Kill ends the server with SIGKILL and waits until it is gone. Its data stays.
-// Killing a server that does not run does nothing.
+// Kill ends the server with SIGKILL and waits for its end. The data stays. It
+// does nothing if the server does not run.
 func (s *Server) Kill() {
 	if proc := s.process(); proc != nil {
 		proc.Kill()
 	}
 }
 
-// Pause stops the server with SIGSTOP: its connections stay open and nothing
-// answers.
+// Pause stops the server with SIGSTOP: its connections stay open, and it does
+// not answer.
 func (s *Server) Pause() error { return s.lever((*Process).Pause) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() error { return s.lever((*Process).Resume) }
 
-// Running reports whether the process is there, paused or not.
+// Running reports whether the process exists, paused or not.
 func (s *Server) Running() bool {
 	proc := s.process()
 	return proc != nil && proc.Running()
 }
 
-// PID is the process id of the present or last run, 0 before the first.
+// PID returns the process ID of the current or last run, 0 before the first.
 func (s *Server) PID() int {
 	if proc := s.process(); proc != nil {
 		return proc.PID()
@@ -122,7 +121,7 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Log is the end of the server's output over all its runs.
+// Log returns the end of the server's output over all its runs.
 func (s *Server) Log() string { return Tail(s.logPath, 8<<10) }
 
 func (s *Server) lever(pull func(*Process) error) error {
@@ -149,7 +148,7 @@ func ended(p *Process) error {
 	return errors.New("exit status 0")
 }
 
-// Tail is the last limit bytes of a file, or a line that says why they cannot
+// Tail returns the last limit bytes of a file, or an error message if it cannot
 // be read.
 func Tail(path string, limit int64) string {
 	f, err := os.Open(path)

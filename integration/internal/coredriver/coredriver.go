@@ -1,10 +1,9 @@
 // Package coredriver is the smallest driver: the core of the contract in
-// package driver, no capability, in memory. It shows what a service has to
-// offer for the recipes to work on it, and is the place to begin a driver of
-// one's own.
+// package driver, no capability, in memory. It shows what a service must offer
+// for the recipes to work on it, and is a template for a new driver.
 //
-// There is one mutex, and every call takes effect at once. A waiter is woken by
-// any change of its queue, and reads it again. No name is ever forgotten.
+// There is one mutex, and every call takes effect at once. Any change of a
+// queue wakes its waiters, which read it again. Names are never removed.
 package coredriver
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Clients of one process meet by the host of the URL core://host.
+// Clients of one process share the service of the URL core://host.
 func init() {
 	services := map[string]*Service{}
 	var mu sync.Mutex
@@ -44,12 +43,12 @@ const (
 // Service is a service in this process.
 type Service struct {
 	mu       sync.Mutex
-	revision int64 // of the latest change; the source of tokens, versions and IDs
+	revision int64 // of the latest change; yields tokens, versions and IDs
 	sessions map[string]*session
 	queues   map[driver.Queue]*queue
 }
 
-// queue is the entries of one name, in order, and its record.
+// queue has the entries of one name, in order, and its record.
 type queue struct {
 	entries []driver.Entry
 	record  driver.Record
@@ -69,7 +68,7 @@ type client struct{ svc *Service }
 func (c client) Close(context.Context) error { return nil }
 func (c client) String() string              { return "core://" }
 
-// Open starts a session, which ends by a timer.
+// Open starts a session, which a timer ends.
 func (c client) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	if ttl < minTTL || ttl > maxTTL {
 		return nil, driver.Wrap(driver.ErrInvalid, fmt.Errorf("coredriver: ttl %v would become %v", ttl, min(max(ttl, minTTL), maxTTL)))
@@ -85,8 +84,8 @@ func (c client) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	return s, nil
 }
 
-// End ends a session, as an operator may: all of its entries go. It reports
-// whether there was one.
+// End ends a session, as an operator may, and removes its entries. It reports
+// whether the session existed.
 func (s *Service) End(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +102,8 @@ func (s *Service) End(id string) bool {
 	return true
 }
 
-// Remove removes an entry, as an operator may. It reports whether there was
-// one.
+// Remove removes an entry, as an operator may. It reports whether the entry
+// existed.
 func (s *Service) Remove(name driver.Queue, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *Service) Sessions() int {
 	return len(s.sessions)
 }
 
-// next, queue, remove and tell need s.mu.
+// next, queue, remove and wake need s.mu.
 
 func (s *Service) next() int64 {
 	s.revision++
@@ -132,25 +131,25 @@ func (s *Service) queue(name driver.Queue) *queue {
 	return s.queues[name]
 }
 
-// remove deletes entries, and says whether there were any.
+// remove deletes entries, and reports whether there were any.
 func (s *Service) remove(name driver.Queue, which func(driver.Entry) bool) bool {
 	q := s.queue(name)
 	if !slices.ContainsFunc(q.entries, which) {
 		return false
 	}
 	q.entries = slices.DeleteFunc(slices.Clone(q.entries), which)
-	s.tell(name)
+	s.wake(name)
 	return true
 }
 
-// tell wakes all waiters of a queue.
-func (s *Service) tell(name driver.Queue) {
+// wake wakes all waiters of a queue.
+func (s *Service) wake(name driver.Queue) {
 	q := s.queues[name]
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
 
-// session is a session as its client sees it.
+// session is the client's side of a session.
 type session struct {
 	svc   *Service
 	id    string
@@ -170,7 +169,7 @@ var (
 	errGone = driver.Wrap(driver.ErrGone, errors.New("coredriver: no such entry"))
 )
 
-// do runs one step of the service for a session that is alive.
+// do runs one step of the service if the session is alive.
 func (s *session) do(ctx context.Context, step func() error) error {
 	s.svc.mu.Lock()
 	defer s.svc.mu.Unlock()
@@ -183,7 +182,7 @@ func (s *session) do(ctx context.Context, step func() error) error {
 	return step()
 }
 
-// wait looks at a queue until look says that it has seen what it waits for.
+// wait calls look after each change of a queue until it returns true.
 func (s *session) wait(ctx context.Context, name driver.Queue, look func(*queue) (seen bool)) error {
 	for {
 		var changed chan struct{}
@@ -211,8 +210,7 @@ func (s *session) Renew(ctx context.Context) error {
 	})
 }
 
-// Join appends an entry. Nobody else reads its Nearest, since there is no
-// Handoff.
+// Join appends an entry. It leaves Nearest out, which only Handoff uses.
 func (s *session) Join(ctx context.Context, name driver.Queue, c driver.Contender) (driver.Joined, error) {
 	var joined driver.Joined
 	err := s.do(ctx, func() error {
@@ -229,7 +227,7 @@ func (s *session) Join(ctx context.Context, name driver.Queue, c driver.Contende
 			place := driver.Place{Key: fmt.Sprint("e", n), ID: c.ID, Mode: c.Mode, Session: s.id}
 			i = len(q.entries)
 			q.entries = append(slices.Clone(q.entries), driver.Entry{Place: place, Token: driver.Token(n), Value: bytes.Clone(c.Value)})
-			s.svc.tell(name)
+			s.svc.wake(name)
 		}
 		joined = driver.Joined{Place: q.entries[i].Place, Token: q.entries[i].Token, First: i == 0}
 		return nil
@@ -278,7 +276,8 @@ func (s *session) Leave(ctx context.Context, name driver.Queue, own driver.Place
 	})
 }
 
-// Forget finds no request under way: each Join takes effect before it returns.
+// Forget never finds a request in flight: each Join takes effect before it
+// returns.
 func (s *session) Forget(ctx context.Context, name driver.Queue, id string) error {
 	return s.do(ctx, func() error {
 		s.svc.remove(name, func(e driver.Entry) bool { return e.ID == id && e.Session == s.id })
@@ -325,13 +324,13 @@ func (s *session) SetRecord(ctx context.Context, name driver.Queue, value []byte
 		}
 		version = driver.Version(s.svc.next())
 		q.record = driver.Record{Value: bytes.Clone(value), Version: version}
-		s.svc.tell(name)
+		s.svc.wake(name)
 		return nil
 	})
 	return version, err
 }
 
-// Close ends the session. One that is over is closed.
+// Close ends the session, unless it has already ended.
 func (s *session) Close(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

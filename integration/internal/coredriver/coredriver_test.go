@@ -14,7 +14,7 @@ import (
 
 // TestConformance runs the suite without any capability.
 func TestConformance(t *testing.T) {
-	const absent, local, none = "the driver has the core only", "calls do not cross a network", "the service keeps no such thing"
+	const absent, local, none = "the driver has the core only", "calls do not cross a network", "the service has no such state"
 	coordinatortest.Run(t, coordinatortest.Harness{
 		TTL: 10 * time.Second, OddTTL: 2 * time.Hour, GrantedTTL: time.Hour,
 		Bubble: synctest.Test,

@@ -51,7 +51,7 @@ func (w world) is(err, want error) {
 	}
 }
 
-// order collects what happens, in order.
+// order records events in order.
 type order struct {
 	mu sync.Mutex
 	of []string
@@ -162,9 +162,9 @@ func TestReadersShareAndAWriterComesBetween(t *testing.T) {
 	})
 }
 
-// TestPermitsAreTakenByWhoeverTheyReach: one who waited is admitted, which
-// changes nothing at the service, and then those behind it are.
-func TestPermitsAreTakenByWhoeverTheyReach(t *testing.T) {
+// The admission of one waiter changes nothing at the service, but the waiters
+// behind it must be admitted as well.
+func TestReleasedPermitsAdmitSeveralWaiters(t *testing.T) {
 	in(t, func(w world) {
 		ctx, o := w.t.Context(), &order{}
 		s, err := semaphore.New(w.client(), "s", 2)
@@ -173,7 +173,7 @@ func TestPermitsAreTakenByWhoeverTheyReach(t *testing.T) {
 		w.ok(err)
 		w.is(both.ReleasePart(ctx, 1), coordinator.ErrInvalid)
 		if slots, err := both.Slots(ctx); err != nil || len(slots) != 2 {
-			w.t.Errorf("slots %v, %v after a ReleasePart that was refused", slots, err)
+			w.t.Errorf("slots %v, %v after a refused ReleasePart", slots, err)
 		}
 		held := make(chan *semaphore.Permit, 3)
 		for range 3 {
@@ -194,7 +194,7 @@ func TestPermitsAreTakenByWhoeverTheyReach(t *testing.T) {
 	})
 }
 
-func TestRaisedLimitAdmitsWhoWaits(t *testing.T) {
+func TestRaisedLimitAdmitsWaiters(t *testing.T) {
 	in(t, func(w world) {
 		ctx := w.t.Context()
 		s, err := semaphore.New(w.client(), "s", 1)
@@ -206,7 +206,7 @@ func TestRaisedLimitAdmitsWhoWaits(t *testing.T) {
 		w.ok(s.SetLimit(ctx, 2))
 		late, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err = s.Acquire(late, 1) // the one ahead came by the other limit, and cannot say that it holds
+		_, err = s.Acquire(late, 1) // the entry ahead was admitted by the higher limit, and cannot be marked as holding
 		w.is(err, context.DeadlineExceeded)
 	})
 }

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// jars are what Curator needs, as Debian's packages put them.
+// jars are Curator's dependencies, as named by Debian's packages.
 var jars = []string{
 	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop",
 	"netty-all", "netty-common", "netty-handler", "netty-transport", "netty-buffer", "netty-codec", "netty-resolver",
 }
 
-// Jars is where Debian has them.
+// Jars is Debian's directory of jars.
 const Jars = "/usr/share/java"
 
-// Installed returns nil when programs that use Curator can be run here, else an
-// error that says what is missing and how to get it.
+// Installed returns nil if programs that use Curator can run here, else an
+// error that names what is missing and how to install it.
 func Installed() error {
 	_, err := classPath()
 	return err
 }
 
-// Command is one that runs a program given as source, which is written to a
-// directory, with arguments.
+// Command returns a command that runs a program, given as source and written to
+// dir, with arguments.
 func Command(dir, name string, source []byte, args ...string) (*exec.Cmd, error) {
 	path, err := classPath()
 	if err != nil {
@@ -40,7 +40,7 @@ func Command(dir, name string, source []byte, args ...string) (*exec.Cmd, error)
 }
 
 func classPath() (string, error) {
-	// The program is given to java as source, which takes the compiler.
+	// java runs the program from source, which needs the compiler.
 	if _, err := exec.LookPath(javaTool("javac")); err != nil {
 		return "", fmt.Errorf("curator: not here: %w; %s", err, advice)
 	}
@@ -55,7 +55,7 @@ func classPath() (string, error) {
 		path := filepath.Join(Jars, name+".jar")
 		if _, err := os.Stat(path); err == nil {
 			paths = append(paths, path)
-		} else if !strings.HasPrefix(name, "netty") { // which of these there are depends on the release
+		} else if !strings.HasPrefix(name, "netty") { // depends on the release
 			return "", fmt.Errorf("curator: not here: %w; %s", err, advice)
 		}
 	}
@@ -64,10 +64,10 @@ func classPath() (string, error) {
 
 const advice = `install it with
 	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
-or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
+or put Curator's jars and their dependencies into a directory, and set BATON_CURATOR to it`
 
-// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no
-// JDK, of the one in the path.
+// javaTool returns the path of a program of the JDK at JAVA_HOME or, if there
+// is none, of the Java in the path.
 func javaTool(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		if javac := filepath.Join(home, "bin", "javac"); executable(javac) {

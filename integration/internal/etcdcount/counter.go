@@ -1,5 +1,5 @@
-// Package etcdcount counts what an etcd client asks of its servers, as gRPC
-// sees it.
+// Package etcdcount counts an etcd client's requests and events at gRPC's
+// level.
 //
 //	counter := etcdcount.New()
 //	client, err := clientv3.New(clientv3.Config{Endpoints: …, DialOptions: counter.DialOptions()})
@@ -8,7 +8,7 @@
 //	... lock, unlock ...
 //	spent := counter.Snapshot().Since(before) // spent.Unary: map[KV.Txn:2]
 //
-// The interceptors sit inside those of the client library, so each of its
+// The interceptors run inside those of the client library, so each of its
 // silent retries counts.
 package etcdcount
 
@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Counts is what one or more clients have asked and been told.
+// Counts has the requests and events of one or more clients.
 type Counts struct {
 	// Unary counts calls by service and method: "KV.Txn", "KV.Range",
 	// "Lease.LeaseGrant".
@@ -33,17 +33,17 @@ type Counts struct {
 	// KeepAlives counts renewals sent over keep-alive streams.
 	KeepAlives int
 	// WatchCreates and WatchCancels were sent by the client; the last watch of
-	// a stream goes without a cancel, with its stream. WatchCanceled were sent
-	// by the server on its own account (compaction, lost leader) or as the
-	// answer to a cancel.
+	// a stream ends with its stream, without a cancel. WatchCanceled were sent
+	// by the server by itself (compaction, lost leader) or in answer to a
+	// cancel.
 	WatchCreates, WatchCancels, WatchCanceled int
 	// WatchEvents are changes delivered, WatchResponses the messages that
 	// carried them.
 	WatchEvents, WatchResponses int
 }
 
-// Total is the number of requests that cost the servers work: unary calls and
-// watch creations. Renewals and cancels are not among them.
+// Total returns the number of requests that cost the servers work: unary calls
+// and watch creations, without renewals and cancels.
 func (c Counts) Total() int {
 	total := c.WatchCreates
 	for _, n := range c.Unary {
@@ -52,8 +52,8 @@ func (c Counts) Total() int {
 	return total
 }
 
-// Since is what was counted after an earlier snapshot. Calls that did not
-// happen are absent.
+// Since returns the counts since an earlier snapshot. Calls that did not occur
+// are absent.
 func (c Counts) Since(earlier Counts) Counts {
 	return Counts{
 		Unary:          since(c.Unary, earlier.Unary),
@@ -77,19 +77,19 @@ func since(now, earlier map[string]int) map[string]int {
 	return d
 }
 
-// Counter counts for every client that was given its dial options. Its methods
-// may be called concurrently.
+// Counter counts for every client with its dial options. Its methods may be
+// called concurrently.
 type Counter struct {
 	mu     sync.Mutex
 	counts Counts
 }
 
-// New returns a counter that has counted nothing.
+// New returns a counter at zero.
 func New() *Counter {
 	return &Counter{counts: Counts{Unary: map[string]int{}, Streams: map[string]int{}}}
 }
 
-// DialOptions are the options for the client's configuration.
+// DialOptions returns the options for the client's configuration.
 func (c *Counter) DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(c.Unary),
@@ -97,7 +97,7 @@ func (c *Counter) DialOptions() []grpc.DialOption {
 	}
 }
 
-// Snapshot is a copy of the counts so far.
+// Snapshot returns a copy of the counts so far.
 func (c *Counter) Snapshot() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *Counter) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cl
 	return &counted{ClientStream: stream, counter: c}, nil
 }
 
-// counted looks at the messages of one stream.
+// counted counts the messages of one stream.
 type counted struct {
 	grpc.ClientStream
 	counter *Counter
@@ -179,7 +179,7 @@ func (c *Counts) received(m any) {
 	}
 }
 
-// short makes "KV.Txn" of "/etcdserverpb.KV/Txn".
+// short returns "KV.Txn" for "/etcdserverpb.KV/Txn".
 func short(method string) string {
 	method = method[strings.LastIndex(method, ".")+1:]
 	return strings.Replace(method, "/", ".", 1)

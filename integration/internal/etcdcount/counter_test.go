@@ -57,7 +57,7 @@ func TestCallsRenewalsAndWatchesAreCounted(t *testing.T) {
 	<-events
 	stop()
 
-	// The cancel leaves on another goroutine.
+	// Another goroutine sends the cancel.
 	var got etcdcount.Counts
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
 		if got = counter.Snapshot().Since(before); got.WatchCancels == 1 || time.Now().After(deadline) {

@@ -12,12 +12,12 @@ import (
 	"go.etcd.io/etcd/api/v3/version"
 )
 
-// Binary is the path of the etcd server's program. The first call on a machine
-// builds it, which takes a minute from nothing and seconds when the Go build
-// cache has its packages; others, in this process and in others, wait for that
-// one.
+// Binary returns the path of the etcd server's program. The first call on a
+// machine builds it, which takes a minute with an empty Go build cache and
+// seconds otherwise; concurrent calls, also in other processes, wait for that
+// build.
 //
-// It has to run somewhere inside this module, as `go test` does.
+// The working directory must be inside this module, as in `go test`.
 func Binary(ctx context.Context) (string, error) {
 	if path := os.Getenv("BATON_ETCD"); path != "" {
 		return exec.LookPath(path)
@@ -25,7 +25,7 @@ func Binary(ctx context.Context) (string, error) {
 	return built(ctx, "etcd", "go.etcd.io/etcd/server/v3")
 }
 
-// Client is the path of etcdctl, of the same version. It is built like the
+// Client returns the path of etcdctl of the same version, built like the
 // server.
 func Client(ctx context.Context) (string, error) {
 	if path := os.Getenv("BATON_ETCDCTL"); path != "" {
@@ -34,8 +34,7 @@ func Client(ctx context.Context) (string, error) {
 	return built(ctx, "etcdctl", "go.etcd.io/etcd/etcdctl/v3")
 }
 
-// built is the path of a program that was built from a package of this
-// module's.
+// built returns the path of a program built from a package of this module.
 func built(ctx context.Context, name, pkg string) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
@@ -50,8 +49,7 @@ func built(ctx context.Context, name, pkg string) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	// Renamed when it is complete: a build that was interrupted must not count
-	// as one.
+	// Renamed when complete: an interrupted build must not be used.
 	partial := path + ".partial"
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", partial, pkg)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -63,8 +61,8 @@ func built(ctx context.Context, name, pkg string) (string, error) {
 	return path, nil
 }
 
-// cacheDir is the user's cache directory, or a temporary one for users who have
-// no home.
+// cacheDir returns the user's cache directory, or a temporary one for users
+// without a home.
 func cacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -77,7 +75,7 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// lock waits for the lock on a file. The kernel lets go of it when its holder
+// lock waits for the lock on a file, which the kernel releases when its holder
 // dies.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

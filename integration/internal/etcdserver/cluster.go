@@ -22,21 +22,20 @@ import (
 const startTimeout = 2 * time.Minute
 
 // With Fsync an election's votes and a leader's first entry wait for the disk.
-// On one that takes half a second, Election would be over before a leader is
-// there.
+// On a disk that takes half a second, an election would time out before a
+// leader is elected.
 const (
 	fsyncHeartbeat = 200 * time.Millisecond
 	fsyncElection  = 2 * time.Second
 )
 
-// Options say what cluster to start. The zero value is one node.
+// Options describe a cluster. The zero value is one node.
 type Options struct {
 	// Nodes is 1 (also for 0) or 3; any odd number works.
 	Nodes int
-	// Fsync makes every write wait for the disk. Without it data survives kill
-	// -9 all the same, though not a power cut, and tests do not depend on the
-	// disk's mood. With it elections take longer, and no TTL below 3 s is
-	// granted.
+	// Fsync makes every write wait for the disk. Without it data still survives
+	// kill -9, though not a power cut, and tests do not depend on the disk's
+	// speed. With it elections take longer, and no TTL below 3 s is granted.
 	Fsync bool
 	// Listen are further URLs for clients, of a single node:
 	// "https://127.0.0.1:2379".
@@ -44,17 +43,17 @@ type Options struct {
 	// Args are further arguments for every node:
 	// "--quota-backend-bytes=200000".
 	Args []string
-	// Binary is the server's program; empty for the one that Binary builds.
+	// Binary is the server's program; if empty, Binary builds it.
 	Binary string
 	// Hosts are the nodes' addresses, for nodes in network namespaces of their
 	// own; empty for loopback.
 	Hosts []string
-	// Wrap changes the command of a node, from 0, before each start: to run it
-	// in a namespace, say. It may be nil.
+	// Wrap changes the command of a node, from 0, before each start, for
+	// example to run it in a namespace. It may be nil.
 	Wrap func(node int, cmd *exec.Cmd)
 }
 
-// host is the address of a node.
+// host returns the address of a node.
 func (o Options) host(node int) string {
 	if len(o.Hosts) == 0 {
 		return "127.0.0.1"
@@ -153,7 +152,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.askVersion(ctx)
 }
 
-// askVersion asks until ctx ends: a server may stall at any time.
+// askVersion retries until ctx ends: a server may stall at any time.
 func (c *Cluster) askVersion(ctx context.Context) error {
 	for {
 		version, err := c.nodes[0].version(ctx)
@@ -164,12 +163,12 @@ func (c *Cluster) askVersion(ctx context.Context) error {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("etcdserver: %s tells no version: %w", c.nodes[0].Name(), err)
+			return fmt.Errorf("etcdserver: %s: version: %w", c.nodes[0].Name(), err)
 		}
 	}
 }
 
-// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the
+// Endpoints returns the client addresses of all nodes, "127.0.0.1:port", in the
 // order of Nodes.
 func (c *Cluster) Endpoints() []string {
 	var addrs []string
@@ -179,13 +178,13 @@ func (c *Cluster) Endpoints() []string {
 	return addrs
 }
 
-// Nodes are the members.
+// Nodes returns the members.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
-// Node is the i-th member, from 0.
+// Node returns the i-th member, from 0.
 func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 
-// Version is the servers' version, "3.7.3".
+// Version returns the servers' version, such as "3.7.3".
 func (c *Cluster) Version() string { return c.version }
 
 // Client makes a client without a log, of the given nodes or of all. The caller
@@ -201,9 +200,9 @@ func (c *Cluster) Client(nodes ...*Node) (*clientv3.Client, error) {
 	return NewClient(endpoints...)
 }
 
-// NewClient makes a plain client of the given addresses, without a log: the
-// tests' own eyes and hands, not the one under test. It notices a dead or
-// paused server within three seconds. The caller closes it.
+// NewClient makes a client of the given addresses, without a log, for the
+// tests' own requests. It notices a dead or paused server within three seconds.
+// The caller closes it.
 func NewClient(endpoints ...string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
@@ -214,9 +213,8 @@ func NewClient(endpoints ...string) (*clientv3.Client, error) {
 	})
 }
 
-// Leader is the node that leads, once the running nodes agree. It waits for an
-// election to end; nodes that are paused or dead are not asked for longer than
-// a moment.
+// Leader returns the node that leads, once the running nodes agree. It waits
+// for the end of an election, and only briefly for paused or dead nodes.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -234,7 +232,7 @@ func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	}
 }
 
-// Follower is some running node that does not lead.
+// Follower returns some running node that does not lead.
 func (c *Cluster) Follower(ctx context.Context) (*Node, error) {
 	leader, err := c.Leader(ctx)
 	if err != nil {
@@ -248,7 +246,7 @@ func (c *Cluster) Follower(ctx context.Context) (*Node, error) {
 	return nil, errors.New("etcdserver: no node but the leader is running")
 }
 
-// Log is the end of every node's output.
+// Log returns the end of every node's output.
 func (c *Cluster) Log() string {
 	var b strings.Builder
 	for _, n := range c.nodes {

@@ -1,11 +1,10 @@
 // Package etcdserver starts real etcd servers on loopback: one inside this
 // process, or one or three as processes of their own that a test can kill,
-// pause and start again.
+// pause and restart.
 //
-// The version is the one that this module requires, so there is nothing to
-// install: the binary is built once from the module and kept in the user's
-// cache directory. BATON_ETCD names another binary to test against, an old
-// release for instance.
+// The version is the one that this module requires: the binary is built once
+// from the module and kept in the user's cache directory. BATON_ETCD names
+// another binary, for example of an old release.
 package etcdserver
 
 import (
@@ -62,7 +61,7 @@ func StartEmbedded(ctx context.Context, port int) (*Embedded, error) {
 }
 
 // embeddedConfig lets the kernel choose the ports that are not given: this
-// server is never started again on them.
+// server is never restarted on them.
 func embeddedConfig(dir string, port int) *embed.Config {
 	clients := []url.URL{{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}}
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
@@ -73,16 +72,15 @@ func embeddedConfig(dir string, port int) *embed.Config {
 	cfg.ElectionMs = uint(Election.Milliseconds())
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = clients, clients
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = anyPort, anyPort
-	// It defaults to a URL with the default port, which must agree with the
-	// advertised one.
+	// The default has the default port, but must agree with the advertised URL.
 	cfg.InitialCluster = cfg.Name + "=" + anyPort[0].String()
-	cfg.UnsafeNoFsync = true // nothing here survives the process anyway
+	cfg.UnsafeNoFsync = true // the data does not survive the process anyway
 	// Close reports the ends of its own listeners as errors.
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	return cfg
 }
 
-// Endpoints are the addresses for a client, "127.0.0.1:port".
+// Endpoints returns the addresses for a client, "127.0.0.1:port".
 func (e *Embedded) Endpoints() []string {
 	return []string{e.etcd.Clients[0].Addr().String()}
 }

@@ -24,8 +24,8 @@ func connect(t *testing.T, endpoints ...string) *clientv3.Client {
 	return client
 }
 
-// within is a context for one step, whose end fails the step and not the whole
-// package.
+// within returns a context for one step, whose timeout fails the step and not
+// the whole package.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -35,8 +35,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func put(t *testing.T, client *clientv3.Client, key, value string) {
 	t.Helper()
-	// A put that meets an election may fail; putting the same again is
-	// harmless.
+	// A put during an election may fail; repeating it is harmless.
 	ctx := within(t, 20*time.Second)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
@@ -85,7 +84,7 @@ func TestEmbeddedGivesUpWithItsContext(t *testing.T) {
 	cause := errors.New("enough")
 	cancel(cause)
 	server, err := etcdserver.StartEmbedded(ctx, 0)
-	if err == nil { // it may be ready before anyone looks
+	if err == nil { // it may be ready before the context is checked
 		server.Close()
 	} else if !errors.Is(err, cause) {
 		t.Fatalf("StartEmbedded: %v", err)

@@ -14,11 +14,11 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// probeTimeout bounds one look at a node. A node in start-up or paused takes
-// the connection and is silent.
+// probeTimeout bounds one probe of a node. A starting or paused node accepts
+// the connection and does not answer.
 const probeTimeout = time.Second
 
-// Node is one member. Its levers are those of [child.Server]: Kill, Pause,
+// Node is one member. Its operations are those of [child.Server]: Kill, Pause,
 // Resume, Restart, Launch, AwaitReady, Running, Log.
 type Node struct {
 	*child.Server
@@ -45,7 +45,7 @@ func newNode(i int, dir, addr, peerAddr string) *Node {
 	return n
 }
 
-// environment is ours without ETCD_…: etcd reads such variables as flags.
+// environment returns ours without ETCD_…, which etcd reads as flags.
 func environment() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -56,7 +56,7 @@ func environment() []string {
 	return env
 }
 
-// arguments are those in which nodes differ.
+// arguments returns the arguments in which nodes differ.
 func (n *Node) arguments(listen []string) []string {
 	clients := strings.Join(append([]string{"http://" + n.addr}, listen...), ",")
 	return []string{
@@ -66,26 +66,23 @@ func (n *Node) arguments(listen []string) []string {
 	}
 }
 
-// Endpoint is the node's client address, "127.0.0.1:port".
+// Endpoint returns the node's client address, "127.0.0.1:port".
 func (n *Node) Endpoint() string { return n.addr }
 
-// Wipe kills the node and deletes its data. A single node that is started again
-// after it is a new, empty cluster; a member of three has to be removed and
-// added first.
+// Wipe kills the node and deletes its data. After a restart a single node is a
+// new, empty cluster; a member of three must be removed and added first.
 func (n *Node) Wipe() error {
 	n.Kill()
 	return os.RemoveAll(n.dataDir)
 }
 
-// Backup kills the node and copies its data to a directory that is not there
-// yet.
+// Backup kills the node and copies its data to a new directory.
 func (n *Node) Backup(dir string) error {
 	n.Kill()
 	return os.CopyFS(dir, os.DirFS(n.dataDir))
 }
 
-// Restore kills the node and puts a backup in the place of its data. That is
-// for a single node.
+// Restore kills the node, a single one, and replaces its data by a backup.
 func (n *Node) Restore(dir string) error {
 	if err := n.Wipe(); err != nil {
 		return err
@@ -93,8 +90,8 @@ func (n *Node) Restore(dir string) error {
 	return os.CopyFS(n.dataDir, os.DirFS(dir))
 }
 
-// healthy asks over plain HTTP, for a refused gRPC dial would not be tried
-// again for a second. The server makes a linearizable read to answer.
+// healthy asks over plain HTTP, since gRPC retries a refused dial only after a
+// second. The server makes a linearizable read to answer.
 func (n *Node) healthy(ctx context.Context) error {
 	var health struct {
 		Health string `json:"health"`
@@ -138,7 +135,7 @@ func (n *Node) ask(ctx context.Context, path string, answer any) error {
 	if err != nil {
 		return err
 	}
-	req.Close = true // the node may be paused or killed between two questions
+	req.Close = true // the node may be paused or killed between two requests
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Remove takes a node out of the cluster, as an operator does who replaces a
+// Remove removes a node from the cluster, as an operator does to replace a
 // machine. Its process ends by itself.
 func (c *Cluster) Remove(ctx context.Context, n *Node) error {
 	client, err := c.Client(c.others(n)...)
@@ -25,11 +25,11 @@ func (c *Cluster) Remove(ctx context.Context, n *Node) error {
 			return err
 		}
 	}
-	return fmt.Errorf("etcdserver: %s is no member", n.Name())
+	return fmt.Errorf("etcdserver: %s is not a member", n.Name())
 }
 
-// Add makes a node that was removed a new member, without data, and waits until
-// it serves.
+// Add adds a removed node as a new member, without data, and waits until it
+// serves.
 func (c *Cluster) Add(ctx context.Context, n *Node) error {
 	client, err := c.Client(c.others(n)...)
 	if err != nil {

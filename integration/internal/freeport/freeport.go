@@ -1,18 +1,16 @@
-// Package freeport hands out loopback ports that stay ours while a server is
-// down.
+// Package freeport reserves loopback ports, also while a server is down.
 //
 // Asking the kernel for port 0 and closing the listener again, as most tests
-// do, fails in two ways here. A test kills a server and starts it again on the
-// same port, seconds later: a port from the kernel's own range may have become
-// some client's local port by then. And `go test` runs packages side by side,
-// so two processes pick ports while a JVM takes its half second to bind. So
-// ports come from below the range that kernels use for outgoing connections,
-// and each one is reserved by a lock file that the kernel lets go of when this
-// process ends.
+// do, fails in two ways here. A test kills a server and restarts it on the same
+// port seconds later: a port from the kernel's own range may by then be some
+// client's local port. And `go test` runs packages concurrently, so two
+// processes pick ports while a JVM takes half a second to bind. So ports come
+// from below the range that kernels use for outgoing connections, and each is
+// reserved by a lock file that the kernel unlocks when this process ends.
 //
-// A port below that range also cannot meet itself: a client that dials a closed
-// port of the outgoing range on loopback now and then gets that very port as
-// its own and connects to itself.
+// Such a port also rules out a connection to itself: a client that dials a
+// closed loopback port of the outgoing range is sometimes assigned the same
+// port, and then connects to itself.
 package freeport
 
 import (
@@ -27,7 +25,7 @@ import (
 	"syscall"
 )
 
-// Ports are taken from [low, high): above what services claim by habit, below
+// Ports are taken from [low, high): above the usual ports of services, below
 // Linux's (32768) and everyone else's (49152) outgoing range.
 const (
 	low   = 20000
@@ -35,12 +33,12 @@ const (
 	tries = 2000
 )
 
-// ErrNone means that no free port was found. Something else holds thousands of
+// ErrNone means that no free port was found: other programs use thousands of
 // them.
 var ErrNone = errors.New("freeport: no free port found")
 
-// held has the lock file of each port that this process has taken. It is global
-// because what it describes, the ports of one machine, is.
+// held has the lock file of each port that this process has taken. It is
+// global, as the machine's ports are.
 var held = struct {
 	sync.Mutex
 	files map[int]*os.File
@@ -62,26 +60,26 @@ func Take(n int) ([]int, error) {
 	return ports, nil
 }
 
-// Release gives ports back. Releasing a port that is not held does nothing.
+// Release releases ports. Ports that are not held are ignored.
 func Release(ports ...int) {
 	held.Lock()
 	defer held.Unlock()
 	for _, port := range ports {
 		if f := held.files[port]; f != nil {
-			_ = f.Close() // closing drops the lock; the file itself stays and is empty
+			_ = f.Close() // closing releases the lock; the empty file stays
 			delete(held.files, port)
 		}
 	}
 }
 
-// Addr is the loopback address of a port.
+// Addr returns the loopback address of a port.
 func Addr(port int) string { return On("127.0.0.1", port) }
 
-// On is the address of a port on a host, for servers in network namespaces of
-// their own.
+// On returns the address of a port on a host, for servers in their own network
+// namespaces.
 func On(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// Port is the port of an address as net.Addr prints it, or 0.
+// Port returns the port of an address as net.Addr prints it, or 0.
 func Port(addr string) int {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -111,8 +109,8 @@ func takeOne() (int, error) {
 	return 0, ErrNone
 }
 
-// reserve locks the port's file, then makes sure that nothing listens. It
-// returns nil when the port belongs to someone else.
+// reserve locks the port's file, then checks that no process listens. It
+// returns nil if the port is taken.
 func reserve(dir string, port int) *os.File {
 	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

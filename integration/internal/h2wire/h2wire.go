@@ -1,14 +1,14 @@
-// Package h2wire reads gRPC over plain HTTP/2 as it passes a proxy, so that
-// netproxy's traps can choose calls by method:
+// Package h2wire reads gRPC over plain HTTP/2 in a proxy, so that netproxy's
+// traps can select calls by method:
 //
 //	proxy, err := netproxy.New(endpoints, netproxy.WithSniffer(h2wire.NewSniffer))
 //	trap := proxy.LoseReply(netproxy.Named("/etcdserverpb.KV/Txn"))
 //
 // A request is each message that the client sends on a stream, with the
 // stream's method as its name; a reply is each message that the server sends on
-// it, or the end of the stream. That fits unary calls, and the requests on
-// etcd's Watch and LeaseKeepAlive streams one by one. Requests under TLS cannot
-// be told.
+// it, or the end of the stream. That fits unary calls, and the single requests
+// on etcd's Watch and LeaseKeepAlive streams. Requests under TLS are not
+// recognised.
 package h2wire
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// preface is what an HTTP/2 client says before its first frame.
+// preface is what an HTTP/2 client sends before its first frame.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // Frame types and flags, RFC 9113 section 6.
@@ -36,12 +36,11 @@ const (
 	flagPriority   = 0x20
 
 	headLen = 9
-	// maxHeaders bounds what is buffered of one header block.
+	// maxHeaders bounds the buffered part of one header block.
 	maxHeaders = 1 << 20
 )
 
-// NewSniffer makes the sniffer of one connection: the argument for
-// netproxy.WithSniffer.
+// NewSniffer makes the sniffer of one connection, for netproxy.WithSniffer.
 func NewSniffer() netproxy.Sniffer {
 	s := &sniffer{methods: map[uint32]string{}}
 	s.headers = hpack.NewDecoder(4096, func(f hpack.HeaderField) {
@@ -55,13 +54,13 @@ func NewSniffer() netproxy.Sniffer {
 // sniffer follows one connection. A proxy calls it from one goroutine at a
 // time.
 type sniffer struct {
-	rest    [2][]byte // a frame that has not ended, by direction
+	rest    [2][]byte // an incomplete frame, by direction
 	greeted bool      // the preface was seen
-	foreign bool      // not HTTP/2: look no further
+	foreign bool      // not HTTP/2: ignored
 
-	headers *hpack.Decoder // the client's header compression; it has to see every block
-	path    string         // of the block that was decoded last
-	block   []byte         // fragments of a header block that has not ended
+	headers *hpack.Decoder // the client's header compression, which must read every block
+	path    string         // of the last decoded block
+	block   []byte         // fragments of an incomplete header block
 	methods map[uint32]string
 }
 
@@ -128,7 +127,7 @@ func (s *sniffer) frame(way netproxy.Direction, f frame) (netproxy.Message, bool
 	case frameReset:
 		delete(s.methods, f.stream)
 	case frameData:
-		// An empty frame only says that the client has no more to send.
+		// An empty frame only marks the end of the client's stream.
 		if method := s.methods[f.stream]; method != "" && len(f.body) > 0 {
 			return netproxy.Message{ID: int64(f.stream), Name: method}, true
 		}
@@ -137,7 +136,7 @@ func (s *sniffer) frame(way netproxy.Direction, f frame) (netproxy.Message, bool
 }
 
 // reply recognises a message from the server, or the end of a stream without
-// one (an error, say).
+// one, as after an error.
 func (s *sniffer) reply(f frame) (netproxy.Message, bool) {
 	if s.methods[f.stream] == "" {
 		return netproxy.Message{}, false
@@ -152,8 +151,8 @@ func (s *sniffer) reply(f frame) (netproxy.Message, bool) {
 	return netproxy.Message{}, false
 }
 
-// decode reads a header block that is complete. One that cannot be read ends
-// all sniffing: the decoder's table would be wrong from there on.
+// decode reads a complete header block. A block that cannot be read ends the
+// sniffing: the decoder's table would be wrong after it.
 func (s *sniffer) decode(f frame) {
 	if len(s.block) > maxHeaders {
 		s.foreign = true
@@ -172,7 +171,7 @@ func (s *sniffer) decode(f frame) {
 	}
 }
 
-// fragment is a HEADERS frame's body without padding and priority.
+// fragment returns a HEADERS frame's body without padding and priority.
 func fragment(f frame) []byte {
 	b, pad := f.body, 0
 	if f.has(flagPadded) && len(b) > 0 {

@@ -34,7 +34,7 @@ func (p *peer) headers(t *testing.T, stream uint32, end bool, fields ...string) 
 			t.Fatal(err)
 		}
 	}
-	half := p.block.Len() / 2 // in two frames, padded, with a priority: all that is allowed
+	half := p.block.Len() / 2 // in two frames, padded, with a priority: every variation
 	err := p.framer.WriteHeaders(http2.HeadersFrameParam{
 		StreamID: stream, BlockFragment: p.block.Bytes()[:half], EndStream: end, PadLength: 7,
 		Priority: http2.PriorityParam{Weight: 3},
@@ -54,7 +54,7 @@ func (p *peer) data(t *testing.T, stream uint32, end bool, s string) {
 	}
 }
 
-func TestCallsAreNamedHoweverBytesAreCut(t *testing.T) {
+func TestCallsAreNamedInAnyChunks(t *testing.T) {
 	up, down := newPeer(), newPeer()
 	up.WriteString(http2.ClientPreface)
 	if err := up.framer.WriteSettings(); err != nil {
@@ -72,7 +72,7 @@ func TestCallsAreNamedHoweverBytesAreCut(t *testing.T) {
 	down.headers(t, 1, false, ":status", "200")
 	down.data(t, 1, false, "reply")
 	down.headers(t, 1, true, "grpc-status", "0")
-	down.headers(t, 5, true, ":status", "200", "grpc-status", "14") // an error and nothing else
+	down.headers(t, 5, true, ":status", "200", "grpc-status", "14") // only an error
 	down.data(t, 3, false, "event")
 
 	want := []netproxy.Message{

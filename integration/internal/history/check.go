@@ -25,22 +25,22 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s\n\t%s", v.Check, v.Name, v.Text, strings.Join(v.Around, "\n\t"))
 }
 
-// mostShown bounds how many violations fail a test one by one: one bug makes
+// mostShown bounds how many violations are reported one by one: one bug causes
 // hundreds.
 const mostShown = 10
 
-// soakVariable is set where a history has the machine to itself, and time.
+// soakVariable is set when the test has the machine to itself.
 const soakVariable = "BATON_SOAK"
 
-// Check fails the test for each violation, and if the history is not whole. A
-// search that gave up fails a soak only: elsewhere other tests may have had the
-// processor.
+// Check fails the test for each violation, and if the history is incomplete. A
+// search that timed out fails only a soak: elsewhere other tests may have used
+// the processor.
 func (h *History) Check(t testing.TB) Report {
 	t.Helper()
 	r := h.Report()
 	for i, v := range r.Violations {
 		if i == mostShown {
-			t.Errorf("and %d violations more", len(r.Violations)-i)
+			t.Errorf("and %d more violations", len(r.Violations)-i)
 			break
 		}
 		t.Error(v)
@@ -63,21 +63,20 @@ func judgeUnknown(t testing.TB, r Report) {
 	}
 }
 
-// broken tells why the history is not whole, if it is not.
+// broken returns why the history is incomplete, or nil.
 func (h *History) broken() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
-		return fmt.Errorf("the history is not whole: %w", h.err)
+		return fmt.Errorf("the history is incomplete: %w", h.err)
 	}
 	return nil
 }
 
-// span is a time in which a user may believe to hold: from is within it, to is
-// not.
+// span is a time in which a user may believe that it holds: [from, to).
 type span struct{ from, to int64 }
 
-// spans are the times of a hold that are judged, in order.
+// spans returns the times of a hold that are checked, in order.
 func (h *History) spans(r *Hold) []span {
 	if r.Granted == 0 {
 		return nil
@@ -110,10 +109,10 @@ func (e Excused) covers(r *Hold) bool {
 	return e.Client == r.Client && (e.Name == "" || e.Name == r.Name) && (e.Before == 0 || r.Asked < e.Before)
 }
 
-// moment is when something begins or ends that the sweep over a name looks at.
+// moment is an event of the sweep over a name.
 type moment struct {
 	at    int64
-	order int // of what happens at one instant: an end, a downgrade, a call, a beginning
+	order int // of events at the same time: an end, a downgrade, a call, a beginning
 	what  int
 	hold  *Hold
 }
@@ -125,13 +124,13 @@ const (
 	begins
 )
 
-// sweep goes through the holds of one name in the order of time.
+// sweep checks the holds of one name in the order of time.
 type sweep struct {
 	h      *History
 	found  []Violation
 	alive  map[*Hold]bool
-	asking map[*Hold]bool // who will be granted
-	token  int64          // the greatest that was granted so far
+	asking map[*Hold]bool // requests that will be granted
+	token  int64          // the greatest granted so far
 	before map[*Hold]int64
 	limit  int // 0: it changes
 }
@@ -167,9 +166,9 @@ func (s *sweep) run(holds []*Hold) {
 		seen[r.Token] = r
 		spans := s.h.spans(r)
 		if len(spans) == 0 {
-			continue // nobody could believe in it
+			continue // never believed
 		}
-		if spans[0].from == r.Granted { // else it was granted when it was excused: its place in the order is not judged
+		if spans[0].from == r.Granted { // otherwise it was granted while excused: its order is not checked
 			add(r.Asked, asks, r)
 		}
 		for _, p := range spans {
@@ -198,8 +197,7 @@ func (s *sweep) run(holds []*Hold) {
 	}
 }
 
-// begin judges a grant, or a belief that is judged again, by who believes to
-// hold then.
+// begin checks a grant, or the end of an excuse, against the current holds.
 func (s *sweep) begin(m moment) {
 	r := m.hold
 	for other := range s.alive {
@@ -223,7 +221,8 @@ func (s *sweep) begin(m moment) {
 	s.order(m)
 }
 
-// order judges a grant by who stands ahead in line, and is granted later.
+// order checks a grant against requests with smaller tokens that are granted
+// later.
 func (s *sweep) order(m moment) {
 	r := m.hold
 	ahead := map[*Hold]bool{}
@@ -243,7 +242,7 @@ func (s *sweep) order(m moment) {
 	for other := range s.alive {
 		ahead[other] = true
 	}
-	s.count(m, "first come, first served", "with those ahead who still wait, %d permits of %d would be held",
+	s.count(m, "first come, first served", "with the earlier requests that still wait, %d permits of %d would be held",
 		func(o *Hold) bool { return o.Token <= r.Token }, ahead)
 }
 
@@ -259,8 +258,8 @@ func (s *sweep) count(m moment, check, text string, counts func(*Hold) bool, hol
 	}
 }
 
-// excludes reports whether two holds of one name exclude each other, at a
-// moment when both hold or are to.
+// excludes reports whether two holds of one name exclude each other at a time
+// when both hold or are about to.
 func excludes(a, b *Hold, at int64) bool {
 	reads := func(r *Hold) bool {
 		return r.Kind == Read || r.Kind == Write && r.Downgraded != 0 && r.Downgraded <= at
@@ -268,7 +267,7 @@ func excludes(a, b *Hold, at int64) bool {
 	return a.Kind != Permits && (!reads(a) || !reads(b))
 }
 
-// until tells how long a hold overlaps with what begins at from.
+// until returns how long a hold overlaps with an event at from.
 func (s *sweep) until(r *Hold, from int64) string {
 	for _, p := range s.h.spans(r) {
 		if p.from <= from && from < p.to && p.to != Forever {
@@ -278,7 +277,7 @@ func (s *sweep) until(r *Hold, from int64) string {
 	return "the end"
 }
 
-// report tells of the first of the holds, and what happened to all of them.
+// report adds a violation, with the events of all concerned holds.
 func (s *sweep) report(check string, at int64, concerned []*Hold, format string, args ...any) {
 	of := concerned[0].subject()
 	s.found = append(s.found, Violation{
@@ -287,11 +286,11 @@ func (s *sweep) report(check string, at int64, concerned []*Hold, format string,
 	})
 }
 
-// near is how many events are shown on each side of a violation.
+// near is the number of events shown on each side of a violation.
 const near = 4
 
-// around tells what happened to a name about a moment, all of the holds in
-// question included, and which faults were injected last.
+// around returns the events of a name around a time, among them those of all
+// concerned holds, and the last injected faults.
 func (h *History) around(of subject, at int64, concerned []*Hold) []string {
 	type event struct {
 		at   int64
@@ -325,7 +324,7 @@ func (h *History) around(of subject, at int64, concerned []*Hold) []string {
 	for _, e := range h.excused {
 		if e.Name == "" || e.Name == of.name {
 			add(e.From, false, "%s is excused: %s", e.Client, e.Why)
-			add(e.To, false, "%s is not excused any more: %s", e.Client, e.Why)
+			add(e.To, false, "%s is no longer excused: %s", e.Client, e.Why)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })

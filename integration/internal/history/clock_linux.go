@@ -2,8 +2,8 @@ package history
 
 import "golang.org/x/sys/unix"
 
-// Now is the time in nanoseconds, on a clock that all processes of this machine
-// share and that nobody sets.
+// Now returns the time in nanoseconds on a monotonic clock that all processes
+// of this machine share.
 func Now() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// Forever is the end of an Excuse for one who never comes back.
+// Forever is the end of an Excuse for a client that never comes back.
 const Forever int64 = math.MaxInt64
 
-// History is what happened. It is safe for concurrent use.
+// History is a record of holds, accesses and faults. It is safe for concurrent
+// use.
 type History struct {
-	run uint64 // tells its records from those of other histories
+	run uint64 // distinguishes its records from other histories'
 
 	mu        sync.Mutex
 	holds     []*Hold
@@ -28,12 +29,12 @@ type History struct {
 	faults    []*Injected
 	faultByID map[string]*Injected
 	excused   []Excused
-	open      map[subject][]*Grant // of this process, believed to hold
+	open      map[subject][]*Grant // current grants of this process
 	out       *json.Encoder
 	err       error // of out
 }
 
-// subject is what grants exclude each other on.
+// subject is a family of grants that exclude each other.
 type subject struct {
 	family Kind // Write stands for both sides of a read-write lock
 	name   string
@@ -56,8 +57,8 @@ func New() *History {
 	}
 }
 
-// Attempt says that client is about to ask for n of limit; both are 1 for all
-// kinds but Permits. Exactly one of Granted and Failed follows.
+// Attempt records that client is about to request n of limit permits; both are
+// 1 for other kinds. Exactly one of Granted and Failed must follow.
 func (h *History) Attempt(client, name string, kind Kind, n, limit int) *Attempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +68,7 @@ func (h *History) Attempt(client, name string, kind Kind, n, limit int) *Attempt
 	}
 	h.holds = append(h.holds, r)
 	h.byID[r.ID] = r
-	h.tell(queue{Hold: r})
+	h.tell(line{Hold: r})
 	return &Attempt{h, r}
 }
 
@@ -77,25 +78,25 @@ type Attempt struct {
 	r *Hold
 }
 
-// Failed says that the call has returned an error.
+// Failed records that the call has returned an error.
 func (a *Attempt) Failed(err error) {
 	now := Now()
 	a.h.mu.Lock()
 	defer a.h.mu.Unlock()
 	a.r.FailedAt, a.r.Error = now, err.Error()
-	a.h.tell(queue{Hold: a.r})
+	a.h.tell(line{Hold: a.r})
 }
 
-// Granted says that the call has returned a hold with this context. Call it
-// first thing. It looks at the contexts of all other holds of the name in this
-// process, as any user might: those that are dead by now ended in time, though
-// nobody may have been told yet.
+// Granted records that the call has returned a hold with this context. Call it
+// right after the call. It checks the contexts of all other holds of the name
+// in this process, as their users could: those that have ended by now ended in
+// time, even if their users were not notified yet.
 func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
 	h, r := a.h, a.r
 	g := &Grant{h: h, r: r, ctx: ctx}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at := look() // not before: who was faster to write down that another hold has ended must not seem to come later
+	at := readClocks() // under the lock: a hold whose end was recorded before must not seem to end later
 	now := at.now
 	r.Granted, r.Token = now, int64(token)
 	for _, other := range slices.Clone(h.open[r.subject()]) {
@@ -103,12 +104,12 @@ func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
 			other.ended(at)
 		}
 	}
-	if ctx.Err() != nil { // lost on the way
+	if ctx.Err() != nil { // lost in flight
 		r.Ended, r.Cause = now, fmt.Sprint(context.Cause(ctx))
-		h.tell(queue{Hold: r})
+		h.tell(line{Hold: r})
 		return g
 	}
-	h.tell(queue{Hold: r})
+	h.tell(line{Hold: r})
 	h.open[r.subject()] = append(h.open[r.subject()], g)
 	g.follow()
 	return g
@@ -127,7 +128,7 @@ type Grant struct {
 func (g *Grant) follow() {
 	ctx := g.ctx
 	g.stop = context.AfterFunc(ctx, func() {
-		at := look()
+		at := readClocks()
 		g.h.mu.Lock()
 		defer g.h.mu.Unlock()
 		if g.ctx == ctx {
@@ -136,14 +137,14 @@ func (g *Grant) follow() {
 	})
 }
 
-// reading is one moment on both clocks: deadlines are told by the other one.
+// reading is one moment on both clocks; deadlines use the other one.
 type reading struct {
 	now  int64
 	time time.Time
 }
 
-// look reads both clocks at once, before anything is waited for.
-func look() reading { return reading{Now(), time.Now()} }
+// readClocks reads both clocks.
+func readClocks() reading { return reading{Now(), time.Now()} }
 
 // ended needs h.mu.
 func (g *Grant) ended(at reading) {
@@ -151,7 +152,7 @@ func (g *Grant) ended(at reading) {
 		return
 	}
 	ended, cause := at.now, context.Cause(g.ctx)
-	if cause == nil { // the clock says so, and the timer has not run
+	if cause == nil { // the deadline has passed, and the timer has not run
 		cause = g.ctx.Err()
 	}
 	if g.until != nil && !errors.Is(cause, coordinator.ErrReleased) && !errors.Is(cause, coordinator.ErrClosed) {
@@ -161,7 +162,7 @@ func (g *Grant) ended(at reading) {
 	}
 	g.r.Ended, g.r.Cause = max(ended, g.r.Granted), cause.Error()
 	g.close()
-	g.h.tell(queue{Hold: g.r})
+	g.h.tell(line{Hold: g.r})
 }
 
 // close needs h.mu.
@@ -172,27 +173,26 @@ func (g *Grant) close() {
 	}
 }
 
-// Until says how to learn the deadline of the hold: from then on it is dead at
-// any look, though whoever waits to be told of it may be told when the machine
-// has time.
+// Until sets the function that returns the deadline of the hold. After the
+// deadline the hold counts as ended, even if a stalled machine delays the
+// notification.
 func (g *Grant) Until(deadline func() time.Time) {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
 	g.until = deadline
 }
 
-// Releasing says that the user gives the hold up, and is about to call the
-// release.
+// Releasing records that the user is about to call the release.
 func (g *Grant) Releasing() {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
 	if g.r.Releasing == 0 {
 		g.r.Releasing = Now()
-		g.h.tell(queue{Hold: g.r})
+		g.h.tell(line{Hold: g.r})
 	}
 }
 
-// Released says that the release has returned, and how.
+// Released records that the release has returned.
 func (g *Grant) Released(err error) {
 	now := Now()
 	g.h.mu.Lock()
@@ -206,12 +206,11 @@ func (g *Grant) Released(err error) {
 	if g.r.Releasing == 0 {
 		g.r.Releasing = now
 	}
-	g.h.tell(queue{Hold: g.r})
+	g.h.tell(line{Hold: g.r})
 }
 
-// Downgraded says that the user, who holds for writing, is about to go on for
-// reading only. The hold is over when the context of reading is, if one is
-// given.
+// Downgraded records that the user, who holds for writing, continues for
+// reading only. The hold ends with the context of reading, if one is given.
 func (g *Grant) Downgraded(reading ...context.Context) {
 	g.h.mu.Lock()
 	defer g.h.mu.Unlock()
@@ -221,7 +220,7 @@ func (g *Grant) Downgraded(reading ...context.Context) {
 		g.ctx = reading[0]
 		g.follow()
 	}
-	g.h.tell(queue{Hold: g.r})
+	g.h.tell(line{Hold: g.r})
 }
 
 // Write records a write to a register that checks tokens, and whether it
@@ -231,9 +230,9 @@ func (h *History) Write(client, name string, token coordinator.Token, value stri
 }
 
 // Read records a read of a register. A holder that is going to write reads with
-// its token, which the register checks and remembers like that of a write: else
-// an older holder could write between. Anybody may read with token 0. Before
-// the first write the value is empty.
+// its token, which the register checks and stores as for a write: otherwise an
+// older holder could write in between. A read with token 0 is always allowed.
+// Before the first write the value is empty.
 func (h *History) Read(client, name string, token coordinator.Token, value string, begin, end int64, accepted bool) {
 	h.access(Access{Client: client, Name: name, Read: true, Token: int64(token), Value: value, Begin: begin, End: end, Accepted: accepted})
 }
@@ -242,45 +241,44 @@ func (h *History) access(a Access) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.accesses = append(h.accesses, a)
-	h.tell(queue{Access: &a})
+	h.tell(line{Access: &a})
 }
 
-// Fault counts an injected fault, which begins. The function it returns says
-// that it ends and, for the time until they are granted something again, which
-// clients were hit; nobody named means all.
+// Fault records the beginning of an injected fault. The returned function
+// records its end, and which clients it affected, whose time until the next
+// grant is measured; without names all clients.
 func (h *History) Fault(kind string) (end func(clients ...string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := &Injected{ID: fmt.Sprintf("%016x-%d", h.run, len(h.faults)), Kind: kind, Begin: Now()}
 	h.faults = append(h.faults, f)
 	h.faultByID[f.ID] = f
-	h.tell(queue{Fault: f})
+	h.tell(line{Fault: f})
 	return func(clients ...string) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		f.End, f.Clients = Now(), clients
-		h.tell(queue{Fault: f})
+		h.tell(line{Fault: f})
 	}
 }
 
-// Excuse says that what a client believes to hold of a name, or of all if it is
-// empty, is not judged from one moment to another, because its process is
-// stopped or killed.
+// Excuse excludes a client's holds of a name, or of all names if it is empty,
+// from the checks between two times, because its process is stopped or killed.
 func (h *History) Excuse(client, name, why string, from, to int64) {
 	h.excuse(Excused{Client: client, Name: name, Why: why, From: from, To: to})
 }
 
-// Ousted says that since a moment an operator has taken a client's session, or
-// its entries of a name, away, and has done so now: what it had asked for by
-// now is not judged until another moment, the grant included whose news was
-// under way. By then it must have been told.
+// Ousted records that between from and now an operator has removed a client's
+// session, or its entries of a name. The client's earlier requests are excluded
+// from the checks until to, among them a grant whose reply is in flight. By
+// then the client must have noticed.
 func (h *History) Ousted(client, name string, from, to int64) {
-	h.excuse(Excused{Client: client, Name: name, Why: "taken away by an operator", From: from, To: to, Before: Now()})
+	h.excuse(Excused{Client: client, Name: name, Why: "removed by an operator", From: from, To: to, Before: Now()})
 }
 
 func (h *History) excuse(e Excused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.excused = append(h.excused, e)
-	h.tell(queue{Excused: &e})
+	h.tell(line{Excused: &e})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// mk is a hand-made hold: who, kind, token, and the times of the call, the
-// grant and the release's call.
+// mk makes a hold: client, kind, token, and the times of the call, the grant
+// and the release's call.
 func mk(client string, kind Kind, token, asked, granted, releasing int64) *Hold {
 	r := &Hold{
 		ID: fmt.Sprint(client, token), Client: client, Name: "n", Kind: kind, N: 1, Limit: 1, Token: token,
@@ -39,7 +39,7 @@ func permits(r *Hold, n, limit int) *Hold { return with(r, func(r *Hold) { r.N, 
 func made(holds ...*Hold) *History {
 	h := New()
 	for _, r := range holds {
-		h.add(queue{Hold: r})
+		h.add(line{Hold: r})
 	}
 	return h
 }
@@ -52,7 +52,7 @@ func judge(t *testing.T, h *History, want ...string) {
 	for _, v := range r.Violations {
 		got = append(got, v.Check)
 		if len(v.Around) == 0 {
-			t.Errorf("nothing is told about %v", v)
+			t.Errorf("no events are shown for %v", v)
 		}
 	}
 	if got = slices.Compact(got); !slices.Equal(got, want) || len(r.Unknown) != 0 {
@@ -68,14 +68,14 @@ func TestGoodHistoriesPass(t *testing.T) {
 		"empty":    New(),
 		"in order": made(mk("a", Mutex, 1, 0, 10, 20), mk("b", Mutex, 2, 5, 21, 30), mk("a", Mutex, 3, 25, 31, 0)),
 		// The release takes effect before it returns, and the next grant may be
-		// seen sooner than its answer.
+		// seen before its reply.
 		"granted before the release returned": made(mk("a", Mutex, 1, 0, 10, 20), mk("b", Mutex, 2, 5, 21, 23)),
 		"granted at the very moment":          made(lost(mk("a", Mutex, 1, 0, 10, 0), 20), mk("b", Mutex, 2, 5, 20, 30)),
 		"lost in time":                        made(lost(mk("a", Mutex, 1, 0, 10, 0), 19), mk("b", Mutex, 2, 5, 20, 30)),
 		"dead when granted":                   made(lost(mk("a", Mutex, 1, 0, 30, 0), 30), mk("b", Mutex, 2, 5, 20, 40)),
 		"readers together":                    made(mk("a", Read, 1, 1, 10, 50), mk("b", Read, 2, 2, 11, 40), mk("c", Write, 3, 3, 51, 60), mk("d", Read, 4, 4, 61, 70)),
-		// Who asked first need not have joined first, and readers' grants have
-		// no order.
+		// The first caller need not join first, and readers' grants have no
+		// order.
 		"readers crossed": made(mk("a", Read, 2, 1, 10, 50), mk("b", Read, 1, 2, 11, 40)),
 		"downgraded": made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 20 }),
 			mk("b", Read, 2, 2, 21, 40), mk("c", Write, 3, 3, 55, 60)),
@@ -97,17 +97,17 @@ func TestBrokenHistoriesAreFound(t *testing.T) {
 	}{
 		{"double grant", made(mk("a", Mutex, 1, 0, 10, 30), mk("b", Mutex, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"overlap by a nanosecond", made(mk("a", Mutex, 1, 0, 10, 21), mk("b", Mutex, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
-		{"told a nanosecond late", made(lost(mk("a", Mutex, 1, 0, 10, 0), 21), mk("b", Mutex, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
+		{"ended a nanosecond late", made(lost(mk("a", Mutex, 1, 0, 10, 0), 21), mk("b", Mutex, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"missing release", made(mk("a", Term, 1, 0, 10, 0), mk("b", Term, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"token falls", made(mk("a", Mutex, 2, 0, 10, 20), mk("b", Mutex, 1, 5, 30, 40)), []string{order, "porcupine"}},
-		{"token falls for one who asked later", made(mk("a", Mutex, 2, 0, 10, 20), mk("b", Mutex, 1, 25, 30, 40)), []string{tokens, "porcupine"}},
+		{"token falls for a later request", made(mk("a", Mutex, 2, 0, 10, 20), mk("b", Mutex, 1, 25, 30, 40)), []string{tokens, "porcupine"}},
 		{"one token twice", made(mk("a", Mutex, 1, 0, 10, 20), mk("b", Mutex, 1, 5, 30, 40)), []string{unique, "porcupine"}},
 		{"reader beside a writer", made(mk("a", Write, 1, 0, 10, 30), mk("b", Read, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"writer beside a reader", made(mk("a", Read, 1, 0, 10, 30), mk("b", Write, 2, 5, 20, 40)), []string{exclusion, "porcupine"}},
 		{"reader before a downgrade", made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 22 }), mk("b", Read, 2, 2, 21, 40)), []string{exclusion, "porcupine"}},
 		{"writer after a downgrade", made(with(mk("a", Write, 1, 1, 10, 50), func(r *Hold) { r.Downgraded = 20 }), mk("b", Write, 2, 2, 21, 40)), []string{exclusion, "porcupine"}},
-		// A model of the lock alone cannot tell a reader that overtook from one
-		// that joined first.
+		// A model of the lock alone cannot distinguish a reader that overtook
+		// from one that joined first.
 		{"reader overtakes a writer", made(mk("a", Read, 1, 0, 10, 30), mk("b", Read, 3, 5, 20, 40), mk("c", Write, 2, 4, 41, 50)), []string{order, "porcupine"}},
 		{"permits above the limit", made(permits(mk("a", Permits, 1, 1, 10, 50), 2, 3), permits(mk("b", Permits, 2, 2, 11, 60), 2, 3)), []string{permit, "porcupine"}},
 		{"semaphore overtaken", made(permits(mk("a", Permits, 1, 1, 10, 50), 2, 3), permits(mk("b", Permits, 3, 2, 11, 60), 1, 3),
@@ -117,7 +117,7 @@ func TestBrokenHistoriesAreFound(t *testing.T) {
 	}
 }
 
-func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
+func TestExcusedHoldIsNotCheckedDuringTheExcuse(t *testing.T) {
 	holds := func() *History {
 		return made(lost(mk("a", Mutex, 1, 0, 10, 0), 35), mk("b", Mutex, 2, 5, 20, 40))
 	}
@@ -130,8 +130,7 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 	h = holds()
 	h.Ousted("a", "", 15, 35)
 	judge(t, h)
-	// The entry of one who waits is deleted while the news of its grant is
-	// under way.
+	// A waiter's entry is deleted while the reply with its grant is in flight.
 	h = made(lost(mk("a", Mutex, 1, 1, 25, 0), 35), mk("b", Mutex, 2, 5, 20, 40))
 	h.excuse(Excused{Client: "a", From: 15, To: 35, Before: 18})
 	judge(t, h)
@@ -147,8 +146,8 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 			judge(t, h, "exclusion", "porcupine")
 		})
 	}
-	// Granted while it is excused, and believed in afterwards: only the order
-	// of grants is not known then.
+	// Granted during the excuse, and held after it: only the order of grants is
+	// unknown then.
 	late := func(next *Hold) *History { return made(mk("a", Mutex, 1, 0, 20, 100), next) }
 	for name, excuse := range map[string]func(*History){
 		"stopped": func(h *History) { h.Excuse("a", "", "stopped", 15, 25) },
@@ -158,7 +157,7 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 			h := late(mk("b", Mutex, 2, 5, 50, 60))
 			excuse(h)
 			judge(t, h, "exclusion", "porcupine")
-			h = late(mk("b", Mutex, 2, 5, 22, 24)) // a later token, and done with
+			h = late(mk("b", Mutex, 2, 5, 22, 24)) // a later token, already released
 			excuse(h)
 			judge(t, h)
 		})
@@ -168,7 +167,7 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 		h.Excuse("a", "", "stopped", 15, 25)
 		judge(t, h, "permits", "porcupine")
 	})
-	t.Run("too short", func(t *testing.T) { // it believes again when it should have been told
+	t.Run("too short", func(t *testing.T) { // it holds again after the excuse
 		h := holds()
 		h.Excuse("a", "", "stopped", 15, 30)
 		judge(t, h, "exclusion")
@@ -216,8 +215,7 @@ func TestRegisters(t *testing.T) {
 			if (len(rep.Violations) > 0) != c.found {
 				t.Errorf("found %v", rep.Violations)
 			}
-			// Both kinds of checks find it, except for what only a search can
-			// see.
+			// Both kinds of checks find it, unless only a search can.
 			if n := len(h.registers()); c.found && n == 0 && !strings.HasPrefix(name, "concurrent") {
 				t.Error("not found by the direct check")
 			}
@@ -228,9 +226,8 @@ func TestRegisters(t *testing.T) {
 	}
 }
 
-// TestPorcupineDrawsWhatItCannotExplain also shows that an answer which takes
-// too long is not a good one.
-func TestPorcupineDrawsWhatItCannotExplain(t *testing.T) {
+// A search that times out does not count as success.
+func TestPorcupineDrawsAViolation(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Artifacts, dir)
 	vs, _ := made(mk("a", Mutex, 1, 0, 10, 30), mk("b", Mutex, 2, 5, 20, 40)).witness()
@@ -242,8 +239,8 @@ func TestPorcupineDrawsWhatItCannotExplain(t *testing.T) {
 	}
 }
 
-// TestLongHistory is one of the size of a soak's round.
-func TestLongHistory(t *testing.T) {
+// The history has the size of a soak's round.
+func TestLongHistoryIsChecked(t *testing.T) {
 	h, at, r := New(), int64(0), rand.New(rand.NewPCG(1, 2))
 	for token := int64(1); token < 3000; token++ {
 		asked := max(0, at-r.Int64N(1000))
@@ -251,7 +248,7 @@ func TestLongHistory(t *testing.T) {
 		if r.IntN(10) == 0 {
 			lost(hold, at+50)
 		}
-		h.add(queue{Hold: hold})
+		h.add(line{Hold: hold})
 		at += 100 + r.Int64N(50)
 	}
 	judge(t, h)
@@ -268,7 +265,7 @@ func TestRecordingLive(t *testing.T) {
 	cancel(coordinator.ErrReleased)
 	first.Released(nil)
 	_, cancel = grant(2)
-	cancel(coordinator.ErrSessionLost) // whoever looks sees it, though nobody may have been told
+	cancel(coordinator.ErrSessionLost) // a check sees it, even before the notification
 	third, cancel := grant(3)
 	defer cancel(nil)
 	h.Attempt("b", "n", Mutex, 1, 1).Failed(errors.New("unavailable"))
@@ -300,7 +297,7 @@ func TestRecordingLive(t *testing.T) {
 	third.Releasing()
 }
 
-// TestLossIsDatedByTheDeadline: whoever is told late could have seen it before.
+// A user that is notified late could have checked the deadline before.
 func TestLossIsDatedByTheDeadline(t *testing.T) {
 	h := New()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -323,11 +320,11 @@ func TestLossIsDatedByTheDeadline(t *testing.T) {
 			t.Errorf("off by %v", off)
 		}
 		if told := h.Report().ToldLate; (told - late).Abs() > time.Minute {
-			t.Errorf("told %v late, and %v is reported", late, told)
+			t.Errorf("notified %v late, but %v is reported", late, told)
 		}
 		h.Excuse("a", "", "stopped", then, then+1)
 		if told := h.Report().ToldLate; told != 0 {
-			t.Errorf("told late with an excuse, and %v is reported", told)
+			t.Errorf("notified late with an excuse, but %v is reported", told)
 		}
 		return
 	}
@@ -361,7 +358,7 @@ func TestHistoriesOfProcessesAreMerged(t *testing.T) {
 		t.Errorf("merged\n%v", r)
 	}
 	if vs := h.direct(); len(vs) != 1 || vs[0].Check != "exclusion" {
-		t.Errorf("two processes hold, and this is found: %v", vs)
+		t.Errorf("two processes hold, but the check finds %v", vs)
 	}
 	g.Releasing()
 	ours.Releasing()
@@ -370,13 +367,12 @@ func TestHistoriesOfProcessesAreMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Load(path); err == nil {
-		t.Error("a broken line in the middle was taken")
+		t.Error("a broken line in the middle was accepted")
 	}
 }
 
-// TestSearchThatGivesUpFailsTheSoakOnly: on a starved machine a search may find
-// no time to end.
-func TestSearchThatGivesUpFailsTheSoakOnly(t *testing.T) {
+// On a loaded machine a search may time out.
+func TestSearchTimeoutFailsOnlyASoak(t *testing.T) {
 	for soak, want := range map[string]int{"": 0, "5m": 1} {
 		t.Run("BATON_SOAK="+soak, func(t *testing.T) {
 			t.Setenv(soakVariable, soak)
@@ -391,11 +387,11 @@ func TestSearchThatGivesUpFailsTheSoakOnly(t *testing.T) {
 	h.err = errors.New("disk full")
 	c := &counter{TB: t}
 	if h.Check(c); c.failures != 1 {
-		t.Error("a history that is not whole passes")
+		t.Error("an incomplete history passes")
 	}
 }
 
-// counter counts what would fail a test.
+// counter is a testing.TB that counts failures.
 type counter struct {
 	testing.TB
 	failures, logged int

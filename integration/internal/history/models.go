@@ -14,13 +14,13 @@ import (
 const (
 	// patience is how long porcupine may search one name.
 	patience = 3 * time.Minute
-	// piece is how many accesses of a register it is given at once, and more if
-	// they overlap all the way.
+	// piece is how many accesses of a register porcupine gets at once; more if
+	// they overlap.
 	piece = 500
 )
 
-// Artifacts is the environment variable that names the directory for what a
-// failed check draws. Without it that is a temporary one.
+// Artifacts is the environment variable with the directory for drawings of
+// failed checks. Without it they go to a temporary directory.
 const Artifacts = "BATON_ARTIFACTS"
 
 // step is an operation of the models of locks.
@@ -29,7 +29,7 @@ type step struct {
 	kind  Kind
 	token int64
 	n     int
-	late  bool // granted when its user was excused: its place in the order of tokens is not known
+	late  bool // granted while its user was excused: its order is unknown
 }
 
 func (s step) String() string {
@@ -41,13 +41,13 @@ func (s step) String() string {
 
 // lock is the state of a mutex, an election, or a read-write lock.
 type lock struct {
-	writer  int64  // who holds alone
-	readers string // tokens of those who share, each followed by a space
-	last    int64  // the greatest token that was granted
-	alone   int64  // the greatest that was granted alone
+	writer  int64  // the token of the exclusive holder
+	readers string // tokens of the readers, each followed by a space
+	last    int64  // the greatest granted token
+	alone   int64  // the greatest exclusively granted token
 }
 
-// next is the model of a lock: what it becomes by a step, if that is possible.
+// next is the model of a lock: its state after a step, if the step is possible.
 func (l lock) next(s step) (lock, bool) {
 	token := fmt.Sprintf("%d ", s.token)
 	reads := strings.Contains(" "+l.readers, " "+token)
@@ -74,7 +74,7 @@ func (l lock) next(s step) (lock, bool) {
 	}
 }
 
-// sorted makes equal states look equal.
+// sorted gives equal states equal representations.
 func sorted(readers string) string {
 	f := strings.Fields(readers)
 	slices.Sort(f)
@@ -92,7 +92,7 @@ func lockModel() porcupine.Model {
 	}
 }
 
-// semaphoreModel counts the permits that are held.
+// semaphoreModel counts the held permits.
 func semaphoreModel(limit int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return 0 },
@@ -107,8 +107,8 @@ func semaphoreModel(limit int) porcupine.Model {
 	}
 }
 
-// fenced is the state of a register. Of what an earlier piece of its history
-// left only the token is certain.
+// fenced is the state of a register. After an earlier piece of the history only
+// the token is certain.
 type fenced struct {
 	token int64
 	value string
@@ -137,8 +137,7 @@ func registerModel(init fenced) porcupine.Model {
 	}
 }
 
-// witness has porcupine search each name for an order that explains its
-// history.
+// witness runs porcupine's search for each name.
 func (h *History) witness() (found []Violation, unknown []string) {
 	search := func(name string, model porcupine.Model, ops []porcupine.Operation) {
 		result, info := porcupine.CheckOperationsVerbose(model, ops, patience)
@@ -174,7 +173,7 @@ func (h *History) witness() (found []Violation, unknown []string) {
 	return found, unknown
 }
 
-// limit is the greatest that anybody had in mind.
+// limit returns the greatest limit of any attempt.
 func (h *History) limit(of subject) (limit int) {
 	for _, r := range h.holds {
 		if r.subject() == of {
@@ -184,10 +183,10 @@ func (h *History) limit(of subject) (limit int) {
 	return limit
 }
 
-// operations are the grants of each name and their ends. A grant took effect
-// before it was believed in and judged. A release that has succeeded took
-// effect before it returned; every other end may have done so at any time after
-// the hold was believed in for the last time.
+// operations returns the grants of each name and their ends. A grant took
+// effect before its checked span begins. A successful release took effect
+// before it returned; any other end took effect at any time after the hold's
+// last span.
 func (h *History) operations() map[subject][]porcupine.Operation {
 	clients := map[string]int{}
 	names := map[subject][]porcupine.Operation{}
@@ -232,7 +231,7 @@ func accesses(all []Access) (ops []porcupine.Operation) {
 	return ops
 }
 
-// draw writes the visualisation of a failed search and says where it is.
+// draw writes the visualisation of a failed search and returns its location.
 func draw(name string, model porcupine.Model, info porcupine.LinearizationInfo) string {
 	dir, err := artifacts()
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// Kind is what an attempt asks for.
+// Kind is the kind of hold that an attempt requests.
 type Kind string
 
-// The kinds. Grants of Read and Write exclude each other on one name, as those
-// of each other kind do among themselves.
+// The kinds. Grants of Read and Write on one name exclude each other, as do
+// those of each other kind.
 const (
 	Mutex   Kind = "mutex"
 	Read    Kind = "read"
@@ -22,8 +22,8 @@ const (
 	Term    Kind = "term"
 )
 
-// Hold is the record of one attempt and of what became of it. Times are those
-// of Now, and 0 for what has not happened.
+// Hold is the record of an attempt and its outcome. Times are Now's, and 0 if
+// the event has not occurred.
 type Hold struct {
 	ID     string `json:"id"`
 	Client string `json:"client"`
@@ -40,7 +40,7 @@ type Hold struct {
 	Releasing  int64 `json:"releasing,omitempty"`  // the release was called
 	Released   int64 `json:"released,omitempty"`   // it returned
 	Ended      int64 `json:"ended,omitempty"`      // the hold's context was dead
-	Told       int64 `json:"told,omitempty"`       // that was seen, if later
+	Told       int64 `json:"told,omitempty"`       // the end was noticed, if later
 
 	Cause      string `json:"cause,omitempty"`       // of the context's end
 	Error      string `json:"error,omitempty"`       // of the attempt
@@ -52,7 +52,7 @@ type Access struct {
 	Client   string `json:"client"`
 	Name     string `json:"name"`
 	Read     bool   `json:"read,omitempty"`
-	Token    int64  `json:"token"` // that was shown to the register; 0 is none
+	Token    int64  `json:"token"` // sent to the register; 0: none
 	Value    string `json:"value"`
 	Begin    int64  `json:"begin"`
 	End      int64  `json:"end"`
@@ -65,31 +65,31 @@ type Injected struct {
 	Kind    string   `json:"kind"`
 	Begin   int64    `json:"begin"`
 	End     int64    `json:"end,omitempty"`
-	Clients []string `json:"clients,omitempty"` // who were hit; nobody named means all
+	Clients []string `json:"clients,omitempty"` // affected clients; empty: all
 }
 
-// Excused is a time in which what a client believes of a name is not judged.
+// Excused is a period in which a client's holds of a name are not checked.
 type Excused struct {
 	Client string `json:"client"`
 	Name   string `json:"name,omitempty"` // empty: of all names
 	Why    string `json:"why"`
 	From   int64  `json:"from"`
 	To     int64  `json:"to"`
-	// Before: only holds that were asked for before. 0: all.
+	// Before: only holds requested before this time. 0: all.
 	Before int64 `json:"before,omitempty"`
 }
 
 // line is one line of an exported history. A later line of a hold or fault
 // replaces an earlier one.
-type queue struct {
+type line struct {
 	Hold    *Hold     `json:"hold,omitempty"`
 	Access  *Access   `json:"access,omitempty"`
 	Fault   *Injected `json:"fault,omitempty"`
 	Excused *Excused  `json:"excused,omitempty"`
 }
 
-// Load reads a history that a process has appended to a file. What a process
-// was writing when it was killed is no error: a last line without an end.
+// Load reads a history that a process has appended to a file. An incomplete
+// last line, of a killed process, is not an error.
 func Load(path string) (*History, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func Load(path string) (*History, error) {
 		if errors.Is(err, io.EOF) {
 			return h, nil
 		}
-		var l queue
+		var l line
 		if err == nil {
 			err = json.Unmarshal(text, &l)
 		}
@@ -113,45 +113,45 @@ func Load(path string) (*History, error) {
 	}
 }
 
-// Merge adds what another history has recorded, which must not go on recording.
+// Merge adds another history, which must not record any more.
 func (h *History) Merge(other *History) {
-	_ = other.each(func(l queue) error { h.add(l); return nil })
+	_ = other.each(func(l line) error { h.add(l); return nil })
 }
 
 // WriteTo writes the history so far as JSON lines.
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	e := json.NewEncoder(w)
-	return 0, h.each(func(l queue) error { return e.Encode(l) })
+	return 0, h.each(func(l line) error { return e.Encode(l) })
 }
 
-// AppendTo has every further change written to w at once, as one JSON line in
-// one Write, so that it outlives the process.
+// AppendTo makes every further change be written to w at once, as one JSON line
+// in one Write, so that it survives the process.
 func (h *History) AppendTo(w io.Writer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.out = json.NewEncoder(w)
 }
 
-func (h *History) each(f func(queue) error) error {
+func (h *History) each(f func(line) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs error
 	for _, r := range h.holds {
-		errs = errors.Join(errs, f(queue{Hold: r}))
+		errs = errors.Join(errs, f(line{Hold: r}))
 	}
 	for i := range h.accesses {
-		errs = errors.Join(errs, f(queue{Access: &h.accesses[i]}))
+		errs = errors.Join(errs, f(line{Access: &h.accesses[i]}))
 	}
 	for _, r := range h.faults {
-		errs = errors.Join(errs, f(queue{Fault: r}))
+		errs = errors.Join(errs, f(line{Fault: r}))
 	}
 	for i := range h.excused {
-		errs = errors.Join(errs, f(queue{Excused: &h.excused[i]}))
+		errs = errors.Join(errs, f(line{Excused: &h.excused[i]}))
 	}
 	return errs
 }
 
-func (h *History) add(l queue) {
+func (h *History) add(l line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -179,7 +179,7 @@ func (h *History) add(l queue) {
 }
 
 // tell needs h.mu.
-func (h *History) tell(l queue) {
+func (h *History) tell(l line) {
 	if h.out != nil && h.err == nil {
 		h.err = h.out.Encode(l)
 	}

@@ -19,7 +19,7 @@ func (h *History) byRegister() map[string][]Access {
 	return names
 }
 
-// registers judges each access by those that had ended when it began, and by
+// registers checks each access against those that had ended when it began, and
 // those that had begun when it ended.
 func (h *History) registers() (found []Violation) {
 	for name, all := range h.byRegister() {
@@ -38,9 +38,9 @@ func (h *History) registers() (found []Violation) {
 
 type register struct {
 	writes map[string]Access // accepted, by value
-	// What is known of accepted accesses before a moment.
+	// The state of accepted accesses before a time.
 	least, most func(int64) int64 // the greatest token of those that ended, that began
-	overwritten func(int64) int64 // when the last write began, of those that ended
+	overwritten func(int64) int64 // the latest beginning of the writes that ended
 }
 
 func newRegister(all []Access) register {
@@ -61,7 +61,7 @@ func newRegister(all []Access) register {
 	}
 }
 
-// judge returns what is wrong with an access, or nothing.
+// judge returns what is wrong with an access, or "".
 func (r register) judge(a Access) string {
 	least, most := r.least(a.Begin), r.most(a.End)
 	w, written := r.writes[a.Value]
@@ -69,23 +69,23 @@ func (r register) judge(a Access) string {
 	case a.Token != 0 && a.Accepted && a.Token < least:
 		return fmt.Sprintf("it is accepted after token %d was", least)
 	case !a.Accepted && a.Token >= most:
-		return fmt.Sprintf("it is refused, and no greater token than %d was there", most)
+		return fmt.Sprintf("it is refused, but the greatest token was %d", most)
 	case !a.Read || !a.Accepted:
 		return ""
 	case a.Value == "" && r.overwritten(a.Begin) != 0:
-		return "something was written before"
+		return "there was an earlier write"
 	case a.Value == "":
 		return ""
 	case !written || w.Begin > a.End:
-		return "nobody had written that"
+		return "no write had this value"
 	case w.End < r.overwritten(a.Begin):
 		return "it was overwritten before"
 	}
 	return ""
 }
 
-// greatest returns a function that tells the greatest of a quantity among those
-// accesses that count and have a certain moment before a time. (One at that
+// greatest returns a function of a time: the greatest quantity among the
+// accesses that count and whose moment is before that time. (An access at that
 // very time may be concurrent.)
 func greatest(all []Access, counts func(Access) bool, moment, quantity func(Access) int64) func(int64) int64 {
 	type step struct{ at, quantity int64 }
@@ -121,13 +121,13 @@ func (a Access) String() string {
 		verb = "reads"
 	}
 	if !a.Accepted {
-		return fmt.Sprintf("%s may not with token %d, when it %s %q", a.Client, a.Token, verb, a.Value)
+		return fmt.Sprintf("%s is refused with token %d when it %s %q", a.Client, a.Token, verb, a.Value)
 	}
 	return fmt.Sprintf("%s %s %q with token %d", a.Client, verb, a.Value, a.Token)
 }
 
-// segments cuts the accesses of a register where none is under way, into pieces
-// that are small enough for a search.
+// segments splits the accesses of a register, at times when none is in flight,
+// into pieces small enough for a search.
 func segments(all []Access, size int) (pieces [][]Access) {
 	last, until := 0, int64(math.MinInt64)
 	for i, a := range all {

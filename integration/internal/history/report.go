@@ -8,33 +8,32 @@ import (
 	"time"
 )
 
-// Report is what a history comes to.
+// Report summarizes a history.
 type Report struct {
 	Attempts int
 	Grants   map[Kind]int
 	Losses   map[string]int // holds that ended before their release, by cause
-	Failures map[string]int // attempts, by what they returned
+	Failures map[string]int // attempts, by their error
 	Accesses int            // of registers
 	Refused  int            // of those
 	Faults   map[string]int
-	// HandOver is the longest time from the end of a hold to the grant that
-	// followed it on the name, when the next one had asked already.
+	// HandOver is the longest time from the end of a hold to the next grant of
+	// the name, if that request was already waiting.
 	HandOver time.Duration
-	// Recovery is the longest time from the end of a fault, by kind, until
-	// somebody whom it hit was granted something. Those are left out whom
-	// another fault has hit meanwhile.
+	// Recovery is the longest time from the end of a fault, by kind, to the
+	// next grant of an affected client. Clients affected by another fault
+	// meanwhile are left out.
 	Recovery map[string]time.Duration
 	// ToldLate is the longest time from the deadline of a lost hold until its
-	// context's end was seen, of those that no excuse touches. It is not
-	// judged: a machine that stalls delays the timer as well, and any look at
-	// the hold sees the deadline.
+	// context's end was noticed, without excused holds. It is not checked: a
+	// stalled machine delays the timer as well, and a call of Err compares the
+	// deadline.
 	ToldLate   time.Duration
 	Violations []Violation
-	Unknown    []string // searches that gave up
+	Unknown    []string // searches that timed out
 }
 
-// Report checks the history and adds it up. Call it when nothing is recorded
-// any more.
+// Report checks and summarizes the history. Call it after the last recording.
 func (h *History) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,8 +74,8 @@ func newReport() Report {
 	}
 }
 
-// reason is what errors of one sort have in common: the last of "lock name: not
-// held: details", without the operation and the name.
+// reason returns the common part of similar errors: of "lock name: not held:
+// details" the part without the operation and the name.
 func reason(err string) string {
 	for _, known := range []string{
 		"session is lost", "session lost", "context deadline exceeded", "context canceled", "client is closed",
@@ -89,8 +88,7 @@ func reason(err string) string {
 	return err
 }
 
-// toldLate is how long after its end a hold was still believed in by one who
-// waited to be told.
+// toldLate returns how long after the end of a hold its user was notified.
 func (h *History) toldLate(r *Hold) time.Duration {
 	for _, e := range h.excused {
 		if e.covers(r) && e.From <= r.Told && r.Ended <= e.To {
@@ -100,7 +98,7 @@ func (h *History) toldLate(r *Hold) time.Duration {
 	return time.Duration(max(0, r.Told-r.Ended))
 }
 
-// times wants the grants in their order.
+// times requires the grants in order.
 func (h *History) times(r *Report, grants []*Hold) {
 	last := map[subject]*Hold{}
 	for _, g := range grants {
@@ -129,8 +127,8 @@ func (f *Injected) hits(client string) bool {
 	return len(f.Clients) == 0 || slices.Contains(f.Clients, client)
 }
 
-// disturbed reports whether another fault hit a client between the end of one
-// and its grant, so that the time between tells nothing.
+// disturbed reports whether another fault affected a client between the end of
+// a fault and its grant, so that the time in between is meaningless.
 func (h *History) disturbed(f *Injected, g *Hold) bool {
 	return slices.ContainsFunc(h.faults, func(o *Injected) bool {
 		return o != f && o.hits(g.Client) && o.Begin < g.Granted && (o.End == 0 || o.End > f.End)

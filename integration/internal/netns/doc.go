@@ -1,7 +1,7 @@
 // Package netns gives a test a network of its own, made of Linux network
-// namespaces: a bridge that the test process is on, and hosts that servers run
-// on. Links between hosts are cut in both directions or in one, which proxies
-// cannot do for ZooKeeper, whose servers tell each other their addresses.
+// namespaces: a bridge with the test process, and hosts for servers. Links
+// between hosts can be cut in one or both directions, which proxies cannot do
+// for ZooKeeper, whose servers exchange their addresses.
 //
 //	func TestSomething(t *testing.T) {
 //		if !netns.Enter(t) {
@@ -11,8 +11,8 @@
 //		cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 3, Hosts: network.Hosts(), Wrap: network.Wrap})
 //		network.Isolate(0)
 //
-// Everything lives in namespaces of the test's own process and goes with it:
-// the machine's network is not touched. The process has to be root, or the
-// kernel has to allow user namespaces; where neither is so the test is skipped
-// with the reason, which the summary lists.
+// The namespaces belong to the test's own process and end with it: the
+// machine's network is not touched. The process must be root, or the kernel
+// must allow user namespaces; otherwise the test is skipped with the reason,
+// which the summary lists.
 package netns

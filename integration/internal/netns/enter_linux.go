@@ -16,13 +16,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// variable tells a process that it was started to run one test in namespaces of
-// its own.
+// variable marks a process that runs one test in its own namespaces.
 const variable = "BATON_NETNS"
 
-// Enter returns true in a process that has namespaces of its own. Elsewhere it
-// starts one to run this test, waits for its end, takes over its outcome, and
-// returns false. It has to come first in a test, which must not be a subtest.
+// Enter returns true in a process with its own namespaces. Elsewhere it starts
+// one to run this test, waits for its end, takes over its outcome, and returns
+// false. It must be the first call in a test, which must not be a subtest.
 func Enter(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {
@@ -42,13 +41,13 @@ func Enter(t *testing.T) bool {
 		t.Fatalf("in namespaces: %v", err)
 	}
 	if strings.Contains(out, "\n--- SKIP") {
-		t.Skip("see above") // the other process has told the summary
+		t.Skip("see above") // the other process has written the summary
 	}
 	return false
 }
 
-// allowed tries whether the kernel lets us have namespaces, and a bridge. What
-// else it may deny New finds out.
+// allowed tests whether the kernel allows namespaces and a bridge. New finds
+// other restrictions.
 func allowed() error {
 	cmd := isolated("ip", "link", "add", "br0", "type", "bridge")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -57,7 +56,7 @@ func allowed() error {
 	return nil
 }
 
-// isolated is a command in namespaces of its own.
+// isolated returns a command in its own namespaces.
 func isolated(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}

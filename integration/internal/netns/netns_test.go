@@ -14,8 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// variable has the address at which a process of this binary listens for
-// nothing but to print what it hears.
+// variable has the address at which a process of this binary listens and prints
+// the datagrams that it receives.
 const variable = "BATON_NETNS_LISTEN"
 
 func TestMain(m *testing.M) {
@@ -44,8 +44,8 @@ func listen(addr string) error {
 // outside is the test process, beside the hosts 0 and 1.
 const outside = 2
 
-// party is two hosts and the test process, each of which listens. They talk by
-// datagrams: a connection needs both directions, and could not tell which one
+// party has two hosts and the test process, each with a listener. They send
+// datagrams: a connection needs both directions, and could not show which one
 // is cut.
 type party struct {
 	t     *testing.T
@@ -65,7 +65,7 @@ func newParty(t *testing.T) *party {
 	return p
 }
 
-// on makes a command run at one of the three.
+// on makes a command run on one of the three.
 func (p *party) on(at int, cmd *exec.Cmd) *exec.Cmd {
 	if at != outside {
 		p.w.Wrap(at, cmd)
@@ -99,12 +99,11 @@ func (p *party) listen(at int) {
 		}
 	}()
 	if !p.hears(at, "ready", 30*time.Second) {
-		p.t.Fatalf("nobody listens at %s", p.addrs[at])
+		p.t.Fatalf("no listener at %s", p.addrs[at])
 	}
 }
 
-// hears waits until something is heard; what was heard before it does not
-// matter.
+// hears waits until a listener receives the text; it skips earlier datagrams.
 func (p *party) hears(at int, text string, within time.Duration) bool {
 	for end := time.After(within); ; {
 		select {
@@ -118,7 +117,7 @@ func (p *party) hears(at int, text string, within time.Duration) bool {
 	}
 }
 
-// reaches tells whether one of several datagrams arrives.
+// reaches reports whether one of several datagrams arrives.
 func (p *party) reaches(from, to, tries int) bool {
 	for range tries {
 		p.said++
@@ -132,8 +131,9 @@ func (p *party) reaches(from, to, tries int) bool {
 	return false
 }
 
-// check tries all links. cut are those that carry nothing; any other one may
-// need a while: bridge and neighbours take a moment, and datagrams may be lost.
+// check tries all links. Links in cut must carry nothing; the others may need
+// several tries: bridge and neighbours take a moment, and datagrams may be
+// lost.
 func (p *party) check(when string, cut ...[2]int) {
 	p.t.Helper()
 	isCut := map[[2]int]bool{}

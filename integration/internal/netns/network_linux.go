@@ -12,16 +12,16 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// Network is some hosts on one bridge. Its levers fail the test when they
-// cannot be pulled.
+// Network is a number of hosts on one bridge. Its methods fail the test on
+// errors.
 type Network struct {
 	t     testing.TB
 	hosts []string
 }
 
-// New makes a network of n hosts. The process needs namespaces of its own: see
-// Enter. A machine may allow those and deny what is made in them (a security
-// module denies mounts, a kernel has no veth), so whatever fails here skips the
+// New makes a network of n hosts. The process needs its own namespaces: see
+// Enter. A machine may allow those but not the operations in them (a security
+// module denies mounts, a kernel has no veth), so any failure here skips the
 // test with the reason.
 func New(t testing.TB, n int) *Network {
 	t.Helper()
@@ -33,8 +33,8 @@ func New(t testing.TB, n int) *Network {
 }
 
 func (w *Network) build(n int) error {
-	// For named namespaces, which `ip` keeps in /run/netns, out of everybody
-	// else's sight.
+	// `ip` keeps named namespaces in /run/netns; a private /run hides them from
+	// other processes.
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
 	}
@@ -52,7 +52,7 @@ func (w *Network) build(n int) error {
 			fmt.Sprintf("-n n%d addr add %s/24 dev eth0", i, host),
 			fmt.Sprintf("-n n%d link set eth0 up", i),
 			fmt.Sprintf("-n n%d link set lo up", i),
-			// The levers, tried on an address that nobody has.
+			// Test of the commands, with an unused address.
 			fmt.Sprintf("-n n%d route replace blackhole 10.77.0.253/32", i),
 			fmt.Sprintf("-n n%d route del blackhole 10.77.0.253/32", i))
 	}
@@ -73,17 +73,17 @@ func (w *Network) build(n int) error {
 	return nil
 }
 
-// Hosts are the addresses of the hosts.
+// Hosts returns the addresses of the hosts.
 func (w *Network) Hosts() []string { return w.hosts }
 
-// Wrap makes a command run on a host. The process id stays that of the program.
+// Wrap makes a command run on a host. The process ID stays the program's.
 func (w *Network) Wrap(host int, cmd *exec.Cmd) {
 	enter := exec.Command("nsenter", append([]string{"--net=/run/netns/n" + strconv.Itoa(host), cmd.Path}, cmd.Args[1:]...)...)
 	cmd.Path, cmd.Args, cmd.Err = enter.Path, enter.Args, enter.Err
 }
 
-// Block drops all that one host sends to another: no side is told. What comes
-// the other way still arrives.
+// Block silently drops all packets from one host to another. The other
+// direction still works.
 func (w *Network) Block(from, to int) {
 	w.ip("-n n%d route replace blackhole %s/32", from, w.hosts[to])
 }
@@ -91,7 +91,7 @@ func (w *Network) Block(from, to int) {
 // Unblock ends Block.
 func (w *Network) Unblock(from, to int) { w.ip("-n n%d route del blackhole %s/32", from, w.hosts[to]) }
 
-// Others are all hosts but one.
+// Others returns all hosts but one.
 func (w *Network) Others(host int) (others []int) {
 	for i := range w.hosts {
 		if i != host {
@@ -101,24 +101,22 @@ func (w *Network) Others(host int) (others []int) {
 	return others
 }
 
-// Mute drops all that a host sends to the others; the test process still hears
-// it.
+// Mute drops all packets of a host to the others, but not to the test process.
 func (w *Network) Mute(host int) {
 	for _, other := range w.Others(host) {
 		w.Block(host, other)
 	}
 }
 
-// Deafen drops all that the others send to a host; the test process is still
-// heard.
+// Deafen drops all packets of the others to a host, but not the test process's.
 func (w *Network) Deafen(host int) {
 	for _, other := range w.Others(host) {
 		w.Block(other, host)
 	}
 }
 
-// Isolate cuts a host off from the others, in both directions. The test process
-// still reaches it.
+// Isolate cuts a host off from the others in both directions, but not from the
+// test process.
 func (w *Network) Isolate(host int) { w.Mute(host); w.Deafen(host) }
 
 // Unmute ends Mute.
@@ -138,8 +136,8 @@ func (w *Network) Undeafen(host int) {
 // Rejoin ends Isolate.
 func (w *Network) Rejoin(host int) { w.Unmute(host); w.Undeafen(host) }
 
-// Unplug takes a host's link down: for the test process and the others it is
-// gone without a word.
+// Unplug takes a host's link down, without notice to the test process and the
+// others.
 func (w *Network) Unplug(host int) { w.ip("link set v%d down", host) }
 
 // Plug ends Unplug.

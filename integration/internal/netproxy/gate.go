@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// holdWait bounds how long a cut waits for a write that has begun: one to a
-// paused peer with full buffers might never end.
+// holdWait bounds how long a cut waits for a started write: a write to a paused
+// peer with full buffers might never end.
 const holdWait = time.Second
 
-// gate lets the bytes of one direction pass, all connections together. The zero
-// gate is open.
+// gate controls the bytes of one direction, for all connections. The zero gate
+// is open.
 type gate struct {
 	mu      sync.Mutex
 	held    bool
 	delay   time.Duration
-	passing int           // writes that have begun
-	changed chan struct{} // closed and forgotten at each change; nil when nobody waits
+	passing int           // started writes
+	changed chan struct{} // closed and cleared at each change; nil without waiters
 }
 
-// enter waits until something that arrived at the given time may pass. After
-// true the caller has to call leave; after false ctx is over.
+// enter waits until bytes that arrived at the given time may pass. If it
+// returns true, the caller must call leave; if false, ctx has ended.
 func (g *gate) enter(ctx context.Context, arrived time.Time) bool {
 	for {
 		changed, wait, ok := g.try(ctx, arrived)
@@ -41,8 +41,8 @@ func (g *gate) enter(ctx context.Context, arrived time.Time) bool {
 	}
 }
 
-// try enters if it can. Otherwise it returns the channel that tells of the next
-// change and, if only the delay is in the way, how long that is.
+// try enters if it can. Otherwise it returns the channel that the next change
+// closes and, if only the delay remains, its length.
 func (g *gate) try(ctx context.Context, arrived time.Time) (changed <-chan struct{}, wait time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,8 +68,8 @@ func (g *gate) leave() {
 	}
 }
 
-// hold closes the gate and waits for those who have passed it already, so that
-// a test that has cut a direction can rely on it.
+// hold closes the gate and waits for writes that have already passed it, so
+// that a test can rely on the cut.
 func (g *gate) hold() {
 	timeout := time.After(holdWait)
 	for {
@@ -88,7 +88,7 @@ func (g *gate) hold() {
 	}
 }
 
-// shut closes the gate without waiting: for a caller on whom those at the gate
+// shut closes the gate without waiting, for callers on which writes at the gate
 // may depend.
 func (g *gate) shut() {
 	g.mu.Lock()

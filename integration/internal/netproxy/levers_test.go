@@ -44,7 +44,7 @@ func TestCutHoldsBothWaysAndHealDeliversLate(t *testing.T) {
 	}
 }
 
-func TestRequestOfAClientThatIsGoneArrivesLate(t *testing.T) {
+func TestHeldRequestOfAClosedClientArrivesLate(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
 	conn := dial(t, p)
@@ -94,7 +94,7 @@ func TestConnectionMadeDuringACutWorksAfterIt(t *testing.T) {
 	expect(t, conn, "hello")
 }
 
-func TestCutUpLetsTheServerSpeak(t *testing.T) {
+func TestCutUpLetsServerBytesPass(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
 	conn := dial(t, p)
@@ -221,9 +221,9 @@ func TestNextTargetIsUsedWhenOneIsDown(t *testing.T) {
 	expectTurnedAway(t, p)
 }
 
-// All levers at once, from several goroutines, over busy connections: for the
+// All faults at once, from several goroutines, over active connections: for the
 // race detector, and for the leak check in TestMain.
-func TestLeversMayBePulledConcurrently(t *testing.T) {
+func TestFaultsMayBeInjectedConcurrently(t *testing.T) {
 	p := startProxy(t, startEcho(t, "").addr())
 	var running sync.WaitGroup
 	stop := make(chan struct{})
@@ -254,7 +254,7 @@ func TestLeversMayBePulledConcurrently(t *testing.T) {
 	running.Wait()
 }
 
-// talk opens connection after connection and does not care how they end.
+// talk opens one connection after another and ignores how they end.
 func talk(p *netproxy.Proxy, stop <-chan struct{}) {
 	buf := make([]byte, 16)
 	for {

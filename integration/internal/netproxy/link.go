@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// link is one client's connection and the one to the server that belongs to it.
+// link is one client's connection with its connection to the server.
 type link struct {
 	proxy  *Proxy
 	client *net.TCPConn
-	ctx    context.Context // over when nothing passes any more: the link is over, or stranded
+	ctx    context.Context // ends when the link is over or stranded
 	cancel context.CancelFunc
 	over   chan struct{} // closed when the link is aborted
 
-	mu      sync.Mutex // guards what follows; aborting and dialling meet here
+	mu      sync.Mutex // guards the following fields against concurrent aborting and dialling
 	server  *net.TCPConn
 	aborted bool
 	strayed *strand // nil unless it is stranded
 
-	sniffing sync.Mutex // a sniffer sees one direction at a time
+	sniffing sync.Mutex // a sniffer reads one direction at a time
 	sniffer  Sniffer
 }
 
@@ -50,8 +50,8 @@ func (l *link) run() {
 	l.close()
 }
 
-// connect dials the server. While the way up is cut or delayed the server must
-// not even see a connection, so this waits at the gate as bytes do.
+// connect dials the server. While the way up is cut or delayed, the server must
+// not even see a connection, so connect waits at the gate as bytes do.
 func (l *link) connect() bool {
 	gate := &l.proxy.gates[Up]
 	if !gate.enter(l.ctx, time.Now()) {
@@ -73,8 +73,7 @@ func (l *link) connect() bool {
 	return true
 }
 
-// abort resets both connections. Whoever reads or writes them wakes up and
-// ends.
+// abort resets both connections, which ends their readers and writers.
 func (l *link) abort() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,16 +91,14 @@ func (l *link) abortLocked() {
 	reset(l.server)
 }
 
-// close ends both connections in order. On a link that was aborted it does
-// nothing.
+// close closes both connections orderly. It does nothing on an aborted link.
 func (l *link) close() {
 	_ = l.client.Close()
 	_ = l.server.Close()
 }
 
-// inspect shows bytes that have just arrived to the sniffer and then to the
-// traps. It returns false when they must not be passed on because a trap was
-// sprung.
+// inspect passes arrived bytes to the sniffer and its messages to the traps. It
+// returns false if a trap was sprung, so that the bytes must not be passed on.
 func (l *link) inspect(way Direction, b []byte) bool {
 	l.sniffing.Lock()
 	defer l.sniffing.Unlock()
@@ -115,9 +112,8 @@ const (
 	chunk  = 32 << 10
 )
 
-// item is what waits to be passed on: bytes, or the end of the stream and how
-// it came. Ends wait in the queue and at the gate too, else a cut would let a
-// FIN through.
+// item is queued to be passed on: bytes, or the end of the stream. Ends wait in
+// the queue and at the gate, too; otherwise a cut would let a FIN through.
 type item struct {
 	data    []byte
 	end     error // io.EOF: in order; anything else: reset
@@ -131,11 +127,11 @@ type pump struct {
 	way      Direction
 	from, to *net.TCPConn
 	queue    chan item
-	// broken: the receiver is gone and the rest is thrown away. The link is not
-	// aborted for that: what this receiver sent before it went may still be
-	// held on its way, and has to arrive late.
+	// broken: the receiver has ended and the rest is dropped. The link is not
+	// aborted for that: bytes that this receiver sent before may still be held,
+	// and must arrive late.
 	broken bool
-	stuck  []item // what write could not pass when the link was stranded
+	stuck  []item // items that write could not pass when the link was stranded
 }
 
 func (p *pump) read() {
@@ -178,8 +174,7 @@ func (p *pump) write() {
 	}
 }
 
-// pass passes one item on, when its time has come, and reports whether more may
-// follow.
+// pass passes one item on when it is due, and reports whether more may follow.
 func (p *pump) pass(it item) bool {
 	if p.broken {
 		return it.end == nil
@@ -203,7 +198,8 @@ func (p *pump) pass(it item) bool {
 	}
 }
 
-// rest is what was not passed on, in order, after read and write have ended.
+// rest returns the items that were not passed on, in order, after read and
+// write have ended.
 func (p *pump) rest() []item {
 	items := p.stuck
 	for {

@@ -16,13 +16,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// Every test closes its proxy, and no goroutine of any may be left.
+// Every test closes its proxy, and no goroutine may be left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo is a server that returns each byte and remembers all it was sent.
+// echo is a server that returns each byte and records all of them.
 type echo struct {
 	ln   net.Listener
-	name string // said first on each connection, if not empty
+	name string // sent first on each connection, if not empty
 
 	mu  sync.Mutex
 	got strings.Builder
@@ -48,8 +48,8 @@ func startEcho(t *testing.T, name string) *echo {
 			running.Go(func() { e.serve(conn) })
 		}
 	})
-	// Registered before the proxy's Close, so it runs after it: connections
-	// have ended by then.
+	// Registered before the proxy's Close, so it runs after it, when the
+	// connections have ended.
 	t.Cleanup(func() { _ = ln.Close(); running.Wait() })
 	return e
 }

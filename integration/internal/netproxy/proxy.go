@@ -48,18 +48,18 @@ type Proxy struct {
 	listener net.Listener // nil while refusing
 	reject   bool
 	closed   bool
-	targets  []string // the one that answered last is first
+	targets  []string // starts with the last one that answered
 	links    map[*link]struct{}
 	traps    []*Trap
 }
 
-// traffic counts one direction: what arrived at the proxy and what it has
-// passed on.
+// traffic counts the bytes of one direction that arrived and that were passed
+// on.
 type traffic struct{ arrived, passed atomic.Int64 }
 
 // pass writes to the other end. The bytes count before they are written, so
-// that who has received them finds them counted; those that the other end did
-// not take are counted out again.
+// that the receiver finds them counted; bytes that the other end did not take
+// are subtracted again.
 func (t *traffic) pass(to io.Writer, b []byte) error {
 	t.passed.Add(int64(len(b)))
 	n, err := to.Write(b)
@@ -67,9 +67,8 @@ func (t *traffic) pass(to io.Writer, b []byte) error {
 	return err
 }
 
-// New starts a proxy on a free loopback port. A new connection goes to the
-// target that the one before it went to, or, when that does not answer, to the
-// next that does.
+// New starts a proxy on a free loopback port. A new connection uses the target
+// of the previous one or, if that does not answer, the next that does.
 func New(targets []string, options ...Option) (*Proxy, error) {
 	if len(targets) == 0 {
 		return nil, errors.New("netproxy: no targets")
@@ -94,12 +93,11 @@ func New(targets []string, options ...Option) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is the address that the client should use. It stays the same for the
-// proxy's life.
+// Addr returns the address for the client. It does not change.
 func (p *Proxy) Addr() string { return freeport.Addr(p.port) }
 
-// Use sends new connections to the given targets, the first first. Open
-// connections stay where they are: Reset moves them.
+// Use sends new connections to the given targets, in this order of preference.
+// Open connections stay; Reset moves them.
 func (p *Proxy) Use(targets ...string) {
 	if len(targets) == 0 {
 		panic("netproxy: Use without a target")
@@ -111,12 +109,12 @@ func (p *Proxy) Use(targets ...string) {
 
 // Stats are a proxy's counts so far.
 type Stats struct {
-	// Accepted is the number of connections taken from the client, Open how
+	// Accepted is the number of connections accepted from the client, Open how
 	// many of them are open at both ends, TurnedAway how many were reset at
 	// once (Reject) or found no target.
 	Accepted, Open, TurnedAway int64
-	// BytesUp and BytesDown were passed on; HeldUp and HeldDown have arrived
-	// and wait, or were dropped.
+	// BytesUp and BytesDown were passed on; HeldUp and HeldDown are held, or
+	// were dropped.
 	BytesUp, BytesDown, HeldUp, HeldDown int64
 }
 
@@ -140,7 +138,7 @@ func (p *Proxy) Stats() Stats {
 }
 
 // Close resets all connections, stops listening and waits for every goroutine
-// of the proxy. Traps that were not sprung never will be.
+// of the proxy. Remaining traps are never sprung.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	already := p.closed
@@ -165,8 +163,8 @@ func (p *Proxy) accept(ln net.Listener) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors, say, or the client has reset already:
-			// neither is ours to end on.
+			// For example out of file descriptors, or a reset by the client:
+			// neither ends the proxy.
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -215,8 +213,8 @@ func (p *Proxy) dial(ctx context.Context) (*net.TCPConn, error) {
 	return nil, fmt.Errorf("netproxy: no target answers: %w", errs)
 }
 
-// prefer puts the target that answered in front, unless Use has changed the
-// targets since.
+// prefer moves the target that answered to the front, unless Use has changed
+// the targets since.
 func (p *Proxy) prefer(targets []string, i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,14 +7,14 @@ import "slices"
 type Message struct {
 	// ID ties replies to requests of the same connection.
 	ID int64
-	// Name is what a request asks for, in the protocol's words. Replies need
+	// Name is the request's operation, as the protocol names it. Replies need
 	// none.
 	Name string
-	// Reply is true for what answers the request with the same ID.
+	// Reply is true for the reply to the request with the same ID.
 	Reply bool
 }
 
-// Sniffer recognises the messages of one connection. Sniff is given each
+// Sniffer recognises the messages of one connection. Sniff gets each
 // direction's bytes as they arrive at the proxy, in order and in any portions,
 // and returns the messages that end in this portion. It is called by one
 // goroutine at a time and must not keep or change b.
@@ -22,8 +22,8 @@ type Sniffer interface {
 	Sniff(way Direction, b []byte) []Message
 }
 
-// rawSniffer knows no protocol: whatever comes up is a request, and whatever
-// comes down answers all that are open.
+// rawSniffer knows no protocol: any bytes up are a request, and any bytes down
+// answer all open requests.
 type rawSniffer struct{ sent, answered int64 }
 
 func (r *rawSniffer) Sniff(way Direction, _ []byte) []Message {
@@ -39,7 +39,7 @@ func (r *rawSniffer) Sniff(way Direction, _ []byte) []Message {
 	return replies
 }
 
-// Match chooses requests by name.
+// Match selects requests by name.
 type Match func(name string) bool
 
 // Any matches every request.

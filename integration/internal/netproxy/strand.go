@@ -9,20 +9,19 @@ import (
 const (
 	// deliverWait bounds how long Deliver waits for servers that take no bytes.
 	deliverWait = time.Second
-	// farewell is how long a connection stays open after Deliver. A server may
-	// drop requests of a connection that ends before it got to them.
-	farewell = time.Second
+	// lingerTime is how long a connection stays open after Deliver. A server
+	// may drop unread requests of a closed connection.
+	lingerTime = time.Second
 )
 
-// Strand breaks every connection for the client and not for the server: the
-// client sees a reset, while what it has sent and a cut holds stays under way,
-// on connections that the server still takes for the client's. What the server
-// sends there is thrown away. The cut ends, and new connections work at once. A
-// connection that has not reached the server yet has nothing under way there,
-// and is reset.
+// Strand breaks every connection for the client but not for the server: the
+// client sees a reset, while its held bytes stay in flight, on connections that
+// the server still considers the client's. Bytes from the server are dropped.
+// The cut ends, and new connections work at once. A connection that has not
+// reached the server yet is reset.
 //
-// It is what a route that changes does: the client is told that the old one is
-// gone, and packets that were queued on it arrive all the same. Deliver lets
+// A changed route has this effect: the client notices that the old connection
+// has ended, but packets queued on the old route still arrive. Deliver delivers
 // them; without it they wait until Close.
 func (p *Proxy) Strand() {
 	p.mu.Lock()
@@ -30,13 +29,12 @@ func (p *Proxy) Strand() {
 		l.strand()
 	}
 	p.mu.Unlock()
-	p.Heal() // last, so that nothing slips through the gates
+	p.Heal() // last, so that no bytes pass the gates
 }
 
-// Deliver lets what Strand left under way reach the servers, whatever is cut
-// now, and closes those connections a second later. When it returns the bytes
-// are written. That a server has closed its end long ago, and nobody will read
-// them, is no error.
+// Deliver delivers the stranded bytes to the servers, regardless of cuts, and
+// closes those connections a second later. When it returns, the bytes are
+// written. It is not an error if a server has closed its end.
 func (p *Proxy) Deliver() {
 	p.mu.Lock()
 	var stranded []*strand
@@ -57,15 +55,15 @@ func (p *Proxy) Deliver() {
 	}
 }
 
-// strand is what a link has that was stranded.
+// strand is the state of a stranded link.
 type strand struct {
 	once      sync.Once
 	deliver   chan struct{} // closed by Deliver
 	delivered chan struct{} // closed when the bytes are written, or cannot be
 }
 
-// strand gives the client up, and stops the pumps without a harm to the
-// server's connection.
+// strand resets the client's connection, and stops the pumps without harm to
+// the server's connection.
 func (l *link) strand() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,21 +73,21 @@ func (l *link) strand() {
 		l.abortLocked()
 	default:
 		l.strayed = &strand{deliver: make(chan struct{}), delivered: make(chan struct{})}
-		l.cancel() // first: the end of the client is nothing that should reach the server
+		l.cancel() // first: the end of the client must not reach the server
 		reset(l.client)
 		_ = l.server.SetReadDeadline(time.Unix(1, 0))
 	}
 }
 
-// stranded returns nil if the link is not.
+// stranded returns nil if the link is not stranded.
 func (l *link) stranded() *strand {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.strayed
 }
 
-// linger keeps the server's connection of a stranded link until its time has
-// come.
+// linger keeps the server's connection of a stranded link open until Deliver or
+// Close.
 func (l *link) linger(s *strand, held []item) {
 	_ = l.server.SetReadDeadline(time.Time{})
 	closed := make(chan struct{}) // by the server
@@ -106,14 +104,14 @@ func (l *link) linger(s *strand, held []item) {
 		return
 	}
 	for _, it := range held {
-		if l.proxy.traffic[Up].pass(l.server, it.data) != nil { // nothing, for the end of a stream
+		if l.proxy.traffic[Up].pass(l.server, it.data) != nil { // empty for the end of a stream
 			break
 		}
 	}
 	close(s.delivered)
 	select {
 	case <-closed:
-	case <-time.After(farewell):
+	case <-time.After(lingerTime):
 	case <-l.over:
 	}
 }

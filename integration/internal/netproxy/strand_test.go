@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// strandRequest leaves a request under way that the client has given up.
+// strandRequest leaves a request in flight that the client has given up.
 func strandRequest(t *testing.T, server *echo, p *netproxy.Proxy) {
 	t.Helper()
 	conn := dial(t, p)
@@ -21,7 +21,7 @@ func strandRequest(t *testing.T, server *echo, p *netproxy.Proxy) {
 	p.Strand()
 	expectReset(t, conn)
 	if got := server.received(); got != "early " {
-		t.Fatalf("the server received %q of a request that was stranded", got)
+		t.Fatalf("the server received %q of a stranded request", got)
 	}
 }
 
@@ -35,11 +35,11 @@ func TestStrandedRequestArrivesWhenItIsDelivered(t *testing.T) {
 	again := dial(t, p) // unheld
 	send(t, again, "between ")
 	expect(t, again, "between ")
-	p.CutUp() // holds what comes from now on, and not what was stranded
+	p.CutUp() // holds later bytes, not the stranded ones
 	send(t, again, "held")
 	p.Deliver()
 	eventually(t, "the request arrives", func() bool { return server.received() == "early between late " })
-	// A second later that connection ends in order, and the new one lives.
+	// A second later that connection is closed, and the new one stays.
 	eventually(t, "the old connection ends", func() bool { return len(server.endings()) == 1 })
 	if how := server.endings(); !errors.Is(how[0], io.EOF) {
 		t.Errorf("it ended with %v", how[0])
@@ -52,7 +52,7 @@ func TestStrandedRequestArrivesWhenItIsDelivered(t *testing.T) {
 	}
 }
 
-func TestDeliverToAServerThatHasHungUpIsNoError(t *testing.T) {
+func TestDeliverToAClosedServerSucceeds(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
 	strandRequest(t, server, p)
@@ -64,7 +64,7 @@ func TestDeliverToAServerThatHasHungUpIsNoError(t *testing.T) {
 	}
 }
 
-func TestStrandedRequestStaysThroughResetsAndGoesWithClose(t *testing.T) {
+func TestStrandedRequestSurvivesResetsAndIsDroppedByClose(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
 	strandRequest(t, server, p)
@@ -90,8 +90,8 @@ func TestConnectionThatNeverReachedTheServerIsNotStranded(t *testing.T) {
 	p.CutUp()
 	conn := dial(t, p)
 	send(t, conn, "lost")
-	// The kernel has taken the connection; only one that the proxy knows of can
-	// be reset.
+	// The kernel has accepted the connection; the proxy can reset it only after
+	// it has accepted it, too.
 	eventually(t, "the proxy has the connection", func() bool { return p.Stats().Open == 1 })
 	p.Strand()
 	expectReset(t, conn)

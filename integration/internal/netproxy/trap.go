@@ -21,28 +21,28 @@ type Trap struct {
 	id      int64
 }
 
-// LoseReply lets the next request that matches reach the server and waits for
-// its reply. When the reply is there, so the server has applied the request,
-// its connection is reset on both sides and the client never sees it. New
-// connections work.
+// LoseReply lets the next matching request reach the server and waits for its
+// reply. When the reply arrives, which shows that the server has applied the
+// request, its connection is reset on both sides and the client never sees the
+// reply. New connections work.
 func (p *Proxy) LoseReply(match Match) *Trap {
 	return p.arm(&Trap{match: match, act: func(l *link) bool { l.abort(); return false }})
 }
 
-// LoseRequest resets the connection of the next request that matches, on both
+// LoseRequest resets the connection of the next matching request, on both
 // sides, instead of forwarding it: the server never sees it.
 func (p *Proxy) LoseRequest(match Match) *Trap {
 	return p.arm(&Trap{match: match, onSend: true, act: func(l *link) bool { l.abort(); return false }})
 }
 
-// HoldReply lets the next request that matches reach the server and cuts the
-// way down when its reply is there: the reply is held, with all that comes
-// after it, until Heal delivers or DropHeld drops it.
+// HoldReply lets the next matching request reach the server and cuts the way
+// down when its reply arrives: the reply and all later bytes are held until
+// Heal delivers or DropHeld drops them.
 func (p *Proxy) HoldReply(match Match) *Trap {
 	return p.arm(&Trap{match: match, act: func(*link) bool { p.gates[Down].shut(); return true }})
 }
 
-// Sprung is closed when the trap has done its work.
+// Sprung is closed when the trap was sprung.
 func (t *Trap) Sprung() <-chan struct{} { return t.done }
 
 // Wait waits until the trap is sprung. It fails when ctx ends first; the trap
@@ -52,11 +52,11 @@ func (t *Trap) Wait(ctx context.Context) error {
 	case <-t.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("netproxy: no request set off the trap: %w", context.Cause(ctx))
+		return fmt.Errorf("netproxy: no request triggered the trap: %w", context.Cause(ctx))
 	}
 }
 
-// Disarm takes the trap away if it was not sprung.
+// Disarm removes the trap if it was not sprung.
 func (t *Trap) Disarm() {
 	t.proxy.mu.Lock()
 	defer t.proxy.mu.Unlock()
@@ -77,9 +77,9 @@ func (p *Proxy) disarm(t *Trap) {
 	p.traps = slices.DeleteFunc(p.traps, func(other *Trap) bool { return other == t })
 }
 
-// spring shows messages to the armed traps and reports whether their bytes may
-// be passed on. It runs before the bytes are queued: a reply cannot come before
-// its request was seen here.
+// spring passes messages to the armed traps and reports whether their bytes may
+// be passed on. It runs before the bytes are queued, so a trap sees a request
+// before its reply.
 func (p *Proxy) spring(l *link, way Direction, messages []Message) bool {
 	for _, m := range messages {
 		if t := p.sprung(l, way, m); t != nil {
@@ -93,7 +93,7 @@ func (p *Proxy) spring(l *link, way Direction, messages []Message) bool {
 	return true
 }
 
-// sprung takes the trap that this message sets off out of the list.
+// sprung removes the trap that this message triggers from the list.
 func (p *Proxy) sprung(l *link, way Direction, m Message) *Trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,6 +117,6 @@ func (t *Trap) sees(l *link, way Direction, m Message) bool {
 	return t.waiting && m.Reply && t.link == l && t.id == m.ID
 }
 
-// awaits is false when the connection of the request that was chosen has ended
-// without a reply: then the trap chooses again.
+// awaits is false if the connection of the selected request has ended without a
+// reply: then the trap selects again.
 func (t *Trap) awaits() bool { return t.waiting && t.link.ctx.Err() == nil }

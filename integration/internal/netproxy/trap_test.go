@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-func TestLoseReplyLetsTheServerApplyAndTheClientNotKnow(t *testing.T) {
+func TestLoseReplyAppliesTheRequestAndHidesTheReply(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
 	bystander, conn := dial(t, p), dial(t, p)
@@ -24,7 +24,7 @@ func TestLoseReplyLetsTheServerApplyAndTheClientNotKnow(t *testing.T) {
 	if got := server.received(); got != "ab" {
 		t.Fatalf("the server received %q, want the request too", got)
 	}
-	// Other connections live, new ones too, and the trap does not bite twice.
+	// Other and new connections work, and the trap is sprung only once.
 	again := dial(t, p)
 	send(t, bystander, "c")
 	expect(t, bystander, "c")
@@ -67,7 +67,7 @@ func TestHoldReplyDeliversAfterHeal(t *testing.T) {
 	expect(t, conn, "a")
 }
 
-func TestTrapThatIsDisarmedOrNeverSprungDoesNothing(t *testing.T) {
+func TestDisarmedOrUnsprungTrapDoesNothing(t *testing.T) {
 	p := startProxy(t, startEcho(t, "").addr())
 	p.LoseReply(netproxy.Any).Disarm()
 	p.LoseRequest(netproxy.Named("unheard of"))
@@ -82,9 +82,9 @@ func TestTrapThatIsDisarmedOrNeverSprungDoesNothing(t *testing.T) {
 	}
 }
 
-// The request that was chosen may die with its connection; then the next one is
-// meant.
-func TestTrapChoosesAgainWhenItsConnectionEnds(t *testing.T) {
+// The selected request may be lost with its connection; then the trap takes the
+// next.
+func TestTrapSelectsAgainWhenItsConnectionEnds(t *testing.T) {
 	p := startProxy(t, startEcho(t, "").addr())
 	first := dial(t, p)
 	send(t, first, "a")

@@ -14,13 +14,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// recvTimeout bounds how long a test waits for a worker's word unless it says
-// otherwise.
+// recvTimeout bounds how long Recv waits for a worker.
 const recvTimeout = 60 * time.Second
 
-// Child is a worker's process as its test sees it. The levers Kill, Pause and
-// Resume are those of [child.Process]. Methods that can fail fail the test;
-// they have to be called from its goroutine.
+// Child is the test's handle of a worker process. Kill, Pause and Resume are
+// those of [child.Process]. Errors fail the test, so the methods must be called
+// from its goroutine.
 type Child struct {
 	*child.Process
 	t     testing.TB
@@ -46,8 +45,8 @@ func Start(t testing.TB, name string, args ...string) *Child {
 	return Run(t, name, cmd)
 }
 
-// Run is Start for another program that talks in JSON lines. Its standard
-// streams are set.
+// Run is Start for another program that exchanges JSON lines. It sets the
+// standard streams.
 func Run(t testing.TB, name string, cmd *exec.Cmd) *Child {
 	t.Helper()
 	w, err := start(t, name, cmd)
@@ -57,8 +56,8 @@ func Run(t testing.TB, name string, cmd *exec.Cmd) *Child {
 	return w
 }
 
-// start uses pipes of its own: those that exec makes are closed as soon as the
-// process has ended, with what was not read yet.
+// start uses its own pipes: exec's pipes are closed when the process ends, and
+// unread data is lost.
 func start(t testing.TB, name string, cmd *exec.Cmd) (*Child, error) {
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
@@ -90,7 +89,7 @@ func start(t testing.TB, name string, cmd *exec.Cmd) (*Child, error) {
 	return w, nil
 }
 
-// read ends with the worker's output, and so with the worker: end waits for it.
+// read ends with the worker's output; end waits for it.
 func (w *Child) read(out *os.File) {
 	defer close(w.lines)
 	defer out.Close()
@@ -113,7 +112,7 @@ func (w *Child) end(logPath string) {
 	}
 }
 
-// Send gives the worker a value to receive.
+// Send sends a value to the worker.
 func (w *Child) Send(v any) {
 	w.t.Helper()
 	line, err := json.Marshal(v)
@@ -134,9 +133,8 @@ func (w *Child) Recv(v any) {
 	}
 }
 
-// TryRecv is Recv with a bound of its own that leaves it to the caller what
-// silence means. It returns io.EOF, wrapped, when the worker has ended without
-// a further word.
+// TryRecv is Recv with a timeout and an error. It returns io.EOF, wrapped, if
+// the worker has ended without another value.
 func (w *Child) TryRecv(v any, within time.Duration) error {
 	select {
 	case line, ok := <-w.lines:
@@ -144,13 +142,13 @@ func (w *Child) TryRecv(v any, within time.Duration) error {
 			return fmt.Errorf("proc: worker %s has ended: %w", w.name, io.EOF)
 		}
 		if err := json.Unmarshal(line, v); err != nil {
-			return fmt.Errorf("proc: worker %s said %q: %w", w.name, line, err)
+			return fmt.Errorf("proc: worker %s sent %q: %w", w.name, line, err)
 		}
 		return nil
 	case <-time.After(within):
-		return fmt.Errorf("proc: worker %s said nothing for %v: %w", w.name, within, os.ErrDeadlineExceeded)
+		return fmt.Errorf("proc: worker %s sent nothing for %v: %w", w.name, within, os.ErrDeadlineExceeded)
 	}
 }
 
-// CloseInput ends the worker's context and its Recv: a polite request to end.
+// CloseInput ends the worker's context and its Recv, to ask it to end.
 func (w *Child) CloseInput() { _ = w.in.Close() }

@@ -3,7 +3,7 @@
 // "a garbage collection of five seconds".
 //
 // A worker is a function in the test binary. The binary starts itself again to
-// run it, and both talk in JSON lines over the worker's standard input and
+// run it, and both exchange JSON lines over the worker's standard input and
 // output:
 //
 //	func init() { proc.Register("holder", holder) }
@@ -23,8 +23,8 @@
 //		...
 //	}
 //
-// What a worker writes to standard error is shown when the test fails. Standard
-// output belongs to the JSON lines.
+// A worker's standard error is shown when the test fails. Standard output is
+// reserved for the JSON lines.
 package proc
 
 import (
@@ -40,16 +40,15 @@ import (
 	"syscall"
 )
 
-// variable names the worker to a process that is to be one.
+// variable has the name of the worker in a worker process.
 const variable = "BATON_WORKER"
 
-// Worker is what a worker process runs. The process ends with it, with status 0
-// for nil and 1 for an error, which goes to standard error. ctx ends at
-// SIGTERM, and when the test closes the worker's input.
+// Worker is the function of a worker process. The process ends with it, with
+// status 0 for nil and 1 for an error, which is printed to standard error. ctx
+// ends at SIGTERM, and when the test closes the worker's input.
 type Worker func(ctx context.Context, io *IO, args []string) error
 
-// workers is filled before Main is called. It is global as the program's
-// functions are.
+// workers is filled before Main is called.
 var workers = map[string]Worker{}
 
 // Register makes a function startable under a name, from init or the beginning
@@ -62,9 +61,9 @@ func Register(name string, worker Worker) {
 	workers[name] = worker
 }
 
-// Main runs the worker and exits, if this process was started to be one.
-// Otherwise it does nothing. TestMain calls it first, before flags are parsed:
-// they are the worker's arguments.
+// Main runs the worker and exits if this is a worker process. Otherwise it does
+// nothing. TestMain calls it first, before flags are parsed: the arguments are
+// the worker's.
 func Main() {
 	name := os.Getenv(variable)
 	if name == "" {
@@ -89,11 +88,12 @@ func run(name string, args []string) error {
 	return worker(ctx, newIO(os.Stdin, os.Stdout, cancel), args)
 }
 
-// ErrClosed is the cause of a worker's context, and what its Recv returns, when
-// the test has closed the worker's input.
+// ErrClosed is the cause of a worker's context, and the error of its Recv,
+// after the test has closed the worker's input.
 var ErrClosed = errors.New("proc: the test has closed this worker's input")
 
-// IO is a worker's line to its test. Its methods may be called concurrently.
+// IO is a worker's connection to its test. Its methods may be called
+// concurrently.
 type IO struct {
 	lines <-chan []byte
 
@@ -102,7 +102,7 @@ type IO struct {
 }
 
 // newIO reads input in the background, so that its end is noticed while the
-// worker does not listen. The reader needs no owner: it lives as long as the
+// worker does not receive. The reader needs no owner: it lives as long as the
 // process.
 func newIO(in io.Reader, out io.Writer, cancel context.CancelCauseFunc) *IO {
 	lines := make(chan []byte, 1024)

@@ -67,7 +67,7 @@ func TestWorkerTalksBothWays(t *testing.T) {
 	}
 }
 
-func TestKilledWorkerSaysNoMore(t *testing.T) {
+func TestKilledWorkerSendsNothing(t *testing.T) {
 	w := proc.Start(t, "echo")
 	w.Kill()
 	if err := w.TryRecv(new(string), time.Second); !errors.Is(err, io.EOF) {
@@ -97,7 +97,7 @@ func TestPausedWorkerAnswersAfterResume(t *testing.T) {
 	}
 }
 
-func TestWorkersErrorIsItsStatus(t *testing.T) {
+func TestWorkersErrorSetsItsExitStatus(t *testing.T) {
 	var exit *exec.ExitError
 	if err := proc.Start(t, "failing").Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
 		t.Errorf("ended with %v", err)

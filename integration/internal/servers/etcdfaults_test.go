@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// The infrastructure's own acceptance tests: each lever does to etcd what its
-// comment says.
+// Acceptance tests of the infrastructure: each fault has the documented effect
+// on etcd.
 
 func etcdValue(t *testing.T, client *clientv3.Client, key string) string {
 	t.Helper()
@@ -40,7 +40,7 @@ func TestEtcdLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
 	}
 
 	trap := proxy.LoseReply(netproxy.Named("/etcdserverpb.KV/Txn"))
-	// A renewal-like bystander first: it must not spring the trap.
+	// An unrelated request first, which must not spring the trap.
 	if _, err := victim.Grant(within(t, 20*time.Second), 5); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestEtcdLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
 		t.Fatalf("the transaction was not applied: %q", got)
 	}
 	if got := etcdValue(t, victim, key); got != "1" {
-		t.Fatalf("the client did not come back: %q", got)
+		t.Fatalf("the client did not recover: %q", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestEtcdHeldReplyComesLate(t *testing.T) {
 	}
 }
 
-func TestEtcdCutIsSilentAndHealMendsTheConnection(t *testing.T) {
+func TestEtcdCutIsSilentAndHealRestoresTheConnection(t *testing.T) {
 	cluster := servers.Etcd(t)
 	proxy := servers.Proxy(t, cluster.Endpoints())
 	direct, victim := etcdClient(t, cluster.Endpoints()...), etcdClient(t, proxy.Addr())
@@ -127,9 +127,9 @@ func TestEtcdCutIsSilentAndHealMendsTheConnection(t *testing.T) {
 		t.Fatalf("the put passed the cut: %q", got)
 	}
 	proxy.Heal()
-	// The client has given up, and its cancellation follows right behind its
-	// request: whether the late put is applied, and whether before or after the
-	// next one, is anybody's guess. The connection works again.
+	// The client has given up, and its cancellation follows right after its
+	// request: whether the late put is applied, before or after the next one,
+	// is undefined. The connection works again.
 	if _, err := victim.Put(within(t, 20*time.Second), key+"-after", "1"); err != nil {
 		t.Fatal(err)
 	}

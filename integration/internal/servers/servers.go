@@ -1,6 +1,6 @@
-// Package servers gives tests real servers: shared ones, started when a test of
-// a package first asks and ended after the last, and private ones for tests
-// that break things.
+// Package servers gives tests real servers: shared ones, started on first use
+// in a package and ended after its last test, and private ones for tests that
+// break them.
 //
 //	func TestMain(m *testing.M) { servers.Main(m) }
 //
@@ -10,12 +10,12 @@
 //		proxy := servers.Proxy(t, trio.Endpoints())                    // its own network
 //	}
 //
-// Tests that share a server keep apart by using different names; Name makes
-// one. A server that cannot be started fails the test: a missing server is
-// never a skip. When a test fails, the end of its servers' logs is shown.
+// Tests that share a server use different names, made by Name. A server that
+// cannot be started fails the test: a missing server is never a skip. When a
+// test fails, the end of its servers' logs is shown.
 //
-// What ran is appended to the file BATON_SUMMARY, if that is set, for `make
-// test` to print.
+// If BATON_SUMMARY names a file, the servers used are appended to it; `make
+// test` prints it.
 package servers
 
 import (
@@ -33,12 +33,12 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// startTimeout includes building etcd on a machine that never did.
+// startTimeout includes the first build of etcd on a machine.
 const startTimeout = 10 * time.Minute
 
-// Main runs the package's tests, ends the shared servers and exits. In a
-// process that was started as a worker it runs the worker instead (see package
-// proc). Nothing else needs to be in TestMain.
+// Main runs the package's tests, ends the shared servers and exits. In a worker
+// process it runs the worker instead (see package proc). TestMain needs no
+// other call.
 func Main(m *testing.M) {
 	proc.Main()
 	status := m.Run()
@@ -48,16 +48,16 @@ func Main(m *testing.M) {
 	os.Exit(status)
 }
 
-// Etcd is the package's shared etcd of one node.
+// Etcd returns the package's shared etcd of one node.
 func Etcd(t testing.TB) *etcdserver.Cluster { t.Helper(); return etcdOne.get(t) }
 
-// EtcdCluster is the package's shared etcd of three nodes.
+// EtcdCluster returns the package's shared etcd of three nodes.
 func EtcdCluster(t testing.TB) *etcdserver.Cluster { t.Helper(); return etcdThree.get(t) }
 
-// ZooKeeper is the package's shared ZooKeeper of one node.
+// ZooKeeper returns the package's shared ZooKeeper of one node.
 func ZooKeeper(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperOne.get(t) }
 
-// ZooKeeperCluster is the package's shared ZooKeeper of three nodes.
+// ZooKeeperCluster returns the package's shared ZooKeeper of three nodes.
 func ZooKeeperCluster(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperThree.get(t) }
 
 // NewEtcd starts an etcd for this test alone.
@@ -95,7 +95,7 @@ func Proxy(t testing.TB, targets []string, options ...netproxy.Option) *netproxy
 	return p
 }
 
-// cluster is what both kinds of servers have in common.
+// cluster has the methods common to all servers.
 type cluster interface {
 	comparable
 	Log() string
@@ -154,8 +154,7 @@ var (
 func (s *shared[C]) get(t testing.TB) C {
 	t.Helper()
 	s.once.Do(func() {
-		// Not the test's context: the server outlives the test that happens to
-		// start it.
+		// Not the test's context: the server outlives the test that starts it.
 		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 		defer cancel()
 		s.c, s.err = s.start(ctx)
@@ -167,7 +166,7 @@ func (s *shared[C]) get(t testing.TB) C {
 	return s.c
 }
 
-// close is called when no test runs any more.
+// close is called after the last test.
 func (s *shared[C]) close() {
 	var none C
 	if s.c == none {

@@ -71,7 +71,7 @@ func await(t *testing.T, events <-chan zk.Event, state zk.State) {
 func TestSharedServersAreStartedOnce(t *testing.T) {
 	one, two := servers.Etcd(t), servers.ZooKeeper(t)
 	if servers.Etcd(t) != one || servers.ZooKeeper(t) != two {
-		t.Error("a second call gave another server")
+		t.Error("a second call returned another server")
 	}
 	if len(one.Nodes()) != 1 || len(servers.EtcdCluster(t).Nodes()) != 3 ||
 		len(two.Nodes()) != 1 || len(servers.ZooKeeperCluster(t).Nodes()) != 3 {
@@ -79,7 +79,7 @@ func TestSharedServersAreStartedOnce(t *testing.T) {
 	}
 }
 
-func TestServerThatRanIsInTheSummary(t *testing.T) {
+func TestStartedServerIsInTheSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary")
 	t.Setenv("BATON_SUMMARY", path)
 	cluster := servers.NewEtcd(t, etcdserver.Options{})
@@ -97,7 +97,7 @@ func TestNamesDiffer(t *testing.T) {
 	}
 }
 
-func TestWhatIsSkippedIsInTheSummaryWithTheReason(t *testing.T) {
+func TestSkippedTestIsInTheSummaryWithTheReason(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary")
 	t.Setenv("BATON_SUMMARY", path)
 	t.Run("inner", func(t *testing.T) { servers.CannotRun(t, errors.New("as planned")) })

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// The infrastructure's own acceptance tests: each lever does to ZooKeeper what
-// its comment says.
+// Acceptance tests of the infrastructure: each fault has the documented effect
+// on ZooKeeper.
 
 func zkCreate(conn *zk.Conn, path string, flags int32) error {
 	_, err := conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll))
@@ -43,7 +43,7 @@ func TestZooKeeperLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
 
 	trap := proxy.LoseReply(netproxy.Named("create"))
 	if zkExists(t, victim, path) { // must not spring the trap
-		t.Fatal("the node is there")
+		t.Fatal("the node exists")
 	}
 	start := time.Now()
 	err := zkCreate(victim, path, zk.FlagEphemeral)
@@ -58,7 +58,7 @@ func TestZooKeeperLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
 		t.Fatal("the create was not applied")
 	}
 	if !zkExists(t, victim, path) {
-		t.Fatal("the client does not see its own node after it came back")
+		t.Fatal("the client does not see its own node after it recovered")
 	}
 	if got := counter.Snapshot(); got.Requests["create"] != 1 || got.Connects != 2 || len(counter.Sessions()) != 1 {
 		t.Errorf("counted %+v, %d sessions; want 1 create and 2 connects of 1 session", got, len(counter.Sessions()))
@@ -157,9 +157,9 @@ func TestZooKeeperSessionExpiresBehindACut(t *testing.T) {
 	start := time.Now()
 	select {
 	case <-gone:
-		t.Logf("a session of 1 s was gone %v after the cut", time.Since(start))
+		t.Logf("a session of 1 s expired %v after the cut", time.Since(start))
 	case <-time.After(20 * time.Second):
-		t.Fatal("the session outlives the cut")
+		t.Fatal("the session survives the cut")
 	}
 	proxy.Heal()
 	await(t, events, zk.StateExpired)

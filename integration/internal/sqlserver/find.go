@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/child"
 )
 
-// ErrNotInstalled means that a database is not on this machine. The message has
-// the command that helps.
+// ErrNotInstalled means that a database is not installed. The message has the
+// command that installs it.
 var ErrNotInstalled = errors.New("not installed")
 
 var postgreSQL = kind{
@@ -42,8 +42,8 @@ var postgreSQL = kind{
 var mariaDB = kind{
 	name: "MariaDB", driver: "mysql", versionQuery: "SELECT VERSION()",
 	dsn: func(_ string, port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/?timeout=5s", port) },
-	// Without grant tables it starts on an empty directory, and takes everybody
-	// for root.
+	// Without grant tables it starts on an empty directory, and every user is
+	// root.
 	start: func(_ context.Context, dir string, port int, log *os.File) (*child.Process, error) {
 		path, err := mariadbd()
 		if err != nil {
@@ -53,7 +53,7 @@ var mariaDB = kind{
 		if err := os.Mkdir(data, 0o700); err != nil {
 			return nil, err
 		}
-		if err := give(data); err != nil {
+		if err := chown(data); err != nil {
 			return nil, err
 		}
 		cmd := demoted(path, dir, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
@@ -65,11 +65,11 @@ var mariaDB = kind{
 	},
 }
 
-// postgresDir is the directory that has postgres and initdb.
+// postgresDir returns the directory with postgres and initdb.
 func postgresDir() (string, error) {
 	dirs := []string{os.Getenv("BATON_POSTGRES")}
 	if dirs[0] == "" {
-		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin") // its pattern is good
+		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is valid
 		slices.Reverse(dirs)                                 // the newest first
 		if path, err := exec.LookPath("postgres"); err == nil {
 			dirs = append(dirs, filepath.Dir(path))
@@ -84,20 +84,20 @@ func postgresDir() (string, error) {
 		"or set BATON_POSTGRES to the directory that has both", ErrNotInstalled, dirs)
 }
 
-// mariadbd is the path of the server.
+// mariadbd returns the path of the server.
 func mariadbd() (string, error) {
 	if path := os.Getenv("BATON_MARIADB"); path != "" {
 		if runs(path) {
 			return path, nil
 		}
-		return "", fmt.Errorf("%w: BATON_MARIADB=%s is no program", ErrNotInstalled, path)
+		return "", fmt.Errorf("%w: BATON_MARIADB=%s is not a program", ErrNotInstalled, path)
 	}
 	for _, name := range []string{"mariadbd", "/usr/sbin/mariadbd"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("%w: no mariadbd; apt-get install --no-install-recommends mariadb-server-core (which holds no service), "+
+	return "", fmt.Errorf("%w: no mariadbd; apt-get install --no-install-recommends mariadb-server-core (which contains no service), "+
 		"or set BATON_MARIADB to a mariadbd", ErrNotInstalled)
 }
 
@@ -106,8 +106,8 @@ func runs(path string) bool {
 	return err == nil
 }
 
-// demoted is a command in a directory, as nobody if we are root: both servers
-// refuse to run as root.
+// demoted returns a command in a directory, run as the user nobody if we are
+// root: both servers refuse to run as root.
 func demoted(path, dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir

@@ -9,23 +9,23 @@ import (
 	"syscall"
 )
 
-// nobody is the user that servers run as if we are root; ok is false if we are
-// not.
+// nobody returns the user as which servers run if we are root; ok is false if
+// we are not.
 func nobody() (uid, gid int, ok bool, err error) {
 	if os.Getuid() != 0 {
 		return 0, 0, false, nil
 	}
 	u, err := user.Lookup("nobody")
 	if err != nil {
-		return 0, 0, false, fmt.Errorf("databases do not run as root, and there is nobody else: %w", err)
+		return 0, 0, false, fmt.Errorf("databases do not run as root, and there is no user nobody: %w", err)
 	}
-	uid, _ = strconv.Atoi(u.Uid) // numbers on every unix
+	uid, _ = strconv.Atoi(u.Uid) // numeric on every Unix
 	gid, _ = strconv.Atoi(u.Gid)
 	return uid, gid, true, nil
 }
 
-// give gives a directory to the user that servers run as.
-func give(dir string) error {
+// chown gives a directory to the user as which servers run.
+func chown(dir string) error {
 	uid, gid, root, err := nobody()
 	if err != nil || !root {
 		return err
@@ -34,7 +34,7 @@ func give(dir string) error {
 }
 
 func demote(cmd *exec.Cmd) {
-	if uid, gid, root, err := nobody(); err == nil && root { // give has told of an error
+	if uid, gid, root, err := nobody(); err == nil && root { // chown has reported errors
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 }

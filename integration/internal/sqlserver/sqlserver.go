@@ -1,10 +1,10 @@
 // Package sqlserver gives tests real databases: PostgreSQL and MariaDB as
 // processes on loopback, with data of their own, and SQLite in a file.
 //
-// PostgreSQL and MariaDB have to be there: Debian's packages, or whatever
-// BATON_POSTGRES and BATON_MARIADB name. A machine without is told the command
-// that helps. No service of the system is used or started. Neither server runs
-// as root: a test that does hands them to the user nobody.
+// PostgreSQL and MariaDB must be installed: from Debian's packages, or where
+// BATON_POSTGRES and BATON_MARIADB say. Otherwise the error has the command
+// that installs them. No service of the system is used or started. Neither
+// server runs as root: a test that does starts them as the user nobody.
 package sqlserver
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// Connections is how many connections a server takes.
+// Connections is how many connections a server accepts.
 const Connections = 200
 
 const (
@@ -42,7 +42,7 @@ type Server struct {
 	process       *child.Process // nil for SQLite
 }
 
-// kind is how a database is started.
+// kind describes how to start a database.
 type kind struct {
 	name, driver string
 	versionQuery string
@@ -85,7 +85,7 @@ func start(ctx context.Context, k kind) (_ *Server, err error) {
 	if s.dir, err = os.MkdirTemp("", "baton-sql-"); err != nil {
 		return nil, err
 	}
-	if err := give(s.dir); err != nil {
+	if err := chown(s.dir); err != nil {
 		return nil, err
 	}
 	s.dsn, s.log = k.dsn(s.dir, s.port), filepath.Join(s.dir, "log")
@@ -133,20 +133,20 @@ func (s *Server) ended() <-chan struct{} {
 	return s.process.Done()
 }
 
-// Name is what the database is called.
+// Name returns the database's name.
 func (s *Server) Name() string { return s.name }
 
-// Version is what it says.
+// Version returns the database's version.
 func (s *Server) Version() string { return s.version }
 
 // Open returns a pool of connections, which the caller closes.
 func (s *Server) Open() (*sql.DB, error) { return sql.Open(s.driver, s.dsn) }
 
-// Log is the end of the server's output.
+// Log returns the end of the server's output.
 func (s *Server) Log() string { return child.Tail(s.log, 8<<10) }
 
-// Close ends the server and deletes its data. Pools should be closed before:
-// the server waits for them, though not for long.
+// Close ends the server and deletes its data. Close pools first: the server
+// waits briefly for them.
 func (s *Server) Close() error {
 	if s.process != nil {
 		_ = s.process.Interrupt() // it may have ended

@@ -42,7 +42,7 @@ func TestServersStartServeAndLeaveNothing(t *testing.T) {
 	}
 }
 
-// sharedDir is a temporary directory that other users may enter.
+// sharedDir returns a temporary directory that other users may enter.
 func sharedDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "baton-sqltest-")
@@ -56,7 +56,7 @@ func sharedDir(t *testing.T) string {
 	return dir
 }
 
-func TestMissingServerIsNamedWithTheCure(t *testing.T) {
+func TestMissingServerErrorSaysHowToInstall(t *testing.T) {
 	t.Setenv("BATON_POSTGRES", "/nowhere")
 	t.Setenv("BATON_MARIADB", "/nowhere/mariadbd")
 	for name, cure := range map[string]string{"PostgreSQL": "package postgresql", "MariaDB": "BATON_MARIADB=/nowhere/mariadbd"} {

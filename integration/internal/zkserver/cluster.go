@@ -1,12 +1,11 @@
 // Package zkserver starts real ZooKeeper servers on loopback, one or three, as
-// processes that a test can kill, pause and start again.
+// processes that a test can kill, pause and restart.
 //
-// ZooKeeper itself has to be there: an unpacked official archive at
-// ZOOKEEPER_HOME, or Debian's package. A machine without is told the command
-// that helps.
+// ZooKeeper must be installed: an unpacked official archive at ZOOKEEPER_HOME,
+// or Debian's package. Otherwise the error has the command that installs it.
 //
-// Peer links cannot be cut by proxies (election addresses travel in messages);
-// take network namespaces for that.
+// Proxies cannot cut peer links (election addresses are sent in messages); use
+// network namespaces for that.
 package zkserver
 
 import (
@@ -26,8 +25,7 @@ import (
 // second, three about two.
 const startTimeout = 2 * time.Minute
 
-// Options say what ensemble to start. The zero value is one node with quick
-// ticks.
+// Options describe an ensemble. The zero value is one node with short ticks.
 type Options struct {
 	// Nodes is 1 (also for 0) or 3; any odd number works.
 	Nodes int
@@ -37,9 +35,9 @@ type Options struct {
 	// two ticks. MaxSessionTimeout is 40 s if it is zero; the server's own
 	// default is twenty ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
-	// Fsync makes every write wait for the disk. Without it data survives kill
-	// -9 all the same, though not a power cut, and tests do not depend on the
-	// disk's mood.
+	// Fsync makes every write wait for the disk. Without it data still survives
+	// kill -9, though not a power cut, and tests do not depend on the disk's
+	// speed.
 	Fsync bool
 	// Config has further lines of zoo.cfg for every node, "name=value".
 	Config []string
@@ -48,16 +46,16 @@ type Options struct {
 	// Hosts are the nodes' addresses, for nodes in network namespaces of their
 	// own; empty for loopback.
 	Hosts []string
-	// Wrap changes the command of a node, from 0, before each start: to run it
-	// in a namespace, say. It may be nil.
+	// Wrap changes the command of a node, from 0, before each start, for
+	// example to run it in a namespace. It may be nil.
 	Wrap func(node int, cmd *exec.Cmd)
-	// Quorum is the address at which a node finds another one's quorum port,
-	// addr: a proxy that delays what a follower is told, say. It may be nil.
+	// Quorum returns the address at which a node finds another node's quorum
+	// port, addr, for example of a proxy that delays a follower. It may be nil.
 	// (Such a link can be delayed, not cut: see the package comment.)
 	Quorum func(from, to int, addr string) string
 }
 
-// host is the address of a node.
+// host returns the address of a node.
 func (o Options) host(node int) string {
 	if len(o.Hosts) == 0 {
 		return "127.0.0.1"
@@ -65,11 +63,11 @@ func (o Options) host(node int) string {
 	return o.Hosts[node]
 }
 
-// members are the lines of zoo.cfg that name the servers, as one of them sees
-// them. ports has three for each server.
+// members returns the lines of zoo.cfg that name the servers, for one of them.
+// ports has three ports for each server.
 func (o Options) members(from int, ports []int) (lines []string) {
 	if o.Nodes == 1 {
-		return nil // such a line makes it an ensemble, which starts more slowly
+		return nil // a single server without such a line starts faster
 	}
 	for to := range o.Nodes {
 		quorum := freeport.On(o.host(to), ports[3*to+1])
@@ -103,7 +101,7 @@ type Cluster struct {
 }
 
 // Start starts a cluster and waits until every node serves. On failure nothing
-// is left behind; ErrNotInstalled says that the machine lacks something.
+// is left behind; ErrNotInstalled says that a program is missing.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	where, err := find()
 	if err != nil {
@@ -156,11 +154,11 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	c.version = *c.nodes[0].release.Load() // AwaitReady has asked for it
+	c.version = *c.nodes[0].release.Load() // set by AwaitReady
 	return nil
 }
 
-// Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the
+// Endpoints returns the client addresses of all nodes, "127.0.0.1:port", in the
 // order of Nodes.
 func (c *Cluster) Endpoints() []string {
 	var addrs []string
@@ -170,22 +168,22 @@ func (c *Cluster) Endpoints() []string {
 	return addrs
 }
 
-// Nodes are the members.
+// Nodes returns the members.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
-// Node is the i-th member, from 0.
+// Node returns the i-th member, from 0.
 func (c *Cluster) Node(i int) *Node { return c.nodes[i] }
 
-// Version is the servers' version, "3.8.0".
+// Version returns the servers' version, such as "3.8.0".
 func (c *Cluster) Version() string { return c.version }
 
-// Leader is the node that leads, or the only one. It waits for an election to
-// end; nodes that are paused or dead are not asked for longer than a moment.
+// Leader returns the node that leads, or the only one. It waits for the end of
+// an election, and only briefly for paused or dead nodes.
 func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
 	return c.await(ctx, "leader", "standalone")
 }
 
-// Follower is some node that follows.
+// Follower returns some node that follows.
 func (c *Cluster) Follower(ctx context.Context) (*Node, error) { return c.await(ctx, "follower") }
 
 // await waits for a node in one of the modes.
@@ -204,8 +202,8 @@ func (c *Cluster) await(ctx context.Context, modes ...string) (*Node, error) {
 	}
 }
 
-// inMode asks all nodes at once, so that one that is paused does not keep the
-// others waiting.
+// inMode asks all nodes at once, so that a paused node does not delay the
+// others.
 func (c *Cluster) inMode(ctx context.Context, modes []string) *Node {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -227,7 +225,7 @@ func (c *Cluster) inMode(ctx context.Context, modes []string) *Node {
 	return nil
 }
 
-// Log is the end of every node's output.
+// Log returns the end of every node's output.
 func (c *Cluster) Log() string {
 	var b strings.Builder
 	for _, n := range c.nodes {
@@ -237,8 +235,8 @@ func (c *Cluster) Log() string {
 	return b.String()
 }
 
-// telling leaves out what every connection of a client makes ZooKeeper say, and
-// the stack below each exception.
+// telling removes the messages that ZooKeeper logs for every connection, and
+// the stack traces.
 func telling(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {

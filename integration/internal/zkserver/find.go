@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// ErrNotInstalled means that there is no ZooKeeper or no Java on this machine.
-// The message has the command that helps.
+// ErrNotInstalled means that ZooKeeper or Java is missing. The message has the
+// command that installs them.
 var ErrNotInstalled = errors.New("zkserver: ZooKeeper cannot be started")
 
 const advice = `install both with
 	apt-get update && apt-get install -y --no-install-recommends zookeeper default-jre-headless
-(no service is started by that), or unpack an official apache-zookeeper-…-bin archive and set ZOOKEEPER_HOME to its directory; JAVA_HOME chooses a Java`
+(which starts no service), or unpack an official apache-zookeeper-…-bin archive and set ZOOKEEPER_HOME to its directory; JAVA_HOME selects the Java`
 
-// mainClass runs standalone servers too, by what their configuration says.
+// mainClass also runs standalone servers, depending on the configuration.
 const mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// installation is where ZooKeeper and Java were found.
+// installation has the locations of ZooKeeper and Java.
 type installation struct {
 	java      string
 	classPath string
 	source    string // for error messages: the directory or package it came from
 }
 
-// Installed returns nil when ZooKeeper can be started here, else an error that
-// says what is missing and how to get it.
+// Installed returns nil if ZooKeeper can be started here, else an error that
+// names what is missing and how to install it.
 func Installed() error {
 	_, err := find()
 	return err
 }
 
-// find looks at ZOOKEEPER_HOME first, then for Debian's package.
+// find tries ZOOKEEPER_HOME first, then Debian's package.
 func find() (installation, error) {
 	java, err := findJava()
 	if err != nil {
@@ -61,9 +61,10 @@ func findJava() (string, error) {
 	return exec.LookPath("java")
 }
 
-// archiveClassPath is that of an official binary archive: all jars of lib, and
-// those at the top, where old releases keep their own. conf comes first:
-// without its logging configuration recent releases print every debug message.
+// archiveClassPath returns the class path of an official binary archive: all
+// jars in lib, and those at the top, where old releases keep their own. conf is
+// first: without its logging configuration recent releases print every debug
+// message.
 func archiveClassPath(home string) (string, error) {
 	var entries []string
 	if conf := filepath.Join(home, "conf"); exists(conf) {
@@ -88,13 +89,13 @@ func archiveClassPath(home string) (string, error) {
 	return strings.Join(entries, string(os.PathListSeparator)), nil
 }
 
-// debianClassPath is the jar and what its manifest forgets: a logger (else
-// there is no log at all), Netty's codecs (TLS) and the servlet interface
-// (admin server).
+// debianClassPath returns the jar and the jars that its manifest omits: a
+// logger (otherwise there is no log), Netty's codecs (TLS) and the servlet
+// interface (admin server).
 func debianClassPath(dir string) (string, error) {
 	jar := filepath.Join(dir, "zookeeper.jar")
 	if !exists(jar) {
-		return "", fmt.Errorf("there is no %s", jar)
+		return "", fmt.Errorf("%s does not exist", jar)
 	}
 	entries := []string{jar}
 	for _, name := range []string{"slf4j-simple.jar", "netty-codec.jar", "servlet-api.jar"} {

@@ -34,7 +34,7 @@ func TestArchiveHasJarsInLibOrAtTheTop(t *testing.T) {
 		got, err := archiveClassPath(home)
 		if want == nil {
 			if err == nil {
-				t.Errorf("%s passes for ZooKeeper", got)
+				t.Errorf("%s is accepted as ZooKeeper", got)
 			}
 			continue
 		}
@@ -44,10 +44,10 @@ func TestArchiveHasJarsInLibOrAtTheTop(t *testing.T) {
 	}
 }
 
-func TestDebianClassPathLeavesOutWhatIsNotThere(t *testing.T) {
+func TestDebianClassPathOmitsMissingJars(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := debianClassPath(dir); err == nil {
-		t.Error("an empty directory passes for Debian's package")
+		t.Error("an empty directory is accepted as Debian's package")
 	}
 	touch(t, dir+"/zookeeper.jar", dir+"/slf4j-simple.jar")
 	got, err := debianClassPath(dir)
@@ -56,7 +56,7 @@ func TestDebianClassPathLeavesOutWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestMissingServerIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestMissingServerErrorSaysHowToInstall(t *testing.T) {
 	t.Setenv("ZOOKEEPER_HOME", t.TempDir())
 	err := Installed()
 	if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "ZOOKEEPER_HOME=") {

@@ -14,13 +14,13 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// Node is one server. Its levers are those of [child.Server]: Kill, Pause,
+// Node is one server. Its operations are those of [child.Server]: Kill, Pause,
 // Resume, Restart, Launch, AwaitReady, Running, Log.
 type Node struct {
 	*child.Server
 	addr    string
 	dataDir string
-	release atomic.Pointer[string] // the version that it last told
+	release atomic.Pointer[string] // the last reported version
 }
 
 // newNode writes the node's files and describes its process.
@@ -40,7 +40,7 @@ func newNode(where installation, o Options, dir string, i int, ports []int) (*No
 	args = append(args, "-cp", where.classPath, mainClass, config)
 	command := func() *exec.Cmd {
 		cmd := exec.Command(where.java, args...)
-		cmd.Dir = filepath.Dir(config) // where some releases put their own logs
+		cmd.Dir = filepath.Dir(config) // some releases write their own logs there
 		if o.Wrap != nil {
 			o.Wrap(i, cmd)
 		}
@@ -61,7 +61,7 @@ func (n *Node) prepare(id int) error {
 	return nil
 }
 
-// config is the node's zoo.cfg but for the members.
+// config returns the node's zoo.cfg without the members.
 func (n *Node) config(o Options, host string, clientPort int) []string {
 	return []string{
 		fmt.Sprintf("tickTime=%d", o.TickTime.Milliseconds()),
@@ -70,15 +70,15 @@ func (n *Node) config(o Options, host string, clientPort int) []string {
 		"dataDir=" + n.dataDir,
 		"clientPortAddress=" + host,
 		fmt.Sprintf("clientPort=%d", clientPort),
-		"maxClientCnxns=0",         // the default of 60 for an address is soon reached on loopback
-		"admin.enableServer=false", // else every node wants port 8080
+		"maxClientCnxns=0",         // the default of 60 per address is soon reached on loopback
+		"admin.enableServer=false", // otherwise every node binds port 8080
 		fmt.Sprintf("minSessionTimeout=%d", o.MinSessionTimeout.Milliseconds()),
 		fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()),
 	}
 }
 
-// jvmArguments keep a server small and its start short, and turn on what tests
-// need.
+// jvmArguments keep a server small and its start short, and enable features
+// that tests need.
 func jvmArguments(o Options) []string {
 	forceSync := "no"
 	if o.Fsync {
@@ -89,23 +89,23 @@ func jvmArguments(o Options) []string {
 		"-XX:-UsePerfData", "-XX:ReservedCodeCacheSize=32m", "-XX:MaxMetaspaceSize=64m", "-Xshare:auto",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-Dzookeeper.extendedTypesEnabled=true", // TTL nodes
-		"-Dznode.container.checkIntervalMs=500", // empty containers go soon
+		"-Dznode.container.checkIntervalMs=500", // empty containers are removed soon
 		"-Dzookeeper.preAllocSize=1024",         // KiB; the default of 64 MiB is written at each start
 		"-Dzookeeper.4lw.commands.whitelist=*",
-		"-Dzookeeper.fastleader.maxNotificationInterval=500", // how seldom one that found no quorum asks again; else a minute
+		"-Dzookeeper.fastleader.maxNotificationInterval=500", // retry interval of a server without a quorum; the default is a minute
 		"-Dzookeeper.forceSync=" + forceSync,
 	}
 }
 
-// Endpoint is the node's client address, "127.0.0.1:port".
+// Endpoint returns the node's client address, "127.0.0.1:port".
 func (n *Node) Endpoint() string { return n.addr }
 
-// DataDir has the node's snapshots and logs, in version-2.
+// DataDir returns the directory of the node's snapshots and logs, which are in
+// version-2.
 func (n *Node) DataDir() string { return n.dataDir }
 
-// Wipe kills the node and deletes its data, its number apart. A single node
-// that is started again after it is empty; a member of three fetches all from
-// the others.
+// Wipe kills the node and deletes its data except its number. After a restart a
+// single node is empty; a member of three fetches the data from the others.
 func (n *Node) Wipe() error {
 	n.Kill()
 	return os.RemoveAll(filepath.Join(n.dataDir, "version-2"))
@@ -114,8 +114,8 @@ func (n *Node) Wipe() error {
 // Status asks the node for its mode and version.
 func (n *Node) Status(ctx context.Context) (Status, error) { return Stat(ctx, n.addr) }
 
-// serves fails until the node has a mode: in start-up it takes connections and
-// is silent, or says that it is not serving.
+// serves fails until the node has a mode: while starting, it accepts
+// connections and does not answer, or answers that it is not serving.
 func (n *Node) serves(ctx context.Context) error {
 	status, err := n.Status(ctx)
 	if err == nil {

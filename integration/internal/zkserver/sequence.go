@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// The file of a transaction log: a header, then records of a checksum, a
-// length, the transaction and an end mark. What is not used yet is zero.
+// The format of a transaction log: a header, then records of a checksum, a
+// length, the transaction and an end mark. Unused space is zero.
 const (
 	logHeader    = 16
 	recordHeader = 12
@@ -19,11 +19,11 @@ const (
 	typeCreate   = 1
 )
 
-// SetSequence makes the parent of a node count its children from next on, as if
-// two thousand million of them had come and gone: the number that a ZooKeeper
-// appends to names is the parent's count of changes. node was made by a plain
-// create. The server must not run; it believes what its log says when it is
-// started again.
+// SetSequence sets the next sequence number of a node's parent, as if two
+// thousand million children had been created and deleted: the number that
+// ZooKeeper appends to names is the parent's count of changes. node was made by
+// a plain create. The server must not run; it reads the changed log at its next
+// start.
 func (n *Node) SetSequence(node string, next int32) error {
 	if n.Running() {
 		return errors.New("zkserver: the server is running")
@@ -47,7 +47,7 @@ func (n *Node) SetSequence(node string, next int32) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("zkserver: no log has the creation of %s", node)
+		return fmt.Errorf("zkserver: no log contains the creation of %s", node)
 	}
 	return nil
 }
@@ -71,8 +71,8 @@ func patchLog(b []byte, node string, next int32) (found bool) {
 	return found
 }
 
-// parentCount is where a transaction says what the count of the node's parent
-// becomes, nil if it is no creation of that node: path, data, a list of
+// parentCount returns the bytes of a create transaction that have the parent's
+// new count, or nil if it does not create the node: path, data, a list of
 // permissions, a flag, the count.
 func parentCount(txn []byte, node string) []byte {
 	if len(txn) < txnHeader || binary.BigEndian.Uint32(txn[txnHeader-4:]) != typeCreate {
@@ -101,9 +101,9 @@ func parentCount(txn []byte, node string) []byte {
 		if len(rest) < 4 {
 			return nil
 		}
-		rest = rest[4:] // what is allowed
-		next()          // by whom: scheme
-		next()          // and name
+		rest = rest[4:] // permissions
+		next()          // scheme
+		next()          // ID
 	}
 	if len(rest) < 5 {
 		return nil

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// wordTimeout bounds one four-letter word. A server in start-up takes the
-// connection and is silent; a paused one does so for ever.
+// wordTimeout bounds one four-letter word. A starting server accepts the
+// connection and does not answer; a paused one never does.
 const wordTimeout = 2 * time.Second
 
-// wordPause is between two attempts.
+// wordPause is the pause between two attempts.
 const wordPause = 50 * time.Millisecond
 
-// ErrNotServing means that the server is there and has no quorum, or is still
+// ErrNotServing means that the server runs but has no quorum, or is still
 // starting.
 var ErrNotServing = errors.New("zkserver: the server is not serving")
 
 // Word sends one of ZooKeeper's four-letter words ("mntr", "cons", "dump") and
-// returns the answer. It asks again until ctx ends: a server that has just
-// stalled or been started is no failure of the test that asks.
+// returns the answer. It retries until ctx ends: a server that stalls or is
+// starting must not fail the test.
 func Word(ctx context.Context, addr, word string) (string, error) {
 	for {
 		answer, err := ask(ctx, addr, word)
@@ -56,8 +56,8 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("zkserver: %s: %w", word, err)
 	}
-	if len(answer) == 0 { // even one that has nothing to tell ends a line
-		return "", fmt.Errorf("%w: %s: it hung up", ErrNotServing, word)
+	if len(answer) == 0 { // even an empty answer ends with a newline
+		return "", fmt.Errorf("%w: %s: connection closed", ErrNotServing, word)
 	}
 	if strings.Contains(string(answer), "not currently serving requests") {
 		return "", fmt.Errorf("%w: %s", ErrNotServing, strings.TrimSpace(string(answer)))
@@ -65,7 +65,7 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	return string(answer), nil
 }
 
-// Status is what "srvr" tells.
+// Status is the answer to "srvr".
 type Status struct {
 	Version     string // "3.8.0"
 	Mode        string // "standalone", "leader", "follower"
@@ -74,8 +74,7 @@ type Status struct {
 	Nodes       int // znodes
 }
 
-// Stat asks a server for its status, once: it is the probe of those who wait
-// for a server.
+// Stat asks a server for its status, once. Waiting for a server polls it.
 func Stat(ctx context.Context, addr string) (Status, error) {
 	answer, err := ask(ctx, addr, "srvr")
 	if err != nil {
@@ -109,7 +108,7 @@ func parseStatus(answer string) Status {
 	return s
 }
 
-// Monitor is what "mntr" tells, without the prefix "zk_": "watch_count",
+// Monitor returns the answer to "mntr" without the prefix "zk_": "watch_count",
 // "outstanding_requests", "num_alive_connections". Values that are not whole
 // numbers are left out.
 func Monitor(ctx context.Context, addr string) (map[string]int64, error) {
@@ -127,8 +126,8 @@ func Monitor(ctx context.Context, addr string) (map[string]int64, error) {
 	return values, nil
 }
 
-// Watches are the paths watched at one server, by session ("wchc"). A session
-// sees its watches only at the server that it is connected to.
+// Watches returns the paths watched at one server, by session ("wchc"). A
+// session has its watches at the server to which it is connected.
 func Watches(ctx context.Context, addr string) (map[int64][]string, error) {
 	answer, err := Word(ctx, addr, "wchc")
 	if err != nil {
@@ -137,13 +136,12 @@ func Watches(ctx context.Context, addr string) (map[int64][]string, error) {
 	return bySession(answer), nil
 }
 
-// Dump is what one server knows of sessions ("dump").
+// Dump is one server's knowledge of sessions ("dump").
 type Dump struct {
 	// Ephemerals has the paths of each session that has any.
 	Ephemerals map[int64][]string
-	// Sessions are the live ones. Only a leader or a single server knows them
-	// all with certainty; on a follower they are those that are connected to
-	// it.
+	// Sessions are the live sessions. Only a leader or a single server knows
+	// all of them with certainty; a follower knows those connected to it.
 	Sessions []int64
 }
 
@@ -187,7 +185,7 @@ func bySession(answer string) map[int64][]string {
 	return paths
 }
 
-// sessionID reads "0x1000a5ff…". Ids with the top bit set are negative.
+// sessionID parses "0x1000a5ff…". IDs with the top bit set are negative.
 func sessionID(s string) (int64, bool) {
 	hex, ok := strings.CutPrefix(s, "0x")
 	if !ok {

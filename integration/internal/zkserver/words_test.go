@@ -58,9 +58,9 @@ Connections Sets (1)/(1):
 	}
 }
 
-// TestWordIsAskedAgain of a server that hangs up, then is silent, then answers;
-// but no longer than the caller waits.
-func TestWordIsAskedAgain(t *testing.T) {
+// The server closes the connection, then does not answer, then answers. The
+// retries end with the caller's context.
+func TestWordRetriesUntilAnAnswer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -87,12 +87,12 @@ func TestWordIsAskedAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if m, err := Monitor(ctx, ln.Addr().String()); err != nil || m["watch_count"] != 7 {
-		t.Errorf("told %v, %v", m, err)
+		t.Errorf("got %v, %v", m, err)
 	}
 	_ = ln.Close()
 	brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := Word(brief, ln.Addr().String(), "mntr"); err == nil {
-		t.Error("a server that is gone answers")
+		t.Error("a server that has ended answers")
 	}
 }

@@ -15,16 +15,15 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// containerFlag is the create mode of a container node, which the client
-// library does not name.
+// containerFlag is the create mode of a container node; the client library has
+// no name for it.
 const containerFlag = 4
 
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect makes a session, with the library's own behaviour and without its
-// log.
+// connect makes a session without the library's log.
 func connect(t *testing.T, timeout time.Duration, endpoints ...string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(endpoints, timeout, zk.WithLogger(quiet{}))
@@ -59,7 +58,7 @@ func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 	}
 }
 
-// insist repeats a call that an election may disturb.
+// insist repeats a call that an election may interrupt.
 func insist(t *testing.T, what string, call func() error) {
 	t.Helper()
 	var err error
@@ -100,7 +99,7 @@ func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
 	}
 }
 
-func TestWordsTellSessionsEphemeralsAndWatches(t *testing.T) {
+func TestWordsShowSessionsEphemeralsAndWatches(t *testing.T) {
 	cluster := servers.ZooKeeper(t)
 	addr := cluster.Endpoints()[0]
 	conn := connect(t, 10*time.Second, addr)
@@ -143,9 +142,9 @@ func TestEmptyContainerIsReapedSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	insist(t, "the container goes", func() error {
+	insist(t, "removal of the container", func() error {
 		if found, _, err := conn.Exists(path); err != nil || found {
-			return errors.Join(errors.New("it is there"), err)
+			return errors.Join(errors.New("it exists"), err)
 		}
 		return nil
 	})
@@ -171,8 +170,9 @@ func TestPausedNodeIsSilentUntilResumed(t *testing.T) {
 
 func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
-	// The library gives a handshake six times the session's timeout, and a
-	// paused server takes connections: a short session keeps that short.
+	// The library allows a handshake six times the session's timeout, and a
+	// paused server accepts connections: a short session timeout keeps that
+	// short.
 	conn := connect(t, 2*time.Second, cluster.Endpoints()...)
 	create(t, conn, "/a", 0)
 	set := func(value string) time.Duration {
@@ -201,7 +201,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	}
 	t.Logf("writes %v after the leader was paused", set("paused"))
 	if next := leader(); next == paused {
-		t.Fatal("the paused node is said to lead")
+		t.Fatal("the paused node is reported as the leader")
 	}
 	if err := paused.Resume(); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,8 @@
-// Package zkwire reads ZooKeeper's client protocol as it passes a proxy.
+// Package zkwire reads ZooKeeper's client protocol in a proxy.
 //
-// It counts requests where nobody can forget one, at the wire, learns session
-// ids and passwords, tells netproxy's traps which bytes are which request, and
-// ends a session from outside as an operator or another process would:
+// It counts all requests of a connection, reads session IDs and passwords,
+// recognises requests for netproxy's traps, and ends a session from outside, as
+// an operator or another process would:
 //
 //	counter := zkwire.NewCounter()
 //	proxy, err := netproxy.New(cluster.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
@@ -12,8 +12,7 @@
 //	spent := counter.Snapshot().Since(before) // spent.Requests: map[multi:2 delete:1]
 //	err = counter.Session().Kill(ctx, cluster.Endpoints()[0])
 //
-// Bytes that are not ZooKeeper's protocol (four-letter words, TLS) are passed
-// over.
+// Bytes that are not ZooKeeper's protocol (four-letter words, TLS) are ignored.
 package zkwire
 
 import (
@@ -23,11 +22,11 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// Counts is what one or more connections have carried.
+// Counts has the messages of one or more connections.
 type Counts struct {
 	// Requests counts by operation name ("multi", "create2", "getChildren2")
-	// what the client asked for. What its library sends on its own account is
-	// counted apart, below.
+	// the client's requests. Requests of its library are counted separately,
+	// below.
 	Requests map[string]int
 	// Connects counts session handshakes, reconnects included.
 	Connects int
@@ -40,7 +39,7 @@ type Counts struct {
 	Notifications int
 }
 
-// Total is the number of requests without housekeeping.
+// Total returns the number of requests without housekeeping.
 func (c Counts) Total() int {
 	total := 0
 	for _, n := range c.Requests {
@@ -49,8 +48,8 @@ func (c Counts) Total() int {
 	return total
 }
 
-// Since is what was counted after an earlier snapshot. Operations that did not
-// happen are absent.
+// Since returns the counts since an earlier snapshot. Operations that did not
+// occur are absent.
 func (c Counts) Since(earlier Counts) Counts {
 	d := Counts{
 		Requests:      map[string]int{},
@@ -77,16 +76,15 @@ type Counter struct {
 	sessions []Session
 }
 
-// NewCounter returns a counter that has counted nothing.
+// NewCounter returns a counter at zero.
 func NewCounter() *Counter {
 	return &Counter{counts: Counts{Requests: map[string]int{}}}
 }
 
-// Sniffer makes the sniffer of one connection: the argument for
-// netproxy.WithSniffer.
+// Sniffer makes the sniffer of one connection, for netproxy.WithSniffer.
 func (c *Counter) Sniffer() netproxy.Sniffer { return &sniffer{counter: c} }
 
-// Snapshot is a copy of the counts so far.
+// Snapshot returns a copy of the counts so far.
 func (c *Counter) Snapshot() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,16 +93,15 @@ func (c *Counter) Snapshot() Counts {
 	return counts
 }
 
-// Sessions are the sessions that servers granted over these connections, oldest
-// first, each once.
+// Sessions returns the sessions that servers granted over these connections,
+// oldest first, each once.
 func (c *Counter) Sessions() []Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Session(nil), c.sessions...)
 }
 
-// Session is the session that was granted last, or the zero Session when there
-// was none.
+// Session returns the session that was granted last, or the zero Session.
 func (c *Counter) Session() Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +117,7 @@ func (c *Counter) count(change func(*Counts)) {
 	change(&c.counts)
 }
 
-// granted remembers a session. A reconnect shows the same one again.
+// granted records a session. A reconnect shows the same session again.
 func (c *Counter) granted(s Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,7 +27,8 @@ var names = map[int32]string{
 	-10: "createSession", opClose: "closeSession",
 }
 
-// name is never empty: an operation that is not in the list goes by its number.
+// name is never empty: an operation that is not in the list has its number as
+// its name.
 func name(op int32) string {
 	if s, ok := names[op]; ok {
 		return s

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// ErrSessionGone means that the server does not have the session (any more), or
-// that the password is not the session's.
+// ErrSessionGone means that the server does not have the session, or that the
+// password is wrong.
 var ErrSessionGone = errors.New("zkwire: no such session")
 
-// Session is what it takes to continue a session on another connection, or to
-// end it.
+// Session has the data to continue a session on another connection, or to end
+// it.
 type Session struct {
 	ID       int64
 	Password []byte
@@ -24,20 +24,20 @@ type Session struct {
 }
 
 // Kill ends the session at the server, as its owner's Close would, over a
-// connection of its own. When it returns nil the session's ephemeral nodes are
-// gone, as far as that server is concerned. The owner learns of it at its next
-// contact: the server has closed its connection.
+// connection of its own. When it returns nil, that server has removed the
+// session's ephemeral nodes. The owner notices at its next contact: the server
+// has closed its connection.
 func (s Session) Kill(ctx context.Context, addr string) error {
 	for again := false; ; again = true {
 		err := s.kill(ctx, addr)
 		switch {
-		case again && errors.Is(err, ErrSessionGone): // the answer to the one before was lost
+		case again && errors.Is(err, ErrSessionGone): // the reply to the previous attempt was lost
 			return nil
 		case !errors.Is(err, io.EOF) || ctx.Err() != nil:
 			return err
 		}
-		// Else its owner has come back meanwhile, and the server has dropped
-		// this connection for that.
+		// Otherwise its owner has reconnected meanwhile, and the server has
+		// closed this connection for that.
 	}
 }
 
@@ -52,10 +52,10 @@ func (s Session) kill(ctx context.Context, addr string) error {
 	if err := s.attach(conn); err != nil {
 		return err
 	}
-	// A server that follows takes a committed request for the one that its own
-	// client waits for when both have the session and the id of the request in
-	// common: the owner's request would be answered, and its connection stay
-	// open for ever. So the id is one that no owner gets to.
+	// A follower matches a committed request with its own client's pending
+	// request by the session and the request's ID: with an equal ID the owner's
+	// request would be answered, and its connection would stay open for ever.
+	// So the ID is one that no owner reaches.
 	const xid = math.MaxInt32 - 1
 	request := binary.BigEndian.AppendUint32(nil, xid)
 	if err := writeFrame(conn, binary.BigEndian.AppendUint32(request, uint32(0xffffffff&opClose))); err != nil {
@@ -75,7 +75,7 @@ func (s Session) kill(ctx context.Context, addr string) error {
 	}
 }
 
-// attach takes the session over. A server that knows it moves it to this
+// attach resumes the session. A server that knows it moves it to this
 // connection.
 func (s Session) attach(conn net.Conn) error {
 	if err := writeFrame(conn, s.handshake()); err != nil {
@@ -92,8 +92,9 @@ func (s Session) attach(conn net.Conn) error {
 	return nil
 }
 
-// handshake is a ConnectRequest: protocol version, last zxid seen, timeout,
-// session, password. The zxid is 0, so that no server finds itself behind.
+// handshake returns a ConnectRequest: protocol version, last zxid seen,
+// timeout, session, password. The zxid is 0, so that no server refuses as being
+// behind.
 func (s Session) handshake() []byte {
 	b := make([]byte, 4+8, 64)
 	b = binary.BigEndian.AppendUint32(b, uint32(s.Timeout.Milliseconds()))

@@ -6,8 +6,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
-// maxFrame bounds what is taken for a frame. Servers refuse more than 1 MiB by
-// default; a first "length" above this is another protocol.
+// maxFrame bounds the length of a frame. Servers refuse more than 1 MiB by
+// default; a greater first "length" is another protocol.
 const maxFrame = 16 << 20
 
 // sniffer follows one connection. A proxy calls it from one goroutine at a
@@ -36,12 +36,12 @@ func (s *sniffer) Sniff(way netproxy.Direction, b []byte) []netproxy.Message {
 	return messages
 }
 
-// connectID stands in for the transaction id that a handshake does not have. It
-// fits no int32.
+// connectID is the ID of a handshake, which has no transaction ID. It exceeds
+// an int32.
 const connectID = 1 << 40
 
-// request looks at a frame from the client: transaction id, operation, body.
-// The first frame of a connection is the handshake, which has neither.
+// request reads a frame from the client: transaction id, operation, body. The
+// first frame of a connection is the handshake, which has neither.
 func (s *sniffer) request(first bool, frame []byte) (netproxy.Message, bool) {
 	if first {
 		s.counter.count(func(c *Counts) { c.Connects++ })
@@ -69,8 +69,8 @@ func (s *sniffer) request(first bool, frame []byte) (netproxy.Message, bool) {
 	return netproxy.Message{ID: int64(xid), Name: name(op)}, true
 }
 
-// watches tells whether a request sets a watch: that is the last thing that
-// those say which can.
+// watches reports whether a request sets a watch: the flag is the last byte of
+// the requests that can.
 func watches(op int32, frame []byte) bool {
 	switch name(op) {
 	case "exists", "getData", "getChildren", "getChildren2":
@@ -79,8 +79,8 @@ func watches(op int32, frame []byte) bool {
 	return false
 }
 
-// reply looks at a frame from the server: transaction id, zxid, error, body.
-// The first answers the handshake and names the session.
+// reply reads a frame from the server: transaction id, zxid, error, body. The
+// first answers the handshake and names the session.
 func (s *sniffer) reply(first bool, frame []byte) (netproxy.Message, bool) {
 	if first {
 		if session, ok := parseConnected(frame); ok && session.ID != 0 {
@@ -99,11 +99,11 @@ func (s *sniffer) reply(first bool, frame []byte) (netproxy.Message, bool) {
 	return netproxy.Message{ID: int64(xid), Reply: true}, true
 }
 
-// frames cuts one direction into its length-prefixed frames.
+// frames splits one direction into its length-prefixed frames.
 type frames struct {
-	rest    []byte // a frame that has not ended
+	rest    []byte // an incomplete frame
 	started bool   // the first frame was seen
-	foreign bool   // not ZooKeeper: look no further
+	foreign bool   // not ZooKeeper: ignored
 }
 
 func (f *frames) feed(b []byte, each func(first bool, frame []byte)) {

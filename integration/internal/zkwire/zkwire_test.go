@@ -17,8 +17,8 @@ func frame(words ...int32) []byte {
 	return b
 }
 
-// One connection's life: handshake, a ping, a multi, re-registered watches, an
-// unknown operation.
+// conversation returns one connection's bytes: handshake, a ping, a multi,
+// re-registered watches, an unknown operation.
 func conversation() (up, down []byte) {
 	connected := frame(0, 4000, 0, 77, 4, 0x01020304)
 	up = bytes.Join([][]byte{
@@ -30,7 +30,7 @@ func conversation() (up, down []byte) {
 	return up, down
 }
 
-func TestCountsAreTheSameHoweverBytesAreCut(t *testing.T) {
+func TestCountsAreTheSameInAnyChunks(t *testing.T) {
 	up, down := conversation()
 	for size := 1; size <= len(up)+len(down); size++ {
 		c := NewCounter()

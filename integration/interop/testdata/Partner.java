@@ -25,14 +25,14 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Contends with Curator's recipes, as it is told line by line: see party in interop_test.go. Arguments: servers, session timeout in ms. */
+/** Contends with Curator's recipes; the commands are those of party in interop_test.go. Arguments: servers, session timeout in ms. */
 public class Partner {
-    /** Takes a name for one turn at a time. */
+    /** Acquires and releases a name. */
     interface Contender {
         /** Returns the czxid of the entry. */
         long take() throws Exception;
 
-        void give() throws Exception;
+        void release() throws Exception;
     }
 
     static String servers;
@@ -55,9 +55,9 @@ public class Partner {
                         held = contender(w[1], w[2]);
                         say("got " + held.take());
                         break;
-                    case "give":
-                        held.give();
-                        say("gone");
+                    case "release":
+                        held.release();
+                        say("released");
                         break;
                     case "revoke":
                         revoke(w[1]);
@@ -103,7 +103,7 @@ public class Partner {
                         try {
                             turn(recipe, order, Paths.get(dir));
                         } finally {
-                            c.give();
+                            c.release();
                         }
                     }
                 } catch (Throwable e) {
@@ -187,24 +187,24 @@ public class Partner {
                 return czxid(c, (String) path.invoke(m));
             }
 
-            public void give() throws Exception {
+            public void release() throws Exception {
                 m.release();
             }
         };
     }
 
-    /** Writes, then goes on as a reader until it is given back. */
+    /** Writes, then downgrades to a read lock until the release. */
     static Contender downgrade(CuratorFramework c, InterProcessReadWriteLock rw) throws Exception {
         Contender w = lock(c, rw.writeLock());
         return new Contender() {
             public long take() throws Exception {
                 long order = w.take();
                 rw.readLock().acquire();
-                w.give();
+                w.release();
                 return order;
             }
 
-            public void give() throws Exception {
+            public void release() throws Exception {
                 rw.readLock().release();
             }
         };
@@ -221,7 +221,7 @@ public class Partner {
                 return czxid(c, latch.getOurPath());
             }
 
-            public void give() throws Exception {
+            public void release() throws Exception {
                 latch.close();
             }
         };
@@ -254,7 +254,7 @@ public class Partner {
                 return czxid(c, path + "/" + first);
             }
 
-            public void give() throws Exception {
+            public void release() throws Exception {
                 over.countDown();
                 while (selector.hasLeadership()) {
                     Thread.sleep(1);
@@ -278,20 +278,20 @@ public class Partner {
                 return czxid(c, path + "/leases/" + lease.getNodeName());
             }
 
-            public void give() throws Exception {
+            public void release() throws Exception {
                 s.returnLease(lease);
             }
         };
     }
 
-    /** Asks the holder of a mutex to give up. */
+    /** Asks the holder of a mutex to release it. */
     static void revoke(String path) throws Exception {
         CuratorFramework c = client();
         InterProcessMutex m = new InterProcessMutex(c, path);
         Revoker.attemptRevoke(c, m.getParticipantNodes().iterator().next());
     }
 
-    /** What the participants of a latch are called, in order. */
+    /** The IDs of a latch's participants, in order. */
     static String ids(String path) throws Exception {
         StringBuilder b = new StringBuilder();
         new LeaderLatch(client(), path).getParticipants().forEach(p -> b.append(p.getId()).append(p.isLeader() ? "* " : " "));

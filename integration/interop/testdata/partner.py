@@ -1,4 +1,4 @@
-"""Contends with Kazoo's recipes, as it is told line by line: see party in interop_test.go. Arguments: servers, session timeout in s."""
+"""Contends with Kazoo's recipes; the commands are those of party in interop_test.go. Arguments: servers, session timeout in s."""
 
 import glob
 import json
@@ -31,7 +31,7 @@ class Lock:
         else:
             self.lock = make[recipe](path, "kazoo")
         if recipe == "read":
-            # In 2.8 (python-zk/kazoo#649) a reader waits for writers behind it as well, who wait for it.
+            # In 2.8 (python-zk/kazoo#649) a reader also waits for writers behind it, which wait for it.
             self.patience = 0.5
 
     def take(self):
@@ -43,12 +43,12 @@ class Lock:
                 pass
         return self.client.exists(self.path + "/" + self.lock.node).czxid
 
-    def give(self):
+    def release(self):
         self.lock.release()
 
 
 class Election:
-    """Holds an election's lock: what Election.run does around the work."""
+    """Holds an election's lock with Election.run."""
 
     def __init__(self, path):
         self.client = client()
@@ -56,7 +56,7 @@ class Election:
         self.election = self.client.Election(path, "kazoo")
 
     def take(self):
-        won, self.over, self.gone = threading.Event(), threading.Event(), threading.Event()
+        won, self.over, self.ended = threading.Event(), threading.Event(), threading.Event()
 
         def lead():
             won.set()
@@ -64,15 +64,15 @@ class Election:
 
         def run():
             self.election.run(lead)
-            self.gone.set()
+            self.ended.set()
 
         threading.Thread(target=run, daemon=True).start()
         won.wait()
         return self.client.exists(self.path + "/" + self.election.lock.node).czxid
 
-    def give(self):
+    def release(self):
         self.over.set()
-        self.gone.wait()
+        self.ended.wait()
 
 
 class Semaphore:
@@ -86,7 +86,7 @@ class Semaphore:
         self.semaphore.acquire()
         return self.client.exists(self.semaphore.create_path).czxid
 
-    def give(self):
+    def release(self):
         self.semaphore.release()
 
 
@@ -130,7 +130,7 @@ def loop(recipe, path, contenders, turns, dir):
                 try:
                     turn(recipe, order, dir)
                 finally:
-                    c.give()
+                    c.release()
         except Exception as e:
             traceback.print_exc()
             failures.append(e)
@@ -160,9 +160,9 @@ for line in iter(sys.stdin.readline, ""):
         elif w[0] == "take":
             held = contender(w[1], w[2])
             say("got %d" % held.take())
-        elif w[0] == "give":
-            held.give()
-            say("gone")
+        elif w[0] == "release":
+            held.release()
+            say("released")
         elif w[0] == "ids":
             say("ids " + " ".join(client().Lock(w[1]).contenders()))
         else:

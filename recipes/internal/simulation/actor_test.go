@@ -25,17 +25,17 @@ type actor struct {
 	r     *rand.Rand
 	ctx   context.Context // has the label
 
-	// Of what it does at present, as evidence: since when, and by which of the
+	// Of its current round, as evidence: since when, and with which of the
 	// slot's clients.
 	since      time.Duration
 	generation int
 	wants      int // permits
 }
 
-// warn is after how long a hold is told of. Some last longer.
+// warn is the WithHoldWarning of all recipes. Some holds last longer.
 const warn = 300 * time.Millisecond
 
-// object makes what a client uses a name by.
+// object creates a recipe's object for a name on a client.
 func (n *name) object(c *coordinator.Client) any {
 	var o any
 	var err error
@@ -55,13 +55,13 @@ func (n *name) object(c *coordinator.Client) any {
 	return o
 }
 
-// crowd is how many actors more there are of one or two clients where a queue
-// of permits is crowded.
-const crowd = 24
+// extraActors is the number of additional actors, of one or two clients, at
+// some semaphores, so that the shared queue watch pays.
+const extraActors = 24
 
-// people starts the actors: one to three of each client, one observer of each
-// election and client, and a crowd at some semaphores.
-func (w *world) people() {
+// startActors starts one to three actors per client, an observer per election
+// and client, and the extra actors.
+func (w *world) startActors() {
 	r := w.rng("people")
 	for _, s := range w.slots {
 		for i := range 1 + r.IntN(3) {
@@ -78,7 +78,7 @@ func (w *world) people() {
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
 			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 {
-				for i := range crowd {
+				for i := range extraActors {
 					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name),
 						(*actor).live)
 				}
@@ -91,13 +91,12 @@ func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 	a := &actor{w: w, slot: s, name: n, label: label, r: w.rng("actor " + label),
 		ctx: context.WithValue(w.over, actorKey{}, label)}
 	w.actors.Go(func() {
-		a.pause(w.ttl) // not all at once
+		a.pause(w.ttl) // so that the actors start at different times
 		live(a)
 	})
 }
 
-// live does one thing after the other until the world is mended, and then what
-// it must succeed at.
+// live does rounds until the faults end, and then a last one that must succeed.
 func (a *actor) live() {
 	for ; !a.w.isEnding(); a.pause(a.w.ttl) {
 		if a.r.IntN(40) == 0 && !a.w.isMended() {
@@ -109,7 +108,7 @@ func (a *actor) live() {
 	a.last()
 }
 
-// last is what must come to its end: once more to hold, and to give back.
+// last is a round that must succeed: acquire and release.
 func (a *actor) last() {
 	for a.w.over.Err() == nil {
 		a.at("the last round")
@@ -134,7 +133,7 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// pause sleeps, but not for long once the world comes to its end.
+// pause sleeps, but not for long at the end of the world.
 func (a *actor) pause(most time.Duration) {
 	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
 	defer timer.Stop()
@@ -150,7 +149,7 @@ func (a *actor) pause(most time.Duration) {
 	}
 }
 
-// dwell holds something for a while, or until ctx ends.
+// dwell waits for a while, or until ctx ends.
 func (a *actor) dwell(ctx context.Context) {
 	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond,
 		a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
@@ -170,14 +169,14 @@ func (a *actor) dwell(ctx context.Context) {
 	time.Sleep(extra)
 }
 
-// spoiled are causes that must not be taken for the service's word.
-var spoiled = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken,
+// misleading are causes that must not be mistaken for errors of the service.
+var misleading = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken,
 	coordinator.ErrReleased, errors.New("enough")}
 
-// bounds makes the context of a round.
+// bounds returns the context of a round.
 func (a *actor) bounds() (context.Context, func()) {
 	wait := time.Duration(a.r.Int64N(int64(2 * a.w.ttl)))
-	cause := spoiled[a.r.IntN(len(spoiled))]
+	cause := misleading[a.r.IntN(len(misleading))]
 	switch a.r.IntN(6) {
 	case 0, 1:
 		return context.WithTimeout(a.ctx, wait)
@@ -191,8 +190,8 @@ func (a *actor) bounds() (context.Context, func()) {
 	return a.ctx, func() {}
 }
 
-// giveBackBounds makes the context of a release: it may be dead already.
-func (a *actor) giveBackBounds() (context.Context, func()) {
+// releaseBounds returns the context of a release, which may have ended.
+func (a *actor) releaseBounds() (context.Context, func()) {
 	if a.w.isEnding() {
 		return a.ctx, func() {}
 	}
@@ -207,23 +206,21 @@ func (a *actor) giveBackBounds() (context.Context, func()) {
 	return a.ctx, func() {}
 }
 
-// at notes what an actor is about, for those who are not served.
+// at records what an actor does, to report actors that are not served.
 func (a *actor) at(what string) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	a.w.doing[a.label] = what
 }
 
-// soon is how long after the end of its context a call may return: the driver
-// lingers a little.
+// soon bounds how long after the end of its context a call returns: the driver
+// delays it a little.
 const soon = 10 * time.Millisecond
 
-// lingers is how long a call tries that gives something back, if its context is
-// dead.
+// lingers is how long a release tries if its context has ended.
 const lingers = 2 * time.Second
 
-// afterwards is how long a call may take that gives something back, if its
-// context was dead before.
+// afterwards bounds a release whose context has ended before.
 func afterwards(ctx context.Context) time.Duration {
 	if ctx.Err() == nil {
 		return 0
@@ -231,9 +228,9 @@ func afterwards(ctx context.Context) time.Duration {
 	return lingers
 }
 
-// call runs a call of Baton, and judges when it returns: soon after its context
-// ended, and the grace that it has. It also judges what it returns; more are
-// errors that this call may fail with.
+// call runs a call of Baton, and judges when it returns: soon after the end of
+// its context and its grace. It also judges its error; more are errors that
+// this call may return.
 func (a *actor) call(ctx context.Context, what string, grace time.Duration,
 	f func(context.Context) error, more ...error) error {
 	a.at(what)
@@ -259,7 +256,7 @@ func (a *actor) call(ctx context.Context, what string, grace time.Duration,
 	return err
 }
 
-// brief is an error without what differs from run to run.
+// brief is the text of an error without the parts that differ from run to run.
 func brief(err error) string {
 	if err == nil {
 		return "ok"
@@ -283,8 +280,7 @@ func brief(err error) string {
 	return strings.Join(said, ", ")
 }
 
-// restart closes the client, or has it crash, and starts another one in its
-// place.
+// restart closes or crashes the client, and starts another in its place.
 func (a *actor) restart() {
 	s, w := a.slot, a.w
 	if !s.alone.CompareAndSwap(false, true) {
@@ -298,7 +294,7 @@ func (a *actor) restart() {
 	crash := a.r.IntN(2) == 0
 	w.say("%s: restarts (crash: %v)", a.label, crash)
 	w.open(s)
-	ctx, cancel := a.giveBackBounds()
+	ctx, cancel := a.releaseBounds()
 	defer cancel()
 	if crash {
 		link.Cut()
@@ -319,7 +315,7 @@ func (a *actor) restart() {
 	}
 }
 
-// object is what the present client of the slot uses the name by.
+// object returns the object of the slot's current client.
 func (a *actor) object() (any, int) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
@@ -327,8 +323,7 @@ func (a *actor) object() (any, int) {
 	return a.slot.objects[a.name], a.slot.started
 }
 
-// round is one thing that an actor does. It reports whether it held something
-// and gave it back.
+// round is a round of an actor. It reports whether it held and released.
 func (a *actor) round(ctx context.Context, cancel func()) bool {
 	defer cancel()
 	a.since = a.w.now()
@@ -346,7 +341,7 @@ func (a *actor) round(ctx context.Context, cancel func()) bool {
 	panic("no such recipe")
 }
 
-// handles is what locks of all kinds have in common.
+// handles has the methods of the handles of all recipes.
 type handleOf interface {
 	Token() coordinator.Token
 	Session() string
@@ -354,7 +349,7 @@ type handleOf interface {
 	Err() error
 }
 
-// held notes a grant.
+// held records a grant.
 func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Token,
 	asked time.Duration, generation int) *handle {
 	return a.w.granted(claim{name: a.name, slot: a.slot.index, generation: generation, who: a.label,
@@ -362,9 +357,9 @@ func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Tok
 		ctx: l.Context(), writes: writes, permits: permits, floor: floor, asked: asked})
 }
 
-// back gives a handle back, and judges how that went.
+// back releases a handle, and judges the result.
 func (a *actor) back(x *handle, what string, release func(context.Context) error) bool {
-	ctx, cancel := a.giveBackBounds()
+	ctx, cancel := a.releaseBounds()
 	defer cancel()
 	a.w.giving(x)
 	err := a.call(ctx, what, afterwards(ctx), release, coordinator.ErrNotHeld)

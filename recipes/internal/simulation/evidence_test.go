@@ -24,7 +24,7 @@ type calling struct {
 	err   error
 }
 
-// knownErrors are all that an error of Baton can be found to be.
+// knownErrors are all errors that errors.Is can find in an error of Baton.
 var knownErrors = []error{
 	coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrStale,
 	coordinator.ErrSessionLost, coordinator.ErrRemoved,
@@ -34,14 +34,14 @@ var knownErrors = []error{
 	election.ErrNoLeader,
 }
 
-// judgeError judges an error by the evidence: each thing that it says must have
+// judgeError judges an error by the evidence: all that it says must have
 // happened, and it must say something.
 func (a *actor) judgeError(c calling, more ...error) {
 	if c.err == nil {
 		return
 	}
 	if errors.Is(c.err, coordinator.ErrSessionLost) {
-		// Whoever ends a session tells of it after its context has ended.
+		// The end of a session is observed after its context has ended.
 		time.Sleep(time.Nanosecond)
 	}
 	cause := context.Cause(c.ctx) // nil while it is alive
@@ -60,7 +60,7 @@ func (a *actor) judgeError(c calling, more ...error) {
 		if a.w.core && errors.Is(known, coordinator.ErrInvalid) {
 			continue
 		}
-		a.w.violation("%s: %s says %q without cause (its context: %v): %v", a.label, c.what, known,
+		a.w.violation("%s: %s returned %q without cause (its context: %v): %v", a.label, c.what, known,
 			cause, c.err)
 	}
 	if !says {
@@ -68,21 +68,21 @@ func (a *actor) judgeError(c calling, more ...error) {
 	}
 }
 
-// happened reports whether something has happened that known is the word for.
+// happened reports whether an event has happened for which known is the error.
 // The caller holds w.mu.
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
 	switch seen := a.w.seen[a.label]; known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
-		// A close is tried once only, and a limit that was written with no
-		// answer is not known to be.
+		// Close does not retry, and a limit may have been written without an
+		// answer.
 		once := c.what == "close" || c.what == "set-limit"
 		return c.ctx.Err() != nil || a.overdue(c) || once && coordinator.MayHaveApplied(c.err)
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
 		return strings.HasPrefix(c.what, "try-") &&
-			(a.w.stale || a.w.stood(a.w.queues[a.name.queue], a.label, c.began))
+			(a.w.stale || a.w.otherQueued(a.w.queues[a.name.queue], a.label, c.began))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:
@@ -113,7 +113,7 @@ func contains(all []error, err error) bool {
 	return false
 }
 
-// least is the smallest limit in force at some time since a moment.
+// least is the smallest limit in force since a time.
 func (l *queue) least(since time.Duration) int {
 	least := 1 << 30
 	for i, x := range l.limits {
@@ -124,16 +124,16 @@ func (l *queue) least(since time.Duration) int {
 	return least
 }
 
-// stay is an entry that has left.
-type stay struct {
+// departure is an entry that has left.
+type departure struct {
 	joined, left time.Duration
 	contender    string
 }
 
-// stood reports whether another contender was queued since a moment than the
-// latest of who, or that one from before. An earlier one of who may arrive
-// late, when its call has been given up. The caller holds w.mu.
-func (w *world) stood(l *queue, who string, since time.Duration) bool {
+// otherQueued reports whether, since a time, a contender was queued other than
+// who's latest, or who's latest from before that time. An earlier contender of
+// who may arrive late, after its call has returned. The caller holds w.mu.
+func (w *world) otherQueued(l *queue, who string, since time.Duration) bool {
 	latest := fmt.Sprintf("%s#%d", who, w.draws["contenders of "+who])
 	for _, e := range l.entries {
 		if w.labels[e.ID] != latest || l.joined[e.Token] < since {
@@ -148,9 +148,8 @@ func (w *world) stood(l *queue, who string, since time.Duration) bool {
 	return false
 }
 
-// overdue: some calls have a bound of their own, whatever their context.
-// Closing has the TTL, and what gives back with a context that is dead has two
-// seconds, which Run has as well.
+// overdue: some calls have their own bound. Close has the TTL; Run, and
+// releases with a context that has ended, have two seconds.
 func (a *actor) overdue(c calling) bool {
 	took := a.w.now() - c.began
 	switch c.what {
@@ -164,23 +163,23 @@ func (a *actor) overdue(c calling) bool {
 	return c.dead && took >= lingers
 }
 
-// lost: a call that says that the session is lost says so at once. If its
-// context has ended meanwhile, then in time.
+// lost: a call reports a lost session at once, or, if its context has ended
+// meanwhile, in time.
 func (a *actor) lost(c calling) bool {
-	at, known := a.w.told[a.slot.index]
+	at, known := a.w.lostAt[a.slot.index]
 	if c.ctx.Err() != nil {
 		return known && at >= a.since
 	}
 	return known && a.w.now()-max(at, c.began) <= soon
 }
 
-// evidence is what has happened to an actor last.
+// evidence is the latest events that concern an actor.
 type evidence struct {
-	// An entry of his was, or his session, by an operator or by the service's
+	// When its entry or session was removed, by an operator or the service's
 	// clock.
 	removed time.Duration
-	refused time.Duration // a request of his was
-	tries   bool          // he is in a call that does not wait
+	refused time.Duration // when a request of it was refused
+	tries   bool          // it is in a Try call
 }
 
 func (w *world) trying(label string, tries bool) {
@@ -191,7 +190,8 @@ func (w *world) trying(label string, tries bool) {
 	w.seen[label] = e
 }
 
-// actorOf is the label of who joined with this ID. The caller holds w.mu.
+// actorOf returns the label of the actor that joined with this ID. The caller
+// holds w.mu.
 func (w *world) actorOf(id string) string {
 	label, _, _ := strings.Cut(w.labels[id], "#")
 	return label
@@ -215,17 +215,17 @@ func (w *world) wasRefused(req memory.Request) {
 	w.seen[label] = e
 }
 
-// judgeTry: who does not want to wait does not wait.
+// judgeTry: a Try call does not wait.
 func (w *world) judgeTry(label string, req memory.Request) {
 	if waits := req.Op == memory.OpWatch || req.Op == memory.OpRecord &&
 		req.Context.Value(readingKey{}) == nil; waits && w.seen[label].tries {
-		w.violation("%s: a call that is not to wait sends the request %q, which waits", label,
+		w.violation("%s: a Try call sends the request %q, which waits", label,
 			req.Op)
 	}
 }
 
-// judgeClosed: when a client was closed without an error, its session and all
-// that it held are gone at once.
+// judgeClosed: after a Close without an error the session and its entries are
+// gone.
 func (w *world) judgeClosed(d *memory.Driver, err error) {
 	if err != nil {
 		return
@@ -235,7 +235,7 @@ func (w *world) judgeClosed(d *memory.Driver, err error) {
 	for _, l := range w.queues {
 		if closed && slices.ContainsFunc(l.entries,
 			func(e driver.Entry) bool { return e.Session == session }) {
-			w.violation("%s: entries of session %s are left, whose client was closed", l.name.queue,
+			w.violation("%s: entries of session %s are left after its client was closed", l.name.queue,
 				session)
 		}
 	}

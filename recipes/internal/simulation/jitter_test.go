@@ -10,28 +10,24 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// jittery is a driver whose calls return a little later than they could, each
-// by a time of its own. Many goroutines are woken in one instant when a
-// connection breaks or a session ends; so they go on one after the other, in an
-// order that the seed has chosen, and not the scheduler.
+// jittery is a driver whose calls each return after another small delay. Many
+// goroutines are woken at the same time when a connection breaks or a session
+// ends; with the delays the seed determines their order, and not the scheduler.
 type jittery struct {
 	*memory.Driver
 	w    *world
 	slot *slot
 }
 
-// actorKey finds, in the context of a call, the label of the goroutine that
-// called.
+// actorKey is the context key for the label of the calling goroutine.
 type actorKey struct{}
 
-// readingKey marks the context of a call that reads a record, and does not wait
-// for it.
+// readingKey marks the context of a call that reads a record without waiting.
 type readingKey struct{}
 
-// who names the sequence of requests that one belongs to. The clean-up, which
-// has no actor's context, is that of a contender, and a renewal that of its
-// session. An opening is nobody's: of those who wait for a session in one
-// instant, anybody may be the one that opens it.
+// who names the sequence to which a request belongs. Clean-up, which has no
+// actor's context, belongs to a contender, a renewal to its session. An opening
+// has no sequence: of the goroutines that wait for a session, any may open it.
 func (w *world) who(ctx context.Context, op memory.Op, session, id string) string {
 	if op == memory.OpOpen {
 		return ""
@@ -45,16 +41,15 @@ func (w *world) who(ctx context.Context, op memory.Op, session, id string) strin
 	return session
 }
 
-// label names a contender by its actor; it is empty for one of nobody's.
+// label names a contender by its actor; it may be empty.
 func (w *world) label(id string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.labels[id]
 }
 
-// linger returns when the call may. Now and then that is much later, as if the
-// process had been stopped in between: but then, if its context ends, soon
-// after that.
+// linger delays the return of a call. Sometimes the delay is long, as if the
+// process had been stopped, but then it ends soon after the context.
 func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) {
 	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
 	usual := time.Duration(1 + r.Int64N(int64(200*time.Microsecond)))
@@ -88,7 +83,8 @@ type jitterySession struct {
 	d *jittery
 }
 
-// Capabilities are the session's, with what is replaced, if the world has any.
+// Capabilities returns the session's, some of them replaced, if the world has
+// any.
 func (s *jitterySession) Capabilities() driver.Capabilities {
 	if s.d.w.core {
 		return driver.Capabilities{}
@@ -134,10 +130,10 @@ func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
 	return s.Full.Watch(ctx, queue, places...)
 }
 
-// Follow counts what followers are told.
+// Follow counts the results of followers.
 func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 	ahead driver.Place) (bool, error) {
-	// A name of its own: its holder may watch the entry, too.
+	// A separate sequence: the entry's holder may watch it too.
 	defer s.linger(ctx, "follow", ahead.ID)
 	late := s.d.w.hasLeft(queue, ahead)
 	passed, err := s.Full.Follow(ctx, queue, own, ahead)

@@ -16,29 +16,29 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// queue is what the judge knows of a queue: what the service told, and what
-// those who hold have said.
+// queue is the judge's state of a queue, from the service's steps and the
+// holders.
 type queue struct {
 	name    *name
-	entries []driver.Entry // as they are at the service
+	entries []driver.Entry // at the service
 	limits  []limitAt
 	heads   []leaderAt
 	joined  map[coordinator.Token]time.Duration
-	gone    []stay // in the order in which they left
+	gone    []departure // in the order in which they left
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
-	// won are tokens whose grant an observer was told of. Its caller may never
-	// hear of it: one whose context has ended by then.
+	// won are tokens whose grant was observed. The call may still return an
+	// error, if its context has ended by then.
 	won map[coordinator.Token]bool
-	// condemned are tokens of entries that an operator took away, and when.
+	// condemned are tokens of entries that an operator removed.
 	condemned map[coordinator.Token]fateOf
-	next      struct { // who could be admitted next, and since when
+	next      struct { // the next contender to admit, and since when
 		token coordinator.Token
 		since time.Duration
 	}
-	said map[coordinator.Token]time.Duration // when an entry said that it holds
-	// The greatest token that was granted, and that was granted to exclude all
-	// others.
+	said map[coordinator.Token]time.Duration // when an entry showed that it holds
+	// The greatest token that was granted, and the greatest of exclusive
+	// grants.
 	greatest, greatestAlone coordinator.Token
 }
 
@@ -47,10 +47,10 @@ type limitAt struct {
 	limit int
 }
 
-// fateOf is how a hold was condemned.
+// fateOf is when and how a hold was condemned.
 type fateOf struct {
 	at      time.Duration
-	session bool // it ended; else only the entry was deleted
+	session bool // the session was expired; else only the entry was deleted
 }
 
 // hold is a grant as its holder knows it.
@@ -71,8 +71,7 @@ type hold struct {
 type handle struct {
 	hold *hold
 	ctx  context.Context
-	// writes: it excludes everybody. given: its owner has begun to give it
-	// back.
+	// writes: it excludes all others. given: its owner has begun to release it.
 	writes, given bool
 }
 
@@ -85,8 +84,7 @@ func newQueue(n *name) *queue {
 
 func (h *handle) alive() bool { return !h.given && h.live() }
 
-// live: whoever looks at the context goes on, also while the handle is being
-// given back.
+// live: the context is alive, also while the handle is being released.
 func (h *handle) live() bool {
 	select {
 	case <-h.ctx.Done():
@@ -103,13 +101,13 @@ func (h *hold) writes() bool {
 	return slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.alive() })
 }
 
-// judged: by the rules. What is condemned is not.
+// judged: alive, and not condemned.
 func (l *queue) judged(h *hold) bool {
 	_, condemned := l.condemned[h.token]
 	return !condemned && h.alive()
 }
 
-// step hears of each step of the service, in the middle of it.
+// step is called with each step of the service, while it happens.
 func (w *world) step(s memory.Step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,21 +137,21 @@ func (w *world) step(s memory.Step) {
 		w.stepConverted(l, s)
 	case memory.StepLeft:
 		l.entries = slices.Delete(l.entries, i, i+1)
-		l.gone = append(l.gone, stay{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
+		l.gone = append(l.gone, departure{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
 		w.stepLeft(l, s)
 	}
 	l.head(w.now())
 	w.next(l)
 }
 
-// showMode leaves out the version, which is no matter for a reader of traces.
+// showMode omits the version, which does not help readers of a trace.
 func showMode(mode string) string {
 	mode, _, _ = strings.Cut(mode, "v")
 	return mode
 }
 
-// stepConverted: whoever excludes less from now on does not act on more than
-// that.
+// stepConverted: a holder whose entry excludes less no longer acts on the old
+// mode.
 func (w *world) stepConverted(l *queue, s memory.Step) {
 	if s.Kind == memory.StepConverted && l.said[s.Entry.Token] == 0 {
 		l.said[s.Entry.Token] = w.now()
@@ -172,8 +170,8 @@ func (w *world) stepConverted(l *queue, s memory.Step) {
 	}
 }
 
-// stepLeft: an entry that leaves has no hold any more, unless an operator's
-// hand was quicker than anybody could know.
+// stepLeft: an entry that leaves has no live hold, unless an operator removed
+// it.
 func (w *world) stepLeft(l *queue, s memory.Step) {
 	h := l.holds[s.Entry.Token]
 	if s.By != memory.ByClient {
@@ -196,18 +194,18 @@ func (w *world) stepLeft(l *queue, s memory.Step) {
 	}
 }
 
-// stepPassed: whoever follows takes a pass for the grant, so it is for one who
-// stood first and excluded everybody.
+// stepPassed: for a follower a handoff is the grant, so only an exclusive entry
+// that was first may hand over.
 func (w *world) stepPassed(l *queue, s memory.Step) {
 	w.passes++
 	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
-		w.violation("%s: %d passed behind %d", l.name.queue, s.Entry.Token, l.entries[0].Token)
+		w.violation("%s: %d handed over behind %d", l.name.queue, s.Entry.Token, l.entries[0].Token)
 	}
 	if l.name.recipe == "semaphore" || s.Entry.Mode == "r" {
-		w.violation("%s: %d passed, which excluded nobody", l.name.queue, s.Entry.Token)
+		w.violation("%s: %d handed over without being exclusive", l.name.queue, s.Entry.Token)
 	}
 	if !l.won[s.Entry.Token] {
-		w.violation("%s: %d passed without a grant", l.name.queue, s.Entry.Token)
+		w.violation("%s: %d handed over without a grant", l.name.queue, s.Entry.Token)
 	}
 }
 
@@ -220,8 +218,8 @@ func (w *world) hasLeft(name driver.Queue, p driver.Place) bool {
 		func(e driver.Entry) bool { return e.Place == p })
 }
 
-// followed counts how a Follow has ended; late is one whose place had left
-// before it was sent.
+// followed counts the results of Follow; late means that the place had left
+// before the call.
 func (w *world) followed(late, passed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,7 +234,7 @@ func (w *world) followed(late, passed bool, err error) {
 	}
 }
 
-// watched counts the waiters who were told that their own entry is gone.
+// watched counts the waiters that were notified that their entry is gone.
 func (w *world) watched(ctx context.Context, id string, err error) {
 	label, ok := ctx.Value(actorKey{}).(string)
 	own := ok && strings.HasPrefix(w.label(id), label+"#")
@@ -247,16 +245,16 @@ func (w *world) watched(ctx context.Context, id string, err error) {
 	}
 }
 
-// ask is called when somebody begins to ask for something. It returns the
-// greatest token that was granted before.
+// ask is called when an actor starts to acquire. It returns the greatest token
+// that was granted before.
 func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.looks, who)
+	delete(w.reads, who)
 	return w.queues[n.queue].greatest, w.now()
 }
 
-// claim is what a caller got, and from when and whom.
+// claim is the result of a call that was granted.
 type claim struct {
 	name       *name
 	slot       int
@@ -271,7 +269,7 @@ type claim struct {
 	asked      time.Duration
 }
 
-// granted judges a grant, at the moment at which it is returned.
+// granted judges a grant when it is returned.
 func (w *world) granted(c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,12 +312,12 @@ func (w *world) granted(c claim) *handle {
 	return x
 }
 
-// unaware is how long somebody whose entry was taken away at a moment may still
-// be granted what he asked for: while a view, or the reply to his joining, was
-// under way; or, if it was deleted, before he watched it himself.
+// unaware is how long a contender whose entry was removed may still be granted:
+// while a view, or the reply to its join, is under way; or, if it was deleted,
+// before it watches its own entry.
 func (w *world) unaware(fate fateOf) time.Duration {
 	limit := w.longest + w.ttl
-	if w.calmFrom > 0 && fate.at >= w.calmFrom {
+	if w.recoveredAt > 0 && fate.at >= w.recoveredAt {
 		limit = w.prompt
 	}
 	if !fate.session {
@@ -328,9 +326,9 @@ func (w *world) unaware(fate fateOf) time.Duration {
 	return limit
 }
 
-// kindOf counts a grant among its like.
+// kindOf counts a grant.
 func (w *world) kindOf(l *queue, c claim) {
-	if w.looks[c.who].slept {
+	if w.reads[c.who].slept {
 		w.contended++
 	}
 	if w.mendedAt == 0 {
@@ -341,10 +339,10 @@ func (w *world) kindOf(l *queue, c claim) {
 	}
 }
 
-// judgeGrant judges what is so at the moment of a grant only.
+// judgeGrant judges what must be true at the moment of a grant.
 func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	if h.token <= c.floor {
-		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.queue,
+		w.violation("%s: token %d was granted to a call that began after the grant of %d", l.name.queue,
 			h.token, c.floor)
 	}
 	if c.writes && h.token < l.greatest || h.token < l.greatestAlone {
@@ -353,15 +351,15 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	}
 	i := l.place(h)
 	if i < 0 || l.name.recipe != "semaphore" {
-		return // audit sees to it
+		return // audit judges it
 	}
 	used := h.permits
 	for _, e := range l.entries[:i] {
 		used += permitsOf(e.Mode)
 	}
 	since := c.asked
-	if look := w.looks[c.who]; look.slept {
-		since = look.at // with the limit read after it; or before it, if that told to look again
+	if look := w.reads[c.who]; look.slept {
+		since = look.at // the limit was read after it, or before it, if that caused another read
 		if look.read > 0 {
 			since = min(since, look.read)
 		}
@@ -373,9 +371,9 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	}
 }
 
-// judgeSum judges what is held when one is admitted who has waited: all of it
-// fits the limit that he went by, which was in force when he looked or later.
-// Of those behind him only such count as said by then that they hold.
+// judgeSum judges the permits held when a waiter is admitted: they fit its
+// limit, which was in force when it read the queue or later. Of the contenders
+// behind it only those count that showed by then that they hold.
 func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
 	sum := 0
 	for _, other := range l.holds {
@@ -390,7 +388,7 @@ func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
 	}
 }
 
-// place is the place of a hold in the queue, or -1.
+// place returns the index of a hold in the queue, or -1.
 func (l *queue) place(h *hold) int {
 	return slices.IndexFunc(l.entries, func(e driver.Entry) bool {
 		return e.Token == h.token &&
@@ -398,7 +396,7 @@ func (l *queue) place(h *hold) int {
 	})
 }
 
-// most is the greatest limit in force at some time between two moments.
+// most is the greatest limit in force between two times.
 func (l *queue) most(since, until time.Duration) (most int) {
 	for i, x := range l.limits {
 		if x.at > until {
@@ -411,7 +409,7 @@ func (l *queue) most(since, until time.Duration) (most int) {
 	return most
 }
 
-// permitsOf reads "p3v00a1" and "h3". An entry of another kind shuts the queue.
+// permitsOf parses "p3v00a1" and "h3". Any other entry blocks the queue.
 func permitsOf(mode string) int {
 	if mode == "" {
 		return 1 << 30
@@ -424,8 +422,8 @@ func permitsOf(mode string) int {
 	return n
 }
 
-// audit judges all that hold: each by the queue, and each by the others. The
-// caller holds w.mu.
+// audit judges all holds, against the queue and each other. The caller holds
+// w.mu.
 func (w *world) audit(l *queue) {
 	var alive []*hold
 	for _, h := range l.holds {
@@ -440,7 +438,7 @@ func (w *world) audit(l *queue) {
 	for _, h := range alive {
 		i := l.place(h)
 		if i < 0 {
-			w.violation("%s: %d holds and does not be queued with its session %s", l.name.queue,
+			w.violation("%s: %d holds and is not queued with its session %s", l.name.queue,
 				h.token, h.session)
 			continue
 		}
@@ -463,17 +461,17 @@ func admitted(ahead []driver.Entry, reads bool) bool {
 	return !slices.ContainsFunc(ahead, func(e driver.Entry) bool { return !reads || e.Mode != "r" })
 }
 
-// auditPermits judges permits together: their sum, and their numbers.
+// auditPermits judges the sum of the permits and their numbers.
 func (w *world) auditPermits(l *queue, alive []*hold) {
 	sum := 0
 	taken := map[int]coordinator.Token{}
 	slices.SortFunc(alive, func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for _, h := range alive {
-		// Whoever was admitted has counted all that stand before him, and they
-		// have not become more.
+		// An admitted contender has counted all entries ahead, and they have
+		// not become more.
 		sum += h.permits
 		if most := l.most(h.asked, h.granted); sum > most {
-			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d",
+			w.violation("%s: %d permits are held up to %d, which was admitted with %d",
 				l.name.queue, sum, h.token, most)
 		}
 		for _, slot := range h.slots {
@@ -485,34 +483,34 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 	}
 }
 
-// auditCondemned: whoever lost his session by an operator's hand knows of it
-// within the TTL, whatever the network does. Of a deleted entry he is told by a
-// watch, for which the network must work.
+// auditCondemned: a holder whose session an operator expired notices it within
+// the TTL, whatever the network does. It notices a deleted entry with a watch,
+// for which the network must work.
 func (w *world) auditCondemned(l *queue, h *hold) {
 	fate, condemned := l.condemned[h.token]
 	if !condemned || !h.alive() {
 		return
 	}
-	told := w.now() - fate.at
+	late := w.now() - fate.at
 	if !fate.session {
-		if told = w.now() - max(fate.at, w.mendedAt); w.mendedAt == 0 {
+		if late = w.now() - max(fate.at, w.mendedAt); w.mendedAt == 0 {
 			return
 		}
-		if fate.at > w.calmFrom && w.calmFrom > 0 {
-			// As long as that he does not watch it, as a waiter and then as a
-			// holder.
-			told += w.ttl - ownWatchDelay - 250*time.Millisecond - 2*w.prompt
+		if fate.at > w.recoveredAt && w.recoveredAt > 0 {
+			// For that long it does not watch its entry, as a waiter and then
+			// as a holder.
+			late += w.ttl - ownWatchDelay - 250*time.Millisecond - 2*w.prompt
 		} else {
-			told -= 2*w.longest + time.Second
+			late -= 2*w.longest + time.Second
 		}
 	}
-	if told > w.ttl {
+	if late > w.ttl {
 		w.violation("%s: %d is alive %v after an operator ended it", l.name.queue, h.token,
 			w.now()-fate.at)
 	}
 }
 
-// reentered notes one more handle of a grant.
+// reentered records another handle of a grant.
 func (w *world) reentered(of *handle, c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -529,29 +527,29 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	return x
 }
 
-// giving notes that a handle is about to be given back. If it was the last,
-// nothing may be queued for it after the call returned nil.
+// giving records that a handle is about to be released. If it is the last, no
+// entry of the grant may be queued after the call returned nil.
 func (w *world) giving(x *handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x.given = true
 }
 
-// gave judges how it went: err is what the call returned.
+// gave judges the result of the release.
 func (w *world) gave(n *name, x *handle, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.queues[n.queue]
 	h := x.hold
 	last := !slices.ContainsFunc(h.handles, func(x *handle) bool { return !x.given })
-	w.log("%s: %d given back, last %v: %s", n.queue, h.token, last, brief(err))
+	w.log("%s: %d released, last %v: %s", n.queue, h.token, last, brief(err))
 	if last && err == nil && l.place(h) >= 0 {
 		w.violation("%s: %d was released and is queued", n.queue, h.token)
 	}
 	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" &&
 		l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
 		func(x *handle) bool { return x.writes && !x.given }) {
-		w.violation("%s: %d is not held for writing any more, and does not say so", n.queue,
+		w.violation("%s: %d is no longer held for writing, but its entry still is", n.queue,
 			h.token)
 	}
 	if last {
@@ -559,7 +557,7 @@ func (w *world) gave(n *name, x *handle, err error) {
 			select {
 			case <-x.ctx.Done():
 			default:
-				w.violation("%s: %d was given back, and its context is alive", n.queue, h.token)
+				w.violation("%s: %d was released, and its context is alive", n.queue, h.token)
 			}
 		}
 		h.slots = nil
@@ -567,7 +565,7 @@ func (w *world) gave(n *name, x *handle, err error) {
 	w.audit(l)
 }
 
-// auditor looks at everything now and then.
+// auditor audits all queues from time to time.
 func (w *world) auditor(until time.Duration) {
 	r := w.rng(fmt.Sprint("auditor until ", until))
 	for w.now() < until {
@@ -577,28 +575,27 @@ func (w *world) auditor(until time.Duration) {
 			w.audit(l)
 			w.auditWaiters(l)
 		}
-		if w.calmFrom > 0 {
+		if w.recoveredAt > 0 {
 			w.auditWatchers()
 		}
 		w.mu.Unlock()
 	}
 }
 
-// next finds out who could be admitted next, and since when: the first that was
-// not granted, if those ahead of it let it in. The rest hear of that when it
-// has happened.
+// next determines the next contender to admit, and since when: the first one
+// without a grant, if the rule admits it. The others are notified after that.
 func (w *world) next(l *queue) {
 	var next coordinator.Token
 	used, version := 0, ""
 	for i, e := range l.entries {
 		if l.name.recipe == "semaphore" {
 			if n := len(l.limits); w.core && n > 0 && l.joined[e.Token] <= l.limits[n-1].at {
-				break // it came by another limit, and cannot say that it holds
+				break // it joined with another limit, and cannot show that it holds
 			}
 			used += permitsOf(e.Mode)
 			if _, v, asks := strings.Cut(e.Mode, "v"); asks && version != "" && v != version {
-				// They went by different limits, and may have to wait until
-				// those who hold say so.
+				// They joined with different limits, and may have to wait until
+				// the holders show that they hold.
 				break
 			} else if asks {
 				version = v
@@ -614,22 +611,22 @@ func (w *world) next(l *queue) {
 		}
 		break
 	}
-	if next != l.next.token || w.calmFrom == 0 {
+	if next != l.next.token || w.recoveredAt == 0 {
 		l.next.token, l.next.since = next, w.now()
 	}
 }
 
-// auditWaiters: in the calm, whoever can be admitted is, and an entry that
-// nobody wants any more goes.
+// auditWaiters: after the faults, a contender that can be admitted is, and
+// entries that nobody waits for are removed.
 func (w *world) auditWaiters(l *queue) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {
-		// Who waits for the one ahead to be converted may have seen another
-		// crowd than that one: see recipes/crowd.go.
+		// A contender that waits for the conversion of its predecessor may have
+		// seen another queue than that: see recipes/queuewatch.go.
 		prompt += engine.SettleAfter
 	}
 	if w.next(l); l.next.token != 0 && w.now()-l.next.since > prompt {
-		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.queue,
+		w.violation("%s: %d could be admitted since %v, but is not, and does not leave", l.name.queue,
 			l.next.token, l.next.since)
 	}
 }

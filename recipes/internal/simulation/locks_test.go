@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// mutex is one round with a mutex.
+// mutex is a round with a mutex.
 func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool {
 	if !a.w.isEnding() {
 		switch a.r.IntN(8) {
@@ -57,20 +57,20 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	return a.leaveAll(held)
 }
 
-// lock is what a mutex and a read-write lock give.
+// lock is a handle of a mutex or a read-write lock.
 type lock interface {
 	handleOf
 	Unlock(context.Context) error
 }
 
-// entered is one of the handles that an actor has of a grant.
+// entered is a handle of an actor's grant.
 type entered struct {
 	lock
 	*handle
 }
 
-// enter enters a hold once more. It costs nothing and cannot fail while the
-// hold is alive.
+// enter re-enters a hold. It sends nothing, and cannot fail while the hold is
+// alive.
 func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered {
 	if x.ctx.Err() != nil {
 		return entered{} // it would be queued
@@ -86,9 +86,9 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 		session: l.Session(), ctx: l.Context(), writes: writes})}
 }
 
-// revive uses the context of a hold that was lost, with its end taken off:
-// whoever asks with that has nothing to enter, and stands in queue. take is
-// given what bounds the wait.
+// revive acquires with the values of a lost hold's context, but without its
+// end: there is nothing to re-enter, so the call is queued. take gets the bound
+// of the wait.
 func (a *actor) revive(x *handle, writes bool, generation int,
 	take func(context.Context) (lock, error)) {
 	if x.ctx.Err() == nil || a.r.IntN(2) == 0 {
@@ -106,7 +106,7 @@ func (a *actor) revive(x *handle, writes bool, generation int,
 	a.back(a.held(l, writes, 1, floor, asked, generation), "unlock", l.Unlock)
 }
 
-// leaveAll gives handles back in any order.
+// leaveAll releases handles in any order.
 func (a *actor) leaveAll(held []entered) bool {
 	well := true
 	for _, i := range a.r.Perm(len(held)) {
@@ -126,11 +126,11 @@ type inDo struct {
 
 func (d inDo) Context() context.Context { return d.ctx }
 
-// workTime is how long a call that runs work may go on after its context has
-// ended: the work gives back what it has entered, and then the call does.
+// workTime bounds a call with work after the end of its context: the work
+// releases its handles, and then the call does.
 func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
 
-// do runs work under a lock. What it holds shows by re-entering.
+// do runs work under a lock. Re-entering shows what it holds.
 func (a *actor) do(ctx context.Context, what string,
 	do func(context.Context, func(context.Context) error) error,
 	again func(context.Context) (lock, error), generation int,
@@ -157,16 +157,16 @@ func (a *actor) do(ctx context.Context, what string,
 			a.w.giving(x)
 			return nil
 		})
-	}, coordinator.ErrNotHeld) // that is an entry which an operator removed
+	}, coordinator.ErrNotHeld) // if an operator removed the entry
 	if x != nil {
 		a.w.gave(a.name, x, err)
 	}
 	if err == nil && !worked {
-		a.w.blame("%s: %s returned nil and did not work", a.label, what)
+		a.w.blame("%s: %s returned nil but did not call work", a.label, what)
 	}
 }
 
-// rwlock is one round with a read-write lock.
+// rwlock is a round with a read-write lock.
 func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bool {
 	writes := a.r.IntN(2) == 0
 	if !a.w.isEnding() && a.r.IntN(8) == 0 {
@@ -205,13 +205,13 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 		a.dwell(got.Context())
 		in := got.Context()
 		switch reads := a.r.IntN(2) == 0; {
-		case reads: // within a write lock: it may go on when that is given back
+		case reads: // within a write lock: it may outlive that
 			held = a.also(held, a.enter(x, false, func() (lock, error) { return l.RLock(in) }))
 		case writes:
 			held = a.also(held, a.enter(x, true, func() (lock, error) { return l.Lock(in) }))
 		default:
 			if _, err := l.TryLock(in); !errors.Is(err, rwlock.ErrUpgrade) && in.Err() == nil {
-				a.w.blame("%s: a reader asked to write: %v", a.label, err)
+				a.w.blame("%s: Lock with a read lock: %v", a.label, err)
 			}
 		}
 	}

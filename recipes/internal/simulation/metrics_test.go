@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// book is kept by all clients of a world: what began has ended once, and gauges
-// are zero when all is over.
+// book checks the events and metrics of all clients of a world: each begin has
+// one end, and gauges are zero at the end.
 type book struct {
 	meter event.Observer
 
@@ -60,8 +60,8 @@ func (b *book) blame(format string,
 	b.bad = append(b.bad, fmt.Sprintf(format, args...))
 }
 
-// orders are the ways of a contender, in the order in which it is told of them.
-// Whatever else is told of it comes between.
+// orders are the possible sequences of events of a contender. Other events are
+// in between.
 var orders = [][]event.Kind{
 	{event.Joined, event.NotGranted},
 	{event.Joined, event.Granted, event.Released},
@@ -76,7 +76,7 @@ func (b *book) Observe(e event.Event) {
 	default:
 		return
 	}
-	if e.Token == 0 { // it has never stood in the queue
+	if e.Token == 0 { // it was never queued
 		return
 	}
 	b.mu.Lock()
@@ -88,10 +88,10 @@ func (b *book) Observe(e event.Event) {
 			return
 		}
 	}
-	b.blame("%v was told of as %v", p, b.stages[p])
+	b.blame("%v was observed as %v", p, b.stages[p])
 }
 
-// sum is that of a metric, over all labels.
+// sum returns the sum of a metric over all labels.
 func (b *book) sum(id observe.ID) (total int) {
 	for name, v := range b.sums {
 		if strings.HasPrefix(name, observe.Metrics()[id].Name+" ") {
@@ -101,21 +101,20 @@ func (b *book) sum(id observe.ID) (total int) {
 	return total
 }
 
-// audit is for a world that has come to its end, of all clients: whatever was
-// put up has been taken down.
+// audit checks all clients at the end of a world: all gauges are back at zero.
 func (b *book) audit() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for p, stages := range b.stages {
 		if !slices.ContainsFunc(orders,
 			func(o []event.Kind) bool { return slices.Equal(o, stages) }) {
-			b.blame("%v has come no further than %v", p, stages)
+			b.blame("%v ended after %v", p, stages)
 		}
 	}
 	for _, m := range observe.Metrics() {
 		for name, v := range b.sums {
 			if m.Type == observe.Gauge && strings.HasPrefix(name, m.Name+" ") && v != 0 {
-				b.blame("the gauge %s is %v in the end", name, v)
+				b.blame("the gauge %s is %v at the end", name, v)
 			}
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// The kinds of faults that befall one request.
+// The kinds of faults of a request.
 var requestFaults = []string{
 	"request lost", "reply lost", "request late", "reply late", "unavailable", "refused",
 	"expired with the reply under way", "reset with the reply under way",
 }
 
-// fate decides what happens to a request.
+// fate determines the fate of a request.
 func (w *world) fate(req memory.Request) memory.Fate {
 	s := w.slotOf(req.Driver)
 	key := fmt.Sprintf("fate %d %s %s", s.index, req.Op,
@@ -29,7 +29,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	r := w.draw(key)
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
-	w.looking(req)
+	w.recordRead(req)
 	hit := r.Float64()
 	kind := requestFaults[r.IntN(len(requestFaults))]
 	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
@@ -43,7 +43,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 		f.DropRequest = true
 	case "reply lost":
 		f.DropReply = true
-	case "request late": // it may arrive when its caller has gone, or has sent another one
+	case "request late": // it may arrive after its call has returned or sent another
 		f.DelayRequest += late
 	case "reply late":
 		f.DelayReply += late
@@ -56,7 +56,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 		f.DelayReply += late / 2
 		session := req.Session
 		at := f.DelayRequest + 1 + usual()
-		if r.IntN(2) == 0 { // else there would be few sessions that end by the clock
+		if r.IntN(2) == 0 { // otherwise few sessions would end by the clock
 			return f
 		}
 		time.AfterFunc(at, func() { w.svc.Expire(session) })
@@ -75,15 +75,14 @@ func (w *world) fate(req memory.Request) memory.Fate {
 
 func (w *world) count(kind string) { w.faults[kind]++ }
 
-// slotOf finds the slot of a client, be it one that was closed.
+// slotOf finds the slot of a client, also of a closed one.
 func (w *world) slotOf(d *memory.Driver) *slot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.owner[d]
 }
 
-// act is something that happens to a world, and what takes it back, if anything
-// does.
+// act is a fault of a world, and a function that ends it, if any.
 type act struct {
 	kind string
 	do   func(r *rand.Rand, d *memory.Driver)
@@ -111,7 +110,7 @@ func (w *world) acts() []act {
 		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
 		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
 		link("healed", (*memory.Driver).Heal),
-		link("fading", func(d *memory.Driver) { // answers come late, then none do
+		link("fading", func(d *memory.Driver) { // answers are late, then lost
 			d.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
 			time.Sleep(w.some("fade", w.ttl/2))
 			d.Cut()
@@ -141,7 +140,7 @@ func (w *world) acts() []act {
 	}
 }
 
-// cutHolder cuts off a client that holds something, for more than the TTL.
+// cutHolder cuts off a client with a hold, for more than the TTL.
 func (w *world) cutHolder(r *rand.Rand) {
 	w.mu.Lock()
 	holding := map[int]bool{}
@@ -164,15 +163,15 @@ func (w *world) cutHolder(r *rand.Rand) {
 	d.Heal()
 }
 
-// look is what an actor has asked the service in its present attempt.
-type look struct {
-	at    time.Duration // of the last look at the queue
-	read  time.Duration // of the last look at the record
-	slept bool          // it has waited for somebody
+// readTimes is what an actor has read in its current attempt.
+type readTimes struct {
+	at    time.Duration // of the last read of the queue
+	read  time.Duration // of the last read of the record
+	slept bool          // it has waited for another contender
 }
 
-// looking notes when actors look.
-func (w *world) looking(req memory.Request) {
+// recordRead records the reads of actors.
+func (w *world) recordRead(req memory.Request) {
 	label, ok := req.Context.Value(actorKey{}).(string)
 	if !ok {
 		return
@@ -180,7 +179,7 @@ func (w *world) looking(req memory.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.judgeTry(label, req)
-	l := w.looks[label]
+	l := w.reads[label]
 	switch req.Op {
 	case memory.OpAhead:
 		l.at = w.now()
@@ -191,7 +190,7 @@ func (w *world) looking(req memory.Request) {
 			l.read = w.now()
 		}
 	}
-	w.looks[label] = l
+	w.reads[label] = l
 }
 
 // some is a random time.
@@ -216,15 +215,15 @@ func (w *world) remove(r *rand.Rand) {
 	w.mu.Unlock()
 }
 
-// calm is the time after everything was mended. When what was under way has
-// arrived, everybody is served at once, and whoever an operator ended is told
-// at once.
-func (w *world) calm() {
+// recovery is the time after the faults. When late messages have arrived,
+// contenders are served at once, and holders whose session or entry an operator
+// removed are notified at once.
+func (w *world) recovery() {
 	r := w.rng("calm")
 	time.Sleep(w.longest + 2*w.ttl)
 	w.mu.Lock()
-	w.calmFrom = w.now()
-	w.log("calm")
+	w.recoveredAt = w.now()
+	w.log("recovered")
 	w.mu.Unlock()
 	until := w.now() + time.Duration(1+r.Int64N(int64(4*w.ttl)))
 	var audits sync.WaitGroup
@@ -236,7 +235,7 @@ func (w *world) calm() {
 	audits.Wait()
 }
 
-// nature lets things happen until it is time to mend everything, and mends it.
+// nature injects faults, and ends them all after a time.
 func (w *world) nature() {
 	r := w.rng("nature")
 	acts := w.acts()
@@ -255,21 +254,21 @@ func (w *world) nature() {
 		w.log("c%d: %s", w.owner[d].index, a.kind)
 		w.mu.Unlock()
 		a.do(r, d)
-		if r.IntN(3) == 0 { // not for long, then
+		if r.IntN(3) == 0 { // a short fault
 			time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/2))))
 			d.Heal()
 			d.Delay(0, 0)
 		}
 	}
 	w.mu.Lock()
-	w.fair = true // first, or what is mended breaks again
+	w.fair = true // first: otherwise mended links would break again
 	drivers := slices.Clone(w.drivers)
 	w.mu.Unlock()
-	for _, d := range drivers { // one after the other, for the order of events
+	for _, d := range drivers { // one after the other, for a fixed order of events
 		d.Heal()
 		d.Delay(0, 0)
-		// Or the notification of a watch would be held up whenever it comes;
-		// requests still arrive late.
+		// Otherwise notifications would be delayed whenever they come. Requests
+		// still arrive late.
 		d.Strand()
 		d.Deliver()
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))

@@ -13,25 +13,25 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// leaderAt is who is first in the queue from a moment on. A zero token is
-// nobody.
+// leaderAt is the first in the queue from a time on. Token 0 means that the
+// queue is empty.
 type leaderAt struct {
 	at    time.Duration
 	token coordinator.Token
 	value string
 }
 
-// watcher is what an observer has been shown.
+// watcher is the state of an observer.
 type watcher struct {
-	line    *queue
+	queue   *queue
 	listens bool          // it is inside Observe, and not in the body of its loop
-	since   time.Duration // it has listened
-	shown   bool          // it has been shown anything yet
+	since   time.Duration // when it began to listen
+	shown   bool          // Observe has yielded at least once
 	token   coordinator.Token
 	value   string
 }
 
-// head notes who is first in the queue, if that has changed.
+// head records the first in the queue, if that has changed.
 func (l *queue) head(now time.Duration) {
 	next := leaderAt{at: now}
 	if len(l.entries) > 0 {
@@ -42,15 +42,15 @@ func (l *queue) head(now time.Duration) {
 	}
 }
 
-// payloadOf reads what an election shows of an entry.
+// payloadOf returns the payload of an entry.
 func payloadOf(e driver.Entry) string {
 	var shown struct{ Payload []byte }
 	_ = json.Unmarshal(e.Value, &shown)
 	return string(shown.Payload)
 }
 
-// led reports whether somebody was first in the queue, with this value, at some
-// time since a moment.
+// led reports whether a contender was first in the queue, with this value,
+// since a time.
 func (l *queue) led(token coordinator.Token, value string, since time.Duration) bool {
 	for i, x := range l.heads {
 		if x.token == token && x.value == value &&
@@ -61,19 +61,19 @@ func (l *queue) led(token coordinator.Token, value string, since time.Duration) 
 	return false
 }
 
-// auditWatchers: in the calm, who observes an election has been shown who is
-// first in the queue.
+// auditWatchers: after the faults, observers of an election know the first in
+// the queue.
 func (w *world) auditWatchers() {
 	prompt := w.prompt
-	if w.core { // the first in the queue is read time and again
+	if w.core { // without a HeadWatcher the head is polled
 		prompt += engine.HeadInterval
 	}
 	for label, o := range w.watchers {
 		if !o.listens {
 			continue
 		}
-		first := o.line.heads[len(o.line.heads)-1]
-		if w.now()-max(o.since, first.at, w.calmFrom) <= prompt {
+		first := o.queue.heads[len(o.queue.heads)-1]
+		if w.now()-max(o.since, first.at, w.recoveredAt) <= prompt {
 			continue
 		}
 		if !o.shown || o.token != first.token || o.value != first.value {
@@ -84,13 +84,13 @@ func (w *world) auditWatchers() {
 	}
 }
 
-// listens notes that an observer begins to listen, or stops to.
+// listens records that an observer starts or stops to listen.
 func (a *actor) listens(does bool, show func(*watcher)) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	o := a.w.watchers[a.label]
 	if o == nil {
-		o = &watcher{line: a.w.queues[a.name.queue]}
+		o = &watcher{queue: a.w.queues[a.name.queue]}
 		a.w.watchers[a.label] = o
 	}
 	o.listens, o.since = does, a.w.now()
@@ -130,7 +130,7 @@ func (a *actor) follow(ctx context.Context) {
 	}
 }
 
-// observe follows an election until the others have gone.
+// observe follows an election until the other actors have ended.
 func (a *actor) observe() {
 	for !a.w.isEnding() {
 		if a.r.IntN(4) == 0 {
@@ -159,8 +159,8 @@ func (a *actor) observe() {
 	a.sees(ctx)
 }
 
-// sees asks who leads, and judges the answer: it was so, at some time since the
-// question.
+// sees calls Leader and judges the result: it was true at some time since the
+// call.
 func (a *actor) sees(ctx context.Context) {
 	a.since = a.w.now()
 	o, _ := a.object()

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// govern stores the limit of a semaphore, and changes it now and then. In the
-// end it is the first one again.
+// govern stores the limit of a semaphore, and changes it from time to time. In
+// the end it is the first limit again.
 func (a *actor) govern() {
 	set := func(ctx context.Context, limit int) bool {
 		a.since = a.w.now()
@@ -37,7 +37,7 @@ func (a *actor) govern() {
 	}
 }
 
-// semaphore is one round with a semaphore.
+// semaphore is a round with a semaphore.
 func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generation int) bool {
 	n := 1 + a.r.IntN(a.name.limit)
 	if a.w.isEnding() {
@@ -83,7 +83,7 @@ func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generat
 	}
 }
 
-// usePermit asks for numbers and gives parts back.
+// usePermit calls Slots and releases parts.
 func (a *actor) usePermit(p *semaphore.Permit, x *handle) {
 	for range a.r.IntN(3) {
 		a.dwell(p.Context())
@@ -122,8 +122,7 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 	a.w.audit(a.w.queues[a.name.queue])
 }
 
-// givePart gives some permits back. They are not used any more from the call
-// on.
+// givePart releases some permits, which are not used after the call begins.
 func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	a.w.mu.Lock()
 	h := x.hold
@@ -133,19 +132,19 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 		h.slots = h.slots[:min(len(h.slots), h.permits)]
 	}
 	a.w.mu.Unlock()
-	ctx, cancel := a.giveBackBounds()
+	ctx, cancel := a.releaseBounds()
 	defer cancel()
 	err := a.call(ctx, "release-part", afterwards(ctx),
 		func(ctx context.Context) error { return p.ReleasePart(ctx, n) },
 		coordinator.ErrNotHeld)
-	held := p.Permits() // before the lock: it looks at the clock, and may end the session
+	held := p.Permits() // before the mutex: it reads the clock, and may end the session
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	l := a.w.queues[a.name.queue]
 	i := l.place(h)
 	switch {
 	case err == nil && held != 0 && held != before-n:
-		a.w.violation("%s: %d permits of %d given back, and %d are held", a.label, n, before, held)
+		a.w.violation("%s: %d permits of %d released, and %d are held", a.label, n, before, held)
 	case err == nil && held != 0 && i >= 0 && permitsOf(l.entries[i].Mode) != held:
 		a.w.violation("%s: %d permits are held, and the queue shows %s", a.label, held,
 			l.entries[i].Mode)

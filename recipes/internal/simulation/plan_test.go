@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// baseSeed is the first seed of a run that is the same each time.
+// baseSeed is the first seed of a run with fixed seeds.
 const baseSeed = 1
 
-// plan is which seeds are run.
+// plan determines which seeds are run.
 type plan struct {
 	base   uint64
 	seeds  uint64        // so many, or
@@ -44,8 +44,8 @@ func planned(env func(string) string) (plan, error) {
 	lasts := env("BATON_SIM_TIME")
 	switch {
 	case replays && (counts || based || lasts != "") || counts && lasts != "":
-		return p, fmt.Errorf("BATON_SEED replays one seed, BATON_SEEDS runs so many, " +
-			"BATON_SIM_TIME for so long: want one of them")
+		return p, fmt.Errorf("BATON_SEED replays a seed, BATON_SEEDS is the number of seeds, " +
+			"BATON_SIM_TIME the duration: set only one of them")
 	case replays:
 		p.base, p.seeds, p.replay = seed, 1, true
 	case counts && seeds == 0:
@@ -65,9 +65,9 @@ func planned(env func(string) string) (plan, error) {
 	return p, nil
 }
 
-// TestPlanRefusesWhatItDoesNotUnderstand: a soak that ran something else than
-// it was told would be worse than none.
-func TestPlanRefusesWhatItDoesNotUnderstand(t *testing.T) {
+// TestPlanRefusesInvalidVariables: a soak with other settings than intended
+// would be worse than none.
+func TestPlanRefusesInvalidVariables(t *testing.T) {
 	bad := []map[string]string{
 		{"BATON_SEED": "x"}, {"BATON_SEEDS": "-1"}, {"BATON_SEEDS": "0"}, {"BATON_SIM_TIME": "10"},
 		{"BATON_SIM_TIME": "-1m"},

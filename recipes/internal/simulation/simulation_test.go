@@ -17,8 +17,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// present is a file with the command that replays the present seed, for a run
-// that ends in the middle of one.
+// present is a file with the command that replays the current seed, in case the
+// run ends in the middle of it.
 var present *os.File
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// note writes down which seed comes next.
+// note writes the next seed to the file.
 func note(t *testing.T, seed uint64, recipe string) {
 	t.Helper()
 	if err := present.Truncate(0); err != nil {
@@ -53,7 +53,7 @@ func note(t *testing.T, seed uint64, recipe string) {
 	}
 }
 
-// simulate runs one world, and returns it. It fails t if the world is bad.
+// simulate runs a world and returns it. It fails t if the world has violations.
 func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
 	t.Helper()
 	oldrand.Seed(int64(seed)) //nolint:staticcheck // see the import
@@ -121,7 +121,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// runs runs the seeds of a plan, and tells of them also if it has to stop
+// runs runs the seeds of a plan, and prints the totals also if it has to stop
 // early.
 func (sum *totals) runs(t *testing.T, p plan) {
 	began := time.Now()
@@ -148,25 +148,25 @@ func (sum *totals) runs(t *testing.T, p plan) {
 
 func (sum *totals) String() string {
 	return fmt.Sprintf(
-		"%d grants (%d contended, %d before mending, %d condemned), %d re-entries, "+
+		"%d grants (%d contended, %d during the faults, %d condemned), %d re-entries, "+
 			"%d holds lost (%d by the service's clock with others in the queue), "+
-			"%d passes (%d followers told, %d not, %d too late to wait, %d gone themselves), "+
-			"faults: %s; violations %d, slowest admission after healing %v",
+			"%d handoffs (%d followers notified, %d not, %d too late to wait, %d gone themselves), "+
+			"faults: %s; violations %d, slowest admission after the faults %v",
 		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
 		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations,
 		sum.slowest.Round(time.Millisecond))
 }
 
-// enough fails if what the judge is there for has hardly happened.
+// enough fails if the events that the judge checks have hardly happened.
 func (sum *totals) enough(t *testing.T) {
 	for what, n := range map[string][2]int{
-		"contended grants":      {sum.contended, 9000},
-		"grants before mending": {sum.early, 4000},
+		"contended grants":         {sum.contended, 9000},
+		"grants during the faults": {sum.early, 4000},
 		"holds that the service's clock ended with others in the queue": {sum.natural, 350},
 		"grants of an entry that was gone":                              {sum.doomed, 3},
-		"passes that a follower was told of":                            {sum.handed, 6000},
-		"leavings of which a follower was told no more":                 {sum.unsaid, 6000},
-		"follows of one who had left":                                   {sum.belated, 200},
+		"handoffs that a follower received":                             {sum.handed, 6000},
+		"departures that a follower saw without a handoff":              {sum.unsaid, 6000},
+		"follows of a place that had left":                              {sum.belated, 200},
 		"followers that were gone themselves":                           {sum.orphans, 600},
 	} {
 		if n[0] < n[1]*int(sum.seeds)/1000 {
@@ -226,8 +226,8 @@ func (sum *totals) kinds() string {
 	return strings.Join(all, ", ")
 }
 
-// everySite fails if some request of a driver was spared one of the faults:
-// then the simulation shows less than it says.
+// everySite fails if some request of a driver never had one of the faults: then
+// the simulation covers less than it claims.
 func (sum *totals) everySite(t *testing.T) {
 	for _, op := range []memory.Op{memory.OpOpen, memory.OpRenew, memory.OpJoin, memory.OpAhead,
 		memory.OpWatch, memory.OpConvert, memory.OpWrite,
@@ -241,7 +241,7 @@ func (sum *totals) everySite(t *testing.T) {
 	}
 }
 
-// TestSimulationOnTheCore: these recipes need no capability of a driver.
+// TestSimulationOnTheCore of the contract: recipes need no capabilities.
 func TestSimulationOnTheCore(t *testing.T) {
 	seeds := 40
 	if os.Getenv("BATON_TESTS") == "all" {
@@ -258,11 +258,11 @@ func TestSimulationOnTheCore(t *testing.T) {
 	}
 }
 
-// TestSameSeedIsSameWorld: a seed that failed is of use only if it fails again.
-// What happens in one instant is in the hands of the scheduler, which the race
-// detector makes random: who opens the next session when one has ended, and in
-// crowds, whether a reading of the queue or a watch on it comes first. On a
-// machine with other work up to 5 of 40 worlds differed.
+// TestSameSeedIsSameWorld: a failing seed is only useful if it fails again. The
+// scheduler, which the race detector makes random, orders events of the same
+// instant: which goroutine opens the next session, and in large queues whether
+// a read of the queue or a watch comes first. On a machine with other load up
+// to 5 of 40 worlds differed.
 func TestSameSeedIsSameWorld(t *testing.T) {
 	const worlds, few = 40, 10
 	differ := 0

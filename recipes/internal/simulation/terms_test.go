@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// election is one round of a candidate.
+// election is a round of a candidate.
 func (a *actor) election(ctx context.Context, e *election.Election, generation int) bool {
 	if !a.w.isEnding() && a.r.IntN(3) == 0 {
 		a.runElection(ctx, e, generation)
@@ -57,14 +57,14 @@ func (a *actor) proclaim(t *election.Term) {
 	}
 }
 
-// runElection is a candidate that Run drives.
+// runElection is a round with Run.
 func (a *actor) runElection(ctx context.Context, e *election.Election, generation int) {
 	terms := 1 + a.r.IntN(3)
 	var last *handle
 	floor, asked := a.w.ask(a.label, a.name)
 	work := func(ctx context.Context, t *election.Term) error {
 		if last != nil && last.ctx.Err() == nil {
-			a.w.blame("%s: a second work runs beside the first", a.label)
+			a.w.blame("%s: two calls of work overlap", a.label)
 		}
 		last = a.held(t, true, 1, floor, asked, generation)
 		defer func() { floor, asked = a.w.ask(a.label, a.name) }()

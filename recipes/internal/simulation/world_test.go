@@ -22,73 +22,73 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// world is everything that one seed makes. It lives in one bubble.
+// world is the world of a seed. It lives in a bubble.
 type world struct {
 	seed    uint64
 	svc     *memory.Service
 	began   time.Time
 	ttl     time.Duration
-	storm   float64       // the share of requests that something happens to
-	longest time.Duration // for which a request or a reply is held up
-	lasts   time.Duration // until all is mended
-	stale   bool          // views may be of the past
+	storm   float64       // the share of requests with a fault
+	longest time.Duration // the longest delay of a request or reply
+	lasts   time.Duration // until the faults end
+	stale   bool          // views may be stale
 	core    bool          // the service has no capabilities
 	names   []*name
 	slots   []*slot
 	book    *book
 
-	mended chan struct{} // closed when nothing goes wrong any more
-	ending chan struct{} // closed when everybody is to come to an end
-	// How long it may take, in the calm between, that somebody is told of what
-	// concerns him.
+	mended chan struct{} // closed when the faults have ended
+	ending chan struct{} // closed when all actors have to end
+	// Between the two: the bound of the time until a client notices an event.
 	prompt time.Duration
 	over   context.Context
 	stop   context.CancelFunc
 	actors sync.WaitGroup
 
-	// mu guards all that follows. It is taken inside the service's steps, so
-	// whoever has it calls nothing but context.Context.Done.
-	mu       sync.Mutex
-	mendedAt time.Duration // zero before
-	fair     bool          // requests are spared from now on
-	calmFrom time.Duration // zero before: what went wrong has no consequences any more
-	draws    map[string]uint64
-	labels   map[string]string // who made the contender with this ID
-	looks    map[string]look   // of each actor
-	queues   map[driver.Queue]*queue
-	ended    map[string]time.Duration // sessions
-	told     map[int]time.Duration    // when a session of a slot ended last
-	drivers  []*memory.Driver
-	owner    map[*memory.Driver]*slot
-	removing bool                // an operator deletes one entry, and not a session
-	seen     map[string]evidence // of each actor
-	watchers map[string]*watcher
-	closedBy map[*memory.Driver]string // the session that ended when the client was closed
-	trace    []traced
-	bad      []string
-	doing    map[string]string // what each actor is about
+	// mu guards the fields below. It is locked inside the service's steps, so
+	// its holder calls nothing but context.Context.Done.
+	mu          sync.Mutex
+	mendedAt    time.Duration // zero before
+	fair        bool          // no request has a fault from now on
+	recoveredAt time.Duration // when the faults have no more consequences; zero before
+	draws       map[string]uint64
+	labels      map[string]string    // the actor of the contender with this ID
+	reads       map[string]readTimes // of each actor
+	queues      map[driver.Queue]*queue
+	ended       map[string]time.Duration // sessions
+	lostAt      map[int]time.Duration    // when a session of a slot ended last
+	drivers     []*memory.Driver
+	owner       map[*memory.Driver]*slot
+	removing    bool                // an operator deletes one entry, and not a session
+	seen        map[string]evidence // of each actor
+	watchers    map[string]*watcher
+	closedBy    map[*memory.Driver]string // the session that ended when the client was closed
+	trace       []traced
+	bad         []string
+	doing       map[string]string // what each actor does
 	figures
 }
 
-// figures are what is told of a run.
+// figures are the counts of a run.
 type figures struct {
 	grants, reentries, losses, condemned int
-	// Grants: after a wait, before mending, and of an entry that was gone.
+	// Grants: after a wait, before the faults ended, and of a removed entry.
 	contended, early, doomed int
-	passes                   int // leavings of those who tell that they pass
-	// Follows that were told of a pass, that were not, of a place that had
-	// left, by one who had.
+	passes                   int // releases with a handoff
+	// Follows that ended with a handoff, without one, of a place that had left,
+	// and by a contender that had left.
 	handed, unsaid, belated, orphans int
-	// Holds that the service's clock has ended, with others in the queue.
+	// Holds that the service's clock has ended while others were queued.
 	natural int
 	faults  map[string]int
 	sites   map[memory.Op]map[string]int
-	// From mending, or from asking if that was later, to a grant.
+	// From the end of the faults, or from the call if that was later, to a
+	// grant.
 	slowest time.Duration
 }
 
-// traced is one queue of the trace. It is put into words if somebody wants to
-// read it.
+// traced is an entry of the trace. It is formatted only when the trace is
+// printed.
 type traced struct {
 	at     time.Duration
 	format string
@@ -96,7 +96,7 @@ type traced struct {
 	text   string
 }
 
-// name is one recipe under one name.
+// name is a name of a recipe.
 type name struct {
 	recipe string
 	name   string
@@ -104,29 +104,29 @@ type name struct {
 	limit  int // of a semaphore, at first
 }
 
-// recipeKinds are what a name can be.
+// recipeKinds are the recipes of a name.
 var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 
-// onCore before a recipe means that the service offers the core of the
-// contract and no capabilities.
+// onCore before a recipe means that the service has only the core of the
+// contract, without capabilities.
 const onCore = "core-"
 
 // coreKinds are the recipes that are simulated on the core.
 var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphore",
 	onCore + "election"}
 
-// newWorld draws a world. It starts nothing.
+// newWorld generates a world. It starts nothing.
 func newWorld(seed uint64, recipe string) *world {
 	recipe, core := strings.CutPrefix(recipe, onCore)
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
 		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
 		ending: make(chan struct{}),
-		looks:  map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
+		reads:  map[string]readTimes{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[*memory.Driver]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{},
 		queues: map[driver.Queue]*queue{},
-		ended:  map[string]time.Duration{}, told: map[int]time.Duration{},
+		ended:  map[string]time.Duration{}, lostAt: map[int]time.Duration{},
 		owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
 		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
 	}
@@ -166,17 +166,17 @@ func newWorld(seed uint64, recipe string) *world {
 	return w
 }
 
-// now is the time since the world began.
+// now returns the time since the world began.
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
-// rng is a generator that nobody else has.
+// rng returns a separate generator.
 func (w *world) rng(key string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key)
 	return rand.New(rand.NewPCG(w.seed, h.Sum64()))
 }
 
-// draw is the next generator of a sequence.
+// draw returns the next generator of a sequence.
 func (w *world) draw(key string) *rand.Rand {
 	w.mu.Lock()
 	n := w.draws[key]
@@ -192,27 +192,27 @@ func (w *world) log(format string, args ...any) {
 	w.trace = append(w.trace, traced{at: w.now(), format: format, args: args})
 }
 
-// say is log for those who do not hold w.mu.
+// say is log for callers that do not hold w.mu.
 func (w *world) say(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log(format, args...)
 }
 
-// violation notes what must not be. The caller holds w.mu.
+// violation records a violation. The caller holds w.mu.
 func (w *world) violation(format string, args ...any) {
 	w.log("VIOLATION: "+format, args...)
 	w.bad = append(w.bad, fmt.Sprintf("at %v: ", w.now())+fmt.Sprintf(format, args...))
 }
 
-// blame is violation for those who do not hold w.mu.
+// blame is violation for callers that do not hold w.mu.
 func (w *world) blame(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.violation(format, args...)
 }
 
-// sum is a hash of the trace. Events of one instant have no order.
+// sum returns a hash of the trace. Events of the same instant have no order.
 func (w *world) sum() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -238,32 +238,31 @@ func (w *world) sum() uint64 {
 	return h.Sum64()
 }
 
-// run lets the world happen: everything goes wrong for a while, then it is
-// mended.
+// run runs the world: first with faults, then without.
 func (w *world) run(t *testing.T) {
 	var nature sync.WaitGroup
 	for _, s := range w.slots {
 		w.open(s)
 	}
-	w.people()
+	w.startActors()
 	nature.Go(w.nature)
 	nature.Go(func() { w.auditor(w.lasts) })
-	nature.Wait() // for w.lasts, and until all is mended
+	nature.Wait() // for w.lasts, until the faults have ended
 	w.mu.Lock()
 	w.mendedAt = w.now()
-	w.log("mended")
+	w.log("the faults have ended")
 	w.mu.Unlock()
 	close(w.mended)
-	nature.Go(w.calm)
+	nature.Go(w.recovery)
 	nature.Wait()
 	close(w.ending)
 
 	w.join("served", w.bound())
-	time.Sleep(w.longest) // what was held up has arrived by now
+	time.Sleep(w.longest) // late messages have arrived by now
 	w.judgeEnd(t)
 }
 
-// bound is how long after mending everybody must have been served.
+// bound is how long after the faults every contender must have been served.
 func (w *world) bound() time.Duration { return 3*w.ttl + 2*w.longest + 20*time.Second }
 
 // join waits for all actors.
@@ -281,7 +280,7 @@ func (w *world) join(what string, bound time.Duration) {
 	w.mu.Lock()
 	for who, what := range w.doing {
 		if what != "" {
-			w.violation("%s was not served %v after everything was mended: it is at %s", who, bound,
+			w.violation("%s was not served %v after the faults: it is at %s", who, bound,
 				what)
 		}
 	}
@@ -290,8 +289,8 @@ func (w *world) join(what string, bound time.Duration) {
 	<-done
 }
 
-// judgeEnd looks at what is left when everybody has gone: first while the
-// sessions are alive, then without them.
+// judgeEnd judges what is left when all actors have ended: first with live
+// sessions, then without.
 func (w *world) judgeEnd(t *testing.T) {
 	for deadline := w.now() + w.ttl + time.Second; ; time.Sleep(w.ttl / 7) {
 		if stats := w.svc.Stats(); stats.Entries == 0 && stats.Watches == 0 || w.now() > deadline {
@@ -299,21 +298,21 @@ func (w *world) judgeEnd(t *testing.T) {
 		}
 	}
 	if stats := w.svc.Stats(); stats.Entries > 0 || stats.Watches > 0 {
-		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Queues(),
+		w.blame("%d entries in %v and %d watches are left", stats.Entries, w.svc.Queues(),
 			stats.Watches)
 	}
 	for _, s := range w.slots {
 		err := s.client.Close(t.Context())
 		if err != nil {
-			w.blame("close of a client in a world that is mended: %v", err)
+			w.blame("close of a client after the faults: %v", err)
 		}
 		w.judgeClosed(s.driver, err)
 	}
-	// Sessions that nobody knows of: of a crash, of an opening whose reply was
-	// lost.
+	// Sessions without a client: after a crash, or after an opening whose reply
+	// was lost.
 	time.Sleep(w.ttl)
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
-		w.blame("%d sessions are left behind", stats.Sessions)
+		w.blame("%d sessions are left", stats.Sessions)
 	}
 	for _, bad := range w.book.audit() {
 		w.blame("%s", bad)
@@ -333,13 +332,13 @@ func (w *world) judgeEnd(t *testing.T) {
 	}
 }
 
-// slot is a place for a client: when one is closed or crashes, another takes
-// its place, as a process is started again.
+// slot is a place for a client: after a close or crash another takes its place,
+// like a restarted process.
 type slot struct {
 	w     *world
 	index int
-	slow  time.Duration // the longest that a message takes when nothing is wrong
-	alone atomic.Bool   // no one else replaces the client at the moment
+	slow  time.Duration // the longest delay of a message without a fault
+	alone atomic.Bool   // an actor is replacing the client
 
 	// Guarded by w.mu.
 	client  *coordinator.Client
@@ -375,7 +374,7 @@ func (w *world) open(s *slot) {
 	w.drivers, w.owner[d] = append(w.drivers, d), s
 }
 
-// observe hears what the clients say of themselves.
+// observe receives the events of the clients.
 func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -384,7 +383,7 @@ func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
 		w.log("c%d opened session %s", s.index, e.Session)
 	case event.SessionEnded:
 		w.log("c%d session %s ended", s.index, e.Session)
-		w.ended[e.Session], w.told[s.index] = w.now(), w.now()
+		w.ended[e.Session], w.lostAt[s.index] = w.now(), w.now()
 		if errors.Is(e.Err, coordinator.ErrClosed) {
 			w.closedBy[d] = e.Session
 		}

@@ -25,8 +25,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// stages are the services behind URLs admin://<name>, for command lines and
-// clients that are to meet there.
+// stages are the services behind URLs admin://<name>, which command lines and
+// clients share.
 var stages sync.Map
 
 func init() {
@@ -39,7 +39,7 @@ func init() {
 	})
 }
 
-// sharing is a service whose queues are another client's too.
+// sharing is a service with the queue layout of another client.
 type sharing struct{ driver.Driver }
 
 func (sharing) SharedName(_, name string) (string, error) { return name, nil }
@@ -48,7 +48,7 @@ func (sharing) SharedValue(_, identity string, _ []byte) ([]byte, error) {
 	return []byte(identity), nil
 }
 
-// stage is a service with clients of three names, in virtual time.
+// stage is a service with clients, in virtual time.
 type stage struct {
 	*testing.T
 	svc     *memory.Service
@@ -71,7 +71,7 @@ func onStage(t *testing.T, f func(s *stage)) {
 	})
 }
 
-// client is that of somebody.
+// client returns the client with an identity.
 func (s *stage) client(who string) *coordinator.Client {
 	s.Helper()
 	if s.clients[who] == nil {
@@ -91,13 +91,14 @@ func (s *stage) baton(args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// env is the process of a command line that is given no --url.
+// env is the process of a command line without --url.
 func (s *stage) env(out, errs io.Writer) Env {
 	return Env{In: strings.NewReader(""), Out: out, Err: errs, Environ: func() []string { return nil },
 		Getenv: func(name string) string { return map[string]string{"BATON_URL": s.url}[name] }}
 }
 
-// lock is a mutex's, of somebody, and in the queue if it is not to be had.
+// lock locks a mutex in the background. The channel receives the error of Lock
+// or the cause of the hold's end.
 func (s *stage) lock(who, name string, opts ...mutex.Option) <-chan error {
 	s.Helper()
 	m, err := mutex.New(s.client(who), name, opts...)
@@ -118,7 +119,7 @@ func (s *stage) lock(who, name string, opts ...mutex.Option) <-chan error {
 	return over
 }
 
-// tokens are those in a queue.
+// tokens returns the tokens in a queue.
 func (s *stage) tokens(queue driver.Queue) (all []driver.Token) {
 	for _, e := range s.svc.Snapshot(queue) {
 		all = append(all, e.Token)
@@ -126,7 +127,7 @@ func (s *stage) tokens(queue driver.Queue) (all []driver.Token) {
 	return all
 }
 
-// must makes a test fail at once.
+// must returns v, or makes the test fail.
 func must[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -137,8 +138,8 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// crowd puts somebody in queues of each kind.
-func (s *stage) crowd() {
+// fill puts holders and waiters into queues of each kind.
+func (s *stage) fill() {
 	s.Helper()
 	ctx := s.Context()
 	s.lock("web-1", "orders/nightly", mutex.WithPayload([]byte("run 7")))
@@ -167,7 +168,7 @@ func TestListShowsEachQueue(t *testing.T) {
 		if r := s.baton("list", "-o", "json"); r.code != 0 || r.out != "[]\n" {
 			t.Errorf("an empty list: %+v", r)
 		}
-		s.crowd()
+		s.fill()
 		s.svc.AddForeign("latch/x")
 		want := `KIND       NAME            HOLDERS       WAITING
 semaphore  calls           web-1, web-3  1
@@ -195,11 +196,10 @@ latch      x               ?             ?
 	})
 }
 
-// TestListShowsTheRestOfWhatCannotBeRead: one queue that is out of order must
-// not hide the others from who is to mend it.
-func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
+// The operator who repairs an unreadable queue needs to see the others.
+func TestListShowsOtherQueuesWhenOneCannotBeRead(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.crowd()
+		s.fill()
 		session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
 		must(session.SetRecord(s.Context(), "semaphore/calls", []byte("junk"), must(session.Record(s.Context(), "semaphore/calls", driver.Any))(s).Version))(s)
 		r := s.baton("list")
@@ -220,9 +220,9 @@ func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestInspectShowsEachKindInItsWords(t *testing.T) {
+func TestInspectShowsEachKindOfQueue(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.crowd()
+		s.fill()
 		r := s.baton("inspect", "orders/nightly")
 		lines := strings.Split(r.out, "\n")
 		if r.code != 0 || r.err != "" || len(lines) != 6 || lines[0] != "mutex orders/nightly: 1 holding, 2 waiting" {
@@ -246,7 +246,7 @@ func TestInspectShowsEachKindInItsWords(t *testing.T) {
 			shown := strings.Join(strings.Fields(r.out), " ")
 			for part := range strings.SplitSeq(c.parts, ";") {
 				if !strings.Contains(shown, part) {
-					t.Errorf("inspect %s does not say %q:\n%s", c.name, part, r.out)
+					t.Errorf("inspect %s does not print %q:\n%s", c.name, part, r.out)
 				}
 			}
 		}
@@ -256,12 +256,12 @@ func TestInspectShowsEachKindInItsWords(t *testing.T) {
 	})
 }
 
-// since is how a time after the beginning of virtual time is shown.
+// since formats a time after the beginning of virtual time.
 func since(seconds int) string {
 	return time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC).Local().Format(time.RFC3339)
 }
 
-func TestInspectOfNobodyIsNoFailure(t *testing.T) {
+func TestInspectOfAnEmptyQueueSucceeds(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if r := s.baton("inspect", "x"); r.code != 0 || r.out != "x: nobody holds it or waits for it\n" || r.err != "" {
 			t.Errorf("inspect: %+v", r)
@@ -280,9 +280,9 @@ func TestInspectOfNobodyIsNoFailure(t *testing.T) {
 	})
 }
 
-func TestInspectForMachines(t *testing.T) {
+func TestInspectPrintsJSON(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.crowd()
+		s.fill()
 		s.svc.AddForeign("mutex/orders%2Fnightly")
 		r := s.baton("inspect", "orders/nightly", "-o", "json")
 		var shown struct {
@@ -305,12 +305,12 @@ func TestInspectForMachines(t *testing.T) {
 			t.Errorf("the first waiter: %+v", c)
 		}
 		if c := all[3]; c.Mode != "unknown" || c.Since != nil || c.Identity != "" {
-			t.Errorf("one that is none of Baton's: %+v", c)
+			t.Errorf("the foreign entry: %+v", c)
 		}
 	})
 }
 
-func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
+func TestBreakAdmitsTheNextAndNotifiesTheHolder(t *testing.T) {
 	onStage(t, func(s *stage) {
 		first, second, third := s.lock("web-1", "x"), s.lock("web-2", "x"), s.lock("web-3", "x")
 		tokens := s.tokens("mutex/x")
@@ -323,7 +323,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 		}
 		for _, token := range []driver.Token{tokens[1], tokens[2] + 1} {
 			r := s.baton("break", "x", "--token", token.String())
-			if want := fmt.Sprintf("baton: x: nobody holds it or waits for it with token %d, and nothing was removed; the mutex is held by web-1 (token %d)\n",
+			if want := fmt.Sprintf("baton: x: no holder or waiter has token %d, and nothing was removed; the mutex is held by web-1 (token %d)\n",
 				token, tokens[0]); r.code != exitMovedOn || r.out != "" || r.err != want {
 				t.Errorf("break with another token: %+v\nwant %s", r, want)
 			}
@@ -338,7 +338,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 			t.Errorf("break of the holder: %+v", r)
 		}
 		if err := <-first; !errors.Is(err, coordinator.ErrRemoved) {
-			t.Errorf("the holder was told %v", err)
+			t.Errorf("the holder got %v", err)
 		}
 		time.Sleep(time.Second)
 		if all, err := must(mutex.New(s.client("web-1"), "x"))(s).Contenders(s.Context()); err != nil || len(all) != 1 || !all[0].Holding || all[0].Identity != "web-3" {
@@ -346,17 +346,16 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 		}
 		select {
 		case err := <-third:
-			t.Errorf("the next one was told %v", err)
+			t.Errorf("the next holder got %v", err)
 		default:
 		}
 	})
 }
 
-// TestBreakFindsTheQueueOfAToken: whatever is at the name, exactly one grant
-// goes.
+// Other queues with the same name keep their entries.
 func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 	onStage(t, func(s *stage) {
-		s.crowd()
+		s.fill()
 		before := len(s.tokens("rwlock/orders"))
 		leader := s.tokens("election/orders")[0]
 		if r := s.baton("break", "orders", "--token", leader.String()); r.code != 0 || !strings.HasPrefix(r.out, "broken: election orders") {
@@ -376,7 +375,7 @@ func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 	})
 }
 
-func TestAdminCommandsRefuseWhatIsWrong(t *testing.T) {
+func TestAdminCommandsRefuseBadArguments(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for args, want := range map[string]string{
 			"break x":                    "--token is missing: baton inspect x shows the tokens",
@@ -401,7 +400,7 @@ func TestAdminCommandsRefuseWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestSharedQueuesWantAKind(t *testing.T) {
+func TestSharedLayoutRequiresAKind(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.url += "/shared"
 		s.lock("web-1", "x")

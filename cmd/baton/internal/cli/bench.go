@@ -18,15 +18,15 @@ import (
 func (a *app) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how long a lock takes",
-		Long: `Acquires and releases a lock of a new name repeatedly, and prints how long that
-takes; with --contenders, the time from one unlock to the next. It leaves nothing behind. It
-loads the service: each turn is two replicated writes.`,
+		Short: "Measure the latency of a lock",
+		Long: `Acquires and releases a lock with a new name repeatedly, and prints how long a
+cycle takes; with several contenders, the time from one release to the next. It loads the
+service: each cycle is two replicated writes. It leaves nothing behind.`,
 		Example: `  baton bench --contenders 16 --duration 10s`,
 		Args:    cobra.NoArgs,
 	}
-	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that want the name, over one session")
-	duration := cmd.Flags().Duration("duration", 5*time.Second, "end after this time")
+	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that acquire the lock, over one session")
+	duration := cmd.Flags().Duration("duration", 5*time.Second, "how long to measure")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		const mostContenders = 10_000
 		switch {
@@ -59,14 +59,14 @@ func (a *app) measure(ctx context.Context, contenders int, duration time.Duratio
 	}
 	bound, stop := context.WithTimeout(ctx, duration)
 	defer stop()
-	t := &timings{crowd: contenders > 1}
+	t := &timings{contended: contenders > 1}
 	began := time.Now()
 	var wg sync.WaitGroup
 	errs := make([]error, contenders)
 	for i := range contenders {
 		wg.Go(func() {
 			for bound.Err() == nil && errs[i] == nil {
-				errs[i] = t.turn(ctx, bound, m)
+				errs[i] = t.cycle(ctx, bound, m)
 			}
 			stop() // for the others, after an error
 		})
@@ -80,19 +80,19 @@ func (a *app) measure(ctx context.Context, contenders int, duration time.Duratio
 	return nil
 }
 
-// timings are how long the turns took.
+// timings collects the durations of the cycles.
 type timings struct {
-	crowd bool
+	contended bool
 
-	mu    sync.Mutex
-	turns []time.Duration
-	last  time.Time // of the last unlock
+	mu     sync.Mutex
+	cycles []time.Duration
+	last   time.Time // of the last unlock
 }
 
-// turn locks and unlocks, and notes its time: that of both, or, with several
-// contenders, the time since the unlock before. A turn that is cut short by the
-// end of bound is not noted.
-func (t *timings) turn(ctx, bound context.Context, m *mutex.Mutex) error {
+// cycle locks, unlocks and records the time of both, or, with several
+// contenders, the time since the previous unlock. A cycle that the end of bound
+// interrupts is not recorded.
+func (t *timings) cycle(ctx, bound context.Context, m *mutex.Mutex) error {
 	began := time.Now()
 	l, err := m.Lock(bound)
 	if err != nil {
@@ -107,27 +107,27 @@ func (t *timings) turn(ctx, bound context.Context, m *mutex.Mutex) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	if t.crowd {
+	if t.contended {
 		began = t.last
 	}
 	if !began.IsZero() {
-		t.turns = append(t.turns, now.Sub(began))
+		t.cycles = append(t.cycles, now.Sub(began))
 	}
 	t.last = now
 	return nil
 }
 
-// print prints how long the turns took, in microseconds.
+// print prints the distribution of the durations, in microseconds.
 func (t *timings) print(w io.Writer, took time.Duration) {
-	n := len(t.turns)
+	n := len(t.cycles)
 	if n == 0 {
-		fmt.Fprintf(w, "no turn ended within %.1f s: give a longer --duration\n", took.Seconds())
+		fmt.Fprintf(w, "no cycle ended within %.1f s: use a longer --duration\n", took.Seconds())
 		return
 	}
-	slices.Sort(t.turns)
-	at := func(percent int) int64 { return t.turns[min(n*percent/100, n-1)].Microseconds() }
+	slices.Sort(t.cycles)
+	at := func(percent int) int64 { return t.cycles[min(n*percent/100, n-1)].Microseconds() }
 	rate := float64(n) / took.Seconds()
-	fmt.Fprintf(w, "%d turns in %.1f s, %.0f a second\n", n, took.Seconds(), rate)
-	fmt.Fprintf(w, "µs a turn: min %d, median %d, p90 %d, p99 %d, max %d\n",
+	fmt.Fprintf(w, "%d cycles in %.1f s, %.0f per second\n", n, took.Seconds(), rate)
+	fmt.Fprintf(w, "µs per cycle: min %d, median %d, p90 %d, p99 %d, max %d\n",
 		at(0), at(50), at(90), at(99), at(100))
 }

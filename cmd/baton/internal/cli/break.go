@@ -12,21 +12,22 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// exitMovedOn is the code of a break that found no contender with the token.
+// exitMovedOn is the exit code if no contender has the token.
 const exitMovedOn = 3
 
 func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
 		Short: "Remove a holder or a waiter from its queue",
-		Long: `Removes the grant or the waiter with the token that baton inspect shows, without
-asking. The next waiter is admitted.
+		Long: `Removes the holder or waiter with the token TOKEN, which baton inspect shows,
+without confirmation. The next waiter is admitted.
 
-The holder is notified, which ends a command that baton runs; other clients in a shared layout
-are not. Requests already sent still arrive, and a stopped process notices nothing: only tokens
-protect from that, see docs/fencing.md. If you can, end the holder's process instead.
+A holder is notified; if it is a baton command, it ends its own command. Other clients in a
+shared layout are not notified. Requests that the holder has already sent still arrive, and a
+stopped process notices nothing: only fencing tokens protect against both, see docs/fencing.md.
+If you can, end the holder's process instead.
 
-Exit codes: 0 removed; 1 failure: the message says whether it may have been removed, and
+Exit codes: 0 removed; 1 failure: the message says whether the removal may have happened, and
 running the command again is safe; 2 wrong command line; 3 no holder or waiter has that token:
 nothing was removed, and baton prints who holds the name now.`,
 		Example: `  baton inspect orders/nightly
@@ -35,8 +36,8 @@ nothing was removed, and baton prints who holds the name now.`,
       jq '.queues[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
 		Args: cobra.ExactArgs(1),
 	}
-	text := cmd.Flags().String("token", "", "token of the grant or waiter to remove")
-	kind := addKind(cmd, "look in this kind of queue only")
+	text := cmd.Flags().String("token", "", "token of the holder or waiter to remove")
+	kind := addKind(cmd, "search only queues of this kind")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *text == "" {
 			name := cell(args[0])
@@ -53,7 +54,7 @@ nothing was removed, and baton prints who holds the name now.`,
 	return cmd
 }
 
-// breakToken removes a token from the queue that has it.
+// breakToken removes the contender with the token.
 func (a *app) breakToken(
 	ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token,
 ) error {
@@ -67,7 +68,7 @@ func (a *app) breakToken(
 			continue
 		}
 		err := c.Break(ctx, q.Kind, name, token)
-		if errors.Is(err, coordinator.ErrNotHeld) { // it has left meanwhile
+		if errors.Is(err, coordinator.ErrNotHeld) { // it left after the read
 			break
 		}
 		if err == nil {
@@ -80,7 +81,7 @@ func (a *app) breakToken(
 		return err
 	}
 	return &exitError{code: exitMovedOn, err: fmt.Errorf(
-		"%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
+		"%s: no holder or waiter has token %d, and nothing was removed; %s",
 		cell(name), token, nowHeld(queues))}
 }
 

@@ -16,11 +16,11 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// The exit codes of the commands that run a command, beside that command's own.
-// They are those of timeout and env.
+// The exit codes of the commands that run a command, besides that command's
+// own. timeout and env use the same ones.
 const (
-	exitTaken     = 1   // unless -E says otherwise
-	exitLost      = 124 // the command was ended because the hold was lost, or about to be
+	exitTaken     = 1   // default of -E
+	exitLost      = 124 // baton ended the command: the hold was lost, or about to be
 	exitBroken    = 125 // baton itself failed
 	exitCannotRun = 126
 	exitNotFound  = 127
@@ -37,7 +37,7 @@ type runFlags struct {
 	payload     string
 	lockDelay   time.Duration
 	grace       time.Duration
-	graces      bool // grace is given
+	graces      bool // --grace was given
 	keepRunning bool
 	again       bool
 
@@ -48,37 +48,38 @@ type runFlags struct {
 
 const runUse = " [flags] NAME -- COMMAND [ARGUMENT]..."
 
-// runLong is the part of the help that lock shows and the others refer to.
+// runLong is the help of lock to which the other commands refer.
 const runLong = `
-The command has baton's standard streams, gets the signals that baton gets, and sets baton's
-exit code. Children that outlive it are ended before the release, unless started with setsid.
+The command inherits baton's standard streams and receives the signals sent to baton. baton
+exits with the command's exit code. Before the release baton ends the command's remaining
+children, unless they were started with setsid.
 
-If the service does not answer, the command and its children get SIGTERM, and one --grace
-later SIGKILL, before anyone else can acquire the name. If the hold ends without notice, as by
-"baton break", others may hold already: SIGTERM at once, SIGKILL after the grace. If baton
-itself is killed or stopped, a guard process does the killing.
+If the service does not answer, the command and its children get SIGTERM, and --grace later
+SIGKILL, before anyone else can acquire the name. If the hold ends without warning, for example
+by "baton break", others may hold the name already: SIGTERM at once, SIGKILL after the grace.
+If baton itself is killed or stopped, a guard process kills the command.
 
 Environment of the command:
   BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore or election
   BATON_TOKEN                    the fencing token, for the resource to check
-  BATON_SEQUENCER                token, name and service in one, for "baton check"
-  BATON_DEADLINE                 end of the hold without another renewal, as of the start
-  BATON_SESSION, BATON_IDENTITY  session and holder, as listings show them
-  BATON_URL                      the URL, also from --url, with its password
+  BATON_SEQUENCER                token, name and service in one string, for "baton check"
+  BATON_DEADLINE                 when the hold ends without a renewal, as known at the start
+  BATON_SESSION, BATON_IDENTITY  the session and the holder's identity, as listings show them
+  BATON_URL                      the service's URL, with its password
 
-Exit codes: the command's own, 128+n if signal n ended it or the wait, or:
+Exit codes: the command's own, 128+n if signal n ended the command or the wait, or:
   1    the name is taken, with --nonblock or --wait (see -E)
-  2    wrong command line, or another limit than the stored one
-  124  the command was ended because the hold was lost or about to be
-  125  baton failed: no service, or the session was lost while waiting
+  2    wrong command line, or --limit differs from the stored limit
+  124  baton ended the command because the hold was lost or about to be lost
+  125  baton failed: the service is unavailable, or the session was lost while waiting
   126  the command cannot be run
   127  the command was not found`
 
 const runSee = `
-See "baton lock --help" for environment, signals, lost holds and exit codes.`
+See "baton lock --help" for environment, signals, lost holds, exit codes.`
 
-// runs makes c a command that runs a command while it holds. open is called
-// when the flags are known.
+// runs makes c a command that runs a command under a hold. open is called once
+// the flags are parsed.
 func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cobra.Command {
 	op := c.Use
 	c.Use += runUse
@@ -95,12 +96,12 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		}
 		f.graces = set.Changed("grace")
 		f.nonblock = f.nonblock || set.Changed("wait") && f.wait == 0
-		path, err := exec.LookPath(args[1]) // before anything is waited for
+		path, err := exec.LookPath(args[1]) // fail before the wait
 		if err != nil && !errors.Is(err, exec.ErrDot) {
 			return cannotRun(err)
 		}
-		// Not the arguments: everyone who can read the service sees this, and
-		// arguments can have secrets.
+		// Not the arguments: they can contain secrets, and everyone with access
+		// to the service can read the payload.
 		f.payload = cmp.Or(f.payload, filepath.Base(path))
 		var opts []coordinator.Option
 		if set.Changed("ttl") {
@@ -115,14 +116,14 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	set.SortFlags = false
 	set.BoolVarP(&f.nonblock, "nonblock", "n", false, "fail immediately if the name is taken")
 	set.VarP(seconds{&f.wait}, "wait", "w",
-		"longest wait: 10, 0.5, 1m30s (plain numbers are seconds)")
+		"maximum wait: 10, 0.5, 1m30s; plain numbers are seconds (default: no limit)")
 	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if the name is taken")
 	set.Var(seconds{&f.ttl}, "ttl",
-		"how long others wait after a crash of baton (default: the URL's ttl, or 10s)")
+		"how long others wait if baton crashes (default: the URL's ttl, or 10s)")
 	set.StringVar(&f.identity, "identity", "",
-		"name of the holder in listings (default: the URL's identity, or host/pid)")
+		"holder's name in listings (default: the URL's identity, or host/pid)")
 	set.Var(seconds{&f.grace}, "grace",
-		"time from SIGTERM to SIGKILL at a loss, 0: no SIGTERM (default: 2s if the TTL allows it)")
+		"time from SIGTERM to SIGKILL after a loss; 0: no SIGTERM (default: 2s, less with a short TTL)")
 	set.BoolVar(&f.keepRunning, "keep-running", false,
 		"do not end the command when the hold is lost")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
@@ -130,7 +131,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	return c
 }
 
-// nameAndCommand wants NAME -- COMMAND [ARGUMENT]…
+// nameAndCommand checks for NAME -- COMMAND [ARGUMENT]…
 func nameAndCommand(c *cobra.Command, args []string) error {
 	switch dash := c.ArgsLenAtDash(); {
 	case dash == 1 && len(args) > 1:
@@ -155,7 +156,7 @@ func (a *app) lock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "lock",
 		Short: "Run a command while holding a lock",
-		Long:  `Runs a command while holding the lock NAME. Callers are served in order.`,
+		Long:  `Runs a command while holding the lock NAME. Waiters acquire it in order of arrival.`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton lock -n deploy -- make deploy
   baton lock -w 30 -E 75 db-migration -- ./migrate`,
@@ -170,8 +171,8 @@ func (a *app) rlock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "rlock",
 		Short: "Run a command while holding a read lock",
-		Long: `Runs a command while holding the read-write lock NAME for reading: together with
-other readers, after the writers that came first. "baton lock NAME" is another lock.`,
+		Long: `Runs a command while holding the read-write lock NAME for reading. Readers share
+it; a reader waits for the writers queued before it. "baton lock NAME" is a different lock.`,
 		Example: `  baton rlock catalogue -- ./export.sh`,
 	}, f, "rwlock", f.readLock)
 	f.addPayload(c)
@@ -183,7 +184,7 @@ func (a *app) wlock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:     "wlock",
 		Short:   "Run a command while holding a write lock",
-		Long:    `Runs a command while holding the read-write lock NAME for writing, alone.`,
+		Long:    `Runs a command while holding the read-write lock NAME for writing, exclusively.`,
 		Example: `  baton wlock catalogue -- ./rebuild.sh`,
 	}, f, "rwlock", f.writeLock)
 	f.addPayload(c)
@@ -196,15 +197,15 @@ func (a *app) sem() *cobra.Command {
 		Use:   "sem",
 		Short: "Run a command while holding permits of a semaphore",
 		Long: `Runs a command while holding permits of the semaphore NAME. The first caller
-stores its limit; callers with another limit are refused. BATON_PERMITS has the number of
-permits, and with --slots BATON_SLOTS their numbers, such as "3 7", which no other holder has.`,
+stores its limit; callers with a different limit are refused. BATON_PERMITS is the number of
+permits. With --slots, BATON_SLOTS lists their numbers, such as "3 7"; no two holders share one.`,
 		Example: `  baton sem --limit 10 downstream -- ./call.sh
   baton sem --permits 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
 	}, f, "semaphore", f.semaphore)
-	c.Flags().IntVar(&f.permits, "permits", 1, "number of permits to take, all or none")
+	c.Flags().IntVar(&f.permits, "permits", 1, "number of permits to acquire, all or none")
 	c.Flags().IntVar(&f.limit, "limit", semaphore.Stored,
-		"number of permits in all (default: the stored limit)")
-	c.Flags().BoolVar(&f.slots, "slots", false, "pass the numbers of the permits to the command")
+		"total number of permits (default: the stored limit)")
+	c.Flags().BoolVar(&f.slots, "slots", false, "pass the permits' numbers to the command")
 	c.Flags().Lookup("limit").DefValue = "0" // which help does not show
 	f.addPayload(c)
 	return c
@@ -215,13 +216,13 @@ func (a *app) elect() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "elect",
 		Short: "Run a command while leading",
-		Long: `Campaigns in the election NAME and runs a command while leading: for one term, or
-with --again for one term after another until the command ends by itself. BATON_VALUE has the
-proclaimed value. "baton leader NAME" prints who leads.`,
+		Long: `Campaigns in the election NAME and runs a command while leading: for one term, or,
+with --again, for one term after another until the command ends by itself. BATON_VALUE is the
+proclaimed value. "baton leader NAME" prints the leader.`,
 		Example: `  baton elect --again --value 10.0.0.7:8080 scheduler -- ./scheduler`,
 	}, f, "election", f.election)
 	c.Flags().StringVar(&f.value, "value", "",
-		"what the leader proclaims, such as an address (default: the identity)")
+		"value that the leader proclaims, such as an address (default: the identity)")
 	c.Flags().BoolVar(&f.again, "again", false,
 		"campaign again after a lost term, and while the service is unavailable")
 	f.addLockDelay(c)
@@ -230,10 +231,10 @@ proclaimed value. "baton leader NAME" prints who leads.`,
 
 func (f *runFlags) addPayload(c *cobra.Command) {
 	c.Flags().StringVar(&f.payload, "payload", "",
-		"text to show in listings (default: the command's name)")
+		"text shown in listings (default: the command's name)")
 }
 
 func (f *runFlags) addLockDelay(c *cobra.Command) {
 	c.Flags().Var(seconds{&f.lockDelay}, "lock-delay",
-		"keep the name free for this long after a hold was lost, 1ms to 1m; the same for all users")
+		"time the name stays free after a loss, 1ms to 1m; the same for all users (default: 0)")
 }

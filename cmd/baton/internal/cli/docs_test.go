@@ -22,7 +22,7 @@ const reference = "../../../../docs/cli.md"
 //	…
 //	```
 //
-// What commands share is shown once: see once.
+// Shared flags and texts are printed once: see once.
 func TestReferenceShowsTheHelp(t *testing.T) {
 	text, err := os.ReadFile(reference)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 		before, rest, found := strings.Cut(written, begin)
 		_, after, ended := strings.Cut(rest, "```\n")
 		if !found || !ended {
-			t.Errorf("%s has no place for the help of %q: want %q, and a closing fence", reference, c.CommandPath(), begin)
+			t.Errorf("%s has no block for the help of %q: want %q, and a closing fence", reference, c.CommandPath(), begin)
 			continue
 		}
 		written = before + begin + once(helpOf(t, strings.Fields(c.CommandPath())[1:]), lock) + "```\n" + after
@@ -48,16 +48,16 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s does not show what --help does: go test ./cmd/baton/internal/cli -run Reference -update", reference)
+		t.Fatalf("%s differs from --help: go test ./cmd/baton/internal/cli -run Reference -update", reference)
 	}
 	if err := os.WriteFile(reference, []byte(written), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// once leaves out of a command's help what all of them have: the global flags,
-// which the help of baton shows, and -h; and of the commands that run a command
-// the flags from --nonblock to --keep-running, which lock shows, and runSee.
+// once removes the shared parts from a command's help: the global flags, which
+// the help of baton shows, and -h; and from the commands that run a command the
+// flags from --nonblock to --keep-running, which lock shows, and runSee.
 func once(help, lock string) string {
 	help, _, _ = strings.Cut(help, "\nGlobal Flags:\n")
 	from, to := strings.Index(lock, "  -n, --nonblock"), strings.Index(lock, "      --payload")
@@ -77,7 +77,7 @@ func helpOf(t *testing.T, command []string) string {
 		In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Environ: func() []string { return nil },
 	})
 	if code != 0 || errs.Len() > 0 {
-		t.Fatalf("baton %v --help ends with %d and says %q", command, code, errs.String())
+		t.Fatalf("baton %v --help exits with %d and prints %q", command, code, errs.String())
 	}
 	return out.String()
 }

@@ -18,9 +18,9 @@ func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the service is fit for locks",
-		Long: `Asks every server in the URL for its state, opens a session, measures round trips,
-and says what that means for the TTL, the rights of the user in the URL, and the times in
-listings. It writes to a queue of its own and leaves nothing behind.
+		Long: `Asks every server in the URL for its state, opens a session and measures round
+trips. Reports whether the TTL and the rights of the user in the URL are sufficient, and whether
+the clocks agree. It writes only to a queue of its own, and leaves nothing behind.
 
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
@@ -42,7 +42,7 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	return cmd
 }
 
-// printFindings prints one line for each finding, and one for its advice.
+// printFindings prints a line for each finding, and another for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
 		e := json.NewEncoder(a.Out)
@@ -67,8 +67,8 @@ func (a *app) check() *cobra.Command {
 		Use:   "check SEQUENCER",
 		Short: "Check whether the grant of a sequencer still holds",
 		Long: `Asks the service whether the grant of a sequencer (BATON_SEQUENCER, or
-Lock.Sequencer in a program) still holds. Exit code 0 if it does, 1 if it is over. It may be
-over a moment later: the check refuses late callers, but makes no write safe.`,
+Lock.Sequencer in a program) still holds. Exit code 0 if it holds, 1 if it has ended. It can end
+right after the answer: the check rejects late callers, but does not make a write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

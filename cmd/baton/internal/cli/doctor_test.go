@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDoctorOfAHealthyServiceEndsWithZero(t *testing.T) {
+func TestDoctorSucceedsOnAHealthyService(t *testing.T) {
 	r := baton(t, "", "doctor")
 	if r.code != 0 || !strings.Contains(r.out, "ok       session") || r.err != "" {
 		t.Errorf("%d\n%s%s", r.code, r.out, r.err)
@@ -19,18 +19,18 @@ func TestDoctorOfAHealthyServiceEndsWithZero(t *testing.T) {
 	}
 }
 
-func TestBenchMeasuresTurns(t *testing.T) {
+func TestBenchMeasuresCycles(t *testing.T) {
 	for _, contenders := range []string{"1", "4"} {
 		r := baton(t, "", "bench", "--duration", "200ms", "--contenders", contenders)
-		var turns, least, median, most int
-		_, err := fmt.Sscanf(r.out[strings.Index(r.out, "µs a turn"):], "µs a turn: min %d, median %d, p90 %d, p99 %d, max %d", &least, &median, new(int), new(int), &most)
-		if _, scanned := fmt.Sscanf(r.out, "%d turns in", &turns); r.code != 0 || err != nil || scanned != nil || turns == 0 || least > median || median > most {
+		var cycles, least, median, most int
+		_, err := fmt.Sscanf(r.out[strings.Index(r.out, "µs per cycle"):], "µs per cycle: min %d, median %d, p90 %d, p99 %d, max %d", &least, &median, new(int), new(int), &most)
+		if _, scanned := fmt.Sscanf(r.out, "%d cycles in", &cycles); r.code != 0 || err != nil || scanned != nil || cycles == 0 || least > median || median > most {
 			t.Errorf("%d, %v, %v: %s%s", r.code, err, scanned, r.out, r.err)
 		}
 	}
 }
 
-func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
+func TestBenchRefusesBadArguments(t *testing.T) {
 	for _, args := range [][]string{
 		{"--contenders", "0"}, {"--duration", "0s"}, {"--contenders", "many"},
 	} {
@@ -41,7 +41,7 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestURLThatBreaksARuleIsUsage(t *testing.T) {
+func TestInvalidURLIsAUsageError(t *testing.T) {
 	r := baton(t, "", "doctor", "--url", "memory://?ttl=1ms")
 	if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "ttl 1ms is not between") {
 		t.Errorf("%d\n%s%s", r.code, r.out, r.err)

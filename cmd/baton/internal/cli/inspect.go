@@ -19,20 +19,21 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows the queues at a name, of all kinds: holders and waiters in order, with what
-each holds or asks for, since when by its own clock and for how long by this one, the token for
-baton break, the session, and the payload (in an election, the proclaimed value).
+		Long: `Shows the queues with the name NAME, of all kinds: holders and waiters in order.
+For each it shows what it holds or requests, since when (by its own clock) and for how long (by
+this machine's clock), the token for baton break, the session, and the payload (in an election,
+the proclaimed value).
 
---watch reads the queues every second, so it misses changes that last less. While the service
-is unavailable it says so on stderr and goes on. -o json prints one object on one line, with
-time, name and queues; with --watch, one for each change. An empty queue is no failure.`,
-		Example: `    baton inspect orders/nightly --watch
+--watch reads the queues once a second, so it misses shorter changes. If the service becomes
+unavailable, it says so on stderr and keeps trying. -o json prints one object on one line, with
+time, name and queues; with --watch, one for each change. An empty queue is not an error.`,
+		Example: `  baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: cobra.ExactArgs(1),
 	}
 	output := addOutput(cmd)
-	kind := addKind(cmd, "show this kind of queue only")
-	watch := cmd.Flags().Bool("watch", false, "go on, and print each change")
+	kind := addKind(cmd, "show only queues of this kind")
+	watch := cmd.Flags().Bool("watch", false, "keep running, and print each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i := inspection{app: a, name: args[0], kind: kind.value, json: output.json()}
 		if *watch {
@@ -66,11 +67,11 @@ var errWatchSilent = fmt.Errorf("no answer within %v", watchWithin)
 
 // watch prints the queues at a name whenever they have changed, until ctx ends.
 //
-// It reads them again and again. Waiting for changes would take a watch for
-// each contender, and would not notice a new one.
+// It polls: waiting for changes would need a watch for each contender, and
+// would not notice a new contender.
 func (i inspection) watch(ctx context.Context) error {
 	var opts []coordinator.Option
-	if !i.verbose { // nothing is held, so the state of the session is of no interest
+	if !i.verbose { // nothing is held, so the session's state does not matter
 		opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	}
 	c, err := i.open(opts...)
@@ -176,7 +177,7 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 	return t.Flush()
 }
 
-// does says in words what a contender does.
+// does describes what a contender does.
 func (c contenderView) does() string {
 	permits := fmt.Sprintf("%d permits", c.Permits)
 	if c.Permits == 1 {
@@ -196,7 +197,7 @@ func (c contenderView) does() string {
 	return words[0]
 }
 
-// shortened cuts a text for a table.
+// shortened truncates a text for a table.
 func shortened(s string) string {
 	const most = 60
 	if text := []rune(s); len(text) > most {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// guarded is a command that runs: a *ward.Ward.
+// guarded is a running command: a *ward.Ward.
 type guarded interface {
 	Done() <-chan struct{}
 	Signal(os.Signal)
@@ -16,13 +16,13 @@ type guarded interface {
 	Code() int
 }
 
-// keeper ends the command that runs under a hold when the hold ends.
+// keeper ends the command when the hold under which it runs ends.
 //
-// The command gets SIGTERM at the deadline less the grace, unless a renewal has
-// moved the deadline, and SIGKILL at the deadline. After the SIGTERM the
-// command keeps that deadline even if a renewal comes: a command that is half
-// ended helps nobody. The guard beside the command has the deadline, too, and
-// kills the command if this process is stopped or killed.
+// The command gets SIGTERM one grace before the deadline, unless a renewal has
+// moved the deadline, and SIGKILL at the deadline. A renewal after the SIGTERM
+// does not move the deadline: a command that is half shut down is of no use.
+// The guard process knows the deadline, too, and kills the command if this
+// process is stopped or killed.
 type keeper struct {
 	hold    hold
 	ward    guarded
@@ -34,12 +34,12 @@ type keeper struct {
 
 	terminated bool        // the command got SIGTERM
 	killed     bool        // the command got SIGKILL
-	warn       *time.Timer // for the SIGTERM
-	kill       *time.Timer // for the SIGKILL
+	warn       *time.Timer // fires when the SIGTERM is due
+	kill       *time.Timer // fires when the SIGKILL is due
 }
 
-// keep returns when the command has ended, and whether the loss of the hold
-// ended it.
+// keep waits for the end of the command, and reports whether the loss of the
+// hold ended it.
 func (k *keeper) keep() (ended bool) {
 	k.kill = time.NewTimer(time.Hour)
 	k.kill.Stop()
@@ -69,18 +69,18 @@ func (k *keeper) keep() (ended bool) {
 	}
 }
 
-// extend sends the guard the new deadline.
+// extend sends the new deadline to the guard.
 func (k *keeper) extend() {
 	if k.runOn || k.terminated || k.killed {
 		return
 	}
 	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
-		k.say("%v: the command may be killed though the hold goes on, or live on if this process "+
-			"is killed", err)
+		k.say("%v: the command may be killed while the hold is valid, or run on if baton is killed",
+			err)
 	}
 }
 
-// doubt is called when the deadline is near, as it was when the timer was set.
+// doubt handles the warn timer. The deadline may have moved since it was set.
 func (k *keeper) doubt() {
 	left := time.Until(k.hold.Deadline())
 	switch {
@@ -88,18 +88,18 @@ func (k *keeper) doubt() {
 		k.warn.Reset(left - k.grace)
 	case left > 0:
 		k.terminate(left) // before the message: a reader of stderr may be slow
-		k.say("the service does not answer and the hold is lost in %v: the command is told to end",
+		k.say("the service does not answer and the hold will be lost in %v: the command got SIGTERM",
 			left.Round(time.Millisecond))
 	default:
 		k.lost()
 	}
 }
 
-// lost is called when the hold is over.
+// lost handles the end of the hold.
 func (k *keeper) lost() {
 	cause := context.Cause(k.hold.Context())
 	if cause == nil {
-		cause = k.hold.Err() // it compares the deadline with the clock
+		cause = k.hold.Err() // compares the deadline with the clock
 	}
 	left := until(k.hold.Deadline())
 	switch {
@@ -113,12 +113,12 @@ func (k *keeper) lost() {
 		k.say("the hold is lost and the command is killed: %v", cause)
 	default:
 		k.terminate(min(left, k.grace))
-		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v",
+		k.say("the hold is lost and the command got SIGTERM; others may hold the name already: %v",
 			cause)
 	}
 }
 
-// terminate asks the command to end within some time.
+// terminate sends SIGTERM, and sets the timer for the SIGKILL.
 func (k *keeper) terminate(within time.Duration) {
 	k.terminated = true
 	k.kill.Reset(within)
@@ -132,12 +132,12 @@ func (k *keeper) end() {
 	}
 	k.killed = true
 	if err := k.ward.Kill(); err != nil {
-		k.say("the command cannot be killed, and runs on without the hold: %v", err)
+		k.say("the command cannot be killed and runs on without the hold: %v", err)
 	}
 }
 
-// killedByGuard tells whether the guard has killed the command, while this
-// process was stopped.
+// killedByGuard reports whether the guard killed the command while this process
+// was stopped.
 func (k *keeper) killedByGuard() bool {
 	const sigkill = 9
 	if k.runOn || k.ward.Code() != exitSignal+sigkill || k.hold.Err() == nil {
@@ -147,8 +147,8 @@ func (k *keeper) killedByGuard() bool {
 	return true
 }
 
-// until is how long it is to a moment, also by the wall clock: the monotonic
-// clock stands still while the machine sleeps.
+// until returns the time left until t, by the clock that says less: the
+// monotonic clock stands still while the machine sleeps.
 func until(t time.Time) time.Duration {
 	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
 }

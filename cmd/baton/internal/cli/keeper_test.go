@@ -18,11 +18,10 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// fakeWard notes what it is told, and when, counted from its start. Deaf, it
-// ends at Kill only.
+// fakeWard records the calls, with the time since its start.
 type fakeWard struct {
 	began    time.Time
-	deaf     bool
+	deaf     bool // only Kill ends it
 	immune   bool // Kill fails
 	code     int
 	log      []string
@@ -68,7 +67,7 @@ func (w *fakeWard) Extend(deadline time.Time) error {
 	return nil
 }
 
-// scene is a mutex that is held, and a command that runs under it.
+// scene is a held mutex and a command that runs under it.
 type scene struct {
 	service *memory.Service
 	client  *coordinator.Client
@@ -109,24 +108,24 @@ func (s *scene) wants(t *testing.T, ended bool, log ...string) {
 		t.Errorf("keep returns %v, want %v", got, ended)
 	}
 	if !slices.Equal(s.ward.log, log) {
-		t.Errorf("the command was told %q, want %q; said: %q", s.ward.log, log, s.said)
+		t.Errorf("the command got %q, want %q; messages: %q", s.ward.log, log, s.said)
 	}
 }
 
 // The TTL is 10 s and the margin 1 s: a hold lives for 9 s after the last
 // renewal.
-func TestCommandIsToldBeforeTheDeadlineAndKilledAtIt(t *testing.T) {
+func TestCommandGetsSIGTERMBeforeTheDeadlineAndSIGKILLAtIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		s.service.Stop()
 		s.wants(t, true, "terminate after 7s", "kill after 9s")
 		if !strings.Contains(strings.Join(s.said, "\n"), "lost in 2s") {
-			t.Errorf("said %q", s.said)
+			t.Errorf("messages: %q", s.said)
 		}
 	})
 }
 
-func TestCommandThatEndsWhenToldIsNotKilled(t *testing.T) {
+func TestCommandThatEndsOnSIGTERMIsNotKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 2*time.Second)
 		s.service.Stop()
@@ -140,41 +139,41 @@ func TestRenewalsMoveTheDeadlineOfTheCommand(t *testing.T) {
 		time.AfterFunc(time.Minute, s.ward.end)
 		s.wants(t, false)
 		if len(s.ward.extended) < 20 || !slices.IsSortedFunc(s.ward.extended, time.Time.Compare) {
-			t.Errorf("the deadline was moved to %v", s.ward.extended)
+			t.Errorf("the deadlines are %v", s.ward.extended)
 		}
 	})
 }
 
-func TestLateRenewalDoesNotTakeTheSignalBack(t *testing.T) {
+func TestLateRenewalDoesNotCancelTheSIGKILL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		s.service.Stop()
 		time.AfterFunc(7500*time.Millisecond, s.service.Start)
 		s.wants(t, true, "terminate after 7s", "kill after 9s")
 		if err := s.lock.Err(); err != nil {
-			t.Errorf("the hold, which was renewed after all, is over: %v", err)
+			t.Errorf("the renewed hold is over: %v", err)
 		}
 		if len(s.ward.extended) > 0 {
-			t.Errorf("the guard was told of %v", s.ward.extended)
+			t.Errorf("the guard got the deadlines %v", s.ward.extended)
 		}
 	})
 }
 
-func TestHoldThatIsRemovedEndsTheCommandAfterTheGrace(t *testing.T) {
+func TestRemovalOfTheHoldEndsTheCommandAfterTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		time.AfterFunc(4*time.Second, func() {
 			s.service.Remove(s.service.Queues()[0], s.service.Snapshot(s.service.Queues()[0])[0].ID)
 		})
 		s.wants(t, true, "terminate after 4s", "kill after 6s")
-		if !strings.Contains(strings.Join(s.said, "\n"), "others may hold meanwhile") {
-			t.Errorf("said %q", s.said)
+		if !strings.Contains(strings.Join(s.said, "\n"), "others may hold the name already") {
+			t.Errorf("messages: %q", s.said)
 		}
 	})
 }
 
-// The session ends at the service when little is left: the deadline comes
-// before the end of the grace.
+// The session expires at the service when less than the grace is left until the
+// deadline.
 func TestGraceEndsAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 4*time.Second)
@@ -184,7 +183,7 @@ func TestGraceEndsAtTheDeadline(t *testing.T) {
 			t.Error("the command ended by itself")
 		}
 		if last := s.ward.log[len(s.ward.log)-1]; last > "kill after 9s" {
-			t.Errorf("the command was told %q", s.ward.log)
+			t.Errorf("the command got %q", s.ward.log)
 		}
 	})
 }
@@ -197,7 +196,7 @@ func TestWithoutGraceTheCommandIsKilledAtTheDeadline(t *testing.T) {
 	})
 }
 
-func TestCommandThatMayRunOnIsToldNothing(t *testing.T) {
+func TestKeepRunningSendsNoSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 0)
 		s.keeper.runOn = true
@@ -205,14 +204,13 @@ func TestCommandThatMayRunOnIsToldNothing(t *testing.T) {
 		time.AfterFunc(time.Minute, s.ward.end)
 		s.wants(t, false)
 		if !strings.Contains(strings.Join(s.said, "\n"), "runs on") {
-			t.Errorf("said %q", s.said)
+			t.Errorf("messages: %q", s.said)
 		}
 	})
 }
 
-// This process was stopped, and the guard has killed the command: the exit code
-// says why.
-func TestCommandKilledByItsGuardWasEndedByTheLoss(t *testing.T) {
+// The guard killed the command while this process was stopped.
+func TestKillByTheGuardCountsAsLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		s.service.Stop()
@@ -220,14 +218,13 @@ func TestCommandKilledByItsGuardWasEndedByTheLoss(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		s.ward.end()
 		if !s.keeper.keep() {
-			t.Errorf("keep says that the command ended by itself; said %q", s.said)
+			t.Errorf("keep reports that the command ended by itself; messages: %q", s.said)
 		}
 	})
 }
 
-// A command with another user's rights, under sudo for instance, takes no
-// signal. That must not go without a word.
-func TestCommandThatCannotBeKilledIsSpokenOf(t *testing.T) {
+// A command with another user's rights, as under sudo, cannot be signalled.
+func TestCommandThatCannotBeKilledIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ward := newFakeWard(true)
 		ward.immune = true
@@ -236,7 +233,7 @@ func TestCommandThatCannotBeKilledIsSpokenOf(t *testing.T) {
 		time.AfterFunc(time.Minute, s.ward.end)
 		s.wants(t, true, "terminate after 7s", "kill after 9s")
 		if !strings.Contains(strings.Join(s.said, "\n"), "runs on without the hold: operation not permitted") {
-			t.Errorf("said %q", s.said)
+			t.Errorf("messages: %q", s.said)
 		}
 	})
 }

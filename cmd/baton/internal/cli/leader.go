@@ -18,16 +18,16 @@ func (a *app) leader() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print the current leader of an election",
-		Long: `Prints the current leader of the election NAME: the value that it proclaims, and in
-brackets its identity, the token of its term, and since when it has been a candidate. Fails if
-nobody leads; --watch prints "nobody" then. The answer may be out of date: do not act as leader
-because of it.`,
+		Long: `Prints the current leader of the election NAME: its proclaimed value, and in
+parentheses its identity, the token of its term, and since when it has been a candidate. If
+there is no leader, the command fails; with --watch, it prints "nobody". The answer can be out
+of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
 		Args: cobra.ExactArgs(1),
 	}
 	output := addOutput(c)
-	watch := c.Flags().Bool("watch", false, "go on, and print each change")
+	watch := c.Flags().Bool("watch", false, "keep running, and print each change")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if *watch {
 			return a.watchLeader(cmd.Context(), args[0], output.json())
@@ -49,7 +49,7 @@ because of it.`,
 	return c
 }
 
-// watchLeader prints leaders until an error ends it.
+// watchLeader prints each leader until an error occurs.
 func (a *app) watchLeader(ctx context.Context, name string, machine bool) error {
 	c, err := a.open()
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *app) watchLeader(ctx context.Context, name string, machine bool) error 
 	return nil
 }
 
-// printLeader prints one leader in one line.
+// printLeader prints a leader on one line.
 func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {

@@ -23,15 +23,15 @@ func (a *app) list() *cobra.Command {
 		Use:   "list [PREFIX]",
 		Short: "List the queues that have a holder or a waiter",
 		Long: `Lists each queue that has a holder or a waiter. PREFIX selects names that begin
-with it: "orders" finds "orders-old", too; "orders/" only what is below "orders".
+with it: "orders" also matches "orders-old"; "orders/" matches only names below "orders".
 
-Queues are read one after the other, not at one moment. "?" stands for a kind that baton does
-not know, or a queue that cannot be read: stderr says why, and the exit code is 1. Queues in a
+The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
+or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
 layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND.
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
-could not be read. An empty list is no failure.`,
-		Example: `    baton list orders/
+could not be read. An empty list is not an error.`,
+		Example: `  baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -57,7 +57,7 @@ could not be read. An empty list is no failure.`,
 type row struct {
 	Kind    string   `json:"kind"`
 	Name    string   `json:"name"`
-	Holders []string `json:"holders"` // null if they are not known
+	Holders []string `json:"holders"` // null if unknown
 	Waiting *int     `json:"waiting"` // likewise
 	Error   string   `json:"error,omitempty"`
 }
@@ -65,8 +65,8 @@ type row struct {
 // mostReads bounds how many queues are read at once.
 const mostReads = 16
 
-// readRows reads the queues that begin with prefix. One that is empty by the
-// time that it is read is left out.
+// readRows reads the queues whose names begin with prefix. It leaves out those
+// that have become empty.
 func readRows(ctx context.Context, c *coordinator.Client, prefix string) ([]row, error) {
 	names, err := c.Queues(ctx, prefix)
 	if err != nil {
@@ -109,8 +109,7 @@ func readRow(ctx context.Context, c *coordinator.Client, n coordinator.QueueName
 	return r, nil
 }
 
-// unread reports queues that could not be read. The others are shown all the
-// same.
+// unread reports the queues that could not be read. The others are still shown.
 func (a *app) unread(rows []row) error {
 	n := 0
 	for _, r := range rows {
@@ -122,7 +121,7 @@ func (a *app) unread(rows []row) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d queues could not be read; baton inspect NAME --kind KIND shows one",
+	return fmt.Errorf("%d of %d queues could not be read; baton inspect NAME --kind KIND reads one",
 		n, len(rows))
 }
 
@@ -143,7 +142,7 @@ func printRows(w io.Writer, rows []row) error {
 	return t.Flush()
 }
 
-// abridged joins the first few of many texts.
+// abridged joins the first few texts, and counts the others.
 func abridged(all []string) string {
 	const most = 3
 	if more := len(all) - most; more > 0 {

@@ -11,8 +11,6 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// TestDocumentedCommandLinesParse: every command line of baton that a page
-// shows is one. Nothing is run.
 func TestDocumentedCommandLinesParse(t *testing.T) {
 	list, err := pages.All("../../../..")
 	if err != nil || len(list) < 10 {
@@ -30,7 +28,6 @@ func TestDocumentedCommandLinesParse(t *testing.T) {
 	}
 }
 
-// TestExamplesInHelpParse: what --help shows as an example is a command line.
 func TestExamplesInHelpParse(t *testing.T) {
 	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
 	for _, cmd := range a.root().Commands() {
@@ -50,7 +47,7 @@ func TestExamplesInHelpParse(t *testing.T) {
 	}
 }
 
-func TestCommandLinesThatDoNotParseAreFound(t *testing.T) {
+func TestParsesRefusesWrongCommandLines(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"baton check baton1:x": true, "baton check --url zk://h -v baton1:x": true, "baton --help": true, "baton help check": true,
 		"baton check": false, "baton check a b": false, "baton check --nothing a": false, "baton nothing": false,
@@ -66,7 +63,7 @@ func TestCommandLinesThatDoNotParseAreFound(t *testing.T) {
 	}
 }
 
-// parses does with a command line what baton does before it acts.
+// parses runs baton's checks of a command line, and nothing else.
 func parses(c pages.Command) error {
 	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
 	root := a.root()
@@ -90,7 +87,7 @@ func parses(c pages.Command) error {
 	case c.Mention:
 		return nil
 	case !cmd.Runnable():
-		return errors.New("wants a subcommand")
+		return errors.New("a subcommand is missing")
 	}
 	for _, check := range []func() error{
 		func() error { return cmd.ValidateArgs(cmd.Flags().Args()) }, cmd.ValidateRequiredFlags, cmd.ValidateFlagGroups,

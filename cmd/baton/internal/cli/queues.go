@@ -17,7 +17,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// queueView is a queue as list, inspect and break see it, and as JSON shows it.
+// queueView is a queue as list, inspect and break read it, and as JSON shows
+// it.
 type queueView struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -32,8 +33,9 @@ type queueView struct {
 // contenderView is a holder or a waiter.
 type contenderView struct {
 	Holding bool `json:"holding"`
-	// Mode is what the contender asks for or has: "exclusive", "read", "write",
-	// "permits", "lead", or "unknown" for an entry that is not Baton's.
+	// Mode is what the contender requests or holds: "exclusive", "read",
+	// "write", "permits", "lead", or "unknown" for an entry that is not
+	// Baton's.
 	Mode     string            `json:"mode"`
 	Permits  int               `json:"permits,omitempty"`
 	Identity string            `json:"identity,omitempty"`
@@ -43,7 +45,7 @@ type contenderView struct {
 	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
 }
 
-// kinds are those of the recipes, in the order in which they are shown.
+// kinds lists the recipes' kinds in the order of output.
 var kinds = []string{"mutex", "rwlock", "semaphore", "election"}
 
 // readers read a queue of each kind.
@@ -108,8 +110,8 @@ func readElection(ctx context.Context, c *coordinator.Client, name string) (queu
 	return q, err
 }
 
-// newView is an empty queue. Its contenders are an empty array in JSON, and not
-// null.
+// newView returns an empty queue, whose contenders are an empty array in JSON
+// and not null.
 func newView(c *coordinator.Client, kind, name string) queueView {
 	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()}
 }
@@ -129,7 +131,7 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	q.Contenders = append(q.Contenders, v)
 }
 
-// holders are the identities of those that hold.
+// holders returns the identities of the holders.
 func (q queueView) holders() []string {
 	all := []string{}
 	for _, c := range q.Contenders {
@@ -143,7 +145,7 @@ func (q queueView) holders() []string {
 // errWhichKind: in the layout of another client two kinds can have the same
 // queue, and reading it as the wrong kind is an error.
 var errWhichKind = errors.New("the URL has a layout that is shared with other clients: " +
-	"say with --kind which kind of queue it is")
+	"select the kind of queue with --kind")
 
 // readQueues reads the queues at a name that have a contender or a stored
 // limit: of one kind, or of all if kind is empty.
@@ -162,7 +164,7 @@ func readQueues(
 		q, err := readers[k](ctx, c, name)
 		switch {
 		case kind == "" && errors.Is(err, coordinator.ErrRefused):
-			return nil, fmt.Errorf("%w; --kind shows the other kinds at the name", err)
+			return nil, fmt.Errorf("%w; use --kind to read a queue of another kind", err)
 		case err != nil:
 			return nil, err
 		}
@@ -173,7 +175,7 @@ func readQueues(
 	return queues, nil
 }
 
-// cell is a text in a table: "-" if there is none.
+// cell formats a text for a table: "-" if it is empty.
 func cell(s string) string {
 	if s == "" {
 		return "-"
@@ -181,8 +183,8 @@ func cell(s string) string {
 	return printable(s)
 }
 
-// printable is a text as a terminal can be shown it: quoted if it has control
-// characters, which could do something to the terminal.
+// printable quotes a text that has control characters, which could change the
+// terminal's state.
 func printable(s string) string {
 	for _, r := range s {
 		if !unicode.IsPrint(r) {

@@ -16,7 +16,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// hold is what the holds of all recipes have in common.
+// hold has the methods common to the holds of all recipes.
 type hold interface {
 	Context() context.Context
 	Deadline() time.Time
@@ -26,24 +26,24 @@ type hold interface {
 	Token() coordinator.Token
 }
 
-// grant is a hold and how to release it.
+// grant is a hold with its release.
 type grant struct {
 	hold
 	release func(context.Context) error
 }
 
-// taker takes the holds of one name.
+// taker acquires holds of one name.
 type taker struct {
 	wait, try func(context.Context) (*grant, error)
-	// environ returns variables that this kind of hold adds to the command's
-	// environment; nil if there are none.
+	// environ returns the variables that this kind of hold adds to the
+	// command's environment. It may be nil.
 	environ func(context.Context, hold) ([]string, error)
 }
 
 // opener returns the taker of a name. It does no I/O.
 type opener func(c *coordinator.Client, name string) (taker, error)
 
-// newTaker makes a taker of the methods of a recipe.
+// newTaker makes a taker from a recipe's methods.
 func newTaker[H hold](
 	wait, try func(context.Context) (H, error), release func(H, context.Context) error,
 ) taker {

@@ -23,13 +23,13 @@ import (
 
 // The exit codes of all commands.
 const (
-	exitFailed = 1 // what was asked could not be done
+	exitFailed = 1 // the operation failed
 	exitUsage  = 2 // the command line is wrong
 )
 
 // Env is the process around a command line.
 type Env struct {
-	In       io.Reader // what a command that is run reads; an *os.File is passed on as it is
+	In       io.Reader // the command's standard input; an *os.File is inherited directly
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Environ  func() []string
@@ -40,17 +40,17 @@ type app struct {
 	Env
 	url     string
 	verbose bool
-	running bool // the command line was right; an error from before is about the command line
+	running bool // the command line was accepted; an earlier error is a usage error
 }
 
-// exitError is an error that says with which code baton ends. One without err
-// was printed already, or needs no words.
+// exitError is an error with baton's exit code. Without err nothing more is
+// printed.
 type exitError struct {
 	code int
 	err  error
 	lost bool // the hold was lost, so code is not the command's own
 
-	interrupted bool // the command died of the terminal's Ctrl-C
+	interrupted bool // Ctrl-C in the terminal ended the command
 }
 
 func (e *exitError) Error() string {
@@ -65,7 +65,7 @@ func (e *exitError) Unwrap() error { return e.err }
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 
 // Main runs a command line and returns the exit code. It prints to env's
-// streams. ctx ends it early; signals that the process gets end it, too.
+// streams. It ends early when ctx ends or the process receives a signal.
 func Main(ctx context.Context, args []string, env Env) int {
 	a := &app{Env: env}
 	root := a.root()
@@ -108,8 +108,8 @@ It also shows who holds and who waits, and breaks grants. --url or BATON_URL nam
 
 For a first try, "make serve" in Baton's sources starts an etcd and prints its URL.
 
-Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line; "baton lock --help"
-has those of commands that run a command.`,
+Exit codes: 0 success; 1 failure, or the answer is no; 2 wrong command line. "baton lock --help"
+lists the exit codes of the commands that run a command.`,
 		Example:       `  baton lock nightly-report -- ./report.sh`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -126,7 +126,8 @@ has those of commands that run a command.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.url, "url", "", "URL of the service (default $BATON_URL)")
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,
+		"log everything to stderr (default: warnings and errors)")
 	root.AddCommand(
 		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
 		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(),
@@ -134,7 +135,7 @@ has those of commands that run a command.`,
 	return root
 }
 
-// version is what the go command has written into the program.
+// version returns the version that the go command recorded in the program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -143,13 +144,13 @@ func version() string {
 	return cmp.Or(info.Main.Version, "(devel)") + " " + info.GoVersion
 }
 
-// patience bounds the commands that ask the service something and end.
+// patience bounds the commands that query the service once.
 const patience = 10 * time.Second
 
 var errSilent = fmt.Errorf("no answer within %v", patience)
 
-// with runs f with a client, for no longer than patience, and closes the
-// client.
+// with runs f with a client and closes the client. f gets a context that ends
+// after patience.
 func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Client) error) error {
 	c, err := a.open()
 	if err != nil {
@@ -161,25 +162,25 @@ func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Cli
 	return f(ctx, c)
 }
 
-// closing is the time that the last clean-up may take.
+// closing bounds the clean-up at the end.
 const closing = 2 * time.Second
 
-// finish closes a client. What it cannot clean up in time ends with the
-// session.
+// finish closes a client. The end of the session removes what Close did not
+// remove in time.
 func finish(c *coordinator.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	_ = c.Close(ctx)
 }
 
-// service is the URL that the user gave.
+// service returns the URL that the user gave.
 func (a *app) service() string { return cmp.Or(a.url, a.Getenv("BATON_URL")) }
 
-// open returns the client of the service that the user named.
+// open returns a client of the service that the user named.
 func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	url := a.service()
 	if url == "" {
-		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, for " +
+		return nil, usage(errors.New("no service given: use --url or set BATON_URL, for " +
 			"example to etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd"))
 	}
 	level := slog.LevelWarn
@@ -191,21 +192,21 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	return coordinator.Open(url, opts...)
 }
 
-// describe is an error as it is printed: what happened, and what to do next
-// where that is known. It has no "baton: " at the beginning, which say prints.
+// describe returns the text of an error and, where known, what to do next. It
+// strips the prefix "baton: ", which say prints.
 func describe(err error) string {
 	s := strings.TrimPrefix(err.Error(), "baton: ")
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
-		s += "; on the command line: leave --limit out to use the stored one"
+		s += "; omit --limit to use the stored limit"
 	case errors.Is(err, coordinator.ErrUnavailable):
-		s += "; is the service running, and is its address right? \"baton -v\" logs the attempts"
+		s += "; check that the service runs and that its address is right; \"baton -v\" logs the attempts"
 	}
 	return s
 }
 
-// choice is a flag that has one of a few values.
+// choice is a flag with a fixed set of values.
 type choice struct {
 	value string
 	of    []string
@@ -222,7 +223,7 @@ func (c *choice) Set(value string) error {
 	return nil
 }
 
-// addChoice gives a command such a flag, and its shell completion.
+// addChoice adds a choice flag, with shell completion, to a command.
 func addChoice(cmd *cobra.Command, c *choice, name, short, help string) *choice {
 	cmd.Flags().VarP(c, name, short, help)
 	values := cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
@@ -230,20 +231,20 @@ func addChoice(cmd *cobra.Command, c *choice, name, short, help string) *choice 
 	return c
 }
 
-// addOutput gives a command the flag that chooses between text and JSON.
+// addOutput adds the flag that selects text or JSON.
 func addOutput(cmd *cobra.Command) *choice {
 	return addChoice(cmd, &choice{"text", []string{"text", "json"}}, "output", "o", "output format")
 }
 
 func (c *choice) json() bool { return c.value == "json" }
 
-// addKind gives a command the flag that chooses one kind of queue.
+// addKind adds the flag that selects one kind of queue.
 func addKind(cmd *cobra.Command, help string) *choice {
 	return addChoice(cmd, &choice{"", kinds}, "kind", "", help)
 }
 
-// seconds is a flag with a duration in which a plain number means seconds, as
-// in flock and timeout.
+// seconds is a duration flag. A plain number means seconds, as in flock and
+// timeout.
 type seconds struct{ d *time.Duration }
 
 func (s seconds) Set(text string) error {

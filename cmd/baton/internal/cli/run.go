@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// run is one call of a command that runs a command.
+// run is one invocation of a command that runs a command.
 type run struct {
 	*app
 	flags      *runFlags
@@ -26,11 +26,11 @@ type run struct {
 	client  *coordinator.Client
 	taker   taker
 	signals <-chan os.Signal
-	renewed chan struct{} // has an element when the deadline has moved since it was last empty
+	renewed chan struct{} // receives after a renewal, which moves the deadline
 }
 
-// main runs the command under one hold, or, with --again, under one after the
-// other.
+// main runs the command under one hold, or, with --again, under consecutive
+// ones.
 func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) error {
 	signals, stop := listen()
 	defer stop()
@@ -70,16 +70,16 @@ const (
 	mostPause  = 5 * time.Second
 )
 
-// again tells whether another campaign can help: the hold was lost, or the
-// service is unavailable. The code alone does not tell, since it can be the
-// command's own.
+// again reports whether another campaign can help: the hold was lost, or the
+// service is unavailable. The exit code does not decide, since the command can
+// return the same one.
 func again(err error) bool {
 	var exit *exitError
 	return errors.As(err, &exit) && (exit.lost || exit.code == exitBroken && exit.err != nil) &&
 		!errors.Is(err, ward.ErrUnguarded)
 }
 
-// rest waits, or returns which signal ended the wait.
+// rest waits. The error names the signal that ended the wait early.
 func (r *run) rest(ctx context.Context, pause time.Duration) error {
 	ctx, stop := untilSignal(ctx, r.signals)
 	defer stop()
@@ -103,8 +103,7 @@ func (r *run) observe(e event.Event) {
 	}
 }
 
-// once takes the hold, runs the command, and releases the hold. The error has
-// the exit code.
+// once runs the command under one hold. The error has the exit code.
 func (r *run) once(ctx context.Context) error {
 	g, grace, err := r.take(ctx)
 	if err != nil {
@@ -115,21 +114,21 @@ func (r *run) once(ctx context.Context) error {
 	return err
 }
 
-// release releases the hold. A failure is printed and changes no exit code. A
-// loss of the hold was printed before.
+// release releases the hold. A failure is printed and does not change the exit
+// code. A loss of the hold was printed before.
 func (r *run) release(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	err := g.release(ctx)
 	lost := errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 	if err != nil && !lost {
-		r.say("%s; the name is free when the session has ended, at the latest after its TTL",
+		r.say("%s; the name becomes free when the session ends, at the latest after its TTL",
 			strings.TrimPrefix(err.Error(), "baton: "))
 	}
 }
 
 // under runs the command while g holds. The error has the command's exit code
-// if that is not 0, or says why the command did not run.
+// if it is not 0, or the reason why the command did not run.
 func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 	env, err := r.environ(ctx, g)
 	if err != nil {
@@ -172,28 +171,29 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 	return &exitError{code: code, lost: ended, interrupted: !ended && w.Interrupted()}
 }
 
-// endRest ends what the command has left running, unless it ends within the
-// grace by itself, as a process does that drains a pipe. If the hold has ended
-// the command, the rest got its SIGTERM as well.
+// endRest ends the processes that the command left running. They first have the
+// grace to end by themselves, as a process that drains a pipe does. If the hold
+// was lost, they got their SIGTERM with the command.
 func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
 	if !w.Left(grace) {
 		return
 	}
 	if !terminated {
-		r.say("%s has ended, but not all that it has started, which is ended now; "+
-			"start with setsid what shall live on", r.argv[0])
+		r.say("%s ended and left processes running, which baton ends now; "+
+			"use setsid to start a process that is to outlive the command", r.argv[0])
 		w.Terminate()
 		if !w.Left(grace) {
 			return
 		}
 	}
-	_ = w.Kill() // Left shows whether that helped
+	_ = w.Kill() // Left shows the outcome
 	if w.Left(closing) {
-		r.say("a process that %s has started cannot be killed and runs on without the hold", r.argv[0])
+		r.say("a process started by %s cannot be killed and runs on without the hold", r.argv[0])
 	}
 }
 
-// environ is the command's environment: baton's own, and what the hold is.
+// environ returns the command's environment: baton's own and the hold's
+// variables.
 func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
@@ -225,8 +225,8 @@ func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	return append(env, more...), err
 }
 
-// take waits for the hold, and returns it with the grace that its session
-// allows.
+// take waits for the hold. It also returns the grace, which the session's TTL
+// bounds.
 func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	ctx, stop := untilSignal(ctx, r.signals)
 	defer stop()
@@ -251,7 +251,7 @@ func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	if err != nil {
 		return nil, 0, r.notHeld(bound, err)
 	}
-	stop() // from here on signals are the command's; one that came before must not be lost
+	stop() // later signals are passed to the command; an earlier one must not be lost
 	if sig := signalOf(ctx); sig != nil {
 		r.release(ctx, g)
 		return nil, 0, sig.exit()
@@ -259,9 +259,9 @@ func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	return g, grace, nil
 }
 
-var errWaited = errors.New("waited for as long as --wait allows")
+var errWaited = errors.New("the time of --wait is over")
 
-// notHeld is the error for a hold that was not granted.
+// notHeld returns the error for a hold that was not granted.
 func (r *run) notHeld(ctx context.Context, err error) error {
 	sig := signalOf(ctx)
 	switch {
@@ -275,12 +275,12 @@ func (r *run) notHeld(ctx context.Context, err error) error {
 	return broken(err)
 }
 
-// waited is a TakenError after a wait. It asks the service who holds now.
+// waited returns a TakenError after a wait. It asks the service for the holder.
 func (r *run) waited() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	taken := &recipes.TakenError{Op: r.op, Name: r.name}
-	queue, _ := readers[r.kind](ctx, r.client, r.name) // without it no holder is named
+	queue, _ := readers[r.kind](ctx, r.client, r.name) // after an error no holder is named
 	if len(queue.Contenders) > 0 {
 		first := queue.Contenders[0]
 		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
@@ -291,8 +291,8 @@ func (r *run) waited() error {
 	return fmt.Errorf("%w; waited for %v", taken, r.flags.wait)
 }
 
-// grace is the time from the SIGTERM to the deadline. It opens the session,
-// which knows how long it can be.
+// grace returns the time from the SIGTERM to the deadline. It opens the
+// session, since the negotiated TTL bounds the grace.
 func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
@@ -300,16 +300,16 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every quarter of the TTL, and given up a quarter later.
-	// One has to fit in before the SIGTERM.
+	// A renewal is sent every quarter of the TTL and times out a quarter later.
+	// One must fit in before the SIGTERM.
 	most := max(0, s.TTL()/2-s.Margin())
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
 	case r.flags.grace > most:
 		return 0, usage(fmt.Errorf("--grace %v is too long for a TTL of %v, which allows %v: "+
-			"a hold lasts for %v after a renewal, and half the TTL has to be left for the next "+
-			"renewal before the SIGTERM; give a longer --ttl or a shorter --grace",
+			"a hold lasts for %v after a renewal, and half the TTL must remain for the next "+
+			"renewal before the SIGTERM; use a longer --ttl or a shorter --grace",
 			r.flags.grace, s.TTL(), most, s.TTL()-s.Margin()))
 	}
 	return r.flags.grace, nil
@@ -317,7 +317,8 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 
 const usualGrace = 2 * time.Second
 
-// broken is a failure of baton itself, or of the command line.
+// broken returns the exit error for a failure of baton itself or a wrong
+// command line.
 func broken(err error) error {
 	var exit *exitError
 	switch {

@@ -16,13 +16,13 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The test binary is a guard if baton's commands need one.
+// The test binary is also the guard process of the commands.
 func TestMain(m *testing.M) {
 	ward.Main()
 	os.Exit(m.Run())
 }
 
-// result is what one run of the command line has left.
+// result is the outcome of a command line.
 type result struct {
 	code     int
 	out, err string
@@ -39,7 +39,7 @@ func baton(t *testing.T, input string, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-func TestCommandLineThatIsWrongEndsWith2AndSaysWhy(t *testing.T) {
+func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 	for _, c := range []struct {
 		args string
 		says []string
@@ -75,17 +75,17 @@ func TestCommandLineThatIsWrongEndsWith2AndSaysWhy(t *testing.T) {
 	} {
 		r := baton(t, "", strings.Fields(c.args)...)
 		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "baton: ") || strings.Contains(r.err, "baton: baton:") {
-			t.Errorf("baton %s ends with %d and says %q, %q", c.args, r.code, r.out, r.err)
+			t.Errorf("baton %s exits with %d and prints %q, %q", c.args, r.code, r.out, r.err)
 		}
 		for _, s := range c.says {
 			if !strings.Contains(r.err, s) {
-				t.Errorf("baton %s does not say %q, but %q", c.args, s, r.err)
+				t.Errorf("baton %s does not print %q, but %q", c.args, s, r.err)
 			}
 		}
 	}
 }
 
-func TestStreamsThatAreNoFilesReachTheCommand(t *testing.T) {
+func TestStreamsOtherThanFilesReachTheCommand(t *testing.T) {
 	needsShell(t)
 	r := baton(t, "input", "lock", "name", "--", "sh", "-c", "cat; echo error >&2; exit 3")
 	if r.code != 3 || r.out != "input" || r.err != "error\n" {
@@ -93,7 +93,7 @@ func TestStreamsThatAreNoFilesReachTheCommand(t *testing.T) {
 	}
 }
 
-func TestCommandIsToldOfItsHold(t *testing.T) {
+func TestEnvironmentDescribesTheHold(t *testing.T) {
 	needsShell(t)
 	for args, want := range map[string][]string{
 		"lock name":                              {"BATON_KIND=mutex", "BATON_NAME=name", "BATON_URL=memory://", "BATON_TOKEN=", "BATON_SEQUENCER=", "BATON_SESSION="},
@@ -115,11 +115,11 @@ func TestCommandIsToldOfItsHold(t *testing.T) {
 	}
 }
 
-func TestProgramThatCannotRunIsToldBeforeTheWait(t *testing.T) {
+func TestProgramThatCannotRunFailsBeforeTheWait(t *testing.T) {
 	for program, code := range map[string]int{"no-such-program": 127, "/no/such/program": 127, "/": 126} {
 		began := time.Now()
-		// There is nothing at this address: whoever asked it first would not
-		// end with this code.
+		// There is no service at this address: asking it first would yield
+		// another exit code.
 		r := baton(t, "", "--url=memory://nobody", "lock", "name", "--", program)
 		if r.code != code {
 			t.Errorf("%s: %+v after %v", program, r, time.Since(began))
@@ -127,10 +127,10 @@ func TestProgramThatCannotRunIsToldBeforeTheWait(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersionAreNoErrors(t *testing.T) {
+func TestHelpAndVersionSucceed(t *testing.T) {
 	for _, args := range []string{"", "help", "--help", "lock --help", "--version", "completion bash"} {
 		if r := baton(t, "", strings.Fields(args)...); r.code != 0 || r.out == "" || r.err != "" {
-			t.Errorf("baton %s ends with %d and says %q, %q", args, r.code, r.out, r.err)
+			t.Errorf("baton %s exits with %d and prints %q, %q", args, r.code, r.out, r.err)
 		}
 	}
 	if r := baton(t, "", "__complete", "inspect", "--kind", ""); !strings.Contains(r.out, "mutex\nrwlock\nsemaphore\nelection\n") {
@@ -138,26 +138,26 @@ func TestHelpAndVersionAreNoErrors(t *testing.T) {
 	}
 }
 
-func TestElectionWithoutLeader(t *testing.T) {
+func TestLeaderFailsWithoutALeader(t *testing.T) {
 	if r := baton(t, "", "leader", "name"); r.code != 1 || !strings.Contains(r.err, "nobody leads") {
 		t.Errorf("%+v", r)
 	}
 }
 
-// Whoever can lead chooses the value. It must not speak to the terminal of
-// whoever asks, nor look like two leaders.
-func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
+// A candidate chooses its value, which must not control the reader's terminal
+// or look like two leaders.
+func TestLeadersValueIsQuotedIfNotPrintable(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Out: &out}}
 	if err := a.printLeader(recipes.Contender{Payload: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
 		t.Fatal(err)
 	}
 	if want := `"me\n\x1b[2Jyou" (web-1, token 7,`; !strings.HasPrefix(out.String(), want) {
-		t.Errorf("it shows %q, want %q", out.String(), want)
+		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
 
-// needsShell skips where there is no sh: on Windows.
+// needsShell skips a test where there is no sh: on Windows.
 func needsShell(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
@@ -165,9 +165,8 @@ func needsShell(t *testing.T) {
 	}
 }
 
-// What fails between the grant and the start must not look like a command that
-// ended well.
-func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
+// A failure between the grant and the start must not look like success.
+func TestCommandThatWasNotStartedIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 0)
 		var errs bytes.Buffer
@@ -184,12 +183,12 @@ func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
 	})
 }
 
-// 124 is what timeout(1) ends with, and no loss.
-func TestCampaignIsNotRepeatedForACommandThatEnds(t *testing.T) {
+// A command such as timeout(1) can exit with 124 itself; that is not a loss.
+func TestCampaignIsNotRepeatedWhenTheCommandEnds(t *testing.T) {
 	for _, code := range []int{0, 1, exitLost, exitBroken} {
 		r := baton(t, "", "elect", "--again", "name", "--", "sh", "-c", fmt.Sprintf("echo ran; exit %d", code))
 		if r.code != code || r.out != "ran\n" || r.err != "" {
-			t.Errorf("a command that ends with %d: %+v", code, r)
+			t.Errorf("a command that exits with %d: %+v", code, r)
 		}
 	}
 }

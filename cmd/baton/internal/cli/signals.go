@@ -12,17 +12,17 @@ import (
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 )
 
-// listen has the signals that concern a command sent to a channel. One that is
-// ignored stays ignored, for the command as well: nohup means that.
+// listen delivers the signals that concern a command to a channel. An ignored
+// signal stays ignored, for the command as well, as nohup requires.
 func listen() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, slices.DeleteFunc(slices.Concat(ward.Ending, ward.Others), signal.Ignored)...)
 	return c, func() { signal.Stop(c) }
 }
 
-// survivePipes catches SIGPIPE and drops it. A message on a standard error that
-// nobody reads any more would end baton, and with it the command, without a
-// SIGTERM. The command has the signal as usual, since a caught signal is not
+// survivePipes catches SIGPIPE and drops it. Otherwise a message to a closed
+// standard error would end baton, and with it the command, without a SIGTERM.
+// The command has the signal's default action, since a caught signal is not
 // inherited.
 func survivePipes() (stop func()) {
 	if signal.Ignored(syscall.SIGPIPE) {
@@ -33,21 +33,21 @@ func survivePipes() (stop func()) {
 	return func() { signal.Stop(c) }
 }
 
-// signalError is the cause of a context that a signal has ended.
+// signalError is the cause of a context that a signal ended.
 type signalError struct{ signal syscall.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("signal: %v", e.signal) }
 func (e *signalError) exit() error   { return &exitError{code: exitSignal + int(e.signal)} }
 
-// signalOf is the signal that ended a context; nil if none did.
+// signalOf returns the signal that ended a context, or nil.
 func signalOf(ctx context.Context) *signalError {
 	var sig *signalError
 	errors.As(context.Cause(ctx), &sig)
 	return sig
 }
 
-// untilSignal ends a context when a signal comes that asks to end. It is for
-// the times at which no command runs that the signal could be meant for.
+// untilSignal ends a context at a signal that asks to end. It is for the times
+// at which no command runs to receive the signal.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -12,9 +12,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// watched runs a command line that goes on, and ends it with the function that
-// it returns. Nothing happens beside while a test reads what it wrote: time
-// stands still then.
+// watched starts a command line that runs until the returned function ends it.
+// While a test reads the output, virtual time stands still.
 func (s *stage) watched(args ...string) (out, errs *bytes.Buffer, stop func() int) {
 	ctx, cancel := context.WithCancel(s.Context())
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
@@ -27,7 +26,7 @@ func (s *stage) watched(args ...string) (out, errs *bytes.Buffer, stop func() in
 	}
 }
 
-// news takes what was written since the last call.
+// news returns the output since the last call.
 func news(b *bytes.Buffer) string {
 	synctest.Wait()
 	defer b.Reset()
@@ -53,7 +52,7 @@ func TestWatchWritesEachChange(t *testing.T) {
 		s.lock("web-2", "x")
 		time.Sleep(time.Second)
 		if got := news(out); !strings.HasPrefix(got, "\nmutex x: 1 holding, 1 waiting\n") {
-			t.Errorf("one waits: %q", got)
+			t.Errorf("with a waiter: %q", got)
 		}
 		if err := l.Unlock(s.Context()); err != nil {
 			t.Error(err)
@@ -68,8 +67,7 @@ func TestWatchWritesEachChange(t *testing.T) {
 	})
 }
 
-// TestWatchGoesOnOverAnOutage: it says so once, and then shows what there is.
-func TestWatchGoesOnOverAnOutage(t *testing.T) {
+func TestWatchReportsAnOutageOnceAndContinues(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lock("web-1", "x")
 		out, errs, stop := s.watched("inspect", "x", "--watch")
@@ -94,7 +92,7 @@ func TestWatchGoesOnOverAnOutage(t *testing.T) {
 	})
 }
 
-func TestWatchForMachinesIsALineForEachChange(t *testing.T) {
+func TestWatchPrintsAJSONLineForEachChange(t *testing.T) {
 	onStage(t, func(s *stage) {
 		out, _, stop := s.watched("inspect", "x", "--watch", "-o", "json")
 		time.Sleep(watchEvery / 2) // the changes are between two reads
@@ -118,7 +116,7 @@ func TestWatchForMachinesIsALineForEachChange(t *testing.T) {
 	})
 }
 
-func TestWatchEndsWithWhatItDoesNotOutlive(t *testing.T) {
+func TestWatchEndsAtAPermanentError(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, errs, stop := s.watched("inspect", "a//b", "--watch"); stop() != exitUsage || !strings.Contains(errs.String(), `"a//b"`) {
 			t.Errorf("%s", errs)

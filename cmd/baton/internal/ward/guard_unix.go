@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardName is the name under which this program is started to be a guard.
+// guardName is the argv[0] of a guard process.
 const guardName = "baton-guard"
 
-// Main is the guard if this process was started as one, and does not return
-// then. The program's main function calls it first.
+// Main runs the guard, and does not return, if this process was started as one.
+// The program's main function calls it first.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != guardName {
 		return
@@ -29,13 +29,13 @@ func Main() {
 	os.Exit(0)
 }
 
-// watch reads deadlines from standard input, and kills the group when the last
-// one has passed or the input ends.
+// watch reads deadlines from standard input. It kills the group when the latest
+// deadline has passed or the input ends.
 //
-// A deadline is sent as nanoseconds after an epoch. The guard takes for the
-// epoch the moment at which it says hello, and the starter the moment at which
-// it reads the hello, which is later. So the guard counts deadlines early by
-// what the pipe took, and never late, however long either process was stopped.
+// A deadline is sent as nanoseconds after an epoch. The guard's epoch is the
+// moment at which it sends the hello; the starter's is the moment at which it
+// reads the hello, which is later. So the guard's deadlines are early by the
+// delay of the pipe and never late, however long either process was stopped.
 func watch() {
 	signal.Ignore()
 	epoch := time.Now()
@@ -44,8 +44,8 @@ func watch() {
 	}
 	deadline := epoch.Add(never)
 	for {
-		// A guard that was stopped reads the deadlines that it has not seen
-		// before it decides that the last one has passed.
+		// A guard that was stopped first reads the pending deadlines, and only
+		// then decides whether the latest one has passed.
 		left := min(max(0, time.Until(deadline)), time.Hour)
 		input := []unix.PollFd{{Fd: 0, Events: unix.POLLIN}}
 		ready, err := unix.Poll(input, int(left.Milliseconds()))
@@ -61,18 +61,17 @@ func watch() {
 	_ = syscall.Kill(0, syscall.SIGKILL)
 }
 
-// guard is the guarding process, as its starter sees it.
+// guard is the starter's handle of the guard process.
 type guard struct {
 	cmd       *exec.Cmd
 	deadlines *os.File // closing it ends the guard and its group
 	epoch     time.Time
 }
 
-// How long the starter waits for a guard's hello, and for room in the pipe to
-// it.
+// How long the starter waits for the guard's hello, and for room in the pipe.
 const (
 	helloWithin = 10 * time.Second
-	toldWithin  = time.Second
+	writeWithin = time.Second
 )
 
 const never = 100 * 365 * 24 * time.Hour
@@ -114,24 +113,25 @@ func startGuard(title string, deadline time.Time) (*guard, error) {
 	return g, nil
 }
 
-// group is the number of the group that the guard leads.
+// group returns the ID of the group that the guard leads.
 func (g *guard) group() int { return g.cmd.Process.Pid }
 
-// extend sends a deadline. It waits only if the guard was stopped for so long
+// extend sends a deadline. It blocks only if the guard was stopped for so long
 // that thousands of deadlines fill the pipe.
 func (g *guard) extend(deadline time.Time) error {
-	_ = g.deadlines.SetWriteDeadline(time.Now().Add(toldWithin))
+	_ = g.deadlines.SetWriteDeadline(time.Now().Add(writeWithin))
 	_, err := g.deadlines.Write(binary.BigEndian.AppendUint64(nil, uint64(deadline.Sub(g.epoch))))
 	if errors.Is(err, syscall.EPIPE) {
-		err = errors.New("it is gone")
+		err = errors.New("it has exited")
 	}
 	if err != nil {
-		err = fmt.Errorf("the process that guards the command: %w", err)
+		err = fmt.Errorf("guard process: %w", err)
 	}
 	return err
 }
 
-// end ends the guard and what is left of its group, and waits for the guard.
+// end ends the guard and the remaining processes of its group, and waits for
+// the guard.
 func (g *guard) end() {
 	_ = g.deadlines.Close()
 	_ = g.cmd.Wait()

@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// diesWithParent has the kernel kill a command when its parent dies. It covers
-// the case that all of Baton's processes are killed at once, the guard too.
+// diesWithParent makes the kernel kill a command when its parent dies, for the
+// case that baton and the guard are killed together.
 func diesWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
-// executable is the path of this program, also if its file was replaced since
-// it was started.
+// executable returns the path of this program, even if its file was replaced
+// after the start.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Stat(self); err != nil {
@@ -22,23 +22,22 @@ func executable() (string, error) {
 	return self, nil
 }
 
-// alive tells whether a group has a process that lives, besides its leader, the
-// guard. A process that has ended counts to its group until its parent has
-// waited for it, which in a container may be never, so the kernel's answer to
-// kill(2) is not enough.
+// alive reports whether a group has a live process besides its leader, the
+// guard. kill(2) cannot tell: a zombie belongs to its group until its parent
+// waits for it, which in a container may never happen.
 func alive(group int) bool {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
-		return true // nothing is known
+		return true // unknown
 	}
 	leader := "/proc/" + strconv.Itoa(group) + "/stat"
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil || path == leader {
-			continue // it is gone, or the guard
+			continue // it has ended, or is the guard
 		}
-		// The name, in parentheses, may have blanks and parentheses. Behind it
-		// come state, parent and group.
+		// The name, in parentheses, may contain blanks and parentheses. State,
+		// parent and group follow it.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		ended := len(fields) < 3 || fields[0] == "Z" || fields[0] == "X"
 		if !ended && fields[2] == strconv.Itoa(group) {

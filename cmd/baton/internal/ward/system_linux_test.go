@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// The guard is not taken for one of the command's processes.
-func TestLeaderOfTheGroupIsNotCountedAlive(t *testing.T) {
+func TestGroupLeaderIsNotCountedAlive(t *testing.T) {
 	sleep := func(group int) *exec.Cmd {
 		c := exec.Command("sleep", "600")
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
@@ -34,12 +33,11 @@ func TestLeaderOfTheGroupIsNotCountedAlive(t *testing.T) {
 	}
 	_ = other.Wait()
 	if alive(group) {
-		t.Error("a process that is gone counts as alive")
+		t.Error("a process that has ended counts as alive")
 	}
 }
 
-// A command that leaves its group, as an interactive shell does, is killed all
-// the same.
+// An interactive shell leaves its group.
 func TestCommandThatLeavesItsGroupIsKilled(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec setsid sleep 600")
 	pid := w.cmd.Process.Pid

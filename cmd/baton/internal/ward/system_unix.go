@@ -10,17 +10,17 @@ import (
 	"syscall"
 )
 
-// diesWithParent does nothing: the kernel has nothing for it.
+// diesWithParent does nothing: the kernel has no such feature.
 func diesWithParent(*syscall.SysProcAttr) {}
 
 func executable() (string, error) { return os.Executable() }
 
-// alive tells whether a group has a process that lives, besides its leader, the
+// alive reports whether a group has a live process besides its leader, the
 // guard.
 func alive(group int) bool {
 	table, err := exec.Command("ps", "-A", "-o", "pgid=,pid=,stat=").Output()
 	if err != nil {
-		return true // nothing is known
+		return true // unknown
 	}
 	number := strconv.Itoa(group)
 	for line := range strings.Lines(string(table)) {

@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal does for the command what a shell does for its jobs: the command's
-// group is in the terminal's foreground when it needs to be, and if the command
-// is stopped, so is this process, with its own group, for the shell to see. A
+// terminal controls the command as a shell controls its jobs: it moves the
+// command's group to the terminal's foreground when needed, and if the command
+// is stopped, it stops this process's group, too, so that the shell notices. A
 // nil terminal does nothing.
 //
-// The command starts in the foreground if it both reads and writes the
-// terminal. Else another process of a pipeline may need it (baton … | less),
-// and the command gets it when it reads: it is stopped for that, and goes on.
+// The command starts in the foreground if both its input and its output are the
+// terminal. Otherwise another process of a pipeline may need the terminal
+// (baton … | less), and the command gets it at its first read, which stops it
+// until then.
 type terminal struct {
 	fd     int
 	own    int // this process's group
@@ -28,8 +29,7 @@ type terminal struct {
 	mu sync.Mutex
 }
 
-// openTerminal returns the terminal that controls this process; nil if there is
-// none.
+// openTerminal returns this process's controlling terminal, or nil.
 func openTerminal() *terminal {
 	fd, err := syscall.Open("/dev/tty", syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func openTerminal() *terminal {
 	return &terminal{fd: fd, own: syscall.Getpgrp()}
 }
 
-// isTerminal tells whether a stream is a terminal.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok || f == nil {
@@ -48,14 +48,14 @@ func isTerminal(stream any) bool {
 	return err == nil
 }
 
-// serve sets the command's group, once, before all else.
+// serve sets the command's group, once, before any other call.
 func (t *terminal) serve(group int) {
 	if t != nil {
 		t.served = group
 	}
 }
 
-// ours tells whether this process's group is in the foreground.
+// ours reports whether this process's group is in the foreground.
 func (t *terminal) ours() bool {
 	if t == nil {
 		return false
@@ -64,21 +64,21 @@ func (t *terminal) ours() bool {
 	return err == nil && group == t.own
 }
 
-// give moves the command's group into the foreground if this process's group is
-// there.
-func (t *terminal) give() bool { return t != nil && t.pass(t.own, t.served) }
+// give moves the foreground from this process's group to the command's, and
+// reports whether it did.
+func (t *terminal) give() bool { return t != nil && t.move(t.own, t.served) }
 
-// takeBack is the reverse, and reports whether the command's group was there.
-func (t *terminal) takeBack() bool { return t != nil && t.pass(t.served, t.own) }
+// takeBack is the reverse.
+func (t *terminal) takeBack() bool { return t != nil && t.move(t.served, t.own) }
 
-func (t *terminal) pass(from, to int) bool {
+func (t *terminal) move(from, to int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err != nil || now != from {
 		return false
 	}
-	// A process in the background is stopped for the next call unless it
-	// ignores SIGTTOU. No process is started meanwhile that would inherit that.
+	// The next call stops a background process unless it ignores SIGTTOU. No
+	// process is started meanwhile that would inherit the ignored signal.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	for {
@@ -89,9 +89,9 @@ func (t *terminal) pass(from, to int) bool {
 	}
 }
 
-// stopped is called when the command was stopped. If it only wants the terminal
-// it gets it. Otherwise this process is stopped as well; the shell continues
-// it, and SIGCONT is passed on.
+// stopped handles a stop of the command. A command that needs the terminal gets
+// it. Otherwise this process stops as well; the shell continues it, and SIGCONT
+// is passed on.
 func (t *terminal) stopped(sig syscall.Signal) {
 	switch {
 	case t == nil:
@@ -102,16 +102,15 @@ func (t *terminal) stopped(sig syscall.Signal) {
 	}
 	t.takeBack()
 	_ = syscall.Kill(0, syscall.SIGTSTP)
-	// The kernel does not stop a process that no shell could continue. This one
-	// still runs in a moment then, and the command has to go on.
+	// The kernel does not stop a process that no shell could continue. Then
+	// this process still runs after stopsWithin, and continues the command.
 	time.AfterFunc(stopsWithin, func() {
 		t.give()
 		_ = syscall.Kill(-t.served, syscall.SIGCONT)
 	})
 }
 
-// stopsWithin is how long it takes until a process that was sent SIGTSTP has
-// stopped.
+// stopsWithin bounds the time from SIGTSTP to the stop.
 const stopsWithin = 100 * time.Millisecond
 
 func (t *terminal) close() {

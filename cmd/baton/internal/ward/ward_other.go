@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Commands are not guarded here: there are no process groups to kill and no
-// signals to send. Terminate and Kill end the command itself and nothing that
-// it has started, and a command outlives a starter that was killed.
+// There is no guard here, since there are no process groups and no signals.
+// Terminate and Kill end the command but not its children, and a command
+// outlives a starter that is killed.
 
-// Ending is the one signal that asks a process to end. It is not passed on: the
-// command gets what a console sends by itself.
+// Ending is the only signal that asks a process to end. It is not passed on:
+// the console sends it to the command as well.
 var Ending, Others = []os.Signal{os.Interrupt}, []os.Signal(nil)
 
 // Main does nothing here.
 func Main() {}
 
-// Ward is a command that runs. It is safe for concurrent use.
+// Ward is a running command. It is safe for concurrent use.
 type Ward struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -44,7 +44,7 @@ func Start(s Spec) (*Ward, error) {
 // Done is closed when the command has ended.
 func (w *Ward) Done() <-chan struct{} { return w.done }
 
-// Code is the exit code of a command that has ended.
+// Code returns the exit code, after the end of the command.
 func (w *Ward) Code() int {
 	<-w.done
 	return w.cmd.ProcessState.ExitCode()
@@ -61,7 +61,7 @@ func (w *Ward) Kill() error {
 // Terminate is Kill.
 func (w *Ward) Terminate() { _ = w.Kill() }
 
-// What there is nothing to do for here.
+// The rest does nothing here.
 
 func Interrupt()                        {}
 func (w *Ward) Interrupted() bool       { return false }

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Ending are the signals that ask a process to end. Others are further ones
-// that Signal passes on.
+// Ending are the signals that ask a process to end. Others are the other
+// signals that Signal passes on.
 var (
 	Ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 	Others = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT}
 )
 
-// Ward is a command that runs. It is safe for concurrent use.
+// Ward is a running command. It is safe for concurrent use.
 type Ward struct {
 	cmd    *exec.Cmd
-	guard  *guard // nil if the command may run for ever
+	guard  *guard // nil if the command has no deadline
 	group  int
 	tty    *terminal
 	done   chan struct{}
@@ -31,8 +31,8 @@ type Ward struct {
 	front  bool               // the command had the terminal when it ended
 }
 
-// Start starts a command. If that fails nothing is left behind. The error is
-// ErrUnguarded if it was the guard that failed, else the system's.
+// Start starts a command. A failed start leaves nothing behind. The error is
+// ErrUnguarded if the guard failed, else the system's.
 func Start(s Spec) (*Ward, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	w := &Ward{tty: openTerminal(), done: make(chan struct{}), cmd: &exec.Cmd{
@@ -61,7 +61,7 @@ func Start(s Spec) (*Ward, error) {
 	if w.guard == nil {
 		return w, nil
 	}
-	if err := w.Extend(s.Deadline); err != nil { // the guard was gone before the command was there
+	if err := w.Extend(s.Deadline); err != nil { // the guard died before the command started
 		_ = w.Kill()
 		<-w.done
 		w.Close()
@@ -70,8 +70,8 @@ func Start(s Spec) (*Ward, error) {
 	return w, nil
 }
 
-// run starts the command and waits for its end, in one thread: where the kernel
-// kills the command when its parent dies, the parent is the thread.
+// run starts the command and waits for its end, in one thread: with
+// diesWithParent the kernel kills the command when the starting thread ends.
 func (w *Ward) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -94,7 +94,7 @@ func (w *Ward) run(started chan<- error) {
 			w.tty.stopped(w.status.StopSignal())
 		default:
 			w.front = w.tty.takeBack()
-			_ = w.cmd.Wait() // for streams that are no files; of the process it knows no more
+			_ = w.cmd.Wait() // for streams that are not files; the process was already waited for
 			return
 		}
 	}
@@ -103,8 +103,8 @@ func (w *Ward) run(started chan<- error) {
 // Done is closed when the command has ended.
 func (w *Ward) Done() <-chan struct{} { return w.done }
 
-// Code is the exit code of a command that has ended, 128+n if signal n ended
-// it.
+// Code returns the exit code, after the end of the command: 128+n if signal n
+// ended it.
 func (w *Ward) Code() int {
 	<-w.done
 	if w.status.Signaled() {
@@ -113,17 +113,17 @@ func (w *Ward) Code() int {
 	return w.status.ExitStatus()
 }
 
-// Interrupted tells, after the end of the command, whether the terminal's
-// Ctrl-C has ended it. See Interrupt.
+// Interrupted reports, after the end of the command, whether Ctrl-C in the
+// terminal ended it. See Interrupt.
 func (w *Ward) Interrupted() bool {
 	<-w.done
 	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
 }
 
-// Interrupt ends this process and its group as the terminal would have done,
-// had it not been given to the command: a shell that runs a script goes on with
-// the next line unless it was interrupted, too, and its child died of the same
-// signal. It returns if nothing ends this process.
+// Interrupt sends SIGINT to this process's group, as Ctrl-C does for a group in
+// the foreground: a shell aborts a script only if it receives SIGINT itself and
+// its child dies of it. Interrupt returns if the signal does not end this
+// process.
 func Interrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(0, syscall.SIGINT) == nil {
@@ -131,9 +131,8 @@ func Interrupt() {
 	}
 }
 
-// Signal passes a signal on to the whole group, as a terminal does. A signal
-// that has a meaning for some programs only, and ends others, goes to the
-// command alone.
+// Signal passes a signal on to the whole group, as a terminal does. SIGUSR1 and
+// SIGUSR2, which end programs that do not handle them, go to the command alone.
 func (w *Ward) Signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -149,11 +148,11 @@ func (w *Ward) Signal(sig os.Signal) {
 // Terminate asks the whole group to end.
 func (w *Ward) Terminate() {
 	w.send(syscall.SIGTERM)
-	w.send(syscall.SIGCONT) // a stopped process does not act on the first one
+	w.send(syscall.SIGCONT) // a stopped process does not handle SIGTERM
 }
 
-// Kill ends the whole group, and the command if it has left the group. An error
-// says that the command lives on: it has another user's rights, as under sudo.
+// Kill kills the whole group, and the command if it has left the group. It
+// fails if the command has another user's rights, as under sudo.
 func (w *Ward) Kill() error {
 	w.send(syscall.SIGKILL)
 	select {
@@ -169,14 +168,14 @@ func (w *Ward) Kill() error {
 
 func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group, sig) }
 
-// Extend moves the deadline of a command that has one. An error says that the
-// command is not guarded any more.
+// Extend moves the deadline of a command that has one. An error means that the
+// command is no longer guarded.
 func (w *Ward) Extend(deadline time.Time) error { return w.guard.extend(deadline) }
 
-// Left tells, after the end of a guarded command, whether others of its group
-// live on. It waits for their end, for so long.
+// Left reports, after the end of a guarded command, whether other processes of
+// its group still live. It waits up to patience for their end.
 func (w *Ward) Left(patience time.Duration) bool {
-	for end := time.Now().Add(patience); alive(w.group); <-time.After(lookEvery) {
+	for end := time.Now().Add(patience); alive(w.group); <-time.After(pollEvery) {
 		if time.Now().After(end) {
 			return true
 		}
@@ -184,10 +183,10 @@ func (w *Ward) Left(patience time.Duration) bool {
 	return false
 }
 
-const lookEvery = 20 * time.Millisecond
+const pollEvery = 20 * time.Millisecond
 
-// Close ends the guard, after the end of the command, and with it what is left
-// of the group.
+// Close ends the guard and the remaining processes of the group, after the end
+// of the command.
 func (w *Ward) Close() {
 	w.tty.close()
 	if w.guard != nil {

@@ -16,11 +16,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Main() // does not return in a warden
+	Main() // does not return in a guard process
 	os.Exit(m.Run())
 }
 
-// start runs a script under a deadline.
+// start runs a script with a deadline.
 func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffer) {
 	t.Helper()
 	out := &bytes.Buffer{}
@@ -52,7 +52,7 @@ func TestCommandIsKilledAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestExtendedDeadlineIsTheOneThatCounts(t *testing.T) {
+func TestExtendReplacesTheDeadline(t *testing.T) {
 	w, _ := start(t, time.Now().Add(500*time.Millisecond), "sleep 1; exit 4")
 	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestExtendedDeadlineIsTheOneThatCounts(t *testing.T) {
 	}
 }
 
-func TestCloseKillsWhatIsLeft(t *testing.T) {
+func TestCloseKillsTheRestOfTheGroup(t *testing.T) {
 	w, out := start(t, time.Now().Add(time.Minute), "trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!")
 	if code := w.Code(); code != 0 {
 		t.Fatalf("the command ended with %d", code)
@@ -80,8 +80,7 @@ func TestCloseKillsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// Without a deadline nobody is killed.
-func TestCommandWithoutDeadlineMayLeaveOthers(t *testing.T) {
+func TestCloseKillsNothingWithoutADeadline(t *testing.T) {
 	w, out := start(t, time.Time{}, "sleep 600 >/dev/null 2>&1 & echo $!")
 	<-w.Done()
 	w.Close()
@@ -94,8 +93,8 @@ func TestCommandWithoutDeadlineMayLeaveOthers(t *testing.T) {
 	}
 }
 
-func TestSignalsForAllAndForOne(t *testing.T) {
-	hup := make(chan os.Signal, 1) // a run under nohup ignores it, and so would the commands; one that is caught is not handed down
+func TestUserSignalsGoToTheCommandAlone(t *testing.T) {
+	hup := make(chan os.Signal, 1) // under nohup the commands would inherit the ignored signal; a caught one is not inherited
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	const script = `sh -c 'trap "echo child $1; exit" $1; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - "$1" & wait`
@@ -105,37 +104,35 @@ func TestSignalsForAllAndForOne(t *testing.T) {
 		child bool
 	}{{syscall.SIGHUP, "HUP", true}, {syscall.SIGTERM, "TERM", true}, {syscall.SIGUSR1, "USR1", false}} {
 		w, out := start(t, time.Now().Add(time.Minute), strings.ReplaceAll(script, `"$1" &`, c.name+" &"))
-		time.Sleep(200 * time.Millisecond) // for a trap to be set, which nothing shows
+		time.Sleep(200 * time.Millisecond) // until the trap is set, which has no visible effect
 		w.Signal(c.sig)
 		if code := w.Code(); code != 128+int(c.sig) {
 			t.Errorf("%s: the command ended with %d", c.name, code)
 		}
-		if told := strings.Contains(out.String(), "child "+c.name); told != c.child {
+		if got := strings.Contains(out.String(), "child "+c.name); got != c.child {
 			t.Errorf("%s: the child's output is %q", c.name, out.String())
 		}
 	}
 }
 
-func TestCommandThatIsNotThereLeavesNoGuard(t *testing.T) {
+func TestMissingProgramLeavesNoGuard(t *testing.T) {
 	_, err := Start(Spec{Path: "/no/such/program", Args: []string{"x"}, Deadline: time.Now().Add(time.Minute)})
 	if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnguarded) {
 		t.Errorf("Start = %v", err)
 	}
 	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
-		t.Errorf("there is a child: %d, %v", pid, err)
+		t.Errorf("a child process is left: %d, %v", pid, err)
 	}
 }
 
-// A guard that dies alone is noticed with the next deadline, and the command is
-// still ended.
-func TestDeadGuardIsNoticed(t *testing.T) {
+func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
 	if err := w.guard.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); w.Extend(time.Now().Add(time.Minute)) == nil; {
 		if time.Now().After(end) {
-			t.Fatal("Extend finds no fault")
+			t.Fatal("Extend still succeeds")
 		}
 	}
 	if err := w.Kill(); err != nil {
@@ -146,8 +143,8 @@ func TestDeadGuardIsNoticed(t *testing.T) {
 	}
 }
 
-// The guard has a group with the command alone: no other process gets the
-// SIGHUP of a group that is orphaned while it has a stopped process.
+// The group has no other processes: they would get the SIGHUP that the kernel
+// sends to an orphaned group with a stopped process.
 func TestGuardLeadsTheGroupOfTheCommand(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
 	for _, pid := range []int{w.guard.cmd.Process.Pid, w.cmd.Process.Pid} {
@@ -157,9 +154,9 @@ func TestGuardLeadsTheGroupOfTheCommand(t *testing.T) {
 	}
 }
 
-// A guard that was stopped together with its group reads the deadlines that
-// came meanwhile before it acts on an old one.
-func TestGuardThatWasStoppedKnowsLaterDeadlines(t *testing.T) {
+// A guard that was stopped with its group reads the pending deadlines before it
+// acts on an old one.
+func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
 	w, _ := start(t, time.Now().Add(1500*time.Millisecond), "sleep 1; exit 4")
 	w.send(syscall.SIGSTOP)
 	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {

@@ -47,8 +47,8 @@ func (e Entry) Is(kv *mvccpb.KeyValue) bool {
 // In reports whether the entry existed when its key was read.
 func (e Entry) In(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.Is(kvs[0]) }
 
-// IsDeletedBy reports whether an event is the deletion of the entry. A resumed watch
-// may show the deletion of an earlier entry of the key.
+// IsDeletedBy reports whether an event is the deletion of the entry. A resumed
+// watch may show the deletion of an earlier entry of the key.
 func (e Entry) IsDeletedBy(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }

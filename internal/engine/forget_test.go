@@ -12,9 +12,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestWithdrawnContenderStaysAway: in whatever mode it stands, whatever is
-// still under way.
-func TestWithdrawnContenderStaysAway(t *testing.T) {
+// TestForgottenContenderStaysAway in any mode, with any request under way.
+func TestForgottenContenderStaysAway(t *testing.T) {
 	for _, unheard := range []change{converts, writes} {
 		for _, fate := range []memory.Fate{{DelayRequest: 10 * time.Second}, {DropReply: true}, {DropRequest: true}} {
 			changed(t, []change{unheard}, func(world, int) memory.Fate { return fate },
@@ -23,11 +22,11 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 					defer cancel()
 					_ = call(ctx)
 					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
-					if err := s.Withdraw(w.Context(), queue, contender.ID); err != nil {
+					if err := s.Forget(w.Context(), queue, contender.ID); err != nil {
 						w.Error(err)
 					}
 					if len(w.svc.Snapshot(queue)) != 0 {
-						w.Errorf("%+v: withdrawn, but %v", fate, w.svc.Snapshot(queue))
+						w.Errorf("%+v: forgotten, but %v", fate, w.svc.Snapshot(queue))
 					}
 					time.Sleep(time.Minute)
 					if len(w.svc.Snapshot(queue)) != 0 {
@@ -38,12 +37,12 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 	}
 }
 
-func TestRemovalsGoOnInTheBackground(t *testing.T) {
+func TestRemovalsContinueInTheBackground(t *testing.T) {
 	for _, leave := range []func(w world, s *engine.Session){
 		func(w world, s *engine.Session) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			if err := s.Withdraw(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
+			if err := s.Forget(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
 				w.Error(err)
 			}
 		},
@@ -55,7 +54,7 @@ func TestRemovalsGoOnInTheBackground(t *testing.T) {
 				w.Error(err)
 			}
 		},
-		func(_ world, s *engine.Session) { s.Discard(queue, contender.ID) },
+		func(_ world, s *engine.Session) { s.ForgetLater(queue, contender.ID) },
 	} {
 		within(t, func(w world) {
 			s := w.session()
@@ -72,15 +71,15 @@ func TestRemovalsGoOnInTheBackground(t *testing.T) {
 	}
 }
 
-// TestCleanUpThatFailsIsPaced: FIELD 3. It goes on as long as the session
-// lives, without haste.
+// TestCleanUpThatFailsIsPaced: FIELD 3. It continues while the session lives,
+// with pauses.
 func TestCleanUpThatFailsIsPaced(t *testing.T) {
 	for _, c := range []struct {
 		fate    memory.Fate
 		atMost  int
 		atLeast int
 	}{
-		{memory.Fate{DropRequest: true}, 300, 60},               // every half a second, more or less
+		{memory.Fate{DropRequest: true}, 300, 60},               // about every half second
 		{memory.Fate{Err: errors.New("no permission")}, 25, 23}, // every quarter of the TTL
 	} {
 		within(t, func(w world) {
@@ -94,7 +93,7 @@ func TestCleanUpThatFailsIsPaced(t *testing.T) {
 				n.Add(1)
 				return c.fate
 			})
-			s.Discard(queue, contender.ID)
+			s.ForgetLater(queue, contender.ID)
 			time.Sleep(time.Minute)
 			if got := int(n.Load()); got > c.atMost || got < c.atLeast {
 				w.Errorf("%+v: %d requests in a minute", c.fate, got)

@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// crowd begins n Acquires of one permit each.
-func (p party) crowd(n int) (waiting []*wait) {
+// many begins n Acquires of one permit each.
+func (p party) many(n int) (waiting []*wait) {
 	p.Helper()
 	for range n {
 		waiting = append(waiting, p.begin(1))
@@ -20,23 +20,23 @@ func (p party) crowd(n int) (waiting []*wait) {
 	return waiting
 }
 
-// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a
-// session share one watch of the queue.
-func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
+// TestHandOverOnTheSharedWatchCostsThreeRequests, however many wait: all
+// waiters of a session share a watch of the queue.
+func TestHandOverOnTheSharedWatchCostsThreeRequests(t *testing.T) {
 	for _, waiters := range []int{50, 100, 400} {
 		parties(t, 5, func(a, b party) {
 			var held []*semaphore.Permit
 			for range 5 {
 				held = append(held, a.acquire(1))
 			}
-			waiting := b.crowd(waiters)
+			waiting := b.many(waiters)
 			next := func(n int) {
 				for _, w := range waiting[:n] {
 					held = append(held, w.granted())
 				}
 				held, waiting = held[n:], waiting[n:]
 			}
-			for range 20 { // the first came before there was a crowd
+			for range 20 { // the first waiters joined before the watch paid
 				a.release(held[0])
 				next(1)
 			}
@@ -48,7 +48,7 @@ func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			synctest.Wait()
 			if n := a.svc.Stats().Requests[memory.OpWatchQueue] - before; n > 3 {
-				t.Errorf("the queue was shown %d times for three who leave at once", n)
+				t.Errorf("the queue was shown %d times for three departures at once", n)
 			}
 			b.link.Delay(0, 0)
 			next(3)
@@ -62,11 +62,10 @@ func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 	}
 }
 
-// TestCrowdHearsOfAnotherLimit.
-func TestCrowdHearsOfAnotherLimit(t *testing.T) {
+func TestSharedWatchNoticesAnotherLimit(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1)}
-		waiting := b.crowd(30)
+		waiting := b.many(30)
 		time.Sleep(time.Second)
 		a.setLimit(5)
 		synctest.Wait()
@@ -84,7 +83,7 @@ func TestCrowdHearsOfAnotherLimit(t *testing.T) {
 		}
 		synctest.Wait()
 		if waiting[3].over() {
-			t.Error("admitted beside one, at a limit of one")
+			t.Error("admitted beside a holder, at a limit of 1")
 		}
 		for _, w := range waiting[2:] {
 			b.release(w.granted())
@@ -93,19 +92,19 @@ func TestCrowdHearsOfAnotherLimit(t *testing.T) {
 	})
 }
 
-// TestQueueThatIsCrowdedAgainLeavesNoPermitIdle: some wait alone by then, and
-// those behind them on the shared watch.
-func TestQueueThatIsCrowdedAgainLeavesNoPermitIdle(t *testing.T) {
+// TestSharedWatchThatStartsAgainLeavesNoPermitIdle: some contenders wait alone
+// by then, and those behind them on the shared watch.
+func TestSharedWatchThatStartsAgainLeavesNoPermitIdle(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
 		time.Sleep(time.Second)
-		waiting := b.crowd(15)
+		waiting := b.many(15)
 		time.Sleep(time.Second)
 		for _, w := range waiting[12:] { // 15 places are left, too few
 			w.cancel(nil)
 		}
 		synctest.Wait()
-		waiting = append(waiting[:12], b.crowd(6)...)
+		waiting = append(waiting[:12], b.many(6)...)
 		synctest.Wait()
 		began := time.Now()
 		a.release(held[0])
@@ -123,11 +122,11 @@ func TestQueueThatIsCrowdedAgainLeavesNoPermitIdle(t *testing.T) {
 	})
 }
 
-// TestWatchOfAQueueEndsWhenItIsNotCrowded: those who come later do not keep it.
-func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
+// TestSharedWatchEndsWhenItDoesNotPay: later contenders do not prolong it.
+func TestSharedWatchEndsWhenItDoesNotPay(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
-		waiting := b.crowd(30)
+		waiting := b.many(30)
 		time.Sleep(time.Second)
 		a.release(p)
 		for _, w := range waiting {
@@ -148,16 +147,16 @@ func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
 	})
 }
 
-// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused,
-// and their own reads are not.
-func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
+// TestRefusedSharedWatchIsReplacedByReads if the service refuses only the
+// watch.
+func TestRefusedSharedWatchIsReplacedByReads(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
-		waiting := b.crowd(20)
+		waiting := b.many(20)
 		refused := false
 		a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
 			if r.Op == memory.OpWatchQueue && !refused {
-				refused, f.Err = true, errors.New("busy with something else")
+				refused, f.Err = true, errors.New("not implemented")
 			}
 			return f
 		})
@@ -166,19 +165,19 @@ func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 			b.release(w.eventually())
 		}
 		if !refused {
-			t.Error("nobody watched the queue for others")
+			t.Error("no session watched the queue")
 		}
 		a.empty()
 	})
 }
 
-// TestCrowdThatScattersIsServed: those behind are of so many sessions that each
-// waits for the one ahead of it, and a permit is idle for no longer than it
-// takes until a hold settles.
-func TestCrowdThatScattersIsServed(t *testing.T) {
+// TestWaitersAreServedWhenTheSharedWatchEnds: the contenders behind have so
+// many sessions that each waits for its predecessor, and a permit is idle for
+// at most engine.SettleAfter.
+func TestWaitersAreServedWhenTheSharedWatchEnds(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
-		waiting := b.crowd(20)
+		waiting := b.many(20)
 		for _, p := range a.strangers(30, 4) {
 			waiting = append(waiting, p.begin(1))
 		}

@@ -1,0 +1,91 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// In a queue with many contenders of few sessions (see engine.ShareWatch) one
+// view of the shared queue watch can admit several contenders. Without it each
+// contender is woken by its predecessor, reads the queue, and converts its
+// entry to wake its successor. Only contenders with Terms share the watch: the
+// others are admitted one at a time, by a handoff.
+
+// shouldShare reports whether the places ahead alone make the watch pay.
+func shouldShare(ahead []driver.Place) bool {
+	sessions := make(map[string]struct{})
+	for _, p := range ahead {
+		sessions[p.Session] = struct{}{}
+	}
+	return engine.ShareWatch(len(ahead), len(sessions))
+}
+
+// mayShare reports whether the contender may use the shared watch. After a
+// change of its record it may not: it has to count contenders behind it.
+func (a *attempt) mayShare() bool {
+	return a.Terms != nil && !a.Try && !a.moved && a.session.WatchesQueues()
+}
+
+// watchQueue waits on the shared watch until the rule admits the contender. It
+// returns false when the contender has to read the queue alone: the watch does
+// not pay any more, the record has changed, or the watch was refused.
+func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
+	a.stale = true
+	for asked := a.record; ; {
+		var other bool // the watch has shown a record that was not confirmed yet
+		record := asked
+		err := a.session.WatchQueue(ctx, a.queue.id, a.joined.Place, a.record, func(v engine.QueueView) bool {
+			own := v.At(a.joined.Place)
+			if admitted = a.rule(v.Places[:own:own]).Admitted; admitted {
+				a.last = othersShare(v.Places, own)
+			}
+			a.waited = a.waited || !admitted
+			if v.Shown.After(a.woken) {
+				a.woken = v.Shown
+			}
+			record, other = v.Record, v.Record != a.record && v.Record != asked
+			return admitted || other || !v.ShareWatch()
+		})
+		switch {
+		case errors.Is(err, coordinator.ErrRefused), // reading may still be allowed
+			// the watch does not pay, or the contender is not in the queue
+			err == nil && !admitted && !other:
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		if other {
+			a.wake()
+		}
+		asked = record // which may be older than a.record
+		same, err := a.confirm(ctx)
+		if admitted || err != nil || !same {
+			return admitted && same, err
+		}
+		a.stale = true
+	}
+}
+
+// othersShare reports whether an admitted contender need not convert its entry,
+// because every session with a waiter behind it probably shares a watch: it
+// pays for the last contender of the session. If that is wrong, a waiter is
+// notified engine.SettleAfter later, when the hold converts.
+func othersShare(places []driver.Place, own int) bool {
+	sessions, last := make(map[string]struct{}), make(map[string]bool)
+	for i, p := range places {
+		if i > own {
+			last[p.Session] = engine.ShareWatch(i, len(sessions))
+		}
+		sessions[p.Session] = struct{}{}
+	}
+	for _, shares := range last {
+		if !shares {
+			return false
+		}
+	}
+	return true
+}
