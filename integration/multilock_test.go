@@ -62,7 +62,7 @@ func TestSetsUnderKills(t *testing.T) {
 			workers[i] = start()
 		}
 		for _, w := range workers {
-			w.Send("calm")
+			w.Send("end")
 			var wrong string
 			if w.Recv(&wrong); wrong != "" {
 				t.Errorf("%s: %s", w.who, wrong)
@@ -147,18 +147,18 @@ func multilockWorker(ctx context.Context, io *proc.IO, args []string) error {
 	if err := io.Send("ready"); err != nil {
 		return err
 	}
-	calm := make(chan struct{})
+	ending := make(chan struct{})
 	go func() {
 		var word string
 		if io.Recv(ctx, &word) == nil {
-			close(calm)
+			close(ending)
 		}
 	}()
 	r := rand.New(rand.NewPCG(seed, uint64(len(args[1]))+uint64(args[1][len(args[1])-1])))
 	wrong := ""
 	for last := false; !last && wrong == ""; {
 		select {
-		case <-calm:
+		case <-ending:
 			last = true
 		default:
 		}
@@ -218,9 +218,9 @@ func lockSome(
 	return err
 }
 
-// TestQuorumOnServersThatDie: three etcd and two ZooKeeper, each on its own. The
-// lock is acquired and held without any two of them, and a third one's death
-// ends the hold before anyone else is granted.
+// TestQuorumOnServersThatDie: three etcd and two ZooKeeper, each on its own.
+// The lock is acquired and held without any two of them, and a third one's
+// death ends the hold before anyone else is granted.
 func TestQuorumOnServersThatDie(t *testing.T) {
 	const ttl = 4 * time.Second
 	var sites []site

@@ -132,8 +132,8 @@ func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err
 	return work(bound)
 }
 
-// acquire takes the members in order. When too few can be held any more the wait
-// for the next one ends.
+// acquire takes the members in order. When too few can be held any more the
+// wait for the next one ends.
 func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 	l := &Lock{set: s, holds: make([]held, len(s.members)), left: len(s.members)}
 	l.over, l.end = context.WithCancelCause(context.Background())
@@ -318,8 +318,8 @@ func (l *Lock) releaseAll(ctx context.Context, cause error) error {
 // Context ends when the hold does: when it is unlocked, with
 // coordinator.ErrReleased as its cause, or when fewer members are held than the
 // set needs, with the cause of the loss. It has the values of the context given
-// to Lock, but not its deadline. Given to Lock of a member's recipe, or of a set
-// with that member, it re-enters the member.
+// to Lock, but not its deadline. Given to Lock of a member's recipe, or of a
+// set with that member, it re-enters the member.
 func (l *Lock) Context() context.Context { return l.ctx }
 
 // Err returns nil while the set is held, by the clock, and then why it is not.
