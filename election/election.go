@@ -19,7 +19,7 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrStepDown, as an error of work, makes Run resign and campaign again.
+	// ErrStepDown makes Run resign and campaign again when work returns it.
 	ErrStepDown = errors.New("step down")
 	// ErrOverrun is the error of Run if work did not return within the bound
 	// of [WithDrain]. The work may still run, while another process leads; if

@@ -49,7 +49,7 @@ const (
 	slots = "slots"
 )
 
-// Stored, as the limit of [New], uses the limit that is stored at the name.
+// Stored is a limit for [New]: the one that is stored at the name.
 const Stored = -1
 
 // Semaphore is a named semaphore on a client, with the limit given to New. Two
