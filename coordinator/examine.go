@@ -41,7 +41,7 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 	s, err := c.engine.Session(ctx)
 	if err != nil {
 		f := driver.Found(driver.Failure, "session", "%v", err)
-		return append(found, f.So(adviseSession(err)))
+		return append(found, f.So("see above, and First errors in docs/operations.md"))
 	}
 	opened := round(time.Since(began))
 	found = append(found, driver.Found(driver.Fine, "session", "open after %v", opened))
@@ -106,12 +106,19 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 	read := min(len(queues), examineQueuesAtMost)
 	for _, queue := range queues[:read] {
 		entries, err := s.List(ctx, queue, 0)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrRefused):
+			found = append(found, driver.Found(driver.Warning, "queue "+string(queue), "%v", err))
+		case err != nil:
 			return append(found, driver.Found(driver.Note, about, "%v", err))
 		}
 		var foreign []string
 		for _, e := range entries {
-			if e.ID == "" {
+			switch {
+			case e.Stray != "":
+				f := driver.Found(driver.Warning, "queue "+string(queue), "%s", e.Stray)
+				found = append(found, f)
+			case e.ID == "":
 				foreign = append(foreign, e.Key)
 			}
 		}
@@ -147,19 +154,6 @@ func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 			round(slowest), (wanted + time.Second).Truncate(time.Second)))
 	}
 	return f
-}
-
-func adviseSession(err error) string {
-	switch {
-	case errors.Is(err, ErrInvalid):
-		return "correct the URL or the option that the error names"
-	case errors.Is(err, ErrRefused):
-		return "check user, password and certificates in the URL, and their rights: " +
-			"docs/operations.md lists what locks need"
-	case errors.Is(err, ErrUnavailable):
-		return "repair the servers; a session needs a majority of them"
-	}
-	return ""
 }
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

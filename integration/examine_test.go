@@ -28,7 +28,7 @@ func TestExaminePassesAHealthyService(t *testing.T) {
 			}
 		}
 		service := map[string][]string{"etcd": {"member", "clock"}, "zk": {"server"}}[s.service]
-		for _, kind := range append(service, "TTL", "session", "reads", "take") {
+		for _, kind := range append(service, "TTL", "session", "reads", "acquire") {
 			if !abouts[kind] {
 				t.Errorf("no finding about %q", kind)
 			}

@@ -23,6 +23,7 @@ type Contender struct {
 	Mode     string            // the recipe's mode
 	Payload  []byte            // from WithPayload, or the value of a foreign entry
 	Holding  bool              // the rule admits it
+	Stray    string            // unless empty: no session owns it, and how to remove it
 }
 
 // info is the value of an entry, as JSON: operators can read it with the
@@ -50,7 +51,8 @@ func (q *Queue) encode(i info) ([]byte, error) {
 // contender decodes an entry. A foreign value becomes the payload, and identity
 // and time stay empty.
 func (q *Queue) contender(e driver.Entry) Contender {
-	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode}
+	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
+		Stray: e.Stray}
 	var i info
 	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
 		c.Payload = e.Value
@@ -77,7 +79,10 @@ func (e *TakenError) Error() string {
 	if e.Delay > 0 {
 		s += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
 	}
-	if h := e.Holder; h.Identity != "" {
+	switch h := e.Holder; {
+	case h.Stray != "":
+		s += ": " + h.Stray
+	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
 		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)
 	}

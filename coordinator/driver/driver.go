@@ -122,6 +122,9 @@ type Entry struct {
 	Place
 	Token Token
 	Value []byte
+	// Stray, unless empty, says that no session owns the entry, and how to
+	// remove it, for people.
+	Stray string
 }
 
 // Head is one state of the first entry of a queue. It is zero for an empty

@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // source is the etcd client of a driver: a given one, which the caller owns, or
@@ -60,7 +61,9 @@ func (d *source) noteDialError(err error) {
 		d.dialErr.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
 		// The reason exists as gRPC's text only. If that changes, it is lost.
-		why = strings.TrimPrefix(why, "connection error: desc = ")
+		why, _, _ = strings.Cut(why, ". If you upgraded ") // which gRPC tells its users
+		why = strings.Trim(strings.NewReplacer("connection error: desc = ", "",
+			"transport: ", "", "Error while dialing: ", "").Replace(why), `"`)
 		d.dialErr.Store(&why)
 	}
 }
@@ -72,7 +75,9 @@ func (d *source) explain(err error) error {
 	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
 		return err
 	}
-	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: no connection: %s", err, *why))
+	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: %w", err, hint.On(errors.New(*why),
+		"server preface", "no etcd answers there; use etcds:// for TLS, zk:// for ZooKeeper",
+		"selected ALPN", "no etcd answers there; use zks:// for ZooKeeper")))
 }
 
 func (d *source) endpoints() []string {

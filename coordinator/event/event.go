@@ -56,6 +56,9 @@ const (
 	// Op, Queue, Err, Context; Duration: from call to error; Token if it was
 	// queued
 	NotGranted
+	// Queue, Err: a contender waits, and an entry of no session blocks its
+	// queue; Err says how to remove it
+	Stray
 	// Queue, Token; Duration: held so far, longer than expected; once per grant
 	HeldLong
 	// Queue, Token; Duration: held so far; its context was ended for that
@@ -76,7 +79,7 @@ var kindNames = [...]string{
 	SessionOpened: "session opened", SessionRenewed: "session renewed",
 	SessionSuspended: "session suspended", SessionResumed: "session resumed",
 	SessionEnded: "session ended", Retried: "retried", Joined: "joined", Granted: "granted",
-	Reentered: "reentered", Converted: "converted", NotGranted: "not granted",
+	Reentered: "reentered", Converted: "converted", NotGranted: "not granted", Stray: "stray",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
 }

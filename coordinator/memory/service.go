@@ -158,7 +158,9 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.add(queue, nil, driver.Entry{}).Place
+	e := s.add(queue, nil, driver.Entry{})
+	e.Stray = "an entry of no session: Remove " + e.Key
+	return e.Place
 }
 
 // RemoveRecord deletes the record of a queue as an operator would, and reports

@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // This file has the names of the nodes in a queue, and their order:
@@ -115,7 +116,7 @@ func sortBySequence(all []node) {
 type queueView struct {
 	nodes      []node   // in order
 	successors []int32  // their sequence numbers, unordered
-	strays     []string // other names, quoted
+	strays     []string // other names
 }
 
 func parseChildren(names []string) queueView {
@@ -126,7 +127,7 @@ func parseChildren(names []string) queueView {
 		} else if n, ok := parseNode(name); ok {
 			c.nodes = append(c.nodes, n)
 		} else {
-			c.strays = append(c.strays, strconv.Quote(name))
+			c.strays = append(c.strays, name)
 		}
 	}
 	sortBySequence(c.nodes)
@@ -146,12 +147,11 @@ func (c queueView) places() []driver.Place {
 // Ignoring a stray could admit two contenders, if a client counts it. Waiting
 // for it could take for ever. So the error names it, and an operator has to
 // remove it.
-func (c queueView) ambiguous(queue driver.Queue) error {
+func (c queueView) ambiguous(queue string) error {
 	if len(c.strays) == 0 {
 		return nil
 	}
-	slices.Sort(c.strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"queue %q has children that are not Baton's entries, so it has no order: %s",
-		queue, strings.Join(c.strays, ", ")))
+		"zookeeper: nodes that are not Baton's entries block the queue; to remove them: %s",
+		hint.Removal("zkCli.sh deleteall", queue+"/", c.strays...)))
 }

@@ -45,7 +45,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	}
 	var queues []driver.Queue
 	for _, entry := range entries {
-		if _, ok := parseNode(path.Base(entry)); ok {
+		if _, ok := parseNode(path.Base(entry)); ok || isStray(entry) {
 			queues = append(queues, driver.Queue(path.Dir(entry)[1:]))
 		}
 	}
@@ -86,4 +86,11 @@ func (s *session) Remove(
 	}
 	n, _ := parseNode(key)
 	return s.remove(ctx, queue, n, n.successor(), false)
+}
+
+// isStray takes what is below other kinds for another program's.
+func isStray(entry string) bool {
+	_, successor := parseSuccessor(path.Base(entry))
+	kinds := []string{"/mutex", "/rwlock", "/semaphore", "/election"}
+	return !successor && slices.Contains(kinds, path.Dir(path.Dir(entry)))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestQueuesHaveEntries: successor nodes, records, strays and nodes above
-// queues make no queue.
+// TestQueuesHaveEntries: successor nodes, records, strays (unless below a
+// recipe's kind) and nodes above queues make no queue.
 func TestQueuesHaveEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{
@@ -21,7 +21,7 @@ func TestQueuesHaveEntries(t *testing.T) {
 		"/app/m/converted", "/app/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
 		"/app/m/successor nodes", "/app/m/successor nodes/successor_0000000008",
 		"/app/m/empty", "/app/m/recorded+record",
-		"/app/m/strays", "/app/m/strays/config",
+		"/app/m/strays", "/app/m/strays/config", "/app/mutex", "/app/mutex/blocked", "/app/mutex/blocked/config",
 		"/app/other", "/app/other/y", "/app/other/y/x_00000000000000aa_1_0000000007",
 		"/app/leaf", "/zookeeper", "/zookeeper/quota", "/zookeeper/quota/x_00000000000000aa_1_0000000007",
 	} {
@@ -32,7 +32,7 @@ func TestQueuesHaveEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(queues)
-	if want := []driver.Queue{"m/converted", "m/queued", "other/y"}; !slices.Equal(queues, want) {
+	if want := []driver.Queue{"m/converted", "m/queued", "mutex/blocked", "other/y"}; !slices.Equal(queues, want) {
 		t.Errorf("queues %q, want %q", queues, want)
 	}
 }

@@ -59,7 +59,7 @@ func (s *session) Places(
 	if err != nil {
 		return nil, err
 	}
-	return c.places(), c.ambiguous(queue)
+	return c.places(), c.ambiguous(s.Path(queue))
 }
 
 // Entry implements nodes.Layout.

@@ -27,7 +27,7 @@ func (s *session) Ahead(
 	if err != nil {
 		return driver.View{}, err
 	}
-	view, err := nodes.ViewOf(c.places(), own, c.ambiguous(queue))
+	view, err := nodes.ViewOf(c.places(), own, c.ambiguous(s.Path(queue)))
 	if i := len(view.Ahead); err == nil && i < len(c.nodes) && c.nodes[i].Session == s.Hex {
 		s.noteSuccessor(queue, c, i)
 	}

@@ -86,6 +86,5 @@ func (r *Result) page() string {
 	b.WriteString("\nThe figures of all subjects are in [bench.json](bench/bench.json), and printed by\n" +
 		"`go run ./cmd/bench -from ../docs/bench/bench.json`.\n")
 	section("Many waiters on one session", r.waitersTable(), 2)
-	section("Bars", r.barsTable(), 3)
 	return b.String()
 }

@@ -74,7 +74,7 @@ var titles = map[form]string{
 // brief has a row for each case on single nodes: floor, Baton, and the best
 // peer. With few it has only the representative cases.
 func (r *Result) brief(few bool) table {
-	t := table{{"µs per grant", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
+	t := table{{"µs per grant", "service", "floor", "Baton", "× floor", "best peer", "which is", "best peer ÷ Baton"}}
 	for _, c := range r.Cases {
 		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") && c.Contenders != 64 {
 			continue

@@ -20,7 +20,7 @@ import (
 // longestSleepCheck, for holders that only wait for Done.
 const (
 	sleepChecksPerTTL = 16
-	longestSleepCheck = 5 * time.Second
+	longestSleepCheck = time.Second // also for silence
 )
 
 // askAtMost bounds the wait for the service's answer, as does TTL/4.

@@ -121,17 +121,23 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
+// firstAttempt is short, so that the log soon says why no session opens.
+const firstAttempt = 1250 * time.Millisecond
+
 // open retries until the service is available. An attempt is limited to the
 // TTL: a later session could end before it is used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
+	lasts := min(firstAttempt, c.config.TTL)
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
+		attempt, cancel := context.WithTimeoutCause(ctx, lasts, errNoAnswer)
 		defer cancel()
+		lasts = c.config.TTL
 		s, err = c.openOnce(attempt)
-		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
+		slow := attempt.Err() != nil && ctx.Err() == nil
+		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
 		return err

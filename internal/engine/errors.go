@@ -56,6 +56,9 @@ func Describe(ctx context.Context, op, name string, err error) error {
 			return said
 		}
 		said.Err, said.Maybe = step.Err, said.Maybe || step.Maybe
+		if step.Op == "session" && op != step.Op { // the service matters too
+			said.Err = fmt.Errorf("%s: %w", step.Name, step.Err)
+		}
 	}
 }
 

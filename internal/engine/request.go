@@ -23,7 +23,13 @@ func (s *Session) request(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	err := s.retry(ctx, op, queue, func() error { return s.attempt(ctx, p, f) })
+	s.silence.note(1, errNoAnswer)
+	err := s.retry(ctx, op, queue, func() error {
+		err := s.attempt(ctx, p, f)
+		s.silence.note(0, err)
+		return err
+	})
+	s.silence.note(-1, err)
 	return s.outcome(ctx, err, false)
 }
 

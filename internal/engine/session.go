@@ -29,6 +29,7 @@ type Session struct {
 
 	patience *patience // bounds attempts of a request
 	longer   *patience // bounds attempts of a join
+	silence  silence
 
 	closing  atomic.Bool  // the driver's Close was called
 	born     time.Time    // has a monotonic clock reading
@@ -89,6 +90,7 @@ func (s *Session) guard() {
 		case <-s.ctx.Done():
 			return
 		case <-check.C:
+			s.warnOfSilence()
 			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}
@@ -364,6 +366,7 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 			s.expire()
 			return ErrSessionLost
 		}
+		s.silence.note(0, nil)
 		s.renewed(time.Since(sent.time), left)
 		return nil
 	}

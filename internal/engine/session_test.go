@@ -158,7 +158,7 @@ func TestStateIsConnectedSuspendedOrLost(t *testing.T) {
 
 func TestConcurrentCallersShareOneSession(t *testing.T) {
 	within(t, func(w world) {
-		w.link.Delay(time.Second, time.Second)
+		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() { w.session() })

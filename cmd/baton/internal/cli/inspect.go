@@ -174,7 +174,15 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", n+1, c.does(), cell(c.Identity),
 			since, age, c.Token, cell(c.Session), shortened(cell(c.Payload)))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for n, c := range q.Contenders {
+		if c.Stray != "" {
+			fmt.Fprintf(i.Out, "%d: %s\n", n+1, printable(c.Stray))
+		}
+	}
+	return nil
 }
 
 // does describes what a contender does.

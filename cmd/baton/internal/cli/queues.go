@@ -43,6 +43,8 @@ type contenderView struct {
 	Token    coordinator.Token `json:"token"`
 	Session  string            `json:"session,omitempty"`
 	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
+	// Stray, unless empty, says that no session owns it, and how to remove it.
+	Stray string `json:"stray,omitempty"`
 }
 
 // kinds lists the recipes' kinds in the order of output.
@@ -120,7 +122,7 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{
 		Holding: c.Holding, Mode: mode, Permits: permits,
 		Identity: c.Identity, Token: c.Token, Session: c.Session,
-		Payload: printable(string(c.Payload)),
+		Payload: printable(string(c.Payload)), Stray: c.Stray,
 	}
 	if c.ID == "" && !q.shared {
 		v.Mode = "unknown"

@@ -201,7 +201,7 @@ func describe(err error) string {
 	case errors.As(err, &limit):
 		s += "; omit --limit to use the stored limit"
 	case errors.Is(err, coordinator.ErrUnavailable):
-		s += "; check that the service runs and that its address is right; \"baton -v\" logs the attempts"
+		s += "; \"baton doctor\" checks the service"
 	}
 	return s
 }

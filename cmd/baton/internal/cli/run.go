@@ -283,7 +283,8 @@ func (r *run) waited() error {
 	queue, _ := readers[r.kind](ctx, r.client, r.name) // after an error no holder is named
 	if len(queue.Contenders) > 0 {
 		first := queue.Contenders[0]
-		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
+		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token,
+			Stray: first.Stray}
 		if first.Since != nil {
 			taken.Holder.Since = *first.Since
 		}

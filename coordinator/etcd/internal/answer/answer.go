@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // kinds lists the errors of etcd whose gRPC code is not specific enough.
@@ -48,7 +49,10 @@ func Wrap(ctx context.Context, err error) error {
 	if errors.Is(kind, driver.ErrUnavailable) && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return driver.Wrap(kind, Of(err))
+	return driver.Wrap(kind, hint.On(Of(err),
+		"authentication failed", "check user and password in the URL",
+		"user name is empty", "give user and password in the URL",
+		"permission denied", "the user's role lacks the rights in docs/operations.md"))
 }
 
 // Kind is the contract's sentinel for an error of a request. Only ErrRefused

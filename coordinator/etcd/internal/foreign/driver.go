@@ -34,6 +34,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Concurrency is the name of the layout.
@@ -152,7 +153,8 @@ func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Hea
 			p.Session = strings.Repeat("0", 16-n) + bare
 		}
 		heads[i] = driver.Head{
-			Entry:   driver.Entry{Place: p, Token: driver.Token(e.Rev), Value: kv.Value},
+			Entry: driver.Entry{Place: p, Token: driver.Token(e.Rev), Value: kv.Value,
+				Stray: hint.Stray(kv.Lease != 0, "etcdctl del", e.Key)},
 			Version: driver.Version(kv.ModRevision),
 		}
 	}
@@ -170,15 +172,14 @@ func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
 		bare, _ := strings.CutPrefix(string(kv.Key), l.Queue(queue))
 		if kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
-			strays = append(strays, fmt.Sprintf("%q", kv.Key))
+			strays = append(strays, string(kv.Key))
 		}
 	}
 	if len(strays) == 0 {
 		return nil
 	}
-	slices.Sort(strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 		"etcd: queue %q has keys that are not a contender's, "+
-			"since they do not end in their lease: %s",
-		sharedName(queue), strings.Join(strays, ", ")))
+			"since they do not end in their lease; if unused, remove them: %s",
+		sharedName(queue), hint.Removal("etcdctl del", "", strays...)))
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Layout names the keys of one namespace:
@@ -199,6 +200,7 @@ func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 	return driver.Head{
 		Entry: driver.Entry{
 			Place: l.Place(queue, e), Token: driver.Token(l.Rank(queue, e)), Value: kv.Value,
+			Stray: hint.Stray(kv.Lease != 0, "etcdctl del", e.Key),
 		},
 		Version: driver.Version(kv.ModRevision),
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // This file has the names of entries and queues in the layouts:
@@ -43,6 +43,7 @@ const (
 // Layout is the layout of another client.
 type Layout struct {
 	name  string
+	root  string           // the chroot, for messages
 	kinds map[string]*form // by the kind of queue
 	// plain: queues are plain nodes, which the other client expects to stay.
 	plain    bool
@@ -200,7 +201,7 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 		if n, ok := f.form(queue).parse(name); ok {
 			entries = append(entries, n)
 		} else {
-			strays = append(strays, strconv.Quote(name))
+			strays = append(strays, name)
 		}
 	}
 	// A writer that downgrades has two nodes of the same number for a moment.
@@ -215,8 +216,8 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 	case len(strays) > 0:
 		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, "+
-				"so the order is unknown: %s",
-			f.path(queue), strings.Join(strays, ", ")))
+				"so the order is unknown; if unused, remove them: %s",
+			f.path(queue), hint.Removal("zkCli.sh deleteall", f.root+f.path(queue)+"/", strays...)))
 	case len(entries) > 0 && entries[0].seq < 0:
 		return places, f.outOfNumbers(queue, entries[0].Key)
 	}

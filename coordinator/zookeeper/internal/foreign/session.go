@@ -40,6 +40,7 @@ type service struct {
 // New makes a driver.
 func New(layout *Layout, of *nodes.Service) driver.Sharer {
 	of.Tree.Plain.Store(layout.plain)
+	layout.root = of.Tree.Root
 	return &service{of, layout}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Listing returns the names of the children of a queue, none if it is missing.
@@ -283,8 +284,9 @@ func (s *Session) Head(
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {
 	p, token := s.Layout.Entry(queue, key, seen.Stat.Czxid)
+	stray := hint.Stray(seen.Stat.EphemeralOwner != 0, "zkCli.sh deleteall", s.ChildPath(queue, key))
 	return driver.Head{
-		Entry:   driver.Entry{Place: p, Token: token, Value: bytes.Clone(seen.Value)},
+		Entry:   driver.Entry{Place: p, Token: token, Value: bytes.Clone(seen.Value), Stray: stray},
 		Version: driver.Version(seen.Stat.Mzxid),
 	}
 }

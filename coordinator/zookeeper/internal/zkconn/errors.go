@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Reasons why a session is over.
@@ -52,7 +53,8 @@ func translate(err error) error {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed),
 		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrBadArguments),
 		errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return driver.Wrap(driver.ErrRefused, err)
+		return driver.Wrap(driver.ErrRefused, hint.On(err, "not authenticated",
+			"the nodes' ACL does not admit this client; check user and password in the URL"))
 	}
 	switch code(err) {
 	case codeUnimplemented, codeEphemeralOnLocal, codeNeedsSASL, codeQuota:
@@ -82,7 +84,7 @@ func code(err error) int {
 func unavailable(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {
-		cause = fmt.Errorf("%w (last attempt: %w)", cause, why)
+		cause = fmt.Errorf("%w: %w", cause, why)
 	}
 	return driver.Wrap(driver.ErrUnavailable, cause)
 }

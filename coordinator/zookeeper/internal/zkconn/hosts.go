@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"time"
@@ -31,7 +32,7 @@ func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error)
 	secure := tls.Client(conn, conf)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // without TLS's close alert
-		return nil, err
+		return nil, fmt.Errorf("%s: TLS handshake failed: %w", t.addr, err)
 	}
 	return secure, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // This file has the list of servers and the dialer of the session's client.
@@ -122,7 +123,8 @@ func (c *Conn) setLastError(err error) {
 func (c *Conn) lastError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lastErr
+	return hint.On(c.lastErr, "not answered yet", "perhaps it is no ZooKeeper; use etcd:// for etcd",
+		": EOF", "if the port has TLS, use zks://; else check the quorum, and maxClientCnxns")
 }
 
 // endSession ends a session over its own connection, at the first server that

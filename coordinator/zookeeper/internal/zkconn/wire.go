@@ -44,7 +44,7 @@ func newSocket(conn net.Conn, session *Conn) *socket {
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		if err := s.fill(); err != nil {
-			s.session.setLastError(err)
+			s.session.setLastError(fmt.Errorf("%v: %w", s.RemoteAddr(), err))
 			return 0, err
 		}
 	}

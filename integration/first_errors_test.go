@@ -1,0 +1,342 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator"
+	events "github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// soonWarned is when a call that gets no answer has logged so at the latest;
+// machines are slow at times.
+const soonWarned = 2 * time.Second
+
+// firstClient is a client whose log and strays a test reads.
+type firstClient struct {
+	*coordinator.Client
+	log    lockedBuffer
+	strays chan string // what removes them
+}
+
+func newFirstClient(t *testing.T, url string) *firstClient {
+	t.Helper()
+	f := &firstClient{strays: make(chan string, 16)}
+	var err error
+	f.Client, err = coordinator.Open(url,
+		coordinator.WithLogger(slog.New(slog.NewTextHandler(&f.log, nil))),
+		coordinator.WithObserver(events.ObserverFunc(func(e events.Event) {
+			if e.Kind == events.Stray {
+				f.strays <- e.Err.Error()
+			}
+		})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, f.Client)
+	return f
+}
+
+// warned waits for a warning with all the words, of one line.
+func (f *firstClient) warned(t *testing.T, words ...string) {
+	t.Helper()
+	eventually(t, soonWarned, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
+	line, _, _ := strings.Cut(f.log.String(), "\n")
+	says(t, line, append(words, "level=WARN")...)
+}
+
+// says checks that an error is one line that has the words, and no cause twice.
+func says(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("%q is not said in: %s", w, text)
+		}
+	}
+	causes := strings.Split(text, ": ")
+	slices.Sort(causes)
+	if strings.Contains(text, "\n") || len(slices.Compact(slices.Clone(causes))) < len(causes) {
+		t.Errorf("more than a line, or a cause twice: %s", text)
+	}
+}
+
+var errGivenUp = errors.New("given up")
+
+// TestServiceThatCannotBeUsedIsExplained: the log and the error of a call
+// without a deadline say what is wrong, where, and what to try.
+func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
+	etcd, zooKeeper := servers.Etcd(t).Endpoints()[0], servers.ZooKeeper(t).Endpoints()[0]
+	ca, none := newAuthority(t), freeAddr(t)
+	etcdTLS, zooKeeperTLS := securedEtcd(t, ca).addr, securedZooKeeper(t, ca).addr
+	const start, plain = "check address and port, and that the server runs", `URL's scheme without "s"`
+	for name, c := range map[string]struct{ url, what, try string }{
+		"etcd no server":           {"etcd://" + none, "connection refused", start},
+		"etcd ZooKeeper's port":    {"etcd://" + zooKeeper, "server preface", "zk:// for ZooKeeper"},
+		"etcd TLS server":          {"etcd://" + etcdTLS, "server preface", "etcds:// for TLS"},
+		"etcd plain server":        {"etcds://" + etcd, "handshake failed", plain},
+		"etcd untrusted":           {"etcds://" + etcdTLS, "unknown authority", "cacert="},
+		"ZooKeeper no server":      {"zk://" + none, "connection refused", start},
+		"ZooKeeper etcd's port":    {"zk://" + etcd, "not answered", "etcd:// for etcd"},
+		"ZooKeeper TLS server":     {"zk://" + zooKeeperTLS, "EOF", "use zks://"},
+		"ZooKeeper plain server":   {"zks://" + zooKeeper, "handshake failed", plain},
+		"ZooKeeper untrusted":      {"zks://" + zooKeeperTLS, "unknown authority", "cacert="},
+		"ZooKeeper no certificate": {"zks://" + zooKeeperTLS + "/?cacert=" + ca.file, "bad certificate", "cert= and key="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFirstClient(t, c.url)
+			where, _, _ := strings.Cut(c.url, "/?")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := newMutex(t, f.Client, "n").Lock(ctx)
+				ended <- err
+			}()
+			f.warned(t, where, c.what, strings.ReplaceAll(c.try, `"`, `\"`))
+			cancel(errGivenUp)
+			err := <-ended
+			if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, errGivenUp) {
+				t.Errorf("Lock: %v", err)
+			}
+			says(t, err.Error(), where, c.what, c.try)
+		})
+	}
+	t.Run("baton", func(t *testing.T) {
+		for _, url := range []string{"etcd://" + none, "zk://" + none} {
+			c := baton(t, url, "lock", "n", "--", "true")
+			warned := func() bool { return strings.Contains(c.err.String(), "\n") }
+			eventually(t, soonWarned, "a warning", warned)
+			says(t, strings.TrimSpace(c.err.String()), url, "level=WARN", "connection refused", start)
+		}
+		c := baton(t, "zk://"+none, "lock", "-w", "0.5", "n", "--", "true")
+		c.wants(125)
+		says(t, strings.TrimSpace(c.err.String()), none, "connection refused", start, "baton doctor")
+	})
+}
+
+func TestWrongPasswordIsExplained(t *testing.T) {
+	const advice = "check user and password in the URL"
+	t.Run("etcd", func(t *testing.T) {
+		cluster := servers.NewEtcd(t, etcdserver.Options{})
+		raw, ctx := site{"etcd", cluster.Endpoints()}.etcdClient(t), within(t, patience)
+		_, err := raw.RoleAdd(ctx, "root")
+		if err == nil {
+			_, err = raw.UserAdd(ctx, "root", "right")
+		}
+		if err == nil {
+			_, err = raw.UserGrantRole(ctx, "root", "root")
+		}
+		if err == nil {
+			_, err = raw.AuthEnable(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := cluster.Endpoints()[0]
+		for url, words := range map[string][]string{
+			"etcd://root:wrong@" + addr: {"authentication failed", advice},
+			"etcd://" + addr:            {"user name is empty", "give user and password in the URL"},
+		} {
+			err := open(t, url)
+			if !errors.Is(err, coordinator.ErrRefused) {
+				t.Fatalf("%v, want ErrRefused", err)
+			}
+			says(t, err.Error(), append(words, "etcd://"+addr)...)
+		}
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		at := servers.ZooKeeper(t).Endpoints()[0] + "/" + servers.Name(t)
+		if err := open(t, "zk://alice:right@"+at); err != nil {
+			t.Fatal(err)
+		}
+		err := open(t, "zk://alice:wrong@"+at) // which ZooKeeper takes for another identity
+		if !errors.Is(err, coordinator.ErrRefused) {
+			t.Fatalf("%v, want ErrRefused", err)
+		}
+		says(t, err.Error(), `lock "Test`, "not authenticated", advice)
+	})
+}
+
+func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
+	for _, s := range []site{{"etcd", servers.Etcd(t).Endpoints()}, {"zk", servers.ZooKeeper(t).Endpoints()}} {
+		c := s.client(t, longTTL)
+		for name, words := range map[string][]string{
+			"a\x01b":                 {`"a\x01b"`, "control character"},
+			strings.Repeat("x", 300): {"xxx", "300 bytes; at most 255 are allowed"},
+		} {
+			_, err := mutex.New(c, name)
+			if !errors.Is(err, coordinator.ErrInvalid) {
+				t.Fatalf("%v, want ErrInvalid", err)
+			}
+			says(t, err.Error(), words...)
+		}
+		name := servers.Name(t)
+		acquire := func(limit int) error {
+			sem, err := semaphore.New(c, name, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := sem.Acquire(within(t, patience), 1)
+			if err == nil {
+				err = p.Release(within(t, patience))
+			}
+			return err
+		}
+		if err := acquire(3); err != nil {
+			t.Fatal(err)
+		}
+		err := acquire(4)
+		if !errors.Is(err, coordinator.ErrInvalid) {
+			t.Fatalf("%v, want ErrInvalid", err)
+		}
+		says(t, err.Error(), name, "is 3, not 4", "change it with SetLimit or use the stored one")
+	}
+}
+
+// TestSilenceIsToldWhileTheCallGoesOn: the service falls silent when there is a
+// session already.
+func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
+	run := func(t *testing.T, url string, pause, resume func() error) {
+		f := newFirstClient(t, url)
+		m := newMutex(t, f.Client, servers.Name(t))
+		unlock(t, lock(t, m))
+		if err := pause(); err != nil {
+			t.Fatal(err)
+		}
+		locks := make(chan *mutex.Lock, 1)
+		go func() {
+			l, err := m.Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			locks <- l
+		}()
+		f.warned(t, "the service does not answer, still trying", url)
+		if err := resume(); err != nil {
+			t.Fatal(err)
+		}
+		if l := <-locks; l != nil {
+			unlock(t, l)
+		}
+	}
+	t.Run("etcd", func(t *testing.T) {
+		c := servers.NewEtcd(t, etcdserver.Options{})
+		run(t, "etcd://"+c.Endpoints()[0], c.Node(0).Pause, c.Node(0).Resume)
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		c := servers.NewZooKeeper(t, zkserver.Options{})
+		run(t, "zk://"+c.Endpoints()[0], c.Node(0).Pause, c.Node(0).Resume)
+	})
+}
+
+// plantEtcd makes a key without a lease, and returns what removes it.
+func plantEtcd(t *testing.T, key string) (command string, remove func() error) {
+	t.Helper()
+	c := site{"etcd", servers.Etcd(t).Endpoints()}.etcdClient(t)
+	if _, err := c.Put(within(t, patience), key, ""); err != nil {
+		t.Fatal(err)
+	}
+	return "etcdctl del '" + key + "'", func() error {
+		_, err := c.Delete(within(t, patience), key)
+		return err
+	}
+}
+
+// plantZooKeeper makes a persistent node, and those above it.
+func plantZooKeeper(t *testing.T, node string, flags int32) (command string, remove func() error) {
+	t.Helper()
+	c := site{"zk", servers.ZooKeeper(t).Endpoints()}.zkConn(t, longTTL)
+	parts := strings.Split(node, "/")
+	for i := 2; i < len(parts); i++ {
+		_, err := c.Create(strings.Join(parts[:i], "/"), nil, 0, zk.WorldACL(zk.PermAll))
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			t.Fatal(err)
+		}
+	}
+	made, err := c.Create(node, nil, flags, zk.WorldACL(zk.PermAll))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "zkCli.sh deleteall '" + made + "'", func() error { return c.Delete(made, -1) }
+}
+
+// TestStraysAreNamed: entries that no session owns, and the command that
+// removes them, in the log and to observers of a contender that waits, in an
+// error of one that does not, in inspect and by doctor.
+func TestStraysAreNamed(t *testing.T) {
+	const numbered = "/x_0123456789abcdef_1_"
+	name := servers.Name(t)
+	etcd := "etcd://" + servers.Etcd(t).Endpoints()[0] + "/" + name
+	zooKeeper := "zk://" + servers.ZooKeeper(t).Endpoints()[0] + "/" + name
+	for _, c := range []struct {
+		what, url string
+		plant     func(*testing.T) (command string, remove func() error)
+	}{
+		{"etcd", etcd, func(t *testing.T) (string, func() error) {
+			return plantEtcd(t, name+"/./mutex/n/stray")
+		}},
+		{"zookeeper", zooKeeper, func(t *testing.T) (string, func() error) {
+			return plantZooKeeper(t, "/"+name+"/mutex/n"+numbered, zk.FlagSequence)
+		}},
+		{"zookeeper unnumbered", zooKeeper + "2", func(t *testing.T) (string, func() error) {
+			return plantZooKeeper(t, "/"+name+"2/mutex/n/stray", 0)
+		}},
+		{"curator", zooKeeper + "3?layout=curator", func(t *testing.T) (string, func() error) {
+			return plantZooKeeper(t, "/"+name+"3/n/_c_0123-lock-", zk.FlagSequence)
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			f := newFirstClient(t, c.url)
+			m := newMutex(t, f.Client, "n")
+			command, remove := c.plant(t)
+			_, err := m.TryLock(within(t, patience))
+			if err == nil {
+				t.Fatal("it was taken")
+			}
+			says(t, err.Error(), `"n"`, command)
+			show := baton(t, c.url, "inspect", "--kind", "mutex", "n")
+			if show.code(); !strings.Contains(show.out.String()+show.err.String(), command) {
+				t.Errorf("inspect does not say %q", command)
+			}
+			if c.what != "curator" { // whose queues cannot be listed
+				doctor := baton(t, c.url, "doctor")
+				if doctor.code() != 1 || !strings.Contains(doctor.out.String(), command) {
+					t.Errorf("doctor does not say %q: %s", command, doctor.out.String())
+				}
+			}
+			if errors.Is(err, coordinator.ErrRefused) {
+				if err := remove(); err != nil {
+					t.Fatal(err)
+				}
+				unlock(t, lock(t, m))
+				return
+			}
+			locks := make(chan *mutex.Lock, 1)
+			go func() { locks <- lock(t, m) }()
+			select {
+			case stray := <-f.strays:
+				says(t, stray, command)
+			case <-time.After(patience):
+				t.Fatal("no event")
+			}
+			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the queue", command)
+			if err := remove(); err != nil {
+				t.Fatal(err)
+			}
+			unlock(t, <-locks)
+		})
+	}
+}

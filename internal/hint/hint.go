@@ -1,0 +1,48 @@
+// Package hint says what to try about the errors that people meet first.
+package hint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// network has signs of what goes wrong with connections, and what to try.
+var network = []string{
+	"connection refused", "check address and port, and that the server runs",
+	"no such host", "check the host's name in the URL",
+	"unknown authority", "name the authority's certificate with cacert= in the URL",
+	"certificate is valid for", "give the name in it with servername= in the URL",
+	"not valid for any names", "give the name in it with servername= in the URL",
+	"remote error: tls", "give a client's certificate with cert= and key= in the URL",
+	"handshake failed: EOF", `if the port has no TLS, write the URL's scheme without "s"`,
+}
+
+// On adds to err what to try, if its text has one of the signs of the network,
+// or else one of pairs.
+func On(err error, pairs ...string) error {
+	pairs = slices.Concat(network, pairs)
+	for i := 0; err != nil && i < len(pairs); i += 2 {
+		if strings.Contains(err.Error(), pairs[i]) {
+			return fmt.Errorf("%w; %s", err, pairs[i+1])
+		}
+	}
+	return err
+}
+
+// Stray is for driver.Entry.
+func Stray(owned bool, command, entry string) string {
+	if owned {
+		return ""
+	}
+	return "an entry of no session, which stays until it is removed: " + Removal(command, "", entry)
+}
+
+// Removal is the shell commands that remove entries below dir.
+func Removal(command, dir string, entries ...string) string {
+	all := slices.Sorted(slices.Values(entries))
+	for i, e := range all {
+		all[i] = command + " '" + strings.ReplaceAll(dir+e, "'", `'\''`) + "'"
+	}
+	return strings.Join(all, "; ")
+}
