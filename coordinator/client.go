@@ -15,8 +15,8 @@ type Client struct {
 	engine *engine.Client
 }
 
-// New returns a client that uses a driver and closes it in the end. It does no
-// I/O: the first use opens the session.
+// New returns a client that uses a driver. Close closes d, but no client passed
+// to etcd.FromClient. New does no I/O: the first use opens the session.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	c, err := engine.New(d, opts...)
 	if err != nil {
@@ -39,7 +39,7 @@ func init() {
 // String returns the URL of the service without secrets.
 func (c *Client) String() string { return c.engine.String() }
 
-// Identity returns the name that listings show for this client.
+// Identity returns the name that WithIdentity sets.
 func (c *Client) Identity() string { return c.engine.Identity() }
 
 // Shared reports whether clients of another library use the same queues.
@@ -49,10 +49,11 @@ func (c *Client) Shared() bool { return c.engine.Sharer() != nil }
 func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
 // Close ends the session, which releases everything the client holds, and waits
-// for the client's goroutines. Holds and queued calls end with ErrClosed. If
-// the service does not answer within ctx and the TTL, Close returns an error,
-// and the names are free after the TTL. A ctx that has ended counts as two
-// seconds. A second call waits for the first one and returns its error.
+// for the client's goroutines. Holds and queued calls end with ErrClosed. Close
+// waits until ctx ends, at most for the TTL. If the service has not answered by
+// then, Close returns an error, and the names can be acquired when the TTL has
+// passed. If ctx has already ended, Close waits up to two seconds. A second
+// call waits for the first one and returns its error.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session, or opens one. While the service does not
@@ -82,26 +83,27 @@ func (s *Session) TTL() time.Duration { return s.engine.TTL() }
 // after the last acknowledged renewal was sent.
 func (s *Session) Margin() time.Duration { return s.engine.Margin() }
 
-// Deadline returns when the session counts as lost unless a renewal is
-// acknowledged before.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it.
 func (s *Session) Deadline() time.Time { return s.engine.Deadline() }
 
 // State returns the session's state, and a channel that is closed when it
 // changes. A caller may miss a short state, but never event.StateLost.
 func (s *Session) State() (event.State, <-chan struct{}) { return s.engine.State() }
 
-// Context ends when the session does, with ErrSessionLost or ErrClosed as its
-// cause. Unlike Session.Err, its Err does not read the clock.
+// Context ends with the session. The cause is ErrSessionLost or ErrClosed.
+// Right after a pause of the process its Err may be nil, unlike Session.Err.
 func (s *Session) Context() context.Context { return s.engine.Context() }
 
-// Err returns nil while the session is alive, else why it ended. It reads the
-// clock, so it reports a loss right after a pause. If the machine may have
-// slept, it asks the service for up to two seconds; otherwise it does not
-// block.
+// Err returns nil while the session is alive, else why it ended. It compares
+// the deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept, it asks the service, for up to two seconds; without
+// an answer the session counts as lost.
 func (s *Session) Err() error { return s.engine.Err() }
 
-// Service returns the random identity that is stored in the namespace. A
-// restored backup has the same, a service that lost its data gets a new one.
+// Service returns the random identity that is stored in the namespace. After a
+// backup was restored the identity is the same. A service that lost its data
+// gets a new one.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)

@@ -8,22 +8,25 @@
 //	defer client.Close(context.Background())
 //	m, err := mutex.New(client, "nightly-report")
 //
-// A [Client] keeps one [Session] at the service alive. When the session is
-// lost, so are all locks, permits and terms of the process. The next call opens
-// a new session.
+// A [Client] keeps one [Session] at the service alive. A hold is a lock, permit
+// or term that this client has. When the session is lost, so are all holds of
+// the client. The next call opens a new session.
 //
 // # What is guaranteed
 //
-// During an outage of the service, holds last until [Session.Deadline]. Then
-// their contexts end, before the service can grant the names to anyone else.
+// During an outage of the service, a client keeps its holds until
+// [Session.Deadline]. Then their contexts end, before the service can grant the
+// names to anyone else.
 //
 // # What is not guaranteed
 //
 // A stopped process or a sleeping machine cannot watch its clock. After the
 // pause, a write that was under way still arrives at the resource, although
 // someone else may hold the lock by then. Send the fencing token of the hold
-// with every access and let the resource refuse smaller tokens: see package
-// fence.
+// with every access, and let the resource refuse every token smaller than the
+// greatest it has seen: see package fence. If an operator removes an entry or
+// ends a session, another contender may hold the name just before the holder's
+// context ends.
 //
 // # Errors
 //

@@ -5,10 +5,12 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// The errors of Baton. Returned errors wrap one of them, and the service's own.
+// The errors of Baton. Returned errors wrap one of them, and the service's own,
+// except for the cause of ctx and the errors of a recipe.
 var (
-	// ErrUnavailable: the service did not answer before the context ended.
-	// Nothing was granted, and Baton cleans up in the background. Try later.
+	// ErrUnavailable: the service did not answer before the context ended. A
+	// call that acquires has acquired nothing, and Baton cleans up in the
+	// background. Any other call may have taken effect: see MayHaveApplied.
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrTaken: someone else holds the name or is queued for it, and the call
@@ -19,7 +21,9 @@ var (
 	// calls. Stop the work that the hold covered. Then call again.
 	ErrSessionLost = engine.ErrSessionLost
 
-	ErrRemoved  = engine.ErrRemoved  // the entry was deleted: treat it like ErrSessionLost
+	// ErrRemoved: the entry is gone from the service: an operator removed it,
+	// or ended the session. Stop the work, as for ErrSessionLost.
+	ErrRemoved  = engine.ErrRemoved
 	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space
 	ErrInvalid  = engine.ErrInvalid  // an argument breaks the rule that the message names
 	ErrClosed   = engine.ErrClosed   // the client was closed, which released its holds
@@ -31,5 +35,6 @@ var (
 // Error has the operation, name and cause of a failed call.
 type Error = driver.OpError
 
-// MayHaveApplied reports whether the failed call may have changed the service.
+// MayHaveApplied reports whether a call that returned err may still have
+// changed data at the service.
 func MayHaveApplied(err error) bool { return engine.MayHaveApplied(err) }

@@ -45,12 +45,12 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	return names, nil
 }
 
-// Break removes the holder or waiter with a token from a queue, of any client;
-// the recipe's Contenders lists tokens. The next contender is
-// admitted at once. The removed one learns of it afterwards, by ErrRemoved, and
-// its requests under way still arrive: let the resource check tokens (package
-// fence). Clients of another library mostly never learn of it; see Shared. If
-// no entry has the token, the error is ErrNotHeld. Break is safe to repeat.
+// Break removes one holder or waiter, of any client, from a queue; token, from
+// the recipe's Contenders, selects it. The next contender is admitted at once,
+// or after the lock-delay. The removed holder gets ErrRemoved afterwards; both
+// may work until then. Requests that it has sent still arrive. A client of
+// another library usually does not notice: see Shared. If no entry has the
+// token, the error is ErrNotHeld. Break can be repeated.
 func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
 	queue, err := c.engine.Queue(kind, name)

@@ -20,12 +20,12 @@ const (
 type Option = engine.Option
 
 // WithTTL sets how long the service keeps the session of a silent client.
-// Others wait that long after a crash; holds survive a share of it without the
-// service. See docs/ttl.md.
+// Others wait that long after a crash. Holds survive an outage of the service
+// of about half that time on etcd, a quarter on ZooKeeper: see docs/ttl.md.
 func WithTTL(ttl time.Duration) Option { return func(c *engine.Config) { c.TTL = ttl } }
 
-// WithIdentity sets the name that listings show for this client, 1 to 255 bytes
-// without control characters. The default is "host/pid".
+// WithIdentity sets the name that Contenders and `baton inspect` show for this
+// client: 1 to 255 bytes, no control characters. The default is "host/pid".
 func WithIdentity(id string) Option { return func(c *engine.Config) { c.Identity = id } }
 
 // WithLogger sets the logger, by default slog.Default().
@@ -38,6 +38,6 @@ func WithObserver(o event.Observer) Option {
 
 // CheckName returns an ErrInvalid unless name is 1 to 255 bytes of UTF-8
 // without control characters, in segments separated by "/". Segments are not
-// blank, "." or "..", and the first is not "zookeeper". "a" and "a/b" are
-// unrelated names.
+// blank, "." or "..", and the first is not "zookeeper". "a" and "a/b" do not
+// exclude each other, nor do a mutex and a semaphore of one name.
 func CheckName(name string) error { return engine.CheckName(name) }

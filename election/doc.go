@@ -8,18 +8,19 @@
 //
 // # Guaranteed
 //
-// Candidates lead in the order in which the service received their requests.
-// The token rises with each term. No two live sessions lead at the same time:
-// the context of a term ends before the service can elect another leader. A
-// leader that resigns is succeeded at once, one that dies after its TTL.
+// Candidates lead in the order in which the service received them. The token
+// rises with each term. No two live sessions lead at the same time: the context
+// of a lost term ends before another candidate can lead. When a leader resigns,
+// the next candidate leads at once. When a leader dies, the next leads after
+// the TTL.
 //
 // # Not guaranteed
 //
 // A process that was stopped (SIGSTOP, a suspended machine) can complete a
 // write although another process leads by then. Pass [Term.Token] to the
-// resource, and let it refuse tokens smaller than the greatest it has seen. In
-// the process, check [Term.Err] before each step that matters.
-//
-// Work that ignores the end of its context may overlap with that of the next
-// leader: see [WithDrain].
+// resource, and let it refuse every token smaller than the greatest it has
+// seen. Check [Term.Err] before each step that matters. If an operator removes
+// the leader's entry or ends its session, another candidate may lead just
+// before its context ends. Work that ignores the end of its context may overlap
+// with the next leader's: see [WithDrain].
 package election

@@ -27,8 +27,8 @@ var (
 	ErrOverrun = errors.New("work has not returned")
 )
 
-// Election is a named election on a client. It has no state: two Elections with
-// the same name are the same election. It is safe for concurrent use.
+// Election is stored at the service: Elections with the same name, service and
+// namespace are the same election. It is safe for concurrent use.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
@@ -37,14 +37,14 @@ type Election struct {
 // Option changes a default of an Election.
 type Option = recipes.Option
 
-// WithIdentity sets the identity in listings. The default is the client's.
+// WithIdentity sets the name that Candidates and `baton inspect` show. The
+// default is the client's identity.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithLockDelay keeps the election without a leader for d after a leader is
-// lost: see [recipes.WithLockDelay]. The default is no delay.
+// WithLockDelay delays the term after a loss by d: see [recipes.WithLockDelay].
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
-// WithHoldWarning logs a warning when a term has lasted for d. Default: never.
+// WithHoldWarning warns of long terms: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // New returns the election of a name: see [coordinator.CheckName]. It does no
@@ -61,20 +61,20 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign blocks until the caller leads; the caller must Resign. Each call is
-// a separate candidate. Leader, Observe and Candidates show value as Payload;
-// it has at most [recipes.MaxPayload] bytes.
-//
-// On failure nothing is held, and the entry is removed, in the background if
-// necessary. Errors: the cause of ctx, with coordinator.ErrUnavailable if the
-// service did not answer; ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed;
-// ErrInvalid, also if ctx carries a live term of this election.
+// a separate candidate. Leader, Observe and Candidates show value, at most
+// [recipes.MaxPayload] bytes, as Payload. On failure nothing is held, and the
+// call's entry is removed, in the background if necessary. Errors: the cause of
+// ctx, with coordinator.ErrUnavailable if the service did not answer;
+// ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, also if ctx
+// comes from the Context of a Term of this election that is not over.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
-// TryCampaign is like Campaign but does not wait: if there are candidates, it
-// returns a [*recipes.TakenError], which names the leader. A ZooKeeper server
-// that lags may report a leader that has just resigned.
+// TryCampaign is like Campaign but does not wait. If there are candidates, or
+// during a lock-delay, it returns a [*recipes.TakenError]. It names the leader;
+// errors.Is(err, coordinator.ErrTaken) is true. On ZooKeeper it may fail
+// although the leader has just resigned, if the server is behind the others.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
@@ -99,9 +99,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader returns the leader when the service answered, which may not know it
-// yet. Only a [Term] proves that the caller leads. The error is ErrNoLeader if
-// there are no candidates, else as for Campaign.
+// Leader returns the candidate that led when the service answered. That process
+// may not know yet that it leads: only its [Term] proves that. The error is
+// ErrNoLeader if there are no candidates, else as for Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -113,12 +113,11 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	return first, err
 }
 
-// Observe yields the current leader and then each change: another leader,
-// another value (see [Term.Proclaim]), or no leader, which has Token 0. It may
-// skip states, but never the latest one. Tokens never fall. After a lost
-// session it continues, and may repeat an older value of the same leader. It
-// yields any other error once, and stops: ErrRefused, ErrClosed, the cause of
-// ctx, with coordinator.ErrUnavailable if the service did not answer.
+// Observe yields the leader and then each change: another leader, another value
+// (see [Term.Proclaim]) or no leader, a Contender with Token 0. It may skip
+// states, but never the latest. A leader's token is never smaller than an
+// earlier leader's. After a lost session it may repeat an older value of the
+// leader. Any other error is one of Campaign, and ends the sequence.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -22,8 +22,7 @@ type Health struct {
 	stuck []<-chan struct{} // one per job that Run gave up, closed when it ends
 }
 
-// Show makes h report a term of Campaign, in place of any other. Call stop when
-// the work of the term has stopped.
+// Show makes h report a term of Campaign. Call stop when its work has stopped.
 func (h *Health) Show(t *Term) (stop func()) {
 	h.set(t, "")
 	return func() { h.done(t) }
@@ -35,8 +34,9 @@ func (h *Health) Show(t *Term) (stop func()) {
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
 // Live returns a handler that answers 503 while the leader's session is
-// suspended, and while work runs after a lost term or ErrOverrun; else 200. Let
-// the probe tolerate outages of the service, which no restart mends.
+// suspended, and while work runs after a lost term or ErrOverrun; else 200.
+// During an outage of the service Live fails on the leader, and a restart does
+// not help: set the probe's failure threshold longer than the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

@@ -28,9 +28,9 @@ func WithValue(value []byte) RunOption {
 }
 
 // WithDrain sets how long Run waits for work whose context has ended, before it
-// resigns and returns ErrOverrun: 30 s by default, [Forever] for no bound. Then
-// the next leader's work can overlap. After a lost term it can do so a tenth of
-// the TTL later, or at once if the service ended the session.
+// resigns and returns ErrOverrun: 30 s by default, or [Forever]. Then the old
+// work may overlap with the next leader's; after a lost term sooner: after a
+// tenth of the TTL, or at once if the service ended the session.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -38,18 +38,18 @@ func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.dr
 // waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithOnError makes Run call f with each error after which it continues: a
-// failed campaign, a lost term, and, once per campaign and in another
-// goroutine, ErrUnavailable after ten seconds without an answer. Calls do not
+// WithOnError makes Run call f after a failed campaign, lost term or failed
+// step-down. If the service does not answer a campaign for ten seconds, Run
+// also calls f once with ErrUnavailable, from another goroutine. Calls do not
 // overlap. Run waits for f. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
-// WithHealth makes Run update h, which serves one Run at a time.
+// WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
-// WithPause sets the pause before Run campaigns again. It doubles from initial
-// to longest, 100 ms and 10 s by default, ± 50 %, and starts again at initial
-// when campaign and term together have lasted for longest.
+// WithPause sets the pause before Run campaigns again, ± 50 %. The pause
+// doubles from initial (default 100 ms) up to longest (default 10 s). It is
+// initial again after a campaign and term that together took at least longest.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

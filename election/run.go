@@ -14,23 +14,21 @@ import (
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
 // ends, and then work must return: see [WithDrain]. If ctx ended, t stays valid
-// until work has returned, so that work can clean up as the leader.
+// until work has returned, so that work can clean up as the leader. When work
+// has returned, the first row that fits applies:
 //
-// What Run does depends on how work returned:
+//	work returned       Run
+//	after ctx ended     resigns, returns context.Cause(ctx)
+//	after a lost term   calls the function of WithOnError, pauses, campaigns again
+//	nil                 resigns, returns nil: Run is over
+//	ErrStepDown         resigns, pauses, campaigns again
+//	another error       resigns, returns it
 //
-//	nil                    resign, return nil
-//	ErrStepDown            resign, campaign again
-//	another error          resign, return it
-//	after ctx has ended    resign, return context.Cause(ctx)
-//	after a lost term      campaign again
-//
-// In the last two cases the error of work is joined with the cause or the loss,
-// unless it only says that the context ended. An error of resigning is joined
-// too; the name is then free after the TTL at the latest.
-//
-// After a failed campaign or a lost term Run logs it, calls the function of
-// [WithOnError], pauses and campaigns again. ErrInvalid, ErrClosed and
-// ErrOverrun end Run. A panic or runtime.Goexit of work ends it too.
+// In the first two rows the error of work is joined with the cause or the loss,
+// unless it only says that the context ended. If resigning fails, its error is
+// joined too, and the next leader may have to wait for up to one TTL. A failed
+// campaign is handled as a lost term. ErrInvalid, ErrClosed, ErrOverrun, and a
+// panic or runtime.Goexit of work end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {

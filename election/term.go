@@ -15,44 +15,47 @@ type Term struct {
 	election *Election
 }
 
-// Token returns the fencing token, which is greater than those of all earlier
-// terms. Package coordinator/fence checks it.
+// Token returns the fencing token, greater than those of all earlier terms.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
-// Sequencer describes the term to other processes, which can check it: see
-// package coordinator/fence. The first call of a session sends a request. The
-// error is that of Err, ErrUnavailable, ErrRefused or the cause of ctx.
+// Sequencer returns the token with the name and service of the election, for
+// another process to check: see package coordinator/fence. The first call of a
+// session asks the service. If the term is over, the error is that of Err.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)
 }
 
-// Context ends with the term, before another candidate can lead. Its cause is
-// coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed. It has the
-// values of Campaign's ctx, but not its deadline. After a pause of the process
-// its Err reports a loss at once, Done when a timer has run.
+// Context ends when the term is over: before another candidate can lead, unless
+// an operator ended the term. The cause is ErrReleased, ErrSessionLost,
+// ErrRemoved or ErrClosed. It has the values of Campaign's ctx, but does not
+// end with that ctx. After a pause of the process, Err of this context reports
+// a loss at once. Done is closed a moment later, when a timer has run.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Err returns nil during the term, and then why it ended. It reads the clock.
-// After the machine may have slept it asks the service, for at most 2 s.
+// Err returns nil during the term, and then why it ended. It compares the
+// deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept it asks the service, for up to two seconds; without an
+// answer the term counts as lost.
 func (t *Term) Err() error { return t.hold.Err() }
 
-// Deadline returns when the term is lost unless the session is renewed.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it.
 func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
 
 // Session returns the ID of the session that leads.
 func (t *Term) Session() string { return t.hold.Session() }
 
-// Proclaim changes the value that Leader, Observe and Candidates show. After an
-// error they may show either value. The error is that of Err, ErrInvalid if
-// value is too long, ErrUnavailable, ErrRefused, or the cause of ctx.
+// Proclaim changes the value that Leader, Observe and Candidates show, or may
+// show after an error. If the term is over, the error is that of Err.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
-// Resign ends the term. With a ctx that has ended it takes up to 2 s. A second
-// call returns coordinator.ErrNotHeld. If the term was lost before, the error
-// is the cause. After any other error Resign continues in the background.
+// Resign ends the term. If the term was lost before, it returns why:
+// ErrSessionLost, ErrRemoved or ErrClosed; or ErrNotHeld if called before, or
+// if the entry was deleted unnoticed. After any other error it continues in the
+// background. If ctx has already ended, it tries for up to two seconds.
 func (t *Term) Resign(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

@@ -8,26 +8,31 @@
 //
 // # Guaranteed
 //
-// Locks are granted in the order in which the service received the requests. No
-// two live sessions hold the lock at the same time: the context of a hold ends
-// before the service can grant the lock to another contender. The token rises
-// with each grant. If a holder dies, the lock is free after its session's TTL;
-// if it closes its client, at once. Goroutines of one process exclude each
-// other as processes do.
+// Locks are granted in the order in which the service received the requests,
+// also among goroutines of one process. The token rises with each grant. No two
+// live sessions hold the lock at the same time: the context of a lost lock ends
+// before another contender can hold the lock.
+//
+// If the process of a holder dies, the next contender gets the lock when the
+// session's TTL has passed, plus up to 0.5 s on etcd and one tick on ZooKeeper.
+// Client.Close frees it at once. A lock-delay is added to both.
 //
 // # Not guaranteed
 //
 // A process that was stopped (SIGSTOP, a suspended machine) can complete a
 // write although another process holds the lock by then. Pass [Lock.Token] to
-// the resource, and let it refuse tokens smaller than the greatest it has seen.
-// In the process, check [Lock.Err] before each step that matters.
+// the resource, and let it refuse every token smaller than the greatest it has
+// seen. In the process, check [Lock.Err] before each step that matters. If an
+// operator removes the holder's entry or ends its session, another contender
+// may hold the lock just before the holder's context ends.
 //
 // # Reentrancy
 //
-// The context of a lock, or of the work of Do, carries the hold. Lock with that
-// context re-enters without a request. Each Lock needs its own Unlock; the last
-// Unlock releases the lock. A call with another context is queued, also in the
-// same goroutine.
+// The context of a lock, or of the work of Do, carries the lock. Lock with that
+// context re-enters without a request, also in other goroutines, which then run
+// at the same time. Each Lock needs its own Unlock; the last one releases. A
+// goroutine that holds the lock and calls Lock with another context waits for
+// itself, until that context ends.
 package mutex
 
 import (
@@ -46,8 +51,8 @@ const (
 	mode = "x"
 )
 
-// Mutex is a named lock on a client. It has no state: two Mutexes with the same
-// name are the same lock. It is safe for concurrent use.
+// Mutex is a lock that the service stores: Mutexes with the same name, service
+// and namespace are the same lock. It is safe for concurrent use.
 type Mutex struct {
 	queue *recipes.Queue
 }
@@ -55,23 +60,26 @@ type Mutex struct {
 // Option changes a default of a Mutex.
 type Option = recipes.Option
 
-// WithIdentity sets the identity in listings. The default is the client's.
+// WithIdentity sets the name that Contenders and `baton inspect` show. The
+// default is the client's identity.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to the entry in listings.
+// WithPayload adds up to 4096 bytes that Contenders and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a lock has been
 // held for d. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context with the
-// cause [recipes.ErrHeldTooLong]. The lock is held until Unlock.
+// WithMaxHold warns after d as WithHoldWarning does, and also ends the lock's
+// context with the cause [recipes.ErrHeldTooLong]. It does not release the
+// lock: until Unlock it is held, and Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// WithLockDelay keeps the lock free for d, 1 ms to a minute, after a holder is
-// lost, so that requests it had already sent arrive before the next grant. All
-// users of the name must set it: see [recipes.WithLockDelay].
+// WithLockDelay delays the next grant by d, 1 ms to a minute, after a holder
+// was lost: its session ended, its entry was removed, or its client was closed
+// before the release. Requests that the holder had already sent can arrive in
+// that time. All users of the name must set it: see [recipes.WithLockDelay].
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no
@@ -87,20 +95,19 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
 // Name returns the mutex's name.
 func (m *Mutex) Name() string { return m.queue.Name() }
 
-// Lock blocks until the caller holds the mutex. The caller must Unlock it.
-//
-// On failure nothing is held, and the entry in the queue is removed, in the
-// background if necessary. Errors: the cause of ctx, if it ends while the
-// caller is queued; coordinator.ErrUnavailable with that cause, if it ends
-// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrClosed.
+// Lock blocks until the caller holds the mutex. The caller must Unlock it. On
+// failure nothing is held, and the call's entry is removed, in the background
+// if necessary. Errors: the cause of ctx, if it ends while the caller is
+// queued; coordinator.ErrUnavailable with that cause, if it ends while the
+// service does not answer; ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
-// TryLock is like Lock but does not wait: if the queue is not empty, it returns
-// a [*recipes.TakenError], which names the holder and is coordinator.ErrTaken.
-// A ZooKeeper server that lags may report a holder that has just released.
+// TryLock is like Lock but does not wait. If the queue is not empty, or during
+// a lock-delay, it returns a [*recipes.TakenError]. It names the holder;
+// errors.Is(err, coordinator.ErrTaken) is true. On ZooKeeper, TryLock may fail
+// although the holder has just released, if the server is behind the others.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
@@ -115,8 +122,7 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the lock is lost; work must then return. Do returns the
-// error of Lock or of work, joined with the loss of the lock or the error of
-// Unlock.
+// error of Lock or of work, joined with the loss or the error of Unlock.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -140,10 +146,11 @@ type Lock struct {
 	mutex *Mutex
 }
 
-// Unlock releases the lock. With a ctx that has ended it takes up to 2 s. A
-// second call returns coordinator.ErrNotHeld. If the lock was lost before, the
-// error is the cause. After any other error the release continues in the
-// background.
+// Unlock releases the lock. If the lock was lost before, Unlock returns why:
+// coordinator.ErrSessionLost, ErrRemoved or ErrClosed. It returns ErrNotHeld if
+// Unlock was called before, or if the entry was deleted and the lock had not
+// noticed it. After any other error it continues in the background. If ctx has
+// already ended, Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
@@ -152,29 +159,34 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // grants of the name: see package coordinator/fence. A re-entry has the same.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer describes the lock to other processes, which can check it: see
-// package coordinator/fence. The first call of a session sends a request. The
-// error is that of Err, ErrUnavailable, ErrRefused or the cause of ctx.
+// Sequencer returns the token with the name and service of the lock, for
+// another process to check: see package coordinator/fence. The first call of a
+// session asks the service for its identity. If the lock is over, the error is
+// that of Err.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
 }
 
-// Context ends with the lock, before another contender can hold it. Its cause
-// is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed. It has
-// the values of Lock's ctx, but not its deadline. With re-entries it ends with
-// the last Unlock. After a pause of the process its Err reports a loss at once,
-// Done when a timer has run.
+// Context ends when the lock is over; after re-entries, with the last Unlock.
+// Unless an operator ended the lock, it ends before another contender can hold
+// it. The cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
+// ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values
+// of Lock's ctx, but does not end with that ctx; the context of Do does. After
+// a pause of the process, Err of this context reports a loss at once. Done is
+// closed a moment later, when a timer has run.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, and then why it ended. It reads the
-// clock. After the machine may have slept it asks the service, for at most 2 s.
+// Err returns nil while the lock is held, and then why it ended. It compares
+// the deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept it asks the service, for up to two seconds; without an
+// answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked blocks until another client asks the holder to release, as Curator's
-// Revoker does, and then returns nil. The lock is still held. The error is
-// ErrInvalid if the layout is not Curator's, that of Err if the lock ends
-// first, or the cause of ctx.
+// Revoked is only for locks shared with Apache Curator (layout=curator). It
+// blocks until another client asks the holder to release, and then returns nil;
+// the lock is still held. The error is ErrInvalid in another layout, that of
+// Err if the lock ends first, or the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }
@@ -182,5 +194,6 @@ func (l *Lock) Revoked(ctx context.Context) error {
 // Session returns the ID of the session that holds.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline returns when the lock is lost unless the session is renewed.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

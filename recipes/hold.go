@@ -26,20 +26,23 @@ type Hold struct {
 
 // Token returns the fencing token of the grant. Pass it to every resource that
 // the hold protects, with each access, reads included, and let the resource
-// refuse tokens smaller than the greatest it has seen.
+// refuse every token smaller than the greatest it has seen.
 func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 
-// Context ends when the hold does, with the cause: ErrReleased, ErrSessionLost,
-// ErrRemoved or ErrClosed; with WithMaxHold perhaps earlier. It has the values
-// of Acquire's ctx, but not its deadline. After a pause of the process its Err
-// reports a loss at once; Done and derived contexts follow when their timers
-// run. With re-entries it ends with the last handle of its mode. Acquire on the
+// Context ends when the hold is over; after re-entries, with the last handle of
+// its mode. Unless an operator ended the hold, it ends before a contender that
+// it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
+// ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
+// Acquire's ctx, but does not end with that ctx; the context of [Hold.Under]
+// does. After a pause of the process, Err of this context reports a loss at
+// once. Done is closed a moment later, when a timer has run. Acquire on the
 // same queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
-// Err returns nil while this handle holds, and then why it ended. It reads the
-// clock. After the machine may have slept it asks the service, for two seconds
-// at most; without an answer the hold is lost.
+// Err returns nil while this handle holds, and then why it ended. It compares
+// the deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept it asks the service, for up to two seconds; without an
+// answer the hold counts as lost.
 func (h *Hold) Err() error { return h.Check(context.Background()) }
 
 // Check is like Err, but returns the cause of ctx if ctx ends first.
@@ -50,8 +53,9 @@ func (h *Hold) Check(ctx context.Context) error {
 	return h.ctx.grant.err(ctx)
 }
 
-// Deadline returns when the hold is lost unless the session is renewed. The
-// client renews it every quarter of the TTL.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it. The client renews the session every quarter of the
+// TTL.
 func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 
 // Session returns the ID of the session that holds.
@@ -61,10 +65,10 @@ func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 // hold lasts, and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked blocks until another client asks the holder to release, as Curator's
-// Revoker does, and then returns nil. The hold stays. The error is ErrInvalid
-// if the layout has no such requests, that of Err if the hold ends first, or
-// the cause of ctx.
+// Revoked is only for queues shared with Apache Curator (layout=curator). It
+// blocks until another client asks the holder to release, and then returns nil;
+// the hold stays. The error is ErrInvalid in another layout, that of Err if the
+// hold ends first, or the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
 	g := h.ctx.grant
 	if err := h.Check(ctx); err != nil {
@@ -100,14 +104,13 @@ func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.sessi
 
 // Release releases this handle. For the last handle it ends the grant's context
 // with ErrReleased, and removes the entry. For the last handle of its mode, if
-// handles of a lesser mode are left, it converts the entry to that mode. With a
-// ctx that has ended it takes up to two seconds.
+// handles of a lesser mode are left, it converts the entry to that mode.
 //
-// A second call returns ErrNotHeld and does nothing. If the hold was lost
-// before, the error is the cause, and nothing is deleted. ErrNotHeld is also
-// the error if the entry was deleted at the service and the hold had not
-// noticed that yet. After any other error the release continues in the
-// background.
+// If the hold was lost before, Release returns why: ErrSessionLost, ErrRemoved
+// or ErrClosed, and deletes nothing. It returns ErrNotHeld if Release was
+// called before, or if the entry was deleted and the hold had not noticed it.
+// After any other error it continues in the background. If ctx has already
+// ended, Release tries for up to two seconds.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
@@ -195,9 +198,10 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	return g.await(ctx, t)
 }
 
-// Write changes the payload in listings. Concurrent calls for a grant run one
-// after the other. After an error listings may show either payload, until the
-// next call succeeds. If the hold ends first, the error is that of Err.
+// Write changes the payload that listings show. Concurrent calls for a grant
+// run one after the other. After an error listings may show either payload,
+// until the next call succeeds. If the hold ends first, the error is that of
+// Err.
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	g := h.ctx.grant
 	if len(payload) > MaxPayload {
@@ -256,12 +260,13 @@ func (h *Hold) lockWriting(ctx context.Context) error {
 	}
 }
 
-// Sequencer describes the grant to other processes, which can check it: see
-// package fence. A conversion invalidates earlier sequencers; the next call
-// returns another one with the same token.
+// Sequencer returns the token with the name and service of the queue, for
+// another process to check: see package fence. A conversion invalidates earlier
+// sequencers; the next call returns another one with the same token.
 //
 // It sends no request, except that the first call of a session reads the
 // identity of the service, and that a grant with Terms.Held is converted first.
+// If the hold is over, the error is that of Err.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err

@@ -62,15 +62,15 @@ func (q *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
-// TakenError is the error of a Try call that would have to wait. It is a
-// coordinator.ErrTaken.
+// TakenError is the error of a Try call that would have to wait:
+// errors.Is(err, coordinator.ErrTaken) is true.
 type TakenError struct {
 	Op, Name string
 	// Holder was the first in the queue right after the call. Its Identity is
 	// empty if the queue was empty again, or could not be read.
 	Holder Contender
-	// Delay is how long the name stays free at most after the loss of its last
-	// holder: see WithLockDelay. It is 0 if the name is held.
+	// Delay is how much is left of a lock-delay at most: see WithLockDelay.
+	// It is 0 if the name is held.
 	Delay time.Duration
 }
 
@@ -84,7 +84,7 @@ func (e *TakenError) Error() string {
 		s += ": " + h.Stray
 	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
-		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)
+		s += fmt.Sprintf(" by %s, in the queue since %s (token %d)", h.Identity, since, h.Token)
 	}
 	return s
 }

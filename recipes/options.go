@@ -20,27 +20,28 @@ type options struct {
 	warnAfter, maxHold time.Duration
 }
 
-// WithIdentity sets the identity in listings. The default, and that for "", is
-// the client's.
+// WithIdentity sets the name that listings, such as Contenders and `baton
+// inspect`, show. The default, and that for "", is the client's identity.
 func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
 
-// WithPayload adds up to MaxPayload bytes to the entry in listings.
+// WithPayload adds up to MaxPayload bytes that listings show.
 func WithPayload(b []byte) Option { return func(o *options) { o.payload = slices.Clone(b) } }
 
 // MaxLockDelay is the longest lock-delay.
 const MaxLockDelay = time.Minute
 
-// WithLockDelay keeps the name free for d, 1 ms to MaxLockDelay, after a holder
-// was lost: its session ended, its entry was removed, or its client was closed.
-// Meanwhile requests that the holder had already sent arrive. After a release
-// the next contender holds at once. It is Chubby's lock-delay (Burrows, OSDI
-// 2006).
+// WithLockDelay delays the next grant by d, 1 ms to MaxLockDelay, after a
+// holder was lost: its session ended, its entry was removed, or its client was
+// closed before the release. Requests that the holder had already sent can
+// arrive in that time. After a release the next contender holds at once. It is
+// Chubby's lock-delay (Burrows, OSDI 2006).
 //
 // Each holder writes a note at the name, which its release clears; the next
 // contender waits if it finds one. All users of the name must set the option:
 // without it the note is not read. A grant sends two more requests, a release
 // one. A release without an answer may count as a loss. During the delay a Try
-// call returns a [*TakenError] with the Delay.
+// call returns a [*TakenError] with the Delay, and listings already show the
+// first waiter as the holder.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
@@ -60,10 +61,11 @@ func RefuseLockDelay(q *Queue, recipe string) error {
 // their session lives. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
 
-// WithMaxHold is WithHoldWarning, and also ends the hold's context, and those
-// of later re-entries, with the cause [ErrHeldTooLong]. It does not release the
-// name, since work that ignores its context may still run. With both options
-// the warning comes after the shorter time.
+// WithMaxHold warns after d as WithHoldWarning does, and also ends the hold's
+// context, and those of later re-entries, with the cause [ErrHeldTooLong]. It
+// does not release the name, since work that ignores its context may still run:
+// until Release it is held, and Err returns nil. With both options the warning
+// comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 
 func (o *options) check(name string) error {

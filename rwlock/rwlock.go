@@ -13,26 +13,33 @@
 // # Guaranteed
 //
 // A reader waits for the writers ahead of it in the queue, a writer for all
-// contenders ahead of it, so neither starves the other. No two live sessions
-// hold the lock at the same time unless both read: the context of a hold ends
-// before the service can grant a lock that the hold excludes. A writer's token
-// is greater than those of all earlier grants. If a holder dies, its lock is
-// free after its session's TTL; if it closes its client, at once.
+// contenders ahead of it, so neither starves the other. A writer's token is
+// greater than those of all earlier grants. No two live sessions hold the lock
+// at the same time unless both read: the context of a lost lock ends before a
+// contender that it excludes can hold the lock.
+//
+// If the process of a holder dies, the next contender gets the lock when the
+// session's TTL has passed, plus up to 0.5 s on etcd and one tick on ZooKeeper.
+// Client.Close frees it at once.
 //
 // # Not guaranteed
 //
 // A process that was stopped (SIGSTOP, a suspended machine) can complete a
 // write although another process holds the lock by then. Pass [Lock.Token] to
 // the resource with each access under the write lock, reads included, and let
-// it refuse tokens smaller than the greatest it has seen. Do not check the
+// it refuse every token smaller than the greatest it has seen. Do not check the
 // tokens of readers, which are not ordered.
+//
+// If an operator removes the holder's entry or ends its session, another
+// contender may hold the lock just before the holder's context ends.
 //
 // # Reentrancy, downgrade, upgrade
 //
-// The context of a lock carries the hold. RLock with the context of a read lock
-// re-enters it, as does Lock with the context of a write lock. Each handle
-// needs its own Unlock. RLock within a write lock is the first step of a
-// downgrade, during which no other writer can be admitted:
+// The context of a lock carries the lock. RLock with the context of a read lock
+// re-enters it, as does Lock with the context of a write lock, also in other
+// goroutines, which then run at the same time. Each handle needs its own
+// Unlock. RLock within a write lock is the first step of a downgrade, during
+// which no other writer can be admitted:
 //
 //	w, err := l.Lock(ctx)
 //	...                              // write
@@ -45,9 +52,10 @@
 // would wait for each other for ever. Unlock the read lock, take the write
 // lock, and read again.
 //
-// A call with another context is queued, also in the same goroutine. It can
-// deadlock until its context ends: a writer that reads, a reader that writes,
-// and a reader that reads again while a writer waits.
+// A call with another context is queued, also in the same goroutine. In these
+// cases the goroutine waits for itself, until that context ends: a writer that
+// reads or writes, a reader that writes, and a reader that reads again while a
+// writer waits.
 package rwlock
 
 import (
@@ -71,13 +79,13 @@ const (
 // shared is the rule for readers.
 var shared = recipes.Shared(reading)
 
-// ErrUpgrade means that Lock was called with the context of a read lock. It is
-// a coordinator.ErrInvalid. Unlock the read lock first.
+// ErrUpgrade means that Lock was called with the context of a read lock:
+// errors.Is(err, coordinator.ErrInvalid) is true. Unlock the read lock first.
 var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
 	coordinator.ErrInvalid)
 
-// RWLock is a named read-write lock on a client. It has no state: two RWLocks
-// with the same name are the same lock. It is safe for concurrent use.
+// RWLock is a lock that the service stores: RWLocks with the same name, service
+// and namespace are the same lock. It is safe for concurrent use.
 type RWLock struct {
 	queue *recipes.Queue
 }
@@ -85,18 +93,20 @@ type RWLock struct {
 // Option changes a default of an RWLock.
 type Option = recipes.Option
 
-// WithIdentity sets the identity in listings. The default is the client's.
+// WithIdentity sets the name that Contenders and `baton inspect` show. The
+// default is the client's identity.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to the entry in listings.
+// WithPayload adds up to 4096 bytes that Contenders and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a lock has been
 // held for d. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context with the
-// cause [recipes.ErrHeldTooLong]. The lock is held until Unlock.
+// WithMaxHold warns after d as WithHoldWarning does, and also ends the lock's
+// context with the cause [recipes.ErrHeldTooLong]. It does not release the
+// lock: until Unlock it is held, and Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It
@@ -116,20 +126,18 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 func (l *RWLock) Name() string { return l.queue.Name() }
 
 // Lock blocks until the caller alone holds the lock, for writing. The caller
-// must Unlock it.
-//
-// On failure nothing is held, and the entry in the queue is removed, in the
-// background if necessary. Errors: the cause of ctx, if it ends while the
-// caller is queued; coordinator.ErrUnavailable with that cause, if it ends
+// must Unlock it. On failure nothing is held, and the call's entry is removed,
+// in the background if necessary. Errors: the cause of ctx, if it ends while
+// the caller is queued; coordinator.ErrUnavailable with that cause, if it ends
 // while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
 // ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
 
-// TryLock is like Lock but does not wait: if the queue is not empty, it returns
-// a [*recipes.TakenError], which names the first in the queue and is
-// coordinator.ErrTaken.
+// TryLock is like Lock but does not wait. If the queue is not empty, it returns
+// a [*recipes.TakenError]. It names the first in the queue; errors.Is(err,
+// coordinator.ErrTaken) is true.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-lock", Mode: writing, Lesser: reading, Try: true})
 }
@@ -142,8 +150,7 @@ func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 }
 
 // TryRLock is like RLock but does not wait: if a writer holds or waits, it
-// returns a [*recipes.TakenError], which names the first in the queue and is
-// coordinator.ErrTaken.
+// returns the error of [RWLock.TryLock].
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
@@ -161,8 +168,8 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 
 // Do locks for writing, calls work, and unlocks, also if work panics. The
 // context of work ends when ctx ends or the lock is lost; work must then
-// return. Do returns the error of Lock or of work, joined with the loss of the
-// lock or the error of Unlock.
+// return. Do returns the error of Lock or of work, joined with the loss or the
+// error of Unlock.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
@@ -219,11 +226,12 @@ type Lock struct {
 	writer bool
 }
 
-// Unlock releases the lock. If read handles of the hold are left, Unlock of the
-// last write handle converts it to a read lock. With a ctx that has ended
-// Unlock takes up to 2 s. A second call returns coordinator.ErrNotHeld. If the
-// lock was lost before, the error is the cause. After any other error the
-// release continues in the background.
+// Unlock releases the lock. If read handles of the lock are left, Unlock of the
+// last write handle converts it to a read lock. If the lock was lost before,
+// Unlock returns why: coordinator.ErrSessionLost, ErrRemoved or ErrClosed. It
+// returns ErrNotHeld if Unlock was called before, or if the entry was deleted
+// and the lock had not noticed it. After any other error it continues in the
+// background. If ctx has already ended, Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
@@ -237,31 +245,35 @@ func (l *Lock) Writer() bool { return l.writer }
 // read lock within a write lock, have the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer describes the lock to other processes, which can check it: see
-// package coordinator/fence. A downgrade invalidates it. The first call of a
-// session sends a request. The error is that of Err, ErrUnavailable, ErrRefused
-// or the cause of ctx.
+// Sequencer returns the token with the name and service of the lock, for
+// another process to check: see package coordinator/fence. A downgrade
+// invalidates it. The first call of a session asks the service for its
+// identity. If the lock is over, the error is that of Err.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
 }
 
-// Context ends with the lock, before a contender that it excludes can hold it.
-// Its cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
-// ErrClosed. It has the values of the call's ctx, but not its deadline. With
-// re-entries it ends with the last Unlock of its kind, read or write. After a
-// pause of the process its Err reports a loss at once, Done when a timer has
-// run.
+// Context ends when the lock is over; after re-entries, with the last Unlock of
+// its kind, read or write. Unless an operator ended the lock, it ends before a
+// contender that it excludes can hold the lock. The cause is
+// coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
+// [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of the call's
+// ctx, but does not end with that ctx; the context of Do does. After a pause of
+// the process, Err of this context reports a loss at once. Done is closed a
+// moment later, when a timer has run.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, and then why it ended. It reads the
-// clock. After the machine may have slept it asks the service, for at most 2 s.
+// Err returns nil while the lock is held, and then why it ended. It compares
+// the deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept it asks the service, for up to two seconds; without an
+// answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked blocks until another client asks the holder to release, as Curator's
-// Revoker does, and then returns nil. The lock is still held. The error is
-// ErrInvalid if the layout is not Curator's, that of Err if the lock ends
-// first, or the cause of ctx.
+// Revoked is only for locks shared with Apache Curator (layout=curator). It
+// blocks until another client asks the holder to release, and then returns nil;
+// the lock is still held. The error is ErrInvalid in another layout, that of
+// Err if the lock ends first, or the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }
@@ -269,5 +281,6 @@ func (l *Lock) Revoked(ctx context.Context) error {
 // Session returns the ID of the session that holds.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline returns when the lock is lost unless the session is renewed.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

@@ -58,8 +58,8 @@ func (s *Semaphore) terms(n int) *recipes.Terms {
 	return t
 }
 
-// LimitError means that the stored limit is not the limit given to New. It is a
-// coordinator.ErrInvalid. The caller was not queued.
+// LimitError means that the stored limit is not the limit given to New:
+// errors.Is(err, coordinator.ErrInvalid) is true. The call was not queued.
 type LimitError struct {
 	Name          string
 	Asked, Stored int
@@ -70,7 +70,6 @@ func (e *LimitError) Error() string {
 		" change it with SetLimit or use the stored one", e.Name, e.Stored, e.Asked)
 }
 
-// Unwrap returns coordinator.ErrInvalid.
 func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
 // Limit returns the stored limit, or [ErrNoLimit].
@@ -96,13 +95,11 @@ func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 }
 
 // SetLimit stores a limit from 1 to [MaxLimit], which this Semaphore then uses.
-// Other Semaphores with the old limit get a [*LimitError]; their callers that
-// are queued stay queued, unless they ask for more than the new limit. A higher
-// limit admits waiters within a quarter of a second. A lower one does not
-// revoke permits; waiters are admitted when the permits held fit.
-//
-// With coordinator.ErrUnavailable the limit may have been stored; repeat the
-// call. Concurrent calls run one after the other.
+// A higher limit admits waiters within a quarter of a second. A Semaphore that
+// was made with another limit returns a [*LimitError] from its next Acquire.
+// Calls that already wait go on waiting, unless they ask for more than the new
+// limit: these get ErrInvalid. After coordinator.ErrUnavailable the limit may
+// be stored; repeat the call. Concurrent calls run one after the other.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 // Contender is a holder of permits, or a waiter.
 type Contender struct {
 	recipes.Contender
-	// Permits is how many it holds or asks for. 0 is a foreign entry, which
-	// blocks the contenders behind it.
+	// Permits is how many it holds or asks for. It is 0 for an entry that Baton
+	// did not write; contenders behind it wait for it.
 	Permits int
 }
 
@@ -22,8 +22,8 @@ type Listing struct {
 	Contenders []Contender // in order
 }
 
-// Free returns how many permits the first waiter, or the next caller, can have:
-// 0 if a foreign entry is ahead.
+// Free returns how many permits nobody holds. If a caller waits, they are for
+// the first waiter: 0 if Baton did not write its entry.
 func (l Listing) Free() int {
 	for _, c := range l.Contenders {
 		if c.Permits == 0 {

@@ -39,21 +39,21 @@ func (p *Permit) Permits() int {
 	return int(p.n.Load())
 }
 
-// Release releases all permits. With a ctx that has ended it takes up to 2 s. A
-// second call returns coordinator.ErrNotHeld. If the permits were lost before,
-// the error is the cause. After any other error the release continues in the
-// background.
+// Release releases all permits. If the permit was lost before, Release returns
+// why: coordinator.ErrSessionLost, ErrRemoved or ErrClosed. It returns
+// ErrNotHeld if Release was called before, or if the entry was deleted and the
+// permit had not noticed it. After any other error it continues in the
+// background. If ctx has already ended, Release tries for up to two seconds.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.describe("release", p.hold.Release(ctx))
 }
 
-// ReleasePart releases n permits, fewer than are held, and with them the last n
-// numbers of Slots. The others stay held, with the same token and context. With
-// a ctx that has ended it takes up to 2 s. The error is coordinator.ErrNotHeld
-// after Release, and the cause after a loss.
-//
-// After another error Permits returns how many are still held. If it has
-// decreased, the release continues in the background; else repeat the call.
+// ReleasePart releases n permits; n must be less than Permits(). The last n
+// numbers of Slots are released, too. The token and the context stay. If ctx
+// has already ended, ReleasePart tries for up to two seconds. The error is
+// coordinator.ErrNotHeld after Release, and the cause after a loss. After any
+// other error call Permits. If it returns less than before, the release
+// continues in the background. If not, repeat the call.
 func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
 	ctx, stop := engine.ReleaseContext(ctx)
@@ -94,32 +94,37 @@ func (p *Permit) describe(op string, err error) error {
 	return recipes.Describe(context.Background(), op, p.semaphore.Name(), err)
 }
 
-// Token returns the fencing token: see package coordinator/fence. Several
-// tokens are valid at the same time, so let the resource check them per slot.
+// Token returns the fencing token. Several tokens are valid at the same time,
+// so a resource must not compare them: let it check the Sequencer.
 func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
-// Sequencer describes the permits to other processes, which can check it: see
-// package coordinator/fence. ReleasePart invalidates it. The first call of a
-// session or permit sends a request. The error is that of Err, ErrUnavailable,
-// ErrRefused or the cause of ctx.
+// Sequencer returns the token with the name and service of the permit, for
+// another process to check: see package coordinator/fence. ReleasePart
+// invalidates it. The first call of a session or permit asks the service. If
+// the permit is over, the error is that of Err.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
 }
 
-// Context ends with the permit, before the service can grant its permits to
-// another contender. Its cause is coordinator.ErrReleased, ErrSessionLost,
-// ErrRemoved or ErrClosed. It has the values of Acquire's ctx, but not its
-// deadline. After a pause of the process its Err reports a loss at once, Done
-// when a timer has run.
+// Context ends when the permit is over. Unless an operator ended the permit, it
+// ends before another contender can hold it. The cause is
+// coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
+// [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
+// ctx, but does not end with that ctx; the context of Do does. After a pause of
+// the process, Err of this context reports a loss at once. Done is closed a
+// moment later, when a timer has run.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
-// Err returns nil while the permit is held, and then why it ended. It reads the
-// clock. After the machine may have slept it asks the service, for at most 2 s.
+// Err returns nil while the permit is held, and then why it ended. It compares
+// the deadline with the clock, so it reports a loss right after a pause. If the
+// machine may have slept it asks the service, for up to two seconds; without an
+// answer the permit counts as lost.
 func (p *Permit) Err() error { return p.hold.Err() }
 
 // Session returns the ID of the session that holds.
 func (p *Permit) Session() string { return p.hold.Session() }
 
-// Deadline returns when the permit is lost unless the session is renewed.
+// Deadline returns the time at which the session counts as lost if no renewal
+// is acknowledged before it.
 func (p *Permit) Deadline() time.Time { return p.hold.Deadline() }

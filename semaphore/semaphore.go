@@ -1,5 +1,4 @@
-// Package semaphore limits how much work runs at the same time in all processes
-// together: n permits of a named limit.
+// Package semaphore limits how much work all processes together do at once.
 //
 //	s, err := semaphore.New(client, "reports", 10) // ten at a time, everywhere
 //	...
@@ -9,27 +8,30 @@
 //
 // # Guaranteed
 //
-// Live sessions never hold more permits than the limit, which is stored at the
-// service. The context of a permit ends before the service can grant its
-// permits to another contender. Permits are granted in the order in which the
-// service received the requests, all that a call asks for or none: a small
-// request does not overtake a large one. When any holder releases, or its
-// session ends, the first in the queue is admitted if its permits fit.
+// A semaphore has a name and n permits. All processes together hold at most n:
+// the context of a lost permit ends before another contender can hold it. Calls
+// are served in the order in which the service received them. A call gets all
+// permits that it asks for, or waits: a small request does not overtake a large
+// one. When permits are released, or a session ends, the first waiter is
+// admitted if its permits fit, then the next.
 //
 // # Not guaranteed
 //
 // A process that was stopped (SIGSTOP, a suspended machine) can continue its
-// work although another process has its permits by then. Let the resource check
-// [Permit.Token] or [Permit.Slots].
+// work although another process has its permits by then. Several permits are
+// held at once, so a resource cannot refuse smaller tokens. Check the
+// [Permit.Sequencer] with etcd.Guard, zookeeper.Guard or Client.Check: see
+// package coordinator/fence. If an operator removes the holder's entry or ends
+// its session, another contender may have the permits just before the holder's
+// context ends.
 //
-// After [Semaphore.SetLimit] up to the greater of the two limits may be held
-// until those permits are released.
+// If [Semaphore.SetLimit] lowers the limit, holders keep their permits, so more
+// than the new limit may be held for a while.
 //
-// An Acquire is queued also with the context of a permit: callers that hold
-// permits and acquire more can deadlock.
-//
-// On a client with the layout of Curator or Kazoo a semaphore grants one permit
-// at a time, and has no Slots and no SetLimit: see docs/interop.md.
+// A semaphore is not reentrant: Acquire with a permit's context waits like any
+// other call, so callers that hold permits and acquire more can deadlock. If
+// the URL has layout=curator or layout=kazoo, Acquire takes n = 1 only, and
+// there is no Slots and no SetLimit: see docs/interop.md.
 package semaphore
 
 import (
@@ -49,12 +51,13 @@ const (
 	slots = "slots"
 )
 
-// Stored is a limit for [New]: the one that is stored at the name.
+// Stored passed to [New] means the limit that the service stores. If there is
+// none, Acquire returns [ErrNoLimit].
 const Stored = -1
 
-// Semaphore is a named semaphore on a client, with the limit given to New. Two
-// Semaphores with the same name are the same semaphore. It is safe for
-// concurrent use.
+// Semaphore is a semaphore that the service stores: Semaphores with the same
+// name, service and namespace share their permits. Each has its own limit from
+// New, which must equal the stored one. It is safe for concurrent use.
 type Semaphore struct {
 	queue   *recipes.Queue
 	slots   *recipes.Queue
@@ -66,24 +69,27 @@ type Semaphore struct {
 // Option changes a default of a Semaphore.
 type Option = recipes.Option
 
-// WithIdentity sets the identity in listings. The default is the client's.
+// WithIdentity sets the name that List and `baton inspect` show. The default is
+// the client's identity.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithPayload adds up to 4096 bytes to the entry in listings.
+// WithPayload adds up to 4096 bytes that List and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // WithHoldWarning logs a warning and notifies observers when a permit has been
 // held for d. The default is 0: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the permit's context with the
-// cause [recipes.ErrHeldTooLong]. The permit is held until Release.
+// WithMaxHold warns after d as WithHoldWarning does, and also ends the permit's
+// context with the cause [recipes.ErrHeldTooLong]. It does not release the
+// permit: until Release it is held, and Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
 // limit from 1 to [MaxLimit], or [Stored]. It does no I/O. The first Acquire
-// stores the limit if none is stored, and else compares it. Share a Semaphore,
-// since each one reads the limit at its first Acquire.
+// stores the limit. If another limit is stored already, it returns a
+// [*LimitError]. Share a Semaphore, since each one reads the limit at its first
+// Acquire.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
@@ -121,22 +127,20 @@ func check(name, what string, n, most int) error {
 func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire blocks until the caller holds n permits. The caller must Release
-// them.
-//
-// On failure nothing is held, and the entry in the queue is removed, in the
+// them. On failure nothing is held, and the call's entry is removed, in the
 // background if necessary. Errors: the cause of ctx, if it ends while the
 // caller is queued; coordinator.ErrUnavailable with that cause, if it ends
 // while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrClosed; ErrInvalid, if n is not from 1 to the limit, also if the limit is
-// lowered below n meanwhile; [*LimitError]; [ErrNoLimit].
+// ErrClosed; ErrInvalid, if n is not from 1 to the limit; [*LimitError];
+// [ErrNoLimit].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
 
-// TryAcquire is like Acquire but does not wait: if fewer than n permits are
-// free or a contender waits, it returns a [*recipes.TakenError], which names
-// the first in the queue and is coordinator.ErrTaken. For a quarter of a second
-// after SetLimit it may fail although permits are free.
+// TryAcquire is like Acquire but does not wait. If fewer than n permits are
+// free or a contender waits, it returns a [*recipes.TakenError]. It names the
+// first in the queue; errors.Is(err, coordinator.ErrTaken) is true. For a
+// quarter of a second after SetLimit it may fail although permits are free.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -162,11 +166,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 
 // Do acquires n permits, calls work, and releases them, also if work panics.
 // The context of work ends when ctx ends or the permits are lost; work must
-// then return. It must not release p. Do returns the error of Acquire or of
-// work, joined with the loss of the permits or the error of Release.
-func (s *Semaphore) Do(
-	ctx context.Context, n int, work func(ctx context.Context, p *Permit) error,
-) error {
+// then return. It must not release the permits. Do returns the error of Acquire
+// or of work, joined with the loss or the error of Release.
+func (s *Semaphore) Do(ctx context.Context, n int, work func(context.Context, *Permit) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for semaphore %q", coordinator.ErrInvalid, s.Name())
 	}

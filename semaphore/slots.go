@@ -10,15 +10,14 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Slots returns one number per permit, from 0 to the limit - 1, that no other
-// holder has. The numbers do not change while the permit is held. After the
-// limit was lowered they can exceed it.
+// Slots returns one number for each permit, which no other holder has. Numbers
+// do not change while the permit is held. They are smaller than the limit,
+// except for permits held since before it was lowered.
 //
-// The first call sends three requests, more if others call at the same time.
-// The numbers of all holders are stored in a record of 64 KiB, enough for some
-// 1,900 holders of one permit; what does not fit is coordinator.ErrInvalid.
-// Other errors are those of Err, ErrUnavailable, ErrRefused and the cause of
-// ctx.
+// The first call sends three requests, or more if others call at the same time.
+// All numbers are in one record of 64 KiB, enough for some 1,900 holders of one
+// permit. If it is full, the error is coordinator.ErrInvalid. Others are those
+// of Err, ErrUnavailable, ErrRefused and the cause of ctx.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.locks != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")

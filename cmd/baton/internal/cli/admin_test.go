@@ -280,6 +280,45 @@ func TestInspectOfAnEmptyQueueSucceeds(t *testing.T) {
 	})
 }
 
+func TestInspectExplainsTheQueueOfALogLine(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for name, use := range map[string]string{"mutex/x": "--kind mutex x", "rwlock/a%2Fb": "--kind rwlock a/b"} {
+			want := fmt.Sprintf("%s: nobody holds it or waits for it; for the queue %q of a log line use %s\n", name, name, use)
+			if r := s.baton("inspect", name); r.code != 0 || r.out != want {
+				t.Errorf("inspect: %+v\nwant %s", r, want)
+			}
+		}
+		for _, name := range []string{"mutex", "jobs/x"} {
+			if r := s.baton("inspect", name); strings.Contains(r.out, "--kind") {
+				t.Errorf("inspect: %+v", r)
+			}
+		}
+		s.lock("web-1", "mutex/x")
+		if r := s.baton("inspect", "mutex/x"); strings.Contains(r.out, "--kind") || !strings.Contains(r.out, "web-1") {
+			t.Errorf("inspect: %+v", r)
+		}
+	})
+}
+
+func TestRefusalNamesKindOnlyIfAnotherKindCanBeRead(t *testing.T) {
+	onStage(t, func(s *stage) {
+		var refused string // the prefix of the queues that cannot be read
+		s.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+			if r.Op == memory.OpList && strings.HasPrefix(string(r.Queue), refused) {
+				f.Err = errors.New("permission denied")
+			}
+			return f
+		})
+		if r := s.baton("inspect", "x"); r.code != exitFailed || !strings.Contains(r.err, "permission denied") || strings.Contains(r.err, "--kind") {
+			t.Errorf("inspect: %+v", r)
+		}
+		refused = "mutex/"
+		if r := s.baton("inspect", "x"); r.code != exitFailed || !strings.Contains(r.err, "permission denied; use --kind") {
+			t.Errorf("inspect: %+v", r)
+		}
+	})
+}
+
 func TestInspectPrintsJSON(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill()

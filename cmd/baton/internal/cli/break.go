@@ -20,12 +20,13 @@ func (a *app) breakGrant() *cobra.Command {
 		Use:   "break NAME --token TOKEN",
 		Short: "Remove a holder or a waiter from its queue",
 		Long: `Removes the holder or waiter with the token TOKEN, which baton inspect shows,
-without confirmation. The next waiter is admitted.
+without confirmation. The next waiter is admitted at once, or after the lock-delay if there is
+one, during which baton inspect already shows it as the holder.
 
-A holder is notified; if it is a baton command, it ends its own command. Other clients in a
-shared layout are not notified. Requests that the holder has already sent still arrive, and a
-stopped process notices nothing: only fencing tokens protect against both, see docs/fencing.md.
-If you can, end the holder's process instead.
+The old holder is notified just afterwards; if it is a baton command, it ends its own command.
+Other clients in a shared layout are not notified. Requests that the holder has already sent
+still arrive, and a stopped process notices nothing: only fencing tokens protect against both,
+see docs/fencing.md. If you can, end the holder's process instead.
 
 Exit codes: 0 removed; 1 failure: the message says whether the removal may have happened, and
 running the command again is safe; 2 wrong command line; 3 no holder or waiter has that token:
@@ -82,11 +83,11 @@ func (a *app) breakToken(
 	}
 	return &exitError{code: exitMovedOn, err: fmt.Errorf(
 		"%s: no holder or waiter has token %d, and nothing was removed; %s",
-		cell(name), token, nowHeld(queues))}
+		cell(name), token, nowHeld(name, queues))}
 }
 
-// nowHeld says who holds queues.
-func nowHeld(queues []queueView) string {
+// nowHeld says who holds the queues at a name.
+func nowHeld(name string, queues []queueView) string {
 	var all []string
 	for _, q := range queues {
 		for _, c := range q.Contenders {
@@ -97,7 +98,7 @@ func nowHeld(queues []queueView) string {
 		}
 	}
 	if len(all) == 0 {
-		return "nobody holds it now"
+		return "nobody holds it now" + hint(name)
 	}
 	return abridged(all)
 }

@@ -64,7 +64,7 @@ Environment of the command:
   BATON_TOKEN                    the fencing token, for the resource to check
   BATON_SEQUENCER                token, name and service in one string, for "baton check"
   BATON_DEADLINE                 when the hold ends without a renewal, as known at the start
-  BATON_SESSION, BATON_IDENTITY  the session and the holder's identity, as listings show them
+  BATON_SESSION, BATON_IDENTITY  the session and the holder's identity, as baton inspect shows them
   BATON_URL                      the service's URL, with its password
 
 Exit codes: the command's own, 128+n if signal n ended the command or the wait, or:
@@ -121,7 +121,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	set.Var(seconds{&f.ttl}, "ttl",
 		"how long others wait if baton crashes (default: the URL's ttl, or 10s)")
 	set.StringVar(&f.identity, "identity", "",
-		"holder's name in listings (default: the URL's identity, or host/pid)")
+		"holder's name in baton inspect (default: the URL's identity, or host/pid)")
 	set.Var(seconds{&f.grace}, "grace",
 		"time from SIGTERM to SIGKILL after a loss; 0: no SIGTERM (default: 2s, less with a short TTL)")
 	set.BoolVar(&f.keepRunning, "keep-running", false,
@@ -231,10 +231,10 @@ proclaimed value. "baton leader NAME" prints the leader.`,
 
 func (f *runFlags) addPayload(c *cobra.Command) {
 	c.Flags().StringVar(&f.payload, "payload", "",
-		"text shown in listings (default: the command's name)")
+		"text shown by baton inspect (default: the command's name)")
 }
 
 func (f *runFlags) addLockDelay(c *cobra.Command) {
 	c.Flags().Var(seconds{&f.lockDelay}, "lock-delay",
-		"time the name stays free after a loss, 1ms to 1m; the same for all users (default: 0)")
+		"time for which nobody gets the name after a loss, 1ms to 1m; the same for all users (default: 0)")
 }

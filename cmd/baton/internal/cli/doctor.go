@@ -23,7 +23,7 @@ trips. Reports whether the TTL and the rights of the user in the URL are suffici
 the clocks agree. It writes only to a queue of its own, and leaves nothing behind.
 
 Exit code 0 if all findings are "ok" or "note", else 1.`,
-		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
+		Example: `  baton doctor --url 'etcd://10.0.0.1:2379,10.0.0.2:2379/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
 	}

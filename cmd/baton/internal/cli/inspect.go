@@ -20,9 +20,17 @@ func (a *app) inspect() *cobra.Command {
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
 		Long: `Shows the queues with the name NAME, of all kinds: holders and waiters in order.
-For each it shows what it holds or requests, since when (by its own clock) and for how long (by
-this machine's clock), the token for baton break, the session, and the payload (in an election,
-the proclaimed value).
+SINCE is when it joined the queue, by its own clock, not when it was admitted. FOR is how long
+ago that is, by this machine's clock. TOKEN is for baton break. In an election, the last column
+is PROCLAIMS, the proclaimed value.
+
+  mutex nightly-report: 1 holding, 1 waiting
+  #  DOES   IDENTITY  SINCE                 FOR    TOKEN  SESSION           PAYLOAD
+  1  holds  batch-1   2026-11-22T02:00:00Z  14m3s  3      37e4a20384d40a03  report.sh
+  2  waits  batch-2   2026-11-22T02:00:01Z  14m2s  6      37e4a20384d40a0a  report.sh
+
+On call, use in this order: baton list, baton inspect NAME, baton doctor. Like each client they
+open a session, so they need its rights, and a service that accepts writes.
 
 --watch reads the queues once a second, so it misses shorter changes. If the service becomes
 unavailable, it says so on stderr and keeps trying. -o json prints one object on one line, with
@@ -135,7 +143,7 @@ func (i inspection) print(queues []queueView) error {
 		if i.kind != "" {
 			what = "that " + i.kind
 		}
-		fmt.Fprintf(i.Out, "%s: nobody holds %s or waits for it\n", cell(i.name), what)
+		fmt.Fprintf(i.Out, "%s: nobody holds %s or waits for it%s\n", cell(i.name), what, hint(i.name))
 	}
 	for n, q := range queues {
 		if n > 0 {

@@ -27,7 +27,8 @@ with it: "orders" also matches "orders-old"; "orders/" matches only names below 
 
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
-layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND.
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. baton list
+opens a session, so it needs a client's rights, and a service that accepts writes.
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
 could not be read. An empty list is not an error.`,

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -165,7 +168,7 @@ func readQueues(
 	for _, k := range wanted {
 		q, err := readers[k](ctx, c, name)
 		switch {
-		case kind == "" && errors.Is(err, coordinator.ErrRefused):
+		case kind == "" && errors.Is(err, coordinator.ErrRefused) && readsOther(ctx, c, k, name):
 			return nil, fmt.Errorf("%w; use --kind to read a queue of another kind", err)
 		case err != nil:
 			return nil, err
@@ -175,6 +178,29 @@ func readQueues(
 		}
 	}
 	return queues, nil
+}
+
+// readsOther reports whether the queue of another kind at a name can be read.
+// Most refusals concern all kinds: of rights, a password, or space.
+func readsOther(ctx context.Context, c *coordinator.Client, kind, name string) bool {
+	return slices.ContainsFunc(kinds, func(k string) bool {
+		if k == kind {
+			return false
+		}
+		_, err := readers[k](ctx, c, name)
+		return err == nil
+	})
+}
+
+// hint returns what to do if name is that of a queue in a log line, such as
+// "mutex/a%2Fb".
+func hint(name string) string {
+	kind, escaped, _ := strings.Cut(name, "/")
+	of, err := url.PathUnescape(escaped)
+	if err != nil || of == "" || !slices.Contains(kinds, kind) {
+		return ""
+	}
+	return fmt.Sprintf("; for the queue %q of a log line use --kind %s %s", name, kind, cell(of))
 }
 
 // cell formats a text for a table: "-" if it is empty.
