@@ -14,6 +14,16 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
+func client(t *testing.T, d driver.Driver, opts ...coordinator.Option) *coordinator.Client {
+	t.Helper()
+	c, err := coordinator.New(d, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return c
+}
+
 // find returns the finding with an About.
 func find(t *testing.T, found []coordinator.Finding, about string) coordinator.Finding {
 	t.Helper()
@@ -29,11 +39,7 @@ func find(t *testing.T, found []coordinator.Finding, about string) coordinator.F
 func TestExamineReportsTheLongestOutageAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver(), coordinator.WithTTL(10*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
+		c := client(t, svc.Driver(), coordinator.WithTTL(10*time.Second))
 		found := c.Examine(t.Context())
 		for _, about := range []string{"session", "reads", "acquire and release", "TTL of this client"} {
 			if f := find(t, found, about); f.Grade != driver.Fine {
@@ -58,11 +64,7 @@ func TestExamineReportsTheLongestOutageAndLeavesNothing(t *testing.T) {
 func TestExamineSendsNoJoinEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen memory.Tally
-		c, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(&seen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
+		c := client(t, memory.NewService().Driver(), coordinator.WithObserver(&seen))
 		c.Examine(t.Context())
 		if n := seen.Count(event.Joined); n != 0 || seen.Count(event.SessionOpened) != 1 {
 			t.Errorf("%d Joined events; events: %v", n, seen.Events())
@@ -73,11 +75,7 @@ func TestExamineSendsNoJoinEvents(t *testing.T) {
 func TestExamineReportsForeignEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
+		c := client(t, svc.Driver())
 		place := svc.AddForeign("mutex/orders")
 		found := c.Examine(t.Context())
 		if f := find(t, found, "queue mutex/orders"); f.Grade != driver.Warning || !strings.Contains(f.Text, place.Key) {
@@ -94,11 +92,7 @@ func TestExamineAdvisesALongerTTLForASlowService(t *testing.T) {
 		svc := memory.NewService()
 		d := svc.Driver()
 		d.Delay(150*time.Millisecond, 150*time.Millisecond)
-		c, err := coordinator.New(d, coordinator.WithTTL(10*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
+		c := client(t, d, coordinator.WithTTL(10*time.Second))
 		f := find(t, c.Examine(t.Context()), "TTL of this client")
 		if f.Grade != driver.Warning || !strings.Contains(f.Advice, "TTL of 13s or more") {
 			t.Errorf("%+v", f)
@@ -109,11 +103,7 @@ func TestExamineAdvisesALongerTTLForASlowService(t *testing.T) {
 func TestExamineWithoutServiceEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(t.Context())
+		c := client(t, svc.Driver())
 		svc.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()

@@ -14,14 +14,10 @@ import (
 func benchmark(b *testing.B) (*memory.Service, *election.Election) {
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = c.Close(context.Background()) })
 	e, err := election.New(c, "jobs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return svc, e
 }
 
@@ -31,12 +27,8 @@ func BenchmarkCampaignResign(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t, err := e.Campaign(ctx, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := t.Resign(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
+		must(b, t.Resign(ctx))
 	}
 	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
 }
@@ -47,9 +39,7 @@ func BenchmarkRun(b *testing.B) {
 	work := func(context.Context, *election.Term) error { return nil }
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := e.Run(ctx, work); err != nil {
-			b.Fatal(err)
-		}
+		must(b, e.Run(ctx, work))
 	}
 	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
 }

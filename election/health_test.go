@@ -85,8 +85,7 @@ func TestHealthOverALoss(t *testing.T) {
 		check(t, h, 503, "session lost", 200, "ok") // pausing
 		time.Sleep(2 * time.Minute)
 		check(t, h, 200, "leading", 200, "ok")
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 
@@ -164,8 +163,7 @@ func TestHealthSaysWhyACampaignFails(t *testing.T) {
 		h := new(election.Health)
 		r := a.run(a.until(new(stage)), election.WithHealth(h))
 		check(t, h, 503, "no permission", 200, "ok")
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 
@@ -199,9 +197,7 @@ func TestLiveDoesNotReportTheLastTermAsTheNext(t *testing.T) {
 			h := new(election.Health)
 			var next *election.Term
 			other, err := election.New(p[0].client, "other")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			a := join(t, p[0].svc, "x",
 				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 					stack := make([]byte, 1<<16)
@@ -213,9 +209,8 @@ func TestLiveDoesNotReportTheLastTermAsTheNext(t *testing.T) {
 					}
 				})))
 			term := a.campaign()
-			if next, err = other.Campaign(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			next, err = other.Campaign(t.Context(), nil)
+			must(t, err)
 			h.Show(term)
 			a.link.Cut()
 			time.Sleep(time.Until(term.Deadline()))

@@ -55,21 +55,33 @@ func join(t *testing.T, svc *memory.Service, name string, opts ...coordinator.Op
 	var err error
 	opts = append([]coordinator.Option{coordinator.WithIdentity(name),
 		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
-	if p.client, err = coordinator.New(p.link, opts...); err != nil {
-		t.Fatal(err)
-	}
-	if p.e, err = election.New(p.client, "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	p.client, err = coordinator.New(p.link, opts...)
+	must(t, err)
+	p.e, err = election.New(p.client, "jobs")
+	must(t, err)
 	return p
+}
+
+// must ends the test unless err is nil.
+func must(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
+
+// free ends the test unless the name is free.
+func (p party) free() {
+	p.Helper()
+	term, err := p.e.TryCampaign(p.Context(), nil)
+	must(p, err)
+	p.resign(term)
 }
 
 func (p party) campaign() *election.Term {
 	p.Helper()
 	t, err := p.e.Campaign(p.Context(), []byte(p.name))
-	if err != nil {
-		p.Fatal(err)
-	}
+	must(p, err)
 	return t
 }
 
@@ -83,9 +95,7 @@ func (p party) resign(t *election.Term) {
 func (p party) session() *engine.Session {
 	p.Helper()
 	s, err := engine.Of(p.client).Session(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	must(p, err)
 	return s
 }
 
@@ -192,6 +202,12 @@ func (p party) run(work func(context.Context, *election.Term) error,
 func (r *runner) ended() error {
 	<-r.done
 	return r.err
+}
+
+// end stops Run and waits for it.
+func (r *runner) end() {
+	r.stop(nil)
+	<-r.done
 }
 
 // idle is work that waits until its context ends.

@@ -42,14 +42,12 @@ func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 		if n := len(a.svc.Snapshot(queue)); n != 2 {
 			t.Errorf("%d in the queue, want the process that lost the term again", n)
 		}
-		rb.stop(nil)
-		_ = rb.ended()
+		rb.end()
 		synctest.Wait()
 		if got := s.worked(); !slices.Equal(got, []string{"a", "b", "a"}) {
 			t.Errorf("worked: %v", got)
 		}
-		ra.stop(nil)
-		_ = ra.ended()
+		ra.end()
 	})
 }
 
@@ -74,8 +72,7 @@ func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 		if got := s.worked(); len(got) != 2 {
 			t.Errorf("worked: %v", got)
 		}
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 

@@ -41,11 +41,7 @@ func TestPanicOfWorkPassesThroughAfterResigning(t *testing.T) {
 				}()
 				_ = p[0].e.Run(t.Context(), workThatPanics(v))
 			}()
-			term, err := p[1].e.TryCampaign(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p[1].resign(term)
+			p[1].free()
 		}
 	})
 }
@@ -103,12 +99,7 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 			}()
 			if c.left {
 				check(t, h, 503, "not a candidate", 503, "still runs")
-				term, err := p[1].e.TryCampaign(t.Context(), nil)
-				if err != nil {
-					t.Errorf("%s: %v", what, err)
-				} else {
-					p[1].resign(term)
-				}
+				p[1].free()
 			}
 			close(stuck) // its goroutine ends, or the test fails
 			check(t, h, 503, "not a candidate", 200, "ok")
@@ -143,11 +134,7 @@ func TestOnErrorThatPanicsInAnOutagePassesThrough(t *testing.T) {
 			}()
 			p[0].svc.Start()
 			synctest.Wait()
-			term, err := p[1].e.TryCampaign(t.Context(), nil)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			p[1].resign(term)
+			p[1].free()
 		})
 	}
 }
@@ -174,11 +161,7 @@ func TestWorkThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 		if <-ended {
 			t.Error("Run returned")
 		}
-		term, err := p[1].e.TryCampaign(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p[1].resign(term)
+		p[1].free()
 	})
 }
 

@@ -142,8 +142,7 @@ func TestUnavailableServiceIsReported(t *testing.T) {
 		if !slices.Equal(s.working(), []string{"a"}) {
 			t.Errorf("%v work", s.working())
 		}
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 		_ = a.client.Close(t.Context())
 	})
 }
@@ -167,8 +166,7 @@ func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 		sleep(time.Minute)
 		check(t, h, 503, "not leading: candidate", 200, "ok")
 		b.resign(term)
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 
@@ -209,8 +207,7 @@ func TestShortTermsBackOff(t *testing.T) {
 		if len(began.get()) != last+1 {
 			t.Error("the pause after a long term is not the first one")
 		}
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 
@@ -259,8 +256,7 @@ func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 		if !slices.Equal(s.working(), []string{"a"}) {
 			t.Error("not elected when the service allows it again")
 		}
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 		_ = a.client.Close(t.Context())
 	})
 }

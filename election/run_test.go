@@ -69,9 +69,7 @@ func TestStepDownGoesToTheEndOfTheQueue(t *testing.T) {
 			}
 		}
 		ra, rb := a.run(work(a)), b.run(work(b))
-		if err := errors.Join(ra.ended(), rb.ended()); err != nil {
-			t.Error(err)
-		}
+		must(t, errors.Join(ra.ended(), rb.ended()))
 		if got := s.worked(); !slices.Equal(got, []string{"a", "b", "a", "b", "a", "b", "a"}) {
 			t.Errorf("worked: %v", got)
 		}

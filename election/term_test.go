@@ -38,13 +38,9 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 			a.Errorf("another client with the term's context: %v", err)
 		}
 		other, err := election.New(a.client, "other")
-		if err != nil {
-			a.Fatal(err)
-		}
+		must(a, err)
 		second, err := other.Campaign(term.Context(), nil)
-		if err != nil {
-			a.Fatal(err)
-		}
+		must(a, err)
 		if _, err := a.e.Campaign(second.Context(), nil); !errors.Is(err, coordinator.ErrInvalid) {
 			a.Errorf("with the context of a term within: %v", err)
 		}
@@ -53,9 +49,7 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 		// The values of a term's context outlive the term; the refusal does
 		// not.
 		again, err := a.e.Campaign(context.WithoutCancel(term.Context()), nil)
-		if err != nil {
-			a.Fatal(err)
-		}
+		must(a, err)
 		a.resign(again)
 	})
 }
@@ -98,9 +92,7 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 		c := b.enqueue(b.Context())
 		before := a.svc.Stats()
 		value := []byte("new")
-		if err := term.Proclaim(a.Context(), value); err != nil {
-			a.Fatal(err)
-		}
+		must(a, term.Proclaim(a.Context(), value))
 		value[0] = 'X' // the caller may change it after the call
 		if after := a.svc.Stats(); after.Total()-before.Total() != 1 ||
 			after.Wakeups != before.Wakeups {
@@ -144,9 +136,7 @@ func TestObserveShowsEachChangeAndEndsOnce(t *testing.T) {
 		shown, errs, done := observe(ctx)
 		term := a.campaign()
 		synctest.Wait()
-		if err := term.Proclaim(t.Context(), []byte("two")); err != nil {
-			t.Error(err)
-		}
+		must(t, term.Proclaim(t.Context(), []byte("two")))
 		synctest.Wait()
 		a.resign(term)
 		synctest.Wait()

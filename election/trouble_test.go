@@ -37,9 +37,8 @@ func TestRunIsQueuedOnce(t *testing.T) {
 				}
 			}
 		}
-		ra.stop(nil)
-		rb.stop(nil)
-		_, _ = ra.ended(), rb.ended()
+		ra.end()
+		rb.end()
 	})
 }
 
@@ -48,9 +47,7 @@ func TestRunIsQueuedOnce(t *testing.T) {
 func TestListingToleratesArrivalsAndDepartures(t *testing.T) {
 	parties(t, 3, func(t *testing.T, p ...party) {
 		unused, err := election.New(p[0].client, "no/candidates")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if list, err := unused.Candidates(t.Context()); err != nil || len(list) != 0 {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -75,9 +72,8 @@ func TestListingToleratesArrivalsAndDepartures(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		ra.stop(nil)
-		rb.stop(nil)
-		_, _ = ra.ended(), rb.ended()
+		ra.end()
+		rb.end()
 	})
 }
 
@@ -106,8 +102,7 @@ func TestRunContinuesAfterFaultsWhileItWaits(t *testing.T) {
 		if !slices.Equal(s.working(), []string{"a"}) || len(reported.get()) < 2 {
 			t.Errorf("%v work, reported %v", s.working(), reported.get())
 		}
-		r.stop(nil)
-		_ = r.ended()
+		r.end()
 	})
 }
 
@@ -149,9 +144,7 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 			if left := a.svc.Snapshot(queue); len(left) != 0 {
 				t.Errorf("%+v: left %v", c, left)
 			}
-			if err := a.client.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, a.client.Close(t.Context()))
 		})
 	}
 }
@@ -162,9 +155,7 @@ func TestRunDoesNotCloseTheClient(t *testing.T) {
 		a := p[0]
 		mine := a.campaign()
 		other, err := election.New(a.client, "other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, end := range []error{nil, errMine} {
 			if err := other.Run(t.Context(),
 				func(context.Context, *election.Term) error { return end }); !errors.Is(err, end) {

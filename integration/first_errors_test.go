@@ -223,7 +223,7 @@ func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
 			}
 			locks <- l
 		}()
-		f.warned(t, "the service does not answer, still trying", url)
+		f.warned(t, "the service has not answered, still trying", url)
 		if err := resume(); err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestStraysAreNamed(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("no event")
 			}
-			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the queue", command)
+			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the contenders behind it", command)
 			if err := remove(); err != nil {
 				t.Fatal(err)
 			}

@@ -15,14 +15,10 @@ import (
 func bench(b *testing.B) (*memory.Service, *mutex.Mutex) {
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver())
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.Cleanup(func() { _ = c.Close(context.Background()) })
 	m, err := mutex.New(c, "jobs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	return svc, m
 }
 
@@ -34,12 +30,8 @@ func BenchmarkLockUnlock(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := m.Lock(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := l.Unlock(ctx); err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
+		check(b, l.Unlock(ctx))
 	}
 	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
 }
@@ -47,18 +39,12 @@ func BenchmarkLockUnlock(b *testing.B) {
 func BenchmarkReenter(b *testing.B) {
 	_, m := bench(b)
 	outer, err := m.Lock(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := m.Lock(outer.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := l.Unlock(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
+		check(b, l.Unlock(context.Background()))
 	}
 }
 

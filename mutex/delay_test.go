@@ -3,6 +3,7 @@ package mutex_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
-	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -23,34 +23,20 @@ const delay = 20 * time.Second
 // delayed runs a test with n clients with the same lock-delay.
 func delayed(t *testing.T, n int, f func(t *testing.T, all []party)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService()
-		var all []party
-		for range n {
-			p := join(t, svc)
+	parties(t, n, func(all ...party) {
+		for i := range all {
 			var err error
-			if p.m, err = mutex.New(p.client, "jobs", mutex.WithLockDelay(delay)); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, p)
+			all[i].m, err = mutex.New(all[i].client, "jobs", mutex.WithLockDelay(delay))
+			check(t, err)
 		}
-		f(t, all)
-		for _, p := range all {
-			if err := p.client.Close(context.Background()); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		}
+		f(all[0].T, all)
 	})
 }
 
 // expire ends the session of a party, and returns the time.
 func (p party) expire() time.Time {
 	p.Helper()
-	s, err := engine.Of(p.client).Session(context.Background())
-	if err != nil {
-		p.Fatal(err)
-	}
-	p.svc.Expire(s.ID())
+	p.svc.Expire(p.session().ID())
 	return time.Now()
 }
 
@@ -165,9 +151,8 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 		}
 		l := b.lock()
 		b.unlock(l)
-		if l, err = b.m.TryLock(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		l, err = b.m.TryLock(t.Context())
+		check(t, err)
 		b.unlock(l)
 	})
 }
@@ -194,9 +179,7 @@ func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
 			for range 10 {
 				p := all[r.IntN(len(all))]
 				l, err := p.m.Lock(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if d := time.Since(lost); d < delay {
 					t.Errorf("seed %d: granted %v after a loss", seed, d)
 				}
@@ -213,24 +196,17 @@ func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
 
 func TestLockDelayIsChecked(t *testing.T) {
 	delayed(t, 1, func(t *testing.T, all []party) {
-		c := all[0].client
+		c, errs := all[0].client, map[string]error{}
 		for _, d := range []time.Duration{0, -1, time.Microsecond, recipes.MaxLockDelay + 1} {
-			if _, err := mutex.New(c, "jobs", mutex.WithLockDelay(d)); !errors.Is(err,
-				coordinator.ErrInvalid) {
-				t.Errorf("mutex, %v: %v", d, err)
-			}
-			if _, err := election.New(c, "jobs", election.WithLockDelay(d)); !errors.Is(err,
-				coordinator.ErrInvalid) {
-				t.Errorf("election, %v: %v", d, err)
-			}
+			_, errs[fmt.Sprint("mutex, ", d)] = mutex.New(c, "jobs", mutex.WithLockDelay(d))
+			_, errs[fmt.Sprint("election, ", d)] = election.New(c, "jobs", election.WithLockDelay(d))
 		}
-		if _, err := rwlock.New(c, "jobs", recipes.WithLockDelay(delay)); !errors.Is(err,
-			coordinator.ErrInvalid) {
-			t.Errorf("rwlock: %v", err)
-		}
-		if _, err := semaphore.New(c, "jobs", 1, recipes.WithLockDelay(delay)); !errors.Is(err,
-			coordinator.ErrInvalid) {
-			t.Errorf("semaphore: %v", err)
+		_, errs["rwlock"] = rwlock.New(c, "jobs", recipes.WithLockDelay(delay))
+		_, errs["semaphore"] = semaphore.New(c, "jobs", 1, recipes.WithLockDelay(delay))
+		for what, err := range errs {
+			if !errors.Is(err, coordinator.ErrInvalid) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
 }
@@ -238,53 +214,26 @@ func TestLockDelayIsChecked(t *testing.T) {
 // TestForeignNoteIsNamed: a foreign record at the name is not overwritten.
 func TestForeignNoteIsNamed(t *testing.T) {
 	delayed(t, 1, func(t *testing.T, all []party) {
-		s, err := engine.Of(all[0].client).Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.SetRecord(t.Context(), queue, []byte("mine"), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err := all[0].session().SetRecord(t.Context(), queue, []byte("mine"), 0)
+		check(t, err)
 		if _, err := all[0].m.Lock(t.Context()); !errors.Is(err, coordinator.ErrRefused) {
 			t.Errorf("Lock: %v", err)
 		}
 	})
 }
 
-// TestElectionHasALockDelay: a lost leader is succeeded after it, and one that
-// resigns at once.
 func TestElectionHasALockDelay(t *testing.T) {
 	delayed(t, 2, func(t *testing.T, all []party) {
-		var terms [2]*election.Term
-		var e [2]*election.Election
-		for i, p := range all {
-			var err error
-			if e[i], err = election.New(p.client, "office",
-				election.WithLockDelay(delay)); err != nil {
-				t.Fatal(err)
+		var lost time.Time
+		for _, p := range all {
+			e, err := election.New(p.client, "office", election.WithLockDelay(delay))
+			check(t, err)
+			_, err = e.Campaign(t.Context(), nil)
+			check(t, err)
+			if d := time.Since(lost); d != delay && !lost.IsZero() {
+				t.Errorf("elected %v after the loss", d)
 			}
-		}
-		campaign := func(i int) (took time.Duration) {
-			began := time.Now()
-			var err error
-			if terms[i], err = e[i].Campaign(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
-			return time.Since(began)
-		}
-		campaign(0)
-		all[0].expire()
-		if d := campaign(1); d != delay {
-			t.Errorf("elected %v after the loss", d)
-		}
-		if err := terms[1].Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if d := campaign(0); d != 0 {
-			t.Errorf("elected %v after a resignation", d)
-		}
-		if err := terms[0].Resign(t.Context()); err != nil {
-			t.Fatal(err)
+			lost = p.expire()
 		}
 	})
 }

@@ -27,14 +27,17 @@ type party struct {
 	m      *mutex.Mutex
 }
 
-// parties runs a test in virtual time with two clients of a service.
-func parties(t *testing.T, f func(a, b party)) {
+// parties runs a test in virtual time with n clients of a service.
+func parties(t *testing.T, n int, f func(all ...party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		a, b := join(t, svc), join(t, svc)
-		f(a, b)
-		for _, p := range []party{a, b} {
+		var all []party
+		for range n {
+			all = append(all, join(t, svc))
+		}
+		f(all...)
+		for _, p := range all {
 			if err := p.client.Close(t.Context()); err != nil {
 				t.Errorf("close: %v", err)
 			}
@@ -48,21 +51,25 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	var err error
 	opts = append([]coordinator.Option{coordinator.WithLogger(
 		slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
-	if p.client, err = coordinator.New(p.link, opts...); err != nil {
-		t.Fatal(err)
-	}
-	if p.m, err = mutex.New(p.client, "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	p.client, err = coordinator.New(p.link, opts...)
+	check(t, err)
+	p.m, err = mutex.New(p.client, "jobs")
+	check(t, err)
 	return p
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 }
 
 func (p party) lock() *mutex.Lock {
 	p.Helper()
 	l, err := p.m.Lock(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return l
 }
 
@@ -75,7 +82,8 @@ func (p party) unlock(l *mutex.Lock) {
 
 // TestGoroutinesOfOneClientExcludeEachOther: FIELD 26.
 func TestGoroutinesOfOneClientExcludeEachOther(t *testing.T) {
-	parties(t, func(a, b party) {
+	parties(t, 2, func(all ...party) {
+		a, b := all[0], all[1]
 		a.link.Delay(3*time.Millisecond, 2*time.Millisecond)
 		var wg sync.WaitGroup
 		holders, grants := 0, 0 // guarded by the mutex under test, as the race detector checks
@@ -109,14 +117,13 @@ func TestGoroutinesOfOneClientExcludeEachOther(t *testing.T) {
 func (p party) session() *engine.Session {
 	p.Helper()
 	s, err := engine.Of(p.client).Session(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return s
 }
 
 func TestContendersAreListedInOrder(t *testing.T) {
-	parties(t, func(a, b party) {
+	parties(t, 2, func(all ...party) {
+		a, b := all[0], all[1]
 		if list, err := a.m.Contenders(a.Context()); err != nil || len(list) != 0 {
 			a.Errorf("no contenders: %v, %v", list, err)
 		}
@@ -126,9 +133,7 @@ func TestContendersAreListedInOrder(t *testing.T) {
 			a.Fatal(err)
 		}
 		l, err := m.Lock(a.Context())
-		if err != nil {
-			a.Fatal(err)
-		}
+		check(a, err)
 		time.Sleep(time.Minute)
 		var wg sync.WaitGroup
 		wg.Go(func() { b.unlock(b.lock()) })

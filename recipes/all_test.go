@@ -175,12 +175,9 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 				for range clients {
 					link := w.svc.Driver()
 					c, err := coordinator.New(link, coordinator.WithTTL(ttl), quiet)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, err := engine.Of(c).Session(context.Background()); err != nil {
-						t.Fatal(err)
-					}
+					check(t, err)
+					_, err = engine.Of(c).Session(context.Background())
+					check(t, err)
 					w.links, w.all = append(w.links, link), append(w.all, c)
 				}
 				f(w, ask)
@@ -209,9 +206,7 @@ func (w place) take(ask way, i int) held {
 func (w place) taken(ask askFunc, ctx context.Context, i int) held {
 	w.Helper()
 	h, err := ask(ctx, w.all[i])
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return h
 }
 
@@ -266,9 +261,7 @@ func (w place) granted(a *call) held {
 func (w place) session(i int) *engine.Session {
 	w.Helper()
 	s, err := engine.Of(w.all[i]).Session(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return s
 }
 

@@ -185,7 +185,7 @@ func (a *attempt) wait(ctx context.Context) error {
 		a.first, a.last = true, true // a contender behind sees it first in the queue
 		return nil
 	}
-	defer a.watchStrays(ctx)()
+	defer a.seekStrays(ctx)()
 	// joining a watch that other contenders already share costs nothing
 	shared := a.mayShare() && a.session.QueueWatched(a.queue.id)
 	for v := a.fromNearest(); ; v = (Verdict{}) {

@@ -2,6 +2,8 @@ package recipes_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,7 +66,8 @@ func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 }
 
 // TestReleaseWhileAConversionIsUnderWay releases the last hold at every step of
-// a conversion, with every fate of the conversion's first two requests.
+// a conversion, with every fate of the conversion's first two requests. The
+// upper level, whose release waits for an answer, is released as well.
 func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{DelayRequest: time.Second}, {DelayReply: time.Second},
@@ -77,19 +80,17 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 			for after := time.Duration(0); after < 4*time.Second; after += 450 * time.Millisecond {
 				inWorld(t, func(w world) {
 					upper, lower := w.both()
-					w.on(memory.OpConvert, func(n int) memory.Fate {
-						if n <= second {
-							return fate
-						}
-						return memory.Fate{}
-					})
-					go func() { _ = upper.Release(context.Background()) }()
-					synctest.Wait()
+					fates := slices.Repeat([]memory.Fate{fate}, second+1)
+					w.on(memory.OpConvert, append(fates, memory.Fate{})...)
+					got := start(func() error { return upper.Release(context.Background()) })
 					time.Sleep(after)
 					began := time.Now()
 					wantErr(w.T, lower.Release(context.Background()))
 					if took := time.Since(began); took > 5*time.Second {
 						w.Errorf("%+v, after %v: released after %v", fate, after, took)
+					}
+					if err := <-got; err != nil && !(fate.Err != nil && errors.Is(err, fate.Err)) {
+						w.Errorf("%+v, after %v: the upper level: %v", fate, after, err)
 					}
 					w.wantModes("")
 					time.Sleep(2 * time.Minute) // for late requests
@@ -105,28 +106,8 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 func (w world) session(p party) *engine.Session {
 	w.Helper()
 	s, err := engine.Of(p.client).Session(context.Background())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return s
-}
-
-// TestReleaseOfTheUpperLevelSurvivesThatOfTheLower: releasing both levels while
-// the conversion waits for an answer releases the upper level as well.
-func TestReleaseOfTheUpperLevelSurvivesThatOfTheLower(t *testing.T) {
-	inWorld(t, func(w world) {
-		upper, lower := w.both()
-		w.on(memory.OpConvert, func(
-			int) memory.Fate {
-			return memory.Fate{DelayRequest: time.Hour}
-		})
-		got := make(chan error, 1)
-		go func() { got <- upper.Release(context.Background()) }()
-		time.Sleep(time.Second)
-		w.release(lower)
-		wantErr(w.T, <-got)
-		w.wantModes("")
-	})
 }
 
 func TestReleaseEndsByItsContextAndContinuesInTheBackground(t *testing.T) {
@@ -155,7 +136,7 @@ func TestReleaseEndsByItsContextAndContinuesInTheBackground(t *testing.T) {
 func TestReleaseWithTheContextOfTheHold(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		later := func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} }
+		later := memory.Fate{DelayRequest: time.Second}
 		w.on(memory.OpConvert, later)
 		w.on(memory.OpLeave, later)
 		ctx, cancel := context.WithTimeout(upper.Context(), time.Hour)

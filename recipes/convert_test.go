@@ -17,12 +17,7 @@ import (
 func TestConversionsRunOneAfterTheOther(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpConvert, func(n int) memory.Fate {
-			if n == 0 { // the first takes longer than the second would
-				return memory.Fate{DelayRequest: time.Second}
-			}
-			return memory.Fate{}
-		})
+		w.on(memory.OpConvert, memory.Fate{DelayRequest: time.Second}, memory.Fate{})
 		var wg sync.WaitGroup
 		for _, mode := range []string{"v", "u", "t"} {
 			wg.Go(func() { wantErr(w.T, h.Convert(w.Context(), mode)) })
@@ -38,25 +33,6 @@ func TestConversionsRunOneAfterTheOther(t *testing.T) {
 	})
 }
 
-func TestConversionOfALostHoldFails(t *testing.T) {
-	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), write)
-		w.release(h)
-		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrReleased)
-		h = w.hold(w.a, w.Context(), write)
-		w.svc.Expire(h.Session())
-		synctest.Wait()
-		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrSessionLost)
-		h = w.hold(w.a, w.Context(), write)
-		w.svc.Remove(name, h.ID())
-		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrRemoved)
-		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved)
-		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
-		synctest.Wait() // for the clean-up in the background
-		w.wantModes("")
-	})
-}
-
 // TestOwnConversionIsNotMistakenForARemoval: the watch of the hold's entry
 // fires when it is converted. The hold continues, and watches the new entry.
 func TestOwnConversionIsNotMistakenForARemoval(t *testing.T) {
@@ -66,9 +42,7 @@ func TestOwnConversionIsNotMistakenForARemoval(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			l, err := recipes.NewQueue(w.a.client, "test", fmt.Sprint("queue", i))
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			wg.Go(func() {
 				h := w.hold(party{queue: l}, w.Context(), write)
 				time.Sleep(300 * time.Millisecond)
@@ -111,14 +85,8 @@ func TestEntryRemovedDuringAConversionIsNoticed(t *testing.T) {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
 			time.Sleep(time.Second)
-			w.on(memory.OpConvert, func(n int) memory.Fate {
-				if n == 0 {
-					return fate
-				}
-				return memory.Fate{}
-			})
-			got := make(chan error, 1)
-			go func() { got <- upper.Release(context.Background()) }()
+			w.on(memory.OpConvert, fate, memory.Fate{})
+			got := start(func() error { return upper.Release(context.Background()) })
 			time.Sleep(500 * time.Millisecond)
 			w.svc.Remove(name, lower.ID())
 			err := <-got
@@ -143,13 +111,8 @@ func TestSessionLostDuringAConversionIsReported(t *testing.T) {
 	} {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
-			w.on(memory.OpConvert, func(
-				int) memory.Fate {
-				return memory.Fate{DelayRequest: time.Hour}
-			})
-			got := make(chan error, 1)
-			go func() { got <- upper.Release(context.Background()) }()
-			synctest.Wait()
+			w.on(memory.OpConvert, memory.Fate{DelayRequest: time.Hour})
+			got := start(func() error { return upper.Release(context.Background()) })
 			lose(w)
 			wantErr(w.T, <-got, coordinator.ErrSessionLost)
 			wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrSessionLost)

@@ -114,22 +114,13 @@ func TestGrantReadAfterAPauseIsRefused(t *testing.T) {
 				} else {
 					defer w.release(first)
 				}
-				client, err := coordinator.New(&pausing{w.svc.Driver(), tt.op}, quiet)
-				if err != nil {
-					w.Fatal(err)
-				}
-				queue, err := recipes.NewQueue(client, "test", "queue")
-				if err != nil {
-					w.Fatal(err)
-				}
+				client, queue := queueOn(t, &pausing{w.svc.Driver(), tt.op})
 				h, err := queue.Acquire(w.Context(), tt.request)
 				if h != nil {
 					w.Errorf("got a hold of token %d", h.Token())
 				}
 				wantErr(t, err, coordinator.ErrSessionLost)
-				if err := client.Close(context.Background()); err != nil {
-					w.Error(err)
-				}
+				check(w, client.Close(context.Background()))
 			})
 		})
 	}

@@ -60,12 +60,7 @@ func TestDoReturnsTheErrorOfTheWorkItself(t *testing.T) {
 			w.Errorf("Do = %v", err)
 		}
 		w.release(w.take(ask.other(), 1))
-		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
-			if r.Op == memory.OpLeave {
-				f.Err = refusal
-			}
-			return f
-		})
+		w.svc.OnRequest(inOrder(memory.OpLeave, memory.Fate{Err: refusal}))
 		err = do(w.Context(), func(context.Context) error { return mine })
 		w.want("Do that cannot release", err, mine)
 		w.want("Do that cannot release", err, coordinator.ErrRefused)

@@ -116,18 +116,13 @@ func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			worlds(t, ways()[1:2], 2, func(w place, ask way) {
 				l, err := rwlock.New(w.all[0], "n")
-				if err != nil {
-					w.Fatal(err)
-				}
+				check(w, err)
 				writer, err := l.Lock(context.Background())
-				if err != nil {
-					w.Fatal(err)
-				}
+				check(w, err)
 				var reader *rwlock.Lock
 				if before {
-					if reader, err = l.RLock(writer.Context()); err != nil {
-						w.Fatal(err)
-					}
+					reader, err = l.RLock(writer.Context())
+					check(w, err)
 				}
 				next := w.queue(context.Background(), ask, 1)
 				w.deafen(0)

@@ -91,9 +91,7 @@ func runners(t *testing.T, f func(a, b, c *runner)) {
 		for i := range all {
 			p := &runner{T: t, svc: svc, link: &counted{Driver: svc.Driver()}}
 			c, err := coordinator.New(p.link, quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer c.Close(context.Background())
 			p.m, _ = mutex.New(c, "n")
 			p.rw, _ = rwlock.New(c, "n")
@@ -164,9 +162,7 @@ func (p *runner) acquire(n int) *attempt {
 // serve waits for the grant and releases it.
 func (p *runner) serve(g *attempt) {
 	p.Helper()
-	if err := <-g.got; err != nil {
-		p.Fatal(err)
-	}
+	check(p, <-g.got)
 	if err := g.give(context.Background()); err != nil {
 		p.Errorf("release: %v", err)
 	}
@@ -200,19 +196,22 @@ func TestHandOverNeedsNoRead(t *testing.T) {
 // the queue.
 func TestWaiterReadsTheQueueWithoutAHandoff(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
-		first, second, third := a.lock(), b.lock(), c.lock()
-		c.calls("behind the second", made{follows: 1})
+		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
+		c.calls("behind three", made{follows: 1})
+		between.cancel()
+		<-between.got
+		c.calls("the predecessor gave up", made{reads: 1, follows: 1})
 		second.cancel()
 		if err := <-second.got; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		b.calls("a waiter gave up", made{follows: 1, leaves: 1})
-		c.calls("the predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
-		if len(third.got) != 0 {
+		c.calls("the next predecessor gave up", made{reads: 1, follows: 1}) // it watches its own entry
+		if len(last.got) != 0 {
 			t.Error("the contender behind it was admitted")
 		}
 		a.serve(first)
-		c.serve(third)
+		c.serve(last)
 		c.calls("the next predecessor handed over", made{passes: 1})
 	})
 }
@@ -241,24 +240,6 @@ func TestSecondInQueueReadsTheQueueWithoutAHandoff(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestThirdInQueueReadsTheQueue: it knows its predecessor, but two are ahead.
-func TestThirdInQueueReadsTheQueue(t *testing.T) {
-	runners(t, func(a, b, c *runner) {
-		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
-		between.cancel()
-		<-between.got
-		c.calls("the predecessor gave up", made{reads: 1, follows: 2})
-		second.cancel()
-		<-second.got
-		c.calls("the next predecessor gave up too", made{reads: 1, follows: 1})
-		if len(last.got) != 0 {
-			t.Error("the contender behind it was admitted")
-		}
-		a.serve(first)
-		c.serve(last)
-	})
 }
 
 // TestReaderReadsTheQueueBehindAReader: a writer may be ahead of both. Behind a
@@ -296,18 +277,12 @@ func TestDowngradedWriterDoesNotHandOver(t *testing.T) {
 		w := a.write()
 		<-w.got
 		r, err := a.rw.RLock(w.h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		w2 := b.write()
 		b.calls("behind a writer", made{follows: 1})
-		if err := w.give(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check(t, w.give(context.Background()))
 		b.calls("the predecessor was converted", made{reads: 1, follows: 1})
-		if err := r.Unlock(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check(t, r.Unlock(context.Background()))
 		a.calls("written and read", made{leaves: 1})
 		b.calls("the predecessor left", made{reads: 1})
 		b.serve(w2)

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -126,9 +125,7 @@ func TestFollowerEndsWhenItsClientIsClosed(t *testing.T) {
 	inWorld(t, func(w world) {
 		got := follow(context.Background(), w.b.queue)
 		synctest.Wait()
-		if err := w.b.client.Close(w.Context()); err != nil {
-			w.Fatal(err)
-		}
+		check(w, w.b.client.Close(w.Context()))
 		if seen := <-got; len(seen) != 2 || seen[1] != `baton: observe "queue": client is closed` {
 			w.Errorf("shown: %q", seen)
 		}
@@ -232,22 +229,13 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &past{memory.NewService().Driver(), tt.scripts}
-				client, err := coordinator.New(d, quiet)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l, err := recipes.NewQueue(client, "test", "queue")
-				if err != nil {
-					t.Fatal(err)
-				}
+				client, l := queueOn(t, d)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
 				defer cancel()
 				if seen := <-follow(ctx, l); !slices.Equal(seen, append(tt.want, "end")) {
 					t.Errorf("shown: %q, want %q", seen, tt.want)
 				}
-				if err := client.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				check(t, client.Close(t.Context()))
 			})
 		})
 	}

@@ -104,12 +104,7 @@ func TestHoldEndsBeforeItsEntryLeaves(t *testing.T) {
 func TestFailedReleaseHoldsNothing(t *testing.T) {
 	worlds(t, every(), 1, func(w place, ask way) {
 		h := w.take(ask, 0)
-		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
-			if r.Op == memory.OpLeave {
-				f.Err = refusal
-			}
-			return f
-		})
+		w.svc.OnRequest(inOrder(memory.OpLeave, memory.Fate{Err: refusal}))
 		w.want("release", h.release(w.Context()), coordinator.ErrRefused)
 		w.want("Err", h.err(), coordinator.ErrReleased)
 		_, err := ask.other().try(context.WithoutCancel(h.ctx), w.all[0])

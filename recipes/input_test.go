@@ -19,9 +19,7 @@ import (
 func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 	svc := memory.NewService()
 	client, err := coordinator.New(svc.Driver(), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer client.Close(t.Context())
 	type newFunc func(c *coordinator.Client, name string, opts ...recipes.Option) error
 	for what, create := range map[string]newFunc{
@@ -48,18 +46,12 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 		}{
 			{create(nil, "n"), "nil client"},
 			{create(client, ""), "name is empty"},
-			{create(client, "   "), "blank"},
-			{create(client, "a\x00b"), "control"},
 			{create(client, "a\nb"), `"a\nb"`},
-			{create(client, "."), `"."`},
-			{create(client, "a/../b"), `".."`},
 			{create(client, "a//b"), `"a//b"`},
-			{create(client, "/a"), "empty"},
 			{create(client, strings.Repeat("n", 1000)), "1000"},
 			{create(client, "n", nil), "nil option"},
 			{create(client, "n", recipes.WithPayload(make([]byte, 4097))), "4097 bytes"},
 			{create(client, "n", recipes.WithIdentity("a\x00")), "control"},
-			{create(client, "n", recipes.WithIdentity("a\xff")), "UTF-8"},
 			{create(client, "n", recipes.WithIdentity(strings.Repeat("x", 256))),
 				"256 bytes; 1 to "},
 		} {

@@ -183,8 +183,7 @@ func TestHandOverIsMeasuredFromTheNotice(t *testing.T) {
 		other := w.hold(w.b, w.Context(), write)
 		// So that it has to read the queue.
 		time.AfterFunc(time.Second, func() { w.svc.Remove(name, other.Place().Key) })
-		w.on(memory.OpAhead,
-			func(int) memory.Fate { return memory.Fate{DelayReply: 30 * time.Millisecond} })
+		w.on(memory.OpAhead, memory.Fate{DelayReply: 30 * time.Millisecond})
 		h = w.hold(w.a, w.Context(), write)
 		if e := last(); !e.Waited || e.HandOver != 30*time.Millisecond || e.Duration < time.Second {
 			w.Errorf("observed %+v", e)
@@ -200,10 +199,8 @@ func TestCancelledReleaseIsNoLoss(t *testing.T) {
 	var seen memory.Tally
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpLeave, func(n int) memory.Fate {
-			return memory.Fate{DropReply: n == 0,
-				DelayReply: time.Second}
-		})
+		late := memory.Fate{DelayReply: time.Second}
+		w.on(memory.OpLeave, memory.Fate{DropReply: true, DelayReply: time.Second}, late)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(500*time.Millisecond, func() { cancel(coordinator.ErrNotHeld) })
 		wantErr(w.T, h.Release(ctx), coordinator.ErrNotHeld)

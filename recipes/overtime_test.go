@@ -237,9 +237,8 @@ func TestCloseWaitsForTheObserverOfALongHold(t *testing.T) {
 		queue, err := recipes.NewQueue(w.a.client, "test", "queue",
 			recipes.WithHoldWarning(time.Minute))
 		wantErr(w.T, err)
-		if _, err := queue.Acquire(w.Context(), write); err != nil {
-			w.Fatal(err)
-		}
+		_, err = queue.Acquire(w.Context(), write)
+		check(w, err)
 		time.Sleep(time.Minute)
 		synctest.Wait() // the observer runs
 		wantErr(w.T, w.a.client.Close(w.Context()))

@@ -23,7 +23,6 @@ type Queue struct {
 
 	vacancy vacancy
 	record  atomic.Pointer[driver.Record] // the latest with which a contender joined; see Terms
-	rests   atomic.Int64                  // when the next read for strays is due, in Unix nanoseconds
 }
 
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.

@@ -37,53 +37,33 @@ func TestRequestsAndQueuesThatBreakARuleAreRefused(t *testing.T) {
 // re-entry needs another: the recipe's handle and its hold, and nothing else.
 func TestReenteringAllocatesTheHandleAlone(t *testing.T) {
 	c, err := coordinator.New(memory.NewService().Driver(), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer c.Close(context.Background())
 	ctx := context.Background()
 	m, err := mutex.New(c, "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	rw, err := rwlock.New(c, "rw")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	locked, err := m.Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	reading, err := rw.RLock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, pair := range map[string]func() error{
-		"mutex": func() error {
+	check(t, err)
+	for what, pair := range map[string]func(){
+		"mutex": func() {
 			l, err := m.Lock(locked.Context())
-			if err != nil {
-				return err
-			}
-			return l.Unlock(ctx)
+			check(t, err)
+			check(t, l.Unlock(ctx))
 		},
-		"rwlock": func() error {
+		"rwlock": func() {
 			l, err := rw.RLock(reading.Context())
-			if err != nil {
-				return err
-			}
-			return l.Unlock(ctx)
+			check(t, err)
+			check(t, l.Unlock(ctx))
 		},
 	} {
-		n := testing.AllocsPerRun(200, func() {
-			if err := pair(); err != nil {
-				t.Error(err)
-			}
-		})
+		n := testing.AllocsPerRun(200, pair)
 		if n != 2 {
 			t.Errorf("%s: re-entering and leaving allocates %v times, want 2", what, n)
 		}
 	}
-	if err := errors.Join(locked.Unlock(ctx), reading.Unlock(ctx)); err != nil {
-		t.Error(err)
-	}
+	check(t, errors.Join(locked.Unlock(ctx), reading.Unlock(ctx)))
 }

@@ -21,12 +21,8 @@ var refusal = driver.Wrap(driver.ErrRefused, errors.New("no permission"))
 func TestRefusedConversionIsReportedAtOnceAndRepeated(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		w.on(memory.OpConvert, func(n int) memory.Fate {
-			if n < 3 {
-				return memory.Fate{Err: refusal}
-			}
-			return memory.Fate{}
-		})
+		refused := memory.Fate{Err: refusal}
+		w.on(memory.OpConvert, refused, refused, refused, memory.Fate{})
 		began := time.Now()
 		err := upper.Release(w.bounded(time.Hour))
 		wantErr(w.T, err, coordinator.ErrRefused)
@@ -73,13 +69,8 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 		}
 
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpConvert, func(n int) memory.Fate {
-			if n == 0 {
-				// Arrives after the refusal of the second.
-				return memory.Fate{DelayRequest: 9 * time.Second}
-			}
-			return memory.Fate{Err: refusal}
-		})
+		// The first arrives after the refusal of the second.
+		w.on(memory.OpConvert, memory.Fate{DelayRequest: 9 * time.Second}, memory.Fate{Err: refusal})
 		wantErr(w.T, h.Convert(w.Context(), "v"), coordinator.ErrRefused)
 		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrRefused)
 		time.Sleep(10 * time.Second)
@@ -94,7 +85,7 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 func TestReleaseEndsAllConversions(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		w.on(memory.OpConvert, memory.Fate{Err: refusal})
 		for _, mode := range []string{"v", "u", "r"} {
 			began := time.Now()
 			// Also those behind the refused one.
@@ -116,13 +107,8 @@ func TestReleaseEndsAllConversions(t *testing.T) {
 func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		w.on(memory.OpConvert, func(
-			int) memory.Fate {
-			return memory.Fate{DelayRequest: time.Second}
-		})
-		got := make(chan error, 1)
-		go func() { got <- upper.Release(context.Background()) }()
-		synctest.Wait()
+		w.on(memory.OpConvert, memory.Fate{DelayRequest: time.Second})
+		got := start(func() error { return upper.Release(context.Background()) })
 		w.svc.Remove(name, lower.ID())
 		other := w.hold(w.b, w.Context(), lesser())
 		wantErr(w.T, lower.Release(context.Background()), coordinator.ErrNotHeld)
@@ -141,12 +127,7 @@ func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 		func(w world, h *recipes.Hold) { _ = h.Convert(w.Context(), "r") },
 	} {
 		inWorld(t, func(w world) {
-			w.on(memory.OpJoin, func(n int) memory.Fate {
-				if n == 0 {
-					return memory.Fate{DelayRequest: time.Minute}
-				}
-				return memory.Fate{}
-			})
+			w.on(memory.OpJoin, memory.Fate{DelayRequest: time.Minute}, memory.Fate{})
 			h := w.hold(w.a, w.Context(), write)
 			w.svc.Remove(name, h.ID())
 			notice(w, h)
@@ -188,7 +169,7 @@ func TestConversionsAreObserved(t *testing.T) {
 		wantErr(w.T, lower.Convert(w.Context(), "v"))
 		want(w, lower.Token(), "v", nil)
 		wantErr(w.T, lower.Convert(w.Context(), "no mode"), coordinator.ErrInvalid)
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		w.on(memory.OpConvert, memory.Fate{Err: refusal})
 		wantErr(w.T, lower.Convert(w.Context(), "u"), coordinator.ErrRefused)
 		if time.Sleep(61 * time.Second); len(seen) != 0 { // it may still succeed
 			w.Errorf("observed %+v", seen)

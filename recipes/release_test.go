@@ -25,7 +25,7 @@ func TestReleaseOutlivesTheContextThatItEnds(t *testing.T) {
 			return context.WithCancel(ctx)
 		},
 	}
-	slow := func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} }
+	slow := memory.Fate{DelayRequest: time.Second}
 	for what, derive := range derived {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(w world) {
@@ -65,15 +65,7 @@ func TestReleaseOutlivesTheContextThatItEnds(t *testing.T) {
 func TestConversionIsFinishedBeforeItsGoalChanges(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpConvert, func(n int) memory.Fate {
-			switch n {
-			case 0:
-				return memory.Fate{DropReply: true}
-			case 1:
-				return memory.Fate{Err: refusal}
-			}
-			return memory.Fate{}
-		})
+		w.on(memory.OpConvert, memory.Fate{DropReply: true}, memory.Fate{Err: refusal}, memory.Fate{})
 		for _, mode := range []string{"r", "v"} { // both continue in the background
 			if err := h.Convert(w.Context(), mode); !coordinator.MayHaveApplied(err) {
 				w.Errorf("Convert to %q = %v", mode, err)

@@ -17,9 +17,7 @@ import (
 func (w place) shown(h held) fence.Sequencer {
 	w.Helper()
 	s, err := h.Sequencer(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return s
 }
 
@@ -121,9 +119,7 @@ func TestConversionEndsASequencer(t *testing.T) {
 		show := func(h *recipes.Hold) fence.Sequencer {
 			w.Helper()
 			s, err := h.Sequencer(w.Context())
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			return s
 		}
 		upper, lower := w.both()
@@ -158,17 +154,10 @@ func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true},
 		{DropRequest: true}} {
 		inWorld(t, func(w world) {
-			w.on(memory.OpConvert, func(n int) memory.Fate {
-				if n == 0 {
-					return fate
-				}
-				return memory.Fate{}
-			})
+			w.on(memory.OpConvert, fate, memory.Fate{})
 			h := w.hold(w.a, w.Context(), showing)
 			s, err := h.Sequencer(w.Context())
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			w.wantModes("h")
 			time.Sleep(time.Second)
 			if err := w.b.client.Check(w.Context(), s); err != nil {

@@ -5,44 +5,53 @@ import (
 	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 )
 
 const (
-	strayDelay = time.Second      // of waiting, before the queue is read
-	strayReach = 4                // entries from the head: each is a read on ZooKeeper
-	strayPause = 10 * time.Second // between two reads for all contenders of a Queue
+	strayDelay = time.Second      // of waiting, before the read
+	strayReach = 8                // entries that are read, from the head
+	strayPause = 10 * time.Second // between two reads of a queue by one session
 )
 
-// watchStrays looks for strays (see driver.Entry) once if the contender waits
-// for long, which else would end with nothing but "context deadline exceeded".
-// A stray that comes later stands behind.
-func (a *attempt) watchStrays(ctx context.Context) (stop func()) {
+// seekStrays reports the strays (see driver.Entry) of a queue in which a
+// contender waits for a second. Behind a stray the call would end with nothing
+// but "context deadline exceeded". One read by the session since the contender
+// has joined suffices: a later stray is behind it.
+func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	timer := time.AfterFunc(strayDelay, func() { a.session.Go(func() { a.lookForStrays(ctx) }) })
+	joined := time.Now()
+	timer := time.AfterFunc(strayDelay, func() {
+		a.session.Go(func() {
+			for {
+				due, again := a.session.ReadDue(a.queue.id, joined, strayPause)
+				if due {
+					a.nameStrays(ctx)
+				}
+				if again == 0 {
+					return
+				}
+				select {
+				case <-time.After(again):
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	})
 	return func() { timer.Stop(); cancel() }
 }
 
-// lookForStrays warns also of a queue that the driver refuses to read.
-func (a *attempt) lookForStrays(ctx context.Context) {
-	l, now := a.queue, time.Now()
-	rests := l.rests.Load()
-	if now.UnixNano() < rests ||
-		!l.rests.CompareAndSwap(rests, now.Add(strayPause).UnixNano()) {
-		return
-	}
-	entries, err := a.session.List(ctx, l.id, strayReach)
-	if errors.Is(err, coordinator.ErrRefused) {
-		entries = append(entries, driver.Entry{Stray: err.Error()})
-	}
+func (a *attempt) nameStrays(ctx context.Context) {
+	q := a.queue
+	entries, _ := a.session.List(ctx, q.id, strayReach)
 	for _, e := range entries {
-		if e.Stray != "" {
-			l.client.Log().Warn("baton: a stray entry blocks the queue",
-				"queue", l.id, "service", l.client.String(), "error", e.Stray)
-			l.client.Observe(event.Event{Kind: event.Stray, Session: a.session.ID(),
-				Queue: l.id, Err: errors.New(e.Stray)})
+		if e.Stray == "" {
+			continue
 		}
+		q.client.Log().Warn("baton: a stray entry blocks the contenders behind it",
+			"queue", q.id, "service", q.client.String(), "error", e.Stray)
+		q.client.Observe(event.Event{Kind: event.Stray, Session: a.session.ID(),
+			Queue: q.id, Err: errors.New(e.Stray)})
 	}
 }

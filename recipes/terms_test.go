@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -14,8 +13,6 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
-
-const agreed = driver.Queue("test/agreed")
 
 var errNoTerms = errors.New("these are no terms")
 
@@ -29,28 +26,9 @@ type agreement struct {
 
 func inAgreement(t *testing.T, f func(w agreement)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := agreement{T: t, svc: memory.NewService()}
-		for _, l := range []**recipes.Queue{&w.a, &w.b} {
-			c, err := coordinator.New(w.svc.Driver(),
-				coordinator.WithLogger(slog.New(slog.DiscardHandler)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := c.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-			if *l, err = recipes.NewQueue(c, "test", "agreed"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f(w)
+	inWorld(t, func(w world) {
+		f(agreement{w.T, w.svc, w.a.queue, w.b.queue})
 		synctest.Wait()
-		if s := w.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
-			t.Errorf("left behind: %+v", s)
-		}
 	})
 }
 
@@ -83,9 +61,7 @@ func (w agreement) request(initial string) recipes.Request {
 
 func (w agreement) set(value string) {
 	w.Helper()
-	if err := w.a.SetRecord(w.Context(), []byte(value), w.svc.Record(agreed).Version); err != nil {
-		w.Fatal(err)
-	}
+	check(w, w.a.SetRecord(w.Context(), []byte(value), w.svc.Record(name).Version))
 }
 
 // begin starts an Acquire, and returns a channel for its error.
@@ -154,9 +130,7 @@ func TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain(t *testing.T) {
 			asked != [2]int{4, 0} {
 			t.Errorf("%+v; calls of Rule: %v", n, asked)
 		}
-		if err := h.Release(w.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, h.Release(w.Context()))
 	})
 }
 
@@ -164,9 +138,7 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 	inAgreement(t, func(w agreement) {
 		w.set("1")
 		h, err := w.a.Acquire(w.Context(), w.request(""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		second := w.begin(w.Context(), w.b)
 		w.set("2")
 		synctest.Wait()
@@ -184,9 +156,7 @@ func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
 		if len(fourth) != 1 || !errors.Is(<-fourth, errNoTerms) {
 			t.Error("waits although the record is invalid")
 		}
-		if err := h.Release(w.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, h.Release(w.Context()))
 	})
 }
 
@@ -214,9 +184,7 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 			t.Error("admitted")
 		}
 		w.set("1")
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check(t, <-done)
 	})
 }
 
@@ -228,9 +196,7 @@ func TestEndOfAWaitIsItsContextsCause(t *testing.T) {
 		inAgreement(t, func(w agreement) {
 			w.set("1")
 			h, err := w.a.Acquire(w.Context(), w.request(""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, mine)
 			defer cancel()
 			done := w.begin(ctx, w.b)
@@ -240,16 +206,14 @@ func TestEndOfAWaitIsItsContextsCause(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			synctest.Wait()
-			session := w.svc.Snapshot(agreed)[1].Session
-			version := w.svc.Record(agreed).Version
+			session := w.svc.Snapshot(name)[1].Session
+			version := w.svc.Record(name).Version
 			go func() { _ = w.a.SetRecord(w.Context(), []byte("1"), version) }()
 			w.svc.Expire(session)
 			if err := <-doomed; !errors.Is(err, coordinator.ErrSessionLost) {
 				t.Errorf("got %v", err)
 			}
-			if err := h.Release(w.Context()); err != nil {
-				t.Error(err)
-			}
+			check(t, h.Release(w.Context()))
 		})
 	}
 }

@@ -318,12 +318,7 @@ func TestRefusedAttemptIsNotRepeated(t *testing.T) {
 		for _, op := range []memory.Op{memory.OpJoin, memory.OpAhead, memory.OpWatch} {
 			foreign := w.svc.AddForeign(ask.queue) // so that the queue is read and watched
 			before, began := w.svc.Stats().Requests[op], time.Now()
-			w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
-				if r.Op == op {
-					f.Err = refusal
-				}
-				return f
-			})
+			w.svc.OnRequest(inOrder(op, memory.Fate{Err: refusal}))
 			_, err := ask.ask(w.Context(), w.all[0])
 			w.want(string(op), err, coordinator.ErrRefused)
 			if n := w.svc.Stats().Requests[op] - before; n != 1 || time.Since(began) != 0 {
@@ -380,9 +375,7 @@ func TestTryThatFailsNamesTheHolderAndLeavesNothing(t *testing.T) {
 func TestTryDoesNotWaitForTheNameOfTheHolder(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask.other(), 0)
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			return memory.Fate{DropRequest: r.Op == memory.OpList}
-		})
+		w.svc.OnRequest(inOrder(memory.OpList, memory.Fate{DropRequest: true}))
 		began := time.Now()
 		_, err := ask.try(w.Context(), w.all[1])
 		w.want("try", err, coordinator.ErrTaken)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,15 +58,19 @@ func inWorld(t *testing.T, f func(w world), opts ...coordinator.Option) {
 func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	t.Helper()
 	p := party{link: svc.Driver()}
-	var err error
-	if p.client, err = coordinator.New(p.link,
-		append([]coordinator.Option{quiet}, opts...)...); err != nil {
-		t.Fatal(err)
-	}
-	if p.queue, err = recipes.NewQueue(p.client, "test", "queue"); err != nil {
-		t.Fatal(err)
-	}
+	p.client, p.queue = queueOn(t, p.link, opts...)
 	return p
+}
+
+func queueOn(
+	t *testing.T, d driver.Driver, opts ...coordinator.Option,
+) (*coordinator.Client, *recipes.Queue) {
+	t.Helper()
+	c, err := coordinator.New(d, append([]coordinator.Option{quiet}, opts...)...)
+	check(t, err)
+	q, err := recipes.NewQueue(c, "test", "queue")
+	check(t, err)
+	return c, q
 }
 
 // lesser is a write that can be downgraded to a read.
@@ -120,18 +125,35 @@ func (w world) wantModes(want string) {
 	}
 }
 
-// on sets the fate of requests of an operation, by their number.
-func (w world) on(op memory.Op, fate func(n int) memory.Fate) {
-	n := make(chan int, 1)
-	n <- 0
-	w.svc.OnRequest(func(r memory.Request) memory.Fate {
+// on gives fates to the requests of an operation, in order. The last is that of
+// all later ones, too.
+func (w world) on(op memory.Op, fates ...memory.Fate) { w.svc.OnRequest(inOrder(op, fates...)) }
+
+func inOrder(op memory.Op, fates ...memory.Fate) func(memory.Request) memory.Fate {
+	var n atomic.Int64
+	return func(r memory.Request) memory.Fate {
 		if r.Op != op {
 			return memory.Fate{}
 		}
-		i := <-n
-		n <- i + 1
-		return fate(i)
-	})
+		return fates[min(int(n.Add(1)), len(fates))-1]
+	}
+}
+
+// start runs a call in a goroutine, until all goroutines are blocked. The
+// channel delivers its error.
+func start(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	synctest.Wait()
+	return done
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 }
 
 func wantErr(t *testing.T, err error, want ...error) {

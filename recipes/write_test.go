@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,7 +93,7 @@ func TestWritesOfOneGrantRunOneAfterTheOther(t *testing.T) {
 		inner := w.hold(w.a, h.Context(), write)
 		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true},
 			{DropRequest: true}, {DelayReply: time.Second}}
-		w.on(memory.OpWrite, func(n int) memory.Fate { return fates[n%len(fates)] })
+		w.on(memory.OpWrite, slices.Repeat(fates, 10)...)
 		var mu sync.Mutex
 		var last string
 		var wg sync.WaitGroup
@@ -120,14 +121,11 @@ func TestWriteEndsByItsContext(t *testing.T) {
 		func(w world, _ *recipes.Hold) { w.svc.Stop() },
 		func(w world, _ *recipes.Hold) { w.a.link.Cut() },
 		func(w world, h *recipes.Hold) { // during another write
-			w.on(memory.OpWrite, func(
-				int) memory.Fate {
-				return memory.Fate{DelayRequest: time.Hour}
-			})
+			w.on(memory.OpWrite, memory.Fate{DelayRequest: time.Hour})
 			go func() { _ = h.Write(context.Background(), nil) }()
 		},
 		func(w world, h *recipes.Hold) { // during a conversion
-			w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+			w.on(memory.OpConvert, memory.Fate{Err: refusal})
 			go func() { _ = h.Convert(context.Background(), "r") }()
 		},
 	} {
@@ -162,12 +160,7 @@ func TestWriteAndConversionDoNotMeet(t *testing.T) {
 				inWorld(t, func(w world) {
 					upper, lower := w.both()
 					time.Sleep(time.Second)
-					w.on(slow, func(n int) memory.Fate {
-						if n == 0 {
-							return fate
-						}
-						return memory.Fate{}
-					})
+					w.on(slow, fate, memory.Fate{})
 					steps := []func(){
 						func() { wantErr(w.T, lower.Write(w.Context(), []byte("new"))) },
 						func() { w.release(upper) },
@@ -194,37 +187,38 @@ func TestWriteAndConversionDoNotMeet(t *testing.T) {
 	}
 }
 
-func TestWriteOfALostHoldFails(t *testing.T) {
-	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), write)
-		w.release(h)
-		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrReleased)
-
-		h = w.hold(w.a, w.Context(), write)
-		w.svc.Remove(name, h.ID())
-		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrRemoved)
-		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved) // noticed by the write
-		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
-
-		h = w.hold(w.a, w.Context(), write)
-		w.svc.Expire(h.Session())
-		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrSessionLost)
-		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
-		synctest.Wait()
-		w.wantModes("")
-	})
+func TestWriteOrConversionOfALostHoldFails(t *testing.T) {
+	for _, call := range []func(ctx context.Context, h *recipes.Hold) error{
+		func(ctx context.Context, h *recipes.Hold) error { return h.Write(ctx, nil) },
+		func(ctx context.Context, h *recipes.Hold) error { return h.Convert(ctx, "r") },
+	} {
+		inWorld(t, func(w world) {
+			h := w.hold(w.a, w.Context(), write)
+			w.release(h)
+			wantErr(w.T, call(w.Context(), h), coordinator.ErrReleased)
+			h = w.hold(w.a, w.Context(), write)
+			w.svc.Remove(name, h.ID())
+			wantErr(w.T, call(w.Context(), h), coordinator.ErrRemoved)
+			wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved) // noticed by the call
+			wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
+			h = w.hold(w.a, w.Context(), write)
+			w.svc.Expire(h.Session())
+			wantErr(w.T, call(w.Context(), h), coordinator.ErrSessionLost)
+			wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
+			synctest.Wait()
+			w.wantModes("")
+		})
+	}
 }
 
 // TestWriteThatWaitsForAnotherEndsWithItsHandle, although the grant is alive.
 func TestWriteThatWaitsForAnotherEndsWithItsHandle(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		w.on(memory.OpConvert, memory.Fate{Err: refusal})
 		// It holds g.writing until the service allows it.
 		wantErr(w.T, lower.Convert(w.Context(), "v"), coordinator.ErrRefused)
-		got := make(chan error, 1)
-		go func() { got <- upper.Write(context.Background(), nil) }()
-		synctest.Wait()
+		got := start(func() error { return upper.Write(context.Background(), nil) })
 		wantErr(w.T, upper.Release(w.Context()), coordinator.ErrRefused)
 		wantErr(w.T, <-got, coordinator.ErrReleased)
 		wantErr(w.T, lower.Err())
@@ -239,7 +233,7 @@ func TestWriteCancelledByARemovalElsewhereRemovesNothing(t *testing.T) {
 		coordinator.ErrReleased, driver.ErrGone} {
 		inWorld(t, func(w world) {
 			h := w.hold(w.a, w.Context(), write)
-			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DropReply: true} })
+			w.on(memory.OpWrite, memory.Fate{DropReply: true})
 			ctx, cancel := context.WithCancelCause(context.Background())
 			time.AfterFunc(time.Second, func() { cancel(cause) })
 			wantErr(w.T, h.Write(ctx, nil), cause)
@@ -262,9 +256,8 @@ func TestReleaseDuringAWriteIsClean(t *testing.T) {
 		}))
 		inWorld(t, func(w world) {
 			h := w.hold(w.a, w.Context(), write)
-			w.on(memory.OpWrite, func(int) memory.Fate { return fate })
-			got := make(chan error, 1)
-			go func() { got <- h.Write(context.Background(), []byte("late")) }()
+			w.on(memory.OpWrite, fate)
+			got := start(func() error { return h.Write(context.Background(), []byte("late")) })
 			time.Sleep(500 * time.Millisecond)
 			w.release(h)
 			if err := <-got; err != nil && !errors.Is(err, coordinator.ErrReleased) {

@@ -15,21 +15,15 @@ func bench(b *testing.B, prepare func(*rwlock.RWLock) context.Context,
 	b.Helper()
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver(), quiet)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	defer c.Close(context.Background())
 	l, err := rwlock.New(c, "catalogue")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	ctx := prepare(l)
 	before := svc.Stats().Total()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := op(ctx, l); err != nil {
-			b.Fatal(err)
-		}
+		check(b, op(ctx, l))
 	}
 	b.ReportMetric(float64(svc.Stats().Total()-before)/float64(b.N), "requests/op")
 }
@@ -57,9 +51,8 @@ func BenchmarkTryRLockUnlock(b *testing.B) { bench(b, alone, once((*rwlock.RWLoc
 func BenchmarkRLockBesideReaders(b *testing.B) {
 	bench(b, func(l *rwlock.RWLock) context.Context {
 		for range 10 {
-			if _, err := l.RLock(context.Background()); err != nil {
-				b.Fatal(err)
-			}
+			_, err := l.RLock(context.Background())
+			check(b, err)
 		}
 		return context.Background()
 	}, once((*rwlock.RWLock).RLock))
@@ -85,9 +78,7 @@ func BenchmarkDowngrade(b *testing.B) {
 func BenchmarkReenter(b *testing.B) {
 	bench(b, func(l *rwlock.RWLock) context.Context {
 		w, err := l.Lock(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
+		check(b, err)
 		return w.Context()
 	}, once((*rwlock.RWLock).RLock))
 }

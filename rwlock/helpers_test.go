@@ -59,12 +59,10 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
-	if p.l, err = rwlock.New(p.client, "catalogue"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := engine.Of(p.client).Session(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	p.l, err = rwlock.New(p.client, "catalogue")
+	check(t, err)
+	_, err = engine.Of(p.client).Session(context.Background())
+	check(t, err)
 	return p
 }
 
@@ -75,9 +73,7 @@ type take func(context.Context) (*rwlock.Lock, error)
 func (p party) take(f take, ctx context.Context) *rwlock.Lock {
 	p.Helper()
 	l, err := f(ctx)
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return l
 }
 
@@ -96,9 +92,7 @@ func (p party) unlock(locks ...*rwlock.Lock) {
 func (p party) session() *engine.Session {
 	p.Helper()
 	s, err := engine.Of(p.client).Session(context.Background())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return s
 }
 
@@ -163,6 +157,14 @@ func (g *pending) unlock() {
 		g.Error(err)
 	}
 	synctest.Wait()
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 }
 
 func wantErr(t *testing.T, err error, want ...error) {

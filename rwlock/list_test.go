@@ -11,9 +11,7 @@ import (
 func (p party) listed() string {
 	p.Helper()
 	all, err := p.l.Contenders(context.Background())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	var s string
 	for _, c := range all {
 		letter := "r"

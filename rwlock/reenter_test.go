@@ -16,35 +16,9 @@ func (p party) requests(f func()) int {
 	return p.svc.Stats().Total() - before
 }
 
-func TestReadWithinAWriteIsTheSameGrant(t *testing.T) {
-	parties(t, func(a, b, _ party) {
-		for _, read := range []take{a.l.RLock, a.l.TryRLock} {
-			w := a.lock()
-			var r *rwlock.Lock
-			if n := a.requests(func() { r = a.take(read, w.Context()) }); n != 0 {
-				t.Errorf("%d requests", n)
-			}
-			if r.Token() != w.Token() || r.Session() != w.Session() || r.Writer() || !w.Writer() {
-				t.Errorf("read %v, write %v", r, w)
-			}
-			// Write within read within write: still a write hold.
-			inner := a.take(a.l.Lock, r.Context())
-			if inner.Token() != w.Token() || !inner.Writer() {
-				t.Error("another grant")
-			}
-			reader := b.begin(b.l.RLock)
-			a.unlock(r, inner)
-			admitted(t, "", reader)
-			a.unlock(w)
-			admitted(t, "a", reader)
-			reader.unlock()
-		}
-	})
-}
-
 // TestOnlyTheHoldsContextReenters is FIELD 44, and H2 and H3 of its list: not
-// the goroutine, nor the client, nor the context of a hold that is over or of
-// another client.
+// the goroutine, nor the client, nor the context of another client's hold.
+// Package recipes tests the context of a hold that is over.
 func TestOnlyTheHoldsContextReenters(t *testing.T) {
 	parties(t, func(a, b, _ party) {
 		w := a.lock()
@@ -62,14 +36,6 @@ func TestOnlyTheHoldsContextReenters(t *testing.T) {
 		}
 		inner := a.take(a.l.RLock, o.Context()) // the context carries two holds
 		a.unlock(inner, o, w)
-
-		next := b.lock()
-		_, err = a.l.RLock(w.Context())
-		wantErr(t, err, coordinator.ErrReleased)
-		// A released hold is not re-entered.
-		_, err = a.l.TryRLock(context.WithoutCancel(w.Context()))
-		wantErr(t, err, coordinator.ErrTaken)
-		b.unlock(next)
 	})
 }
 

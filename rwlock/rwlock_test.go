@@ -9,38 +9,6 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestContendersAreServedInOrder: readers do not overtake a waiting writer, or
-// writers would starve; nor do writers overtake readers.
-func TestContendersAreServedInOrder(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		first := a.begin(a.l.RLock)
-		w1 := b.begin(b.l.Lock)
-		r1, r2 := c.begin(c.l.RLock), a.begin(a.l.RLock)
-		w2 := c.begin(c.l.Lock)
-		r3 := b.begin(b.l.RLock)
-		all := []*pending{first, w1, r1, r2, w2, r3}
-		admitted(t, "a", all...)
-		first.unlock()
-		admitted(t, "ab", all...)
-		w1.unlock()
-		admitted(t, "abcd", all...)
-		r2.unlock()
-		admitted(t, "abcd", all...)
-		r1.unlock()
-		admitted(t, "abcde", all...)
-		w2.unlock()
-		admitted(t, "abcdef", all...)
-		r3.unlock()
-		last := coordinator.Token(0)
-		for _, g := range all {
-			if g.lock.Token() <= last {
-				t.Errorf("token %d after %d", g.lock.Token(), last)
-			}
-			last = g.lock.Token()
-		}
-	})
-}
-
 // TestDoAndRDoNest in all combinations except a write within a read.
 func TestDoAndRDoNest(t *testing.T) {
 	nothing := func(context.Context) error { return nil }

@@ -15,30 +15,22 @@ func bench(b *testing.B, limit int) (*memory.Service, *semaphore.Semaphore) {
 	b.Helper()
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver(), quiet)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.Cleanup(func() { _ = c.Close(context.Background()) })
 	s, err := semaphore.New(c, "jobs", limit)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	b.ReportAllocs()
 	return svc, s
 }
 
 func take(b *testing.B, s *semaphore.Semaphore, n int) *semaphore.Permit {
 	p, err := s.Acquire(context.Background(), n)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	return p
 }
 
 func give(b *testing.B, p *semaphore.Permit) {
-	if err := p.Release(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	check(b, p.Release(context.Background()))
 }
 
 func requests(b *testing.B, svc *memory.Service) {

@@ -52,9 +52,7 @@ func TestAcquireAndReleaseCostOneRequestEach(t *testing.T) {
 			func() { time.Sleep(time.Second) })
 		// One wake-up: the holder's own watch.
 		a.costs("ReleasePart: convert, and watch the new entry", 2, 1, func() {
-			if err := q.ReleasePart(a.Context(), 1); err != nil {
-				t.Error(err)
-			}
+			check(t, q.ReleasePart(a.Context(), 1))
 		})
 		a.costs("Release of the rest", 1, -1, func() { b.release(q) })
 		a.release(p)

@@ -77,18 +77,14 @@ func (p party) close() {
 func (p party) withLimit(limit int) *semaphore.Semaphore {
 	p.Helper()
 	s, err := semaphore.New(p.client, "jobs", limit)
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return s
 }
 
 func (p party) acquire(n int) *semaphore.Permit {
 	p.Helper()
 	permit, err := p.s.Acquire(p.Context(), n)
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return permit
 }
 
@@ -103,26 +99,20 @@ func (p party) release(permits ...*semaphore.Permit) {
 
 func (p party) setLimit(n int) {
 	p.Helper()
-	if err := p.s.SetLimit(p.Context(), n); err != nil {
-		p.Fatal(err)
-	}
+	check(p, p.s.SetLimit(p.Context(), n))
 }
 
 func (p party) list() semaphore.Listing {
 	p.Helper()
 	l, err := p.s.List(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return l
 }
 
 func (p party) session() string {
 	p.Helper()
 	s, err := engine.Of(p.client).Session(context.Background())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return s.ID()
 }
 
@@ -212,6 +202,14 @@ func (w *wait) failed(want ...error) {
 		w.Fatalf("waits instead of failing with %v", want)
 	}
 	wantErr(w.T, w.err, want...)
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
 }
 
 // wantErr checks that err is all of want, or nil without want.

@@ -41,9 +41,7 @@ func TestClientsWithOtherLimitsAreRefused(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		a.setLimit(6) // their limit is now the stored one
-		if err := calls["Do"](); err != nil {
-			t.Error(err)
-		}
+		check(t, calls["Do"]())
 		a.release(p)
 		a.empty()
 	})
@@ -226,17 +224,17 @@ func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
 			a.write(value)
 			w.failed(coordinator.ErrRefused)
 			behind.failed(coordinator.ErrRefused) // when it is the first waiter
-			_, err := b.s.Acquire(a.Context(), 1)
-			wantErr(t, err, coordinator.ErrRefused)
-			_, err = b.s.TryAcquire(a.Context(), 1)
-			wantErr(t, err, coordinator.ErrRefused)
-			_, err = b.s.Limit(a.Context())
-			wantErr(t, err, coordinator.ErrRefused)
-			_, err = b.s.List(a.Context())
-			wantErr(t, err, coordinator.ErrRefused)
-			if held.Err() != nil {
-				t.Errorf("the holder was disturbed: %v", held.Err())
+			for what, err := range map[string]error{
+				"Acquire":    second(b.s.Acquire(a.Context(), 1)),
+				"TryAcquire": second(b.s.TryAcquire(a.Context(), 1)),
+				"Limit":      second(b.s.Limit(a.Context())),
+				"List":       second(b.s.List(a.Context())),
+			} {
+				if !errors.Is(err, coordinator.ErrRefused) {
+					t.Errorf("%s = %v", what, err)
+				}
 			}
+			check(a, held.Err())
 			a.setLimit(3)
 			a.release(held)
 			b.release(b.acquire(3))

@@ -100,30 +100,20 @@ func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// TestReleaseWorksWithADeadContext, of all and of a part, with numbers and
-// without. FIELD 14
-func TestReleaseWorksWithADeadContext(t *testing.T) {
+// TestPartIsReleasedWithADeadContext, with numbers and without. FIELD 14
+func TestPartIsReleasedWithADeadContext(t *testing.T) {
 	for _, numbered := range []bool{false, true} {
 		parties(t, 3, func(a, b party) {
-			ctx, cancel := context.WithCancel(a.Context())
-			p, err := a.s.Acquire(ctx, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := a.acquire(3)
 			if numbered {
 				a.wantSlots(p, 0, 1, 2)
 			}
+			ctx, cancel := context.WithCancel(a.Context())
 			cancel()
 			w := b.begin(1)
-			if err := p.ReleasePart(ctx, 1); err != nil {
-				t.Errorf("ReleasePart = %v", err)
-			}
+			check(a, p.ReleasePart(ctx, 1))
 			b.release(w.granted())
-			w = b.begin(3)
-			if err := p.Release(ctx); err != nil {
-				t.Errorf("Release = %v", err)
-			}
-			b.release(w.granted())
+			a.release(p)
 			a.empty()
 		})
 	}

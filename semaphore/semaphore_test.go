@@ -11,27 +11,6 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
-	parties(t, 5, func(a, b party) {
-		two, three := a.acquire(2), b.acquire(3)
-		w2, w1, w4 := a.begin(2), b.begin(1), a.begin(4)
-		a.release(two)
-		p2 := w2.granted()
-		w1.waits() // 3 + 2 of 5
-		b.release(three)
-		p1 := w1.granted()
-		w4.waits() // 2 + 1 and 4
-		a.release(p2)
-		p4 := w4.granted()
-		if two.Token() >= three.Token() || three.Token() >= p2.Token() ||
-			p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
-			t.Error("tokens do not rise in the order of the requests")
-		}
-		a.release(p1, p4)
-		a.empty()
-	})
-}
-
 func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		one, other := a.acquire(1), a.acquire(1)
@@ -147,9 +126,7 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := s.Acquire(a.Context(), 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		time.Sleep(time.Minute)
 		w := b.begin(3)
 		l := b.list()

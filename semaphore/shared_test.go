@@ -55,16 +55,12 @@ func inSharing(t *testing.T, keeps bool,
 		var clients []*coordinator.Client
 		f(svc, func() *coordinator.Client {
 			c, err := coordinator.New(sharer{svc.Driver(), keeps}, quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			clients = append(clients, c)
 			return c
 		})
 		for _, c := range clients {
-			if err := c.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			check(t, c.Close(context.Background()))
 		}
 		synctest.Wait()
 		if s := svc.Stats(); s.Entries != 0 || s.Watches != 0 || s.Sessions != 0 {
@@ -76,9 +72,7 @@ func inSharing(t *testing.T, keeps bool,
 func shared(t *testing.T, c *coordinator.Client, limit int) *semaphore.Semaphore {
 	t.Helper()
 	s, err := semaphore.New(c, "jobs", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -118,9 +112,7 @@ func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 							grants.Add(1)
 							time.Sleep(time.Duration(mine.IntN(400)) * time.Millisecond)
 							held.Add(-1)
-							if err := p.Release(context.Background()); err != nil {
-								t.Error(err)
-							}
+							wantErr(t, p.Release(context.Background()))
 						}
 					})
 				}
@@ -144,9 +136,7 @@ func TestSharedPermitsAreGrantedInOrder(t *testing.T) {
 		s := shared(t, open(), 1)
 		ctx := context.Background()
 		first, err := s.Acquire(ctx, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		order := make(chan int, 5)
 		var wg sync.WaitGroup
 		for i := range 5 {
@@ -158,9 +148,7 @@ func TestSharedPermitsAreGrantedInOrder(t *testing.T) {
 				}
 				order <- i
 				time.Sleep(time.Second)
-				if err := p.Release(ctx); err != nil {
-					t.Error(err)
-				}
+				wantErr(t, p.Release(ctx))
 			})
 			synctest.Wait()
 		}
@@ -177,9 +165,7 @@ func TestSharedPermitsAreGrantedInOrder(t *testing.T) {
 		if _, err := s.TryAcquire(ctx, 1); !errors.Is(err, coordinator.ErrTaken) {
 			t.Errorf("TryAcquire: %v", err)
 		}
-		if err := first.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check(t, first.Release(ctx))
 		wg.Wait()
 		for i := range 5 {
 			if got := <-order; got != i {
@@ -196,9 +182,7 @@ func TestLossOfTheMutexEndsTheWaitForALease(t *testing.T) {
 		s := shared(t, open(), 1)
 		ctx := context.Background()
 		p, err := s.Acquire(ctx, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		failed := make(chan error, 1)
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -221,9 +205,7 @@ func TestLossOfTheMutexEndsTheWaitForALease(t *testing.T) {
 		if left := svc.Snapshot(sharedLeases); len(left) != 1 {
 			t.Errorf("leases: %v", left)
 		}
-		if err := p.Release(ctx); err != nil {
-			t.Error(err)
-		}
+		check(t, p.Release(ctx))
 	})
 }
 
@@ -238,9 +220,7 @@ func TestSharedLimits(t *testing.T) {
 				t.Errorf("nothing is stored: %v", err)
 			}
 			p, err := two.Acquire(ctx, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			_, err = three.Acquire(ctx, 1)
 			var other *semaphore.LimitError
 			if keeps != errors.As(err, &other) ||
@@ -266,9 +246,7 @@ func TestSharedLimits(t *testing.T) {
 				string(all[0].Payload) != c.Identity() || all[0].Identity != "" {
 				t.Errorf("shown: %+v, %v", all, err)
 			}
-			if err := p.Release(ctx); err != nil {
-				t.Error(err)
-			}
+			check(t, p.Release(ctx))
 		})
 	}
 }

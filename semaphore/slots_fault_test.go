@@ -67,12 +67,9 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		p := a.acquire(2)
 		s, err := a.svc.Driver().Open(a.Context(), time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.SetRecord(a.Context(), numbered, []byte("garbage"), 0); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		_, err = s.SetRecord(a.Context(), numbered, []byte("garbage"), 0)
+		check(t, err)
 		_, err = p.Slots(a.Context())
 		wantErr(t, err, coordinator.ErrRefused)
 		if p.Err() != nil {
@@ -81,14 +78,11 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 		a.releasePart(p, 1) // without a number to release
 		a.svc.RemoveRecord(numbered)
 		// Counts as no record.
-		if _, err := s.SetRecord(a.Context(), numbered, []byte("null"), 0); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.SetRecord(a.Context(), numbered, []byte("null"), 0)
+		check(t, err)
 		a.wantSlots(p, 0)
 		a.release(p)
-		if err := s.Close(a.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, s.Close(a.Context()))
 		a.empty()
 	})
 }

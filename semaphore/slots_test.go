@@ -11,9 +11,7 @@ import (
 func (p party) slots(permit *semaphore.Permit) []int {
 	p.Helper()
 	slots, err := permit.Slots(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	check(p, err)
 	return slots
 }
 
@@ -34,8 +32,8 @@ func (p party) releasePart(permit *semaphore.Permit, n int) {
 func TestSlotsAreTheLowestFreeNumbers(t *testing.T) {
 	parties(t, 6, func(a, b party) {
 		two, three, one := a.acquire(2), b.acquire(3), a.acquire(1)
-		a.wantSlots(three, 0, 1, 2)
-		a.wantSlots(two, 3, 4)
+		a.costs("read, list, write", 3, 0, func() { a.wantSlots(three, 0, 1, 2) })
+		a.costs("read, list, write", 3, 0, func() { a.wantSlots(two, 3, 4) })
 		a.wantSlots(one, 5)
 		a.costs("to ask again", 0, 0, func() { a.wantSlots(three, 0, 1, 2) })
 		b.releasePart(three, 1)
@@ -53,17 +51,6 @@ func TestSlotsAreTheLowestFreeNumbers(t *testing.T) {
 			_, err := permit.Slots(a.Context())
 			wantErr(t, err, coordinator.ErrReleased)
 		}
-		a.empty()
-	})
-}
-
-func TestSlotsCostThreeRequestsAtFirst(t *testing.T) {
-	parties(t, 2, func(a, b party) {
-		p, q := a.acquire(1), b.acquire(1)
-		a.costs("read, list, write", 3, 0, func() { a.slots(p) })
-		a.costs("read, list, write", 3, 0, func() { a.slots(q) })
-		a.costs("asked again", 0, 0, func() { a.slots(q) })
-		a.release(p, q)
 		a.empty()
 	})
 }

@@ -15,9 +15,7 @@ import (
 func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) driver.Place {
 	t.Helper()
 	p, err := s.Convert(t.Context(), queue, own, mode, []byte("as "+mode))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return p
 }
 
@@ -62,15 +60,11 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 	external := openExternal(t, c)
 	stays, leaves := join(t, external, contender()), join(t, external, contender())
 	stays.Place, leaves.Place = convert(t, external, stays, "y"), convert(t, external, leaves, "y")
-	if err := external.Leave(t.Context(), queue, leaves.Place); err != nil {
-		t.Fatal(err)
-	}
+	check(t, external.Leave(t.Context(), queue, leaves.Place))
 	if n := len(external.memory.contenders); n != 1 {
 		t.Errorf("%d contenders are in memory", n)
 	}
-	if err := external.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, external.Close(t.Context()))
 	if len(f.kvs) != 0 {
 		t.Errorf("left behind: %v", f.kvs)
 	}
@@ -92,9 +86,7 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 		}
 		return nil
 	}
-	if err := external.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, external.Close(t.Context()))
 	if n < 2 || len(f.kvs) != 0 {
 		t.Errorf("%d requests, left behind: %v", n, f.kvs)
 	}
@@ -126,23 +118,5 @@ func TestRefusedConversionForgetsNothing(t *testing.T) {
 		if strings.HasSuffix(key, "~") {
 			t.Errorf("%s is left in an empty queue", key)
 		}
-	}
-}
-
-// TestConversionOfARemovedEntryLeavesNothingInMemory once Leave has returned
-// ErrGone.
-func TestConversionOfARemovedEntryLeavesNothingInMemory(t *testing.T) {
-	f, c := newFake(t)
-	a, operator := open(t, f, c), open(t, f, c)
-	j := join(t, a, contender())
-	check(t, operator.Remove(t.Context(), queue, j.Place.Key, j.Token))
-	if _, err := a.Convert(t.Context(), queue, j, "y", nil); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Convert = %v", err)
-	}
-	if err := a.Leave(t.Context(), queue, j.Place); !errors.Is(err, driver.ErrGone) {
-		t.Fatalf("Leave = %v", err)
-	}
-	if all := a.memory.all(); len(all) != 0 {
-		t.Errorf("still in memory: %v", all)
 	}
 }

@@ -16,9 +16,7 @@ import (
 func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 	t.Helper()
 	owner, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(owner.Orphan)
 	return owner
 }
@@ -27,13 +25,9 @@ func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
 	t.Helper()
 	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, err := d.Open(t.Context(), 7*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s.(*externalSession)
 }
 
@@ -42,9 +36,7 @@ func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 	f, c := newFake(t)
 	owner := newOwner(t, c, 7)
 	d, err := FromSession(owner, Namespace("ns"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_, err = d.Open(t.Context(), 10*time.Second)
 	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "7s") {
 		t.Errorf("got %v, want both values", err)
@@ -53,15 +45,11 @@ func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 		t.Errorf("left behind: %v", f.kvs)
 	}
 	s, err := d.Open(t.Context(), 7*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if s.ID() != keys.LeaseHex(owner.Lease()) || s.TTL() != 7*time.Second {
 		t.Errorf("session %s, %v", s.ID(), s.TTL())
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Close(t.Context()))
 	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("second session on the lease: %v", err)
 	}
@@ -79,15 +67,9 @@ func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	owner := newOwner(t, c, 7)
 	d, _ := FromSession(owner)
 	s, err := d.Open(t.Context(), 7*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	owner.Orphan() // the lease still exists, but Baton must not renew it
-	select {
-	case <-s.Done():
-	case <-time.After(time.Second):
-		t.Fatal("Done is not closed")
-	}
+	wantDone(t, s)
 	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew: %v", err)
 	}
@@ -106,9 +88,7 @@ func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 		join(t, external, contender())
 	}
 	left := join(t, external, contender())
-	if err := external.Leave(t.Context(), queue, left.Place); err != nil {
-		t.Fatal(err)
-	}
+	check(t, external.Leave(t.Context(), queue, left.Place))
 	taken, stale := contender(), contender()
 	taken.Alone, stale.Record = true, 1
 	for _, refused := range []driver.Contender{taken, stale} {
@@ -121,9 +101,7 @@ func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 	}
 	stays := join(t, other, contender())
 	n := f.sent(func() {
-		if err := external.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, external.Close(t.Context()))
 	})
 	if n != 8 { // the sentinel, and seven chunks of contenders
 		t.Errorf("%d requests", n)
@@ -147,18 +125,14 @@ func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {
 			c := contender()
 			c.Follows = true
 			j, err := s.Join(t.Context(), l, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			return j
 		}
 		const once, own, others = "mutex/once", "mutex/own", "mutex/others"
 		for _, l := range []driver.Queue{once, own, others} {
 			follow(other, l)
 		}
-		if err := external.Leave(t.Context(), once, follow(external, once).Place); err != nil {
-			t.Fatal(err)
-		}
+		check(t, external.Leave(t.Context(), once, follow(external, once).Place))
 		if n := len(external.memory.contenders); n != 0 {
 			t.Errorf("%s: %d prefixes are in memory: %v", name, n, external.memory.contenders)
 		}
@@ -166,13 +140,9 @@ func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {
 		follow(external, others)
 		follow(other, others)
 		if forget {
-			if err := external.Forget(t.Context(), own, last.Place.ID); err != nil {
-				t.Fatal(err)
-			}
+			check(t, external.Forget(t.Context(), own, last.Place.ID))
 		}
-		if err := external.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, external.Close(t.Context()))
 		f.mu.Lock()
 		for key, kv := range f.kvs {
 			if kv.Lease == int64(s.Lease) {

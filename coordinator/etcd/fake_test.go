@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -67,21 +68,18 @@ func newFake(t *testing.T) (*fake, *clientv3.Client) {
 
 func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 	t.Helper()
-	d, err := FromClient(c, Namespace("ns"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return openWith(t, f, c, Namespace("ns")).(*session)
+}
+
+func openWith(t *testing.T, f *fake, c *clientv3.Client, opts ...Option) driver.Session {
+	t.Helper()
+	d, err := FromClient(c, opts...)
+	check(t, err)
 	s, err := d.Open(t.Context(), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	own, ok := s.(*session)
-	if !ok {
-		t.Fatalf("a session of type %T", s)
-	}
 	f.settled(t, s)
-	return own
+	return s
 }
 
 // lag keeps the member at hand, which answers serializable reads and serves the
@@ -352,15 +350,19 @@ func (f *fake) watched(text string) (n int) {
 // watching waits until there are n watches on keys that contain the given text.
 func (f *fake) watching(t *testing.T, n int, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
-		have := f.watched(text)
-		if have == n {
-			return
+	until(t, fmt.Sprintf("%d watches on %q", n, text), func() bool { return f.watched(text) == n })
+}
+
+func wantDone(t *testing.T, s driver.Session) {
+	t.Helper()
+	until(t, "Done is closed", func() bool {
+		select {
+		case <-s.Done():
+			return true
+		default:
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d watches on %q, want %d", have, text, n)
-		}
-	}
+	})
 }
 
 // settled waits until a session watches its sentinel and has read it, so that

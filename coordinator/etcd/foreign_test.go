@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -21,32 +20,13 @@ import (
 // openForeign starts a session with the layout of package concurrency.
 func openForeign(t *testing.T, f *fake, c *clientv3.Client) driver.Session {
 	t.Helper()
-	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := d.Open(t.Context(), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	f.settled(t, s)
-	return s
+	return openWith(t, f, c, Namespace("ns"), Layout(Concurrency))
 }
 
 // bareHex formats a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return strconv.FormatInt(int64(lease), 16) }
 
 func bareID(s driver.Session) string { return strings.TrimLeft(s.ID(), "0") }
-
-func joinShared(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
-	t.Helper()
-	j, err := g.Join(t.Context(), queue, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
 
 // keys are the keys of the queue, in order of creation.
 func (f *fake) keys() (keys []string) {
@@ -69,10 +49,10 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	g, other := openForeign(t, f, c), openForeign(t, f, c)
 	var first, second driver.Joined
 	a, b := contender(), contender()
-	if n := f.sent(func() { first = joinShared(t, g, a) }); n != 1 {
+	if n := f.sent(func() { first = join(t, g, a) }); n != 1 {
 		t.Errorf("Join took %d requests", n)
 	}
-	second = joinShared(t, other, b)
+	second = join(t, other, b)
 	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
 		t.Errorf("first %+v, second %+v", first, second)
 	}
@@ -87,9 +67,7 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 		}
 	}
 	if n := f.sent(func() {
-		if err := g.Leave(t.Context(), queue, first.Place); err != nil {
-			t.Error(err)
-		}
+		check(t, g.Leave(t.Context(), queue, first.Place))
 	}); n != 1 {
 		t.Errorf("Leave took %d requests", n)
 	}
@@ -100,7 +78,7 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
+	a, b := join(t, g, contender()), join(t, g, contender())
 	keys := f.keys()
 	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
 		t.Fatalf("keys %q, second %+v", keys, b)
@@ -112,9 +90,7 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	renew := func(want ...string) {
 		t.Helper()
 		f.kept = nil
-		if err := g.Renew(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, g.Renew(t.Context()))
 		var kept []string
 		for _, id := range f.kept {
 			kept = append(kept, bareHex(id))
@@ -127,11 +103,9 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	}
 	renew(keys...)
 	for _, j := range []driver.Joined{a, b} {
-		if err := g.Leave(t.Context(), queue, j.Place); err != nil {
-			t.Error(err)
-		}
+		check(t, g.Leave(t.Context(), queue, j.Place))
 	}
-	again := joinShared(t, g, contender())
+	again := join(t, g, contender())
 	if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
 		t.Errorf("keys %q, %+v", got, again)
 	}
@@ -158,21 +132,16 @@ func (f *fake) granted() (n int) {
 func TestALostLeaseEndsTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	joinShared(t, g, contender())
-	joinShared(t, g, contender())
+	join(t, g, contender())
+	join(t, g, contender())
 	second, err := strconv.ParseInt(f.keys()[1], 16, 64)
 	check(t, err)
-	if _, err := c.Revoke(t.Context(), clientv3.LeaseID(second)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.Revoke(t.Context(), clientv3.LeaseID(second))
+	check(t, err)
 	if err := g.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew: %v", err)
 	}
-	select {
-	case <-g.Done():
-	case <-time.After(time.Second):
-		t.Error("the session is alive")
-	}
+	wantDone(t, g)
 }
 
 // TestForeignJoinsAfterALostReply: the key is found, or certainly removed.
@@ -185,7 +154,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 		t.Fatalf("a lost reply: %v", err)
 	}
 	x.Again = true
-	if j := joinShared(t, g, x); j.Place.ID != x.ID || !j.First {
+	if j := join(t, g, x); j.Place.ID != x.ID || !j.First {
 		t.Errorf("again: %+v", j)
 	}
 	if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
@@ -202,13 +171,11 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("a lost request: %v", err)
 	}
-	if err := g.Forget(t.Context(), queue, y.ID); err != nil {
-		t.Fatal(err)
-	}
+	check(t, g.Forget(t.Context(), queue, y.ID))
 	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
 		t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
 	}
-	if j := joinShared(t, g, contender()); !j.First { // with the lease that is free again
+	if j := join(t, g, contender()); !j.First { // with the lease that is free again
 		t.Errorf("%+v", j)
 	}
 	if n := f.granted(); n != 1 {
@@ -222,16 +189,15 @@ func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 	g := openForeign(t, f, c)
 	put := func(key string, lease clientv3.LeaseID) {
 		t.Helper()
-		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit()
+		check(t, err)
 	}
-	first := joinShared(t, g, contender())
+	first := join(t, g, contender())
 	put("ns/x/behind", 0)
 	if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
 		t.Errorf("stray behind: %+v, %v", view, err)
 	}
-	second := joinShared(t, g, contender())
+	second := join(t, g, contender())
 	_, err := g.Ahead(t.Context(), queue, second.Place)
 	const command = "etcdctl del 'ns/x/behind'"
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), command) {
@@ -289,15 +255,15 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 	f, c := newFake(t)
 	g, x := openForeign(t, f, c), contender()
-	old := joinShared(t, g, x)
+	old := join(t, g, x)
 	check(t, g.Leave(t.Context(), queue, old.Place))
-	now := joinShared(t, g, x)
+	now := join(t, g, x)
 	for range 2 {
 		if err := g.Leave(t.Context(), queue, old.Place); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Leave of the earlier entry: %v", err)
 		}
 	}
-	if other := joinShared(t, g, contender()); other.First {
+	if other := join(t, g, contender()); other.First {
 		t.Errorf("%+v is first together with %+v", other, now)
 	}
 	if err := g.Leave(t.Context(), queue, now.Place); err != nil {
@@ -310,16 +276,19 @@ func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
-	a, b := joinShared(t, g, contender()), joinShared(t, g, contender())
+	a, b := join(t, g, contender()), join(t, g, contender())
 	check(t, g.Leave(t.Context(), queue, a.Place))
 	check(t, g.Leave(t.Context(), queue, b.Place))
 	extra := clientv3.LeaseID(0)
 	for id := range f.leases {
 		extra = max(extra, id)
 	}
-	overlaps := &overlapping{Lease: c.Lease, extra: extra, renew: func() { check(t, g.Renew(t.Context())) }}
+	var renewed error
+	overlaps := &overlapping{Lease: c.Lease, extra: extra}
+	overlaps.renew = func() { renewed = g.Renew(t.Context()) }
 	c.Lease = overlaps
-	if err := g.Renew(t.Context()); err != nil || overlaps.renew != nil || f.granted() != 1 {
+	err := g.Renew(t.Context())
+	if err = errors.Join(err, renewed); err != nil || overlaps.renew != nil || f.granted() != 1 {
 		t.Errorf("Renew: %v, %d leases", err, f.granted())
 	}
 	check(t, g.Renew(t.Context()))

@@ -1,11 +1,9 @@
 package etcd
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -24,30 +22,16 @@ func sequencerOf(j driver.Joined) fence.Sequencer {
 func passes(t *testing.T, c *clientv3.Client, seq fence.Sequencer) bool {
 	t.Helper()
 	holds, err := Guard(seq)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	resp, err := c.Txn(t.Context()).If(holds).Then(clientv3.OpPut("mine", "written")).Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return resp.Succeeded
 }
 
 func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 	for _, namespace := range []string{"", "ns", "apps/orders", string(queue), "a" + string(queue) + "/b"} {
 		f, c := newFake(t)
-		d, err := FromClient(c, Namespace(namespace))
-		if err != nil {
-			t.Fatal(err)
-		}
-		opened, err := d.Open(t.Context(), 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := opened.(*session)
-		t.Cleanup(func() { _ = s.Close(context.Background()) })
-		f.watching(t, 1, s.Sentinel.Key) // so that its read is not counted later
+		s := openWith(t, f, c, Namespace(namespace)).(*session)
 		x := contender()
 		own := join(t, s, x)
 		first := sequencerOf(own)
@@ -59,9 +43,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		if passes(t, c, first) || !passes(t, c, second) {
 			t.Errorf("%q: after a conversion: %t, %t; want false, true", namespace, passes(t, c, first), passes(t, c, second))
 		}
-		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Leave(t.Context(), queue, own.Place))
 		again := join(t, s, x) // under the key of the first entry
 		if passes(t, c, first) || passes(t, c, second) || !passes(t, c, sequencerOf(again)) {
 			t.Errorf("%q: wrong outcome after leaving and joining again", namespace)
@@ -106,17 +88,13 @@ func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
 	s, other := open(t, f, c), open(t, f, c)
 	own := join(t, s, contender())
 	if n := f.sent(func() {
-		if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); err != nil {
-			t.Error(err)
-		}
+		check(t, other.Check(t.Context(), queue, own.Place.Key, own.Token))
 	}); n != 1 {
 		t.Errorf("%d requests", n)
 	}
 	catchUp := f.lag()
 	defer catchUp()
-	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Leave(t.Context(), queue, own.Place))
 	if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("left at a quorum: %v", err)
 	}

@@ -13,9 +13,7 @@ import (
 func headOf(t *testing.T, s *session) driver.Head {
 	t.Helper()
 	h, err := s.Head(t.Context(), queue, driver.Any)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return h
 }
 
@@ -75,9 +73,8 @@ func TestHeadIsNotARecreatedKey(t *testing.T) {
 	result := waitHead(t.Context(), s, headOf(t, s).Version)
 	f.watching(t, 1, "/mutex/")
 	catchUp := f.lag()
-	if _, err := c.Txn(t.Context()).Then(clientv3.OpDelete(key)).Commit(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.Txn(t.Context()).Then(clientv3.OpDelete(key)).Commit()
+	check(t, err)
 	put(t, c, key)
 	f.mu.Lock() // a resumed watch shows both in one message
 	held := f.past.held

@@ -23,18 +23,14 @@ const someID = "0123456789abcdef"
 func join(t *testing.T, s driver.Session, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := s.Join(t.Context(), queue, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return j
 }
 
 func ids(t *testing.T, s driver.Session) (ids []string) {
 	t.Helper()
 	entries, err := s.List(t.Context(), queue, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, e := range entries {
 		ids = append(ids, e.ID)
 	}
@@ -61,12 +57,8 @@ func TestAloneJoinsAQueueWithAStaleTailKey(t *testing.T) {
 	a.Follows, b.Follows, alone.Follows, alone.Alone = true, true, true, true
 	first := join(t, s, a)
 	join(t, s, b)
-	if err := s.Forget(t.Context(), queue, b.ID); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Leave(t.Context(), queue, first.Place); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Forget(t.Context(), queue, b.ID))
+	check(t, s.Leave(t.Context(), queue, first.Place))
 	sent := 0
 	f.before = func(context.Context, *pb.TxnRequest) error {
 		if sent++; sent > 10 { // stops an endless loop
@@ -117,18 +109,9 @@ func TestForgetOvertakesJoin(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	me := contender()
-	arrived, release := hold(f, me.ID)
-	result := make(chan error, 1)
-	go func() {
-		_, err := s.Join(t.Context(), queue, me)
-		result <- err
-	}()
-	<-arrived
-	if err := s.Forget(t.Context(), queue, me.ID); err != nil {
-		t.Fatal(err)
-	}
-	close(release)
-	if err := <-result; !errors.Is(err, driver.ErrUnavailable) {
+	answer := joinHeld(t, f, s, me)
+	check(t, s.Forget(t.Context(), queue, me.ID))
+	if err := answer(); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if got := ids(t, s); len(got) != 0 {
@@ -141,27 +124,43 @@ func TestForgetOvertakesJoin(t *testing.T) {
 func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	me := contender()
-	arrived, release := hold(f, me.ID)
-	result := make(chan error, 1)
 	n := f.sent(func() {
-		go func() {
-			_, err := s.Join(t.Context(), queue, me)
-			result <- err
-		}()
-		<-arrived
+		answer := joinHeld(t, f, s, contender())
 		for range 3 {
-			if err := s.Forget(t.Context(), queue, contender().ID); err != nil {
-				t.Error(err)
-			}
+			check(t, s.Forget(t.Context(), queue, contender().ID))
 		}
-		close(release)
-		if err := <-result; err != nil {
-			t.Error(err)
-		}
+		check(t, answer())
 	})
 	if n != 3+2 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// joinHeld starts a join whose first transaction is held, and returns a
+// function that releases it and returns the join's error.
+func joinHeld(t *testing.T, f *fake, s *session, me driver.Contender) (answer func() error) {
+	t.Helper()
+	arrived, release, result := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	held := false
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		if held || len(r.Success) == 0 {
+			return nil
+		}
+		if key := r.Success[0].GetRequestPut().GetKey(); strings.Contains(string(key), me.ID) {
+			held = true
+			close(arrived)
+			<-release
+		}
+		return nil
+	}
+	go func() {
+		_, err := s.Join(t.Context(), queue, me)
+		result <- err
+	}()
+	<-arrived
+	return func() error {
+		close(release)
+		return <-result
 	}
 }
 
@@ -223,34 +222,25 @@ func TestJoinAfterLostForget(t *testing.T) {
 	}
 }
 
-func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.mu.Lock()
-	delete(f.kvs, s.Sentinel.Key) // without an event
-	f.mu.Unlock()
-	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if len(f.kvs) != 0 {
-		t.Errorf("left behind: %v", f.kvs)
-	}
-}
-
-// hold stops the first transaction that puts the contender until release is
-// closed.
-func hold(f *fake, id string) (arrived, release chan struct{}) {
-	arrived, release = make(chan struct{}), make(chan struct{})
-	held := false
-	f.before = func(_ context.Context, r *pb.TxnRequest) error {
-		if !held && len(r.Success) > 0 && strings.Contains(string(r.Success[0].GetRequestPut().GetKey()), id) {
-			held = true
-			close(arrived)
-			<-release
+// TestLostSessionIsFoundByItsSentinel, and makes no other (R2).
+func TestLostSessionIsFoundByItsSentinel(t *testing.T) {
+	for name, call := range map[string]func(s *session) error{
+		"Forget": func(s *session) error { return s.Forget(t.Context(), queue, someID) },
+		"SetRecord": func(s *session) error {
+			_, err := s.SetRecord(t.Context(), queue, []byte("r"), 0)
+			return err
+		},
+	} {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		f.mu.Lock()
+		delete(f.kvs, s.Sentinel.Key) // without an event
+		f.mu.Unlock()
+		err := call(s)
+		if !errors.Is(err, driver.ErrSessionLost) || s.Alive() == nil || len(f.kvs) != 0 {
+			t.Errorf("%s = %v; alive: %v; left behind: %v", name, err, s.Alive(), f.kvs)
 		}
-		return nil
 	}
-	return arrived, release
 }
 
 // leaveMarker leaves the marker of a contender that has left s, and maybe an

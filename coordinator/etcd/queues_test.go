@@ -17,9 +17,8 @@ func TestQueuesReadsOnePageOfALongQueue(t *testing.T) {
 	s := open(t, f, c)
 	put := func(key string) {
 		t.Helper()
-		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns/./"+key, "")).Commit(); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns/./"+key, "")).Commit()
+		check(t, err)
 	}
 	for i := range 10 * queuesPage {
 		put(fmt.Sprintf("mutex/b/%016x-%016x-x", 7, i))
@@ -59,10 +58,7 @@ func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 	for range 3 {
 		x := contender()
 		x.Follows = true
-		j, err := s.Join(t.Context(), queue, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := join(t, s, x)
 		all = append(all, j)
 	}
 	tail := func() bool {
@@ -72,9 +68,7 @@ func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 	remove := func(j driver.Joined) {
 		t.Helper()
 		n := f.sent(func() {
-			if err := s.Remove(t.Context(), queue, j.Place.Key, j.Token); err != nil {
-				t.Fatal(err)
-			}
+			check(t, s.Remove(t.Context(), queue, j.Place.Key, j.Token))
 		})
 		if n != 1 {
 			t.Errorf("%d requests", n)
@@ -94,17 +88,10 @@ func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s, x := open(t, f, c), contender()
-	old, err := s.Join(t.Context(), queue, x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Leave(t.Context(), queue, old.Place); err != nil {
-		t.Fatal(err)
-	}
+	old := join(t, s, x)
+	check(t, s.Leave(t.Context(), queue, old.Place))
 	now, err := s.Join(t.Context(), queue, x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := s.Remove(t.Context(), queue, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("Remove of an earlier entry of the same name: %v", err)
 	}

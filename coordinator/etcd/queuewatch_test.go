@@ -50,16 +50,10 @@ func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 		d = join(t, s, contender())
 		shown("a join", a.Place.ID+"x", b.Place.ID+"x", d.Place.ID+"x")
 		p, err := s.Convert(t.Context(), queue, a, "r", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		shown("a conversion", a.Place.ID+"r", b.Place.ID+"x", d.Place.ID+"x")
-		if err := s.Write(t.Context(), queue, p, []byte("value")); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Leave(t.Context(), queue, b.Place); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Write(t.Context(), queue, p, []byte("value")))
+		check(t, s.Leave(t.Context(), queue, b.Place))
 		shown("a leave", a.Place.ID+"r", d.Place.ID+"x")
 	})
 	if sent != 4 {

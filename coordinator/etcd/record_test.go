@@ -12,9 +12,7 @@ import (
 func setRecord(t *testing.T, s *session, value string, known driver.Version) driver.Version {
 	t.Helper()
 	v, err := s.SetRecord(t.Context(), queue, []byte(value), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return v
 }
 
@@ -22,9 +20,7 @@ func setRecord(t *testing.T, s *session, value string, known driver.Version) dri
 func current(t *testing.T, s *session) driver.Record {
 	t.Helper()
 	r, err := s.Record(t.Context(), queue, driver.Any)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return r
 }
 
@@ -60,21 +56,6 @@ func stillWaits[T any](t *testing.T, result <-chan outcome[T]) {
 	case o := <-result:
 		t.Fatalf("woken: %+v, %v", o.got, o.err)
 	case <-time.After(20 * time.Millisecond):
-	}
-}
-
-// R2
-func TestSetRecordFindsItsSessionLost(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.mu.Lock()
-	delete(f.kvs, s.Sentinel.Key) // without an event
-	f.mu.Unlock()
-	if _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if s.Alive() == nil {
-		t.Error("the session is alive")
 	}
 }
 

@@ -37,14 +37,8 @@ func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 		}
 	}
 	s, err := d.Open(t.Context(), 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-s.Done():
-	case <-time.After(time.Second):
-		t.Fatal("Done is not closed")
-	}
+	check(t, err)
+	wantDone(t, s)
 }
 
 func TestCloseReleasesWithoutTheService(t *testing.T) {
@@ -66,9 +60,7 @@ func (refusingLease) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseR
 func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
 	for _, u := range []string{"etcd://127.0.0.1:1", "etcd://user:" + secret + "@127.0.0.1:1"} {
 		d, err := Open(parse(t, u))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		why := errors.New("why")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		_, err = d.Open(ctx, 5*time.Second)
@@ -90,9 +82,7 @@ func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
 
 func TestOpenWaitsForTheDialerWithItsContext(t *testing.T) {
 	d, err := Open(parse(t, "etcd://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	_ = d.(native).source.lock.acquire(t.Context()) // another Open is running
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -70,9 +70,7 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
 		t.Errorf("%+v", v)
 	}
-	if err := s.Leave(t.Context(), queue, p); err != nil {
-		t.Error(err)
-	}
+	check(t, s.Leave(t.Context(), queue, p))
 }
 
 // TestPassThatCrossesTheQuotaHasLeft: it was applied, although it was refused.
@@ -170,9 +168,8 @@ func TestForgetWithoutSpace(t *testing.T) {
 				check(t, s.Forget(t.Context(), queue, me.ID))
 			}
 			if late != nil {
-				if _, err := f.Txn(t.Context(), *late); err != nil {
-					t.Fatal(err)
-				}
+				_, err := f.Txn(t.Context(), *late)
+				check(t, err)
 			}
 			if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
 				t.Errorf("a ghost in the queue: %q", got)
@@ -186,13 +183,7 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	me := contender()
-	arrived, release := hold(f, me.ID)
-	result := make(chan error, 1)
-	go func() {
-		_, err := s.Join(t.Context(), queue, me)
-		result <- err
-	}()
-	<-arrived
+	join := joinHeld(t, f, s, me)
 	f.fill(false)
 	for range 2 {
 		err := s.Forget(t.Context(), queue, me.ID)
@@ -200,14 +191,9 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 			t.Errorf("Forget = %v, want the service's error as the cause", err)
 		}
 	}
-	close(release)
-	if err := <-result; err != nil {
-		t.Error(err)
-	}
+	check(t, join())
 	f.before = nil
-	if err := s.Forget(t.Context(), queue, me.ID); err != nil {
-		t.Error(err)
-	}
+	check(t, s.Forget(t.Context(), queue, me.ID))
 	if got := ids(t, s); len(got) != 0 {
 		t.Errorf("queue %q", got)
 	}
@@ -236,9 +222,7 @@ func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
 func TestCloseClosesTheClientWithADeadContext(t *testing.T) {
 	for range 30 {
 		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		d := &source{lock: newLock(), client: c}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

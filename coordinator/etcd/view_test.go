@@ -13,9 +13,7 @@ import (
 func ahead(t *testing.T, s *session, own driver.Place) driver.View {
 	t.Helper()
 	v, err := s.Ahead(t.Context(), queue, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return v
 }
 
@@ -84,8 +82,6 @@ func TestLastHasNoEntryBehind(t *testing.T) {
 func put(t *testing.T, c *clientv3.Client, key string) int64 {
 	t.Helper()
 	resp, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "foreign")).Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return resp.Header.Revision
 }

@@ -32,9 +32,7 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 		stillWaits(t, result)
 		_ = s.Leave(t.Context(), queue, a.Place)
 		catchUp()
-		if err := ended(t, result).err; err != nil {
-			t.Error(err)
-		}
+		check(t, ended(t, result).err)
 	}
 }
 
@@ -54,9 +52,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	}})
 	stillWaits(t, result)
 	_ = s.Leave(t.Context(), queue, p)
-	if err := ended(t, result).err; err != nil {
-		t.Error(err)
-	}
+	check(t, ended(t, result).err)
 }
 
 // inject sends a message to the watches on keys that contain the given text,

@@ -81,6 +81,6 @@ func TestOwnClientRequiresALeader(t *testing.T) {
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -9,9 +10,7 @@ import (
 
 func write(t *testing.T, s *session, own driver.Place, value string) {
 	t.Helper()
-	if err := s.Write(t.Context(), queue, own, []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Write(t.Context(), queue, own, []byte(value)))
 }
 
 // A session knows the revision of its writes.
@@ -41,7 +40,7 @@ func TestWriteTakesOneRequest(t *testing.T) {
 // TestContendersAreForgotten: an entry's end removes its contender from memory.
 func TestContendersAreForgotten(t *testing.T) {
 	f, c := newFake(t)
-	s := open(t, f, c)
+	s, operator := open(t, f, c), open(t, f, c)
 	for name, end := range map[string]func(own driver.Joined) error{
 		"leave":  func(own driver.Joined) error { return s.Leave(t.Context(), queue, own.Place) },
 		"forget": func(own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
@@ -49,14 +48,13 @@ func TestContendersAreForgotten(t *testing.T) {
 			return s.Leave(t.Context(), queue, convert(t, s, own, "y"))
 		},
 		"removed": func(own driver.Joined) error {
-			e, _ := s.keys.Entry(queue, own.Place)
-			f.mu.Lock()
-			delete(f.kvs, e.Key)
-			f.mu.Unlock()
-			if err := s.Leave(t.Context(), queue, own.Place); !errors.Is(err, driver.ErrGone) {
-				return err
-			}
-			return nil
+			check(t, operator.Remove(t.Context(), queue, own.Place.Key, own.Token))
+			return isGone(s.Leave(t.Context(), queue, own.Place))
+		},
+		"removed, and converted": func(own driver.Joined) error {
+			check(t, operator.Remove(t.Context(), queue, own.Place.Key, own.Token))
+			_, err := s.Convert(t.Context(), queue, own, "y", nil)
+			return errors.Join(isGone(err), isGone(s.Leave(t.Context(), queue, own.Place)))
 		},
 		"refused": func(own driver.Joined) error {
 			alone := contender()
@@ -73,4 +71,12 @@ func TestContendersAreForgotten(t *testing.T) {
 			t.Errorf("%s: %v, %v is in memory", name, err, s.memory.contenders)
 		}
 	}
+}
+
+// isGone returns nil for ErrGone.
+func isGone(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return fmt.Errorf("%w; want ErrGone", err)
 }

@@ -125,9 +125,15 @@ func TestEntryCallsRefuseInvalidArguments(t *testing.T) {
 func TestEntryCallsCopyValues(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
-	own, value := join(t, s), []byte("value")
+	c, value := contender(), []byte("value")
+	c.Value = value
+	own, err := s.Join(t.Context(), queue, c)
+	must(t, err)
 	spoil := func() {
 		copy(value, "XXXXX")
+		list, err := s.List(t.Context(), queue, 0)
+		must(t, err)
+		clear(list[0].Value)
 		head, err := s.Head(t.Context(), queue, driver.Any)
 		must(t, err)
 		clear(head.Value)
@@ -143,10 +149,12 @@ func TestEntryCallsCopyValues(t *testing.T) {
 		}
 		copy(value, "value")
 	}
+	spoil()
+	want("joined", svc.Snapshot(queue)[0].Value)
 	must(t, s.Write(t.Context(), queue, own.Place, value))
 	spoil()
 	want("written", svc.Snapshot(queue)[0].Value)
-	_, err := s.Convert(t.Context(), queue, own, "r", value)
+	_, err = s.Convert(t.Context(), queue, own, "r", value)
 	must(t, err)
 	spoil()
 	want("converted", svc.Snapshot(queue)[0].Value)

@@ -28,23 +28,6 @@ func bubble(t *testing.T, test func(t *testing.T, w wired)) {
 	})
 }
 
-func TestCallsWithoutFaultsTakeNoTime(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		began := time.Now()
-		own := join(t, w.s)
-		must(t, w.s.Renew(t.Context()))
-		_, err := w.s.Ahead(t.Context(), queue, own.Place)
-		must(t, err)
-		must(t, w.s.Leave(t.Context(), queue, own.Place))
-		must(t, w.s.Watch(t.Context(), queue, own.Place))
-		must(t, w.s.Forget(t.Context(), queue, own.Place.ID))
-		must(t, w.s.Close(t.Context()))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("calls took %v of virtual time", took)
-		}
-	})
-}
-
 func TestDelayIsRequestPlusReply(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		w.d.Delay(time.Second, 2*time.Second)

@@ -137,22 +137,6 @@ func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
 	must(t, err)
 }
 
-func TestJoinKeepsItsOwnCopyOfTheValue(t *testing.T) {
-	svc := memory.NewService()
-	s := open(t, svc.Driver())
-	c := contender()
-	c.Value = []byte("host-1")
-	_, err := s.Join(t.Context(), queue, c)
-	must(t, err)
-	c.Value[0] = 'X'
-	list, err := s.List(t.Context(), queue, 0)
-	must(t, err)
-	list[0].Value[1] = 'X'
-	if got := string(svc.Snapshot(queue)[0].Value); got != "host-1" {
-		t.Errorf("value %q, want host-1", got)
-	}
-}
-
 func TestSlackEndsSessionsSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService(memory.WithSlack(3 * time.Second))

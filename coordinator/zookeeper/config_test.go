@@ -24,9 +24,7 @@ func parse(t *testing.T, raw string) *url.URL {
 	}
 	at := strings.LastIndexByte(rest[:end], '@')
 	u, err := url.Parse(scheme + "://" + rest[:at+1] + "hosts" + rest[end:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	u.Host = rest[at+1 : end]
 	return u
 }
@@ -72,9 +70,7 @@ func TestOpenReadsItsURL(t *testing.T) {
 
 func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, os.WriteFile(text, []byte("no certificate"), 0o600))
 	for _, raw := range []string{
 		"etcd://h1", "zk://", "zk://h1:0", "zk://h1:x", "zk://h1,,h2", "zk://:2181",
 		"zk://h1/zookeeper", "zk://h1/zookeeper/quota", "zk://h1//zookeeper", "zk://h1/a//b", "zk://h1/a/../b", "zk://h1/a%20b",

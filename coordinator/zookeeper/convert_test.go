@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,18 +13,14 @@ import (
 func testJoin(t *testing.T, s *session, n int, mode string) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: mode, Value: []byte("joined")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return j
 }
 
 func testConvert(t *testing.T, s *session, own driver.Joined, mode string) driver.Joined {
 	t.Helper()
 	p, err := s.Convert(soon(t, 5*time.Second), "m/a", own, mode, []byte("converted"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	own.Place = p
 	return own
 }
@@ -33,9 +28,7 @@ func testConvert(t *testing.T, s *session, own driver.Joined, mode string) drive
 func testList(t *testing.T, s *session, limit int) []driver.Entry {
 	t.Helper()
 	entries, err := s.List(soon(t, 5*time.Second), "m/a", limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return entries
 }
 
@@ -67,67 +60,5 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 				t.Errorf("the queue is %q; want two nodes", nodes)
 			}
 		})
-	}
-}
-
-// TestForgetWaitsForConversions: a conversion still queued in the process would
-// create a node after Forget has listed.
-func TestForgetWaitsForConversions(t *testing.T) {
-	_, tr, s := openTree(t)
-	own := testJoin(t, s, 1, "w")
-	arrived, release := make(chan struct{}), make(chan struct{})
-	tr.on(func(op int32, _ string) treeFate {
-		if op == opMulti {
-			close(arrived)
-			<-release
-		}
-		return treeFate{}
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-arrived; cancel() }()
-	if _, err := s.Convert(ctx, "m/a", own, "r", nil); !errors.Is(err, context.Canceled) {
-		t.Fatalf("Convert = %v", err)
-	}
-	forgotten := make(chan error, 1)
-	go func() { forgotten <- s.Forget(context.Background(), "m/a", own.Place.ID) }()
-	select {
-	case err := <-forgotten:
-		t.Errorf("Forget = %v while a conversion is under way", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(release)
-	if err := <-forgotten; err != nil {
-		t.Errorf("Forget = %v", err)
-	}
-	if names := tr.list("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the queue: %q", names)
-	}
-}
-
-// TestListShowsEntryConvertedMeanwhile: a node gets another name between the
-// listing and the read.
-func TestListShowsEntryConvertedMeanwhile(t *testing.T) {
-	_, tr, s := openTree(t)
-	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
-	n, _ := parseNode(first.Place.Key)
-	to := n.converted("r", first.Token)
-	for _, limit := range []int{0, 1} {
-		tr.on(func(op int32, node string) treeFate {
-			if op == opGet && node == "/app/m/a/"+first.Place.Key {
-				tr.remove(node)
-				tr.put("/app/m/a/"+to.Key, "converted")
-			}
-			return treeFate{}
-		})
-		entries := testList(t, s, limit)
-		if len(entries) == 0 || entries[0].Place != to.Place || entries[0].Token != first.Token {
-			t.Errorf("List with limit %d = %+v; want %+v first", limit, entries, to.Place)
-		}
-		if limit == 0 && (len(entries) != 2 || entries[1].Place != second.Place) {
-			t.Errorf("List = %+v; want two entries", entries)
-		}
-		tr.on(nil)
-		tr.remove("/app/m/a/" + to.Key)
-		tr.put("/app/m/a/"+first.Place.Key, "joined")
 	}
 }

@@ -64,9 +64,7 @@ const (
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	f := &fake{t: t, listener: l, ops: make(map[int32]int)}
 	last := int64(0x1000)
 	f.grant = func(asked hello) (hello, bool) {
@@ -222,13 +220,9 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	t.Helper()
 	d, err := Open(parse(t, f.url()+"/app"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	s, err := d.Open(soon(t, 5*time.Second), ttl)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
 	return s.(*session)
 }

@@ -12,17 +12,30 @@ import (
 // TestOneFlightOfAContenderAtATime: the next call waits for an unanswered
 // request of an earlier call, even after the earlier caller has gone.
 func TestOneFlightOfAContenderAtATime(t *testing.T) {
-	f, tr, s := openTree(t)
-	tr.put("/app/m/a", "")
-	tr.on(func(op int32, _ string) treeFate { return treeFate{lost: op == opMulti} })
-	_, err := s.Join(soon(t, 20*time.Millisecond), "m/a", driver.Contender{ID: testID, Mode: "x"})
-	if !errors.Is(err, context.DeadlineExceeded) || f.count(opMulti) != 1 {
-		t.Fatalf("Join = %v", err)
+	for _, converts := range []bool{false, true} {
+		f, tr, s := openTree(t)
+		tr.put("/app/m/a", "")
+		c := driver.Contender{ID: testID, Mode: "x"}
+		call := func(ctx context.Context) error { return second(s.Join(ctx, "m/a", c)) }
+		if converts {
+			own, err := s.Join(soon(t, time.Second), "m/a", c)
+			ok(t, err)
+			call = func(ctx context.Context) error {
+				return second(s.Convert(ctx, "m/a", own, "r", nil))
+			}
+		}
+		sent := f.count(opMulti)
+		tr.on(func(op int32, _ string) treeFate { return treeFate{lost: op == opMulti} })
+		err := call(soon(t, 20*time.Millisecond))
+		if !errors.Is(err, context.DeadlineExceeded) || f.count(opMulti) != sent+1 {
+			t.Fatalf("the call = %v", err)
+		}
+		err = s.Forget(soon(t, 20*time.Millisecond), "m/a", testID)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Forget = %v with a request under way", err)
+		}
+		ok(t, s.Forget(soon(t, time.Second), "m/a", testID[:16])) // another contender's
+		f.cut()
+		ok(t, s.Forget(soon(t, time.Second), "m/a", testID))
 	}
-	if err := s.Forget(soon(t, 20*time.Millisecond), "m/a", testID); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Forget = %v with a request under way", err)
-	}
-	ok(t, s.Forget(soon(t, time.Second), "m/a", testID[:16])) // another contender's
-	f.cut()
-	ok(t, s.Forget(soon(t, time.Second), "m/a", testID))
 }

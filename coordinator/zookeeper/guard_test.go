@@ -21,9 +21,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	passes := func(own driver.Joined) bool {
 		t.Helper()
 		holds, err := Guard("/app", testSequencer(own))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
 		_, err = s.Multi(soon(t, 5*time.Second), nil, []any{holds, write})
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -35,9 +33,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	if !passes(own) {
 		t.Error("Guard fails for a queued entry")
 	}
-	if err := s.Write(soon(t, 5*time.Second), "m/a", own.Place, []byte("leads")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Write(soon(t, 5*time.Second), "m/a", own.Place, []byte("leads")))
 	if !passes(own) {
 		t.Error("Guard fails after a write to the entry")
 	}
@@ -45,9 +41,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	if passes(own) || !passes(moved) {
 		t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
 	}
-	if err := s.Leave(soon(t, 5*time.Second), "m/a", moved.Place); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Leave(soon(t, 5*time.Second), "m/a", moved.Place))
 	testJoin(t, s, 1, "x")
 	if passes(own) || passes(moved) {
 		t.Error("Guard passes after the entry has left")
@@ -95,9 +89,7 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 		return f.ops[op]
 	}
 	syncs, reads := count(opSync), count(opExists)
-	if err := s.Check(soon(t, 5*time.Second), "m/a", own.Place.Key, own.Token); err != nil {
-		t.Error(err)
-	}
+	ok(t, s.Check(soon(t, 5*time.Second), "m/a", own.Place.Key, own.Token))
 	if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
 		t.Errorf("%d syncs and %d reads", syncs, reads)
 	}

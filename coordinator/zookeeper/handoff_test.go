@@ -19,9 +19,7 @@ import (
 func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return j
 }
 
@@ -61,9 +59,7 @@ func contend(t *testing.T, tr *tree, sessions ...*session) {
 	}
 	for i, s := range sessions {
 		j := joinFollowing(t, s, 1000+i)
-		if err := s.Leave(soon(t, time.Second), "m/a", j.Place); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, s.Leave(soon(t, time.Second), "m/a", j.Place))
 	}
 	for _, other := range others {
 		tr.remove(other)
@@ -414,23 +410,6 @@ func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 		t.Errorf("successor nodes %q", successors(tr))
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
-}
-
-// TestStaleReleaseTouchesNoOtherEntry of the same contender ID.
-func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
-	for _, name := range []string{"leave", "pass"} {
-		_, tr, s := openTree(t)
-		contend(t, tr, s)
-		stale := joinFollowing(t, s, 1)
-		ok(t, s.Leave(soon(t, time.Second), "m/a", stale.Place))
-		joinFollowing(t, s, 1)
-		if err := removals[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("%s = %v; want ErrGone", name, err)
-		}
-		if left := tr.list("/app/m/a"); len(left) != 2 {
-			t.Errorf("%s: in the queue %q; want the entry and its successor node", name, left)
-		}
-	}
 }
 
 // TestSuccessorNodeDeletionIsRetried while its follower waits; another entry

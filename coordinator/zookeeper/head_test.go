@@ -39,57 +39,24 @@ func nextHead(t *testing.T, seen <-chan driver.Head) driver.Head {
 	}
 }
 
-func TestHeadShowsEachState(t *testing.T) {
+// TestHeadReadsAWriteAlone: only a write between two calls of Head is found by
+// listing the queue.
+func TestHeadReadsAWriteAlone(t *testing.T) {
 	f, tr, s := openTree(t)
-	if h, err := s.Head(soon(t, time.Second), "m/a", driver.Any); err != nil || h.Version != 0 || h.Key != "" {
-		t.Errorf("Head of a queue that is not there = %+v, %v", h, err)
-	}
-	tr.put("/app/m/a", "")
-	ctx, cancel := context.WithCancel(t.Context())
-	seen, done := startHead(ctx, s, 0)
-	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	first := testJoin(t, s, 1, "x")
-	if h := nextHead(t, seen); h.Place != first.Place || h.Token != first.Token || string(h.Value) != "joined" {
-		t.Errorf("Head = %+v; want %+v", h, first)
-	}
-	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-
-	// A write between two calls of Head is found by listing the queue.
+	seen, _ := startHead(t.Context(), s, 0)
+	nextHead(t, seen)
 	listed, writes := f.count(opChildren), 10
 	for i := range writes {
 		value := fmt.Sprint("new", i)
-		if err := s.Write(soon(t, time.Second), "m/a", first.Place, []byte(value)); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
+		ok(t, s.Write(soon(t, time.Second), "m/a", first.Place, []byte(value)))
 		if h := nextHead(t, seen); h.Place != first.Place || string(h.Value) != value {
 			t.Errorf("Head after Write = %+v", h)
 		}
-		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	}
 	if n := f.count(opChildren) - listed; n > writes/2 {
 		t.Errorf("the queue was listed %d times for %d writes", n, writes)
-	}
-
-	second := testJoin(t, s, 2, "x")
-	first = testConvert(t, s, first, "y")
-	if h := nextHead(t, seen); h.Place != first.Place || h.Token != first.Token || string(h.Value) != "converted" {
-		t.Errorf("Head after Convert = %+v; want %+v", h, first)
-	}
-	if err := s.Leave(soon(t, time.Second), "m/a", first.Place); err != nil {
-		t.Fatal(err)
-	}
-	if h := nextHead(t, seen); h.Place != second.Place || h.Token != second.Token {
-		t.Errorf("Head after the first left = %+v; want %+v", h, second)
-	}
-	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
-		t.Fatal(err)
-	}
-	if h := nextHead(t, seen); h.Version != 0 || h.Key != "" {
-		t.Errorf("Head of an empty queue = %+v", h)
-	}
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Head = %v", err)
 	}
 }
 
@@ -102,13 +69,9 @@ func TestHeadIsNotNotifiedOfOtherEntries(t *testing.T) {
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	before := tr.notified()
 	second := testJoin(t, s, 2, "x")
-	if err := s.Write(soon(t, time.Second), "m/a", second.Place, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Write(soon(t, time.Second), "m/a", second.Place, []byte("new")))
 	second = testConvert(t, s, second, "y")
-	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Leave(soon(t, time.Second), "m/a", second.Place))
 	if n := tr.notified() - before; n != 0 {
 		t.Errorf("%d notices were sent", n)
 	}
@@ -142,28 +105,46 @@ func TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated(t *testing.T) {
 	eventually(t, "one watch", func() bool { return tr.watched() == 1 })
 }
 
-// TestHeadThatGoesBetweenListingAndReading may have been converted, so the
-// queue is listed again.
-func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
-	for _, known := range []driver.Version{driver.Any, 77} {
-		_, tr, s := openTree(t)
-		first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
-		n, _ := parseNode(first.Place.Key)
-		to := n.converted("r", first.Token)
+// TestEntryConvertedBetweenListingAndReading: the queue is listed again.
+func TestEntryConvertedBetweenListingAndReading(t *testing.T) {
+	_, tr, s := openTree(t)
+	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
+	n, _ := parseNode(first.Place.Key)
+	to := n.converted("r", first.Token)
+	for what, read := range map[string]func() []driver.Entry{
+		"List":          func() []driver.Entry { return testList(t, s, 0) },
+		"List of one":   func() []driver.Entry { return testList(t, s, 1) },
+		"Head":          func() []driver.Entry { return testHead(t, s, driver.Any) },
+		"Head, waiting": func() []driver.Entry { return testHead(t, s, 77) },
+	} {
 		tr.on(func(op int32, node string) treeFate {
 			switch {
 			case op == opGet && node == "/app/m/a/"+first.Place.Key:
 				tr.remove(node)
-				tr.put("/app/m/a/"+to.Key, "")
-			case op == opGet && node == "/app/m/a/"+second.Place.Key:
-				t.Error("the second was read, though the first has never left")
+				tr.put("/app/m/a/"+to.Key, "converted")
+			case op == opGet && node == "/app/m/a/"+second.Place.Key && what != "List":
+				t.Errorf("%s: the second was read, though the first has never left", what)
 			}
 			return treeFate{}
 		})
-		if h, err := s.Head(soon(t, time.Second), "m/a", known); err != nil || h.Place != to.Place || h.Token != first.Token {
-			t.Errorf("Head = %+v, %v; want %+v", h, err, to.Place)
+		entries := read()
+		if len(entries) == 0 || entries[0].Place != to.Place || entries[0].Token != first.Token {
+			t.Errorf("%s = %+v; want %+v first", what, entries, to.Place)
 		}
+		if what == "List" && (len(entries) != 2 || entries[1].Place != second.Place) {
+			t.Errorf("List = %+v; want two entries", entries)
+		}
+		tr.on(nil)
+		tr.remove("/app/m/a/" + to.Key)
+		tr.put("/app/m/a/"+first.Place.Key, "joined")
 	}
+}
+
+func testHead(t *testing.T, s *session, known driver.Version) []driver.Entry {
+	t.Helper()
+	h, err := s.Head(soon(t, time.Second), "m/a", known)
+	ok(t, err)
+	return []driver.Entry{h.Entry}
 }
 
 func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
@@ -217,9 +198,7 @@ func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	own := testJoin(t, s, 1, "x")
 	all := make(chan driver.Head, 10)
 	known, err := s.Head(soon(t, time.Second), "m/a", driver.Any)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for range cap(all) {
 		go func() {
 			h, err := s.Head(t.Context(), "m/a", known.Version)
@@ -234,9 +213,7 @@ func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	}
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	before := f.count(opGet)
-	if err := s.Write(soon(t, time.Second), "m/a", own.Place, []byte("0")); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Write(soon(t, time.Second), "m/a", own.Place, []byte("0")))
 	for range cap(all) {
 		if h := nextHead(t, all); string(h.Value) != "1" {
 			t.Errorf("Value = %q; want only this caller's change", h.Value)

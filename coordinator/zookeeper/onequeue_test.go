@@ -84,9 +84,7 @@ func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
 	l.set(func() { l.session = s.ID() })
 	for i := range 2 {
 		j, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: testID, Mode: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		key := fmt.Sprintf("x_%s_%s_%010d", testID, s.ID(), i)
 		if want := (driver.Place{Key: key, ID: testID, Mode: "x", Session: s.ID()}); j.Place != want || j.Token != 42 || j.First != (i == 0) {
 			t.Errorf("join %d: %+v; want %+v, token 42, first %v", i, j, want, i == 0)

@@ -28,9 +28,7 @@ func TestQueuesHaveEntries(t *testing.T) {
 		tr.put(node, "")
 	}
 	queues, err := s.Queues(soon(t, time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	slices.Sort(queues)
 	if want := []driver.Queue{"m/converted", "m/queued", "mutex/blocked", "other/y"}; !slices.Equal(queues, want) {
 		t.Errorf("queues %q, want %q", queues, want)
@@ -67,9 +65,7 @@ func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
 		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/m/a"))
 	}
 	done := follow(t.Context(), other, second.Place, first.Place)
-	if err := other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token))
 	select {
 	case got := <-done:
 		if got.passed || got.err != nil {

@@ -12,9 +12,7 @@ import (
 func testSetRecord(t *testing.T, s *session, value string, known driver.Version) driver.Version {
 	t.Helper()
 	v, err := s.SetRecord(soon(t, 5*time.Second), "m/a", []byte(value), known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return v
 }
 
@@ -100,38 +98,13 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	}
 }
 
-// TestRecordThatChangesWhileThereIsNoConnection is returned, even if it is new.
-func TestRecordThatChangesWhileThereIsNoConnection(t *testing.T) {
-	for _, there := range []bool{false, true} {
-		f, tr, s := openTree(t)
-		known := driver.Version(0)
-		if there {
-			known = testSetRecord(t, s, "1", 0)
-		}
-		seen, _ := startRecord(t.Context(), s, known)
-		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-		grant := f.grant
-		f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
-		f.cut()
-		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
-		tr.put("/app/m/a+record", "2")
-		f.set(func() { f.grant = grant })
-		f.cut()
-		if r := <-seen; string(r.Value) != "2" {
-			t.Errorf("Record = %+v; want 2", r)
-		}
-	}
-}
-
 // TestRepeatedWaitsLeaveOneWatch: later waits send nothing.
 func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 	f, tr, s := openTree(t)
 	record := testSetRecord(t, s, "5", 0)
 	own, behind := testJoin(t, s, 1, "x"), testJoin(t, s, 2, "x")
 	head, err := s.Head(soon(t, time.Second), "m/a", driver.Any)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	for what, wait := range map[string]func(ctx context.Context) error{
 		"Head":         func(ctx context.Context) error { return second(s.Head(ctx, "m/a", head.Version)) },
 		"Head, empty":  func(ctx context.Context) error { return second(s.Head(ctx, "m/empty", 0)) },

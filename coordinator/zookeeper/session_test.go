@@ -48,18 +48,14 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	f := newFake(t)
 	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and sends nothing
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	_ = closed.Close()
 	for raw, why := range map[string]string{
 		f.url():                          "accepted the connection and has not answered",
 		"zk://" + closed.Addr().String(): "refused",
 	} {
 		d, err := Open(parse(t, raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		patience := 100 * time.Millisecond
 		began := time.Now()
 		_, err = d.Open(soon(t, patience), testTTL)
@@ -216,9 +212,7 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	f := newFake(t)
 	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
 	s, err := d.Open(soon(t, 5*time.Second), testTTL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	if f.count(opAuth) != 1 {
 		t.Errorf("%d credentials were sent by Open; want 1", f.count(opAuth))
 	}

@@ -17,9 +17,7 @@ func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Watch(t.Context(), "m/a", own.Place) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
-	if err := s.Leave(soon(t, time.Second), "m/a", own.Place); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Leave(soon(t, time.Second), "m/a", own.Place))
 	if err := <-done; err != nil || f.count(opChildren) != 1 {
 		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))
 	}
@@ -80,32 +78,6 @@ func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
 	ok(t, <-done)
 }
 
-// TestWatchOfSeveralGoesOnAfterAReconnect: the queue is listed again.
-func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
-	f, tr, s := openTree(t)
-	places := []driver.Place{testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place}
-	done := make(chan error, 1)
-	go func() { done <- s.Watch(t.Context(), "m/a", places...) }()
-	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
-	grant := f.grant
-	for _, leaves := range []bool{false, true} {
-		f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
-		f.cut()
-		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
-		if leaves {
-			tr.remove("/app/m/a/" + places[1].Key)
-		}
-		f.set(func() { f.grant = grant })
-		f.cut()
-		if !leaves {
-			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
-		}
-	}
-	if err := <-done; err != nil {
-		t.Errorf("Watch = %v", err)
-	}
-}
-
 // TestActiveWatchShowsTheQueueWithoutARequest: until it fires, it is up to
 // date.
 func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
@@ -125,8 +97,6 @@ func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	whole(2)
 	third := testJoin(t, s, 3, "x").Place
 	whole(3)
-	if err := s.Leave(soon(t, time.Second), "m/a", third); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, s.Leave(soon(t, time.Second), "m/a", third))
 	whole(2)
 }

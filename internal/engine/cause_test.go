@@ -68,9 +68,7 @@ func caused(t *testing.T, f func(w world, cause error)) {
 				w.Fatal(err)
 			}
 			f(w, cause)
-			if err := w.client.Close(w.Context()); err != nil {
-				w.Error(err)
-			}
+			check(w, w.client.Close(w.Context()))
 		})
 	}
 }
@@ -98,9 +96,7 @@ func TestCauseOfTheCallersContextIsNotTakenFromTheService(t *testing.T) {
 			w.Errorf("%v: a join that was cancelled with it left %v", cause, left)
 		}
 		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdee", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		if err := s.Leave(endsIn(w, 200*time.Millisecond, cause), queue, j.Place); err == nil {
 			w.Error("Leave did not end with its context")
 		}
@@ -126,9 +122,7 @@ func TestCancelledOpeningIsNotAClosedClient(t *testing.T) {
 func TestAnswerIsKeptWhenTheContextEnds(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
-			w.Fatal(err)
-		}
+		w.join(s)
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {

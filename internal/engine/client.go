@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -32,6 +33,7 @@ type Client struct {
 	closed  bool
 	done    chan struct{} // closed when the first Close has returned
 	result  error         // of the first Close
+	notOpen error         // the latest reason, while a session is being opened
 }
 
 // Of returns the engine of a *coordinator.Client, or nil. Package coordinator
@@ -87,7 +89,10 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	case c.opening <- struct{}{}:
 		defer func() { <-c.opening }()
 	case <-bound.Done():
-		return nil, c.notOpened(ctx, ErrUnavailable)
+		c.mu.Lock()
+		why := c.notOpen // of the caller that is opening it
+		c.mu.Unlock()
+		return nil, c.notOpened(ctx, cmp.Or(why, ErrUnavailable))
 	}
 	if s, err = c.live(); s != nil || err != nil { // another caller has opened it
 		return s, err
@@ -98,11 +103,11 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if lost != nil {
 		c.closeLater(lost) // this is the last reference to it
 	}
-	if s, err = c.open(bound); err != nil {
+	if s, err = c.open(bound, ctx); err != nil {
 		return nil, c.notOpened(ctx, err)
 	}
 	c.mu.Lock()
-	c.session = s
+	c.session, c.notOpen = s, nil
 	c.mu.Unlock()
 	return s, nil
 }
@@ -125,12 +130,16 @@ func (c *Client) live() (*Session, error) {
 const firstAttempt = 1250 * time.Millisecond
 
 // open retries until the service is available. An attempt is limited to the
-// TTL: a later session could end before it is used.
-func (c *Client) open(ctx context.Context) (*Session, error) {
+// TTL: a later session could end before it is used. The first attempt of a
+// caller who may give up soon is not cut short.
+func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
 	lasts := min(firstAttempt, c.config.TTL)
+	if by, ok := caller.Deadline(); ok && time.Until(by) < 3*firstAttempt {
+		lasts = c.config.TTL
+	}
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeoutCause(ctx, lasts, errNoAnswer)
 		defer cancel()
@@ -146,6 +155,9 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		if !warned { // once per call
 			level, warned = slog.LevelWarn, true
 		}
+		c.mu.Lock()
+		c.notOpen = err
+		c.mu.Unlock()
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
 			"service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})

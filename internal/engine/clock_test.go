@@ -23,16 +23,11 @@ func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			within(t, func(w world) {
-				m, err := mutex.New(w.client, "jobs")
-				if err != nil {
-					w.Fatal(err)
-				}
+				m := w.mutex()
 				s := w.session()
 				_ = m.Do(w.Context(), func(work context.Context) error {
 					l, err := m.Lock(work)
-					if err != nil {
-						w.Fatal(err)
-					}
+					check(w, err)
 					held = m
 					w.link.Cut()
 					s.StopAlarm()

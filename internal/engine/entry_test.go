@@ -16,9 +16,7 @@ var contender = driver.Contender{ID: "0123456789abcdef", Mode: "x"}
 func (w world) join(s *engine.Session) driver.Joined {
 	w.Helper()
 	j, err := s.Join(w.Context(), queue, contender)
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return j
 }
 
@@ -39,6 +37,10 @@ var (
 	forgets = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
 		return s.Forget(ctx, queue, j.Place.ID)
 	}}
+	leaves = change{memory.OpLeave,
+		func(ctx context.Context, s *engine.Session, j driver.Joined) error {
+			return s.Leave(ctx, queue, j.Place)
+		}}
 	records = change{memory.OpSetRecord, func(ctx context.Context, s *engine.Session, _ driver.Joined) error {
 		_, err := s.SetRecord(ctx, queue, []byte("new"), 0)
 		return err
@@ -77,7 +79,7 @@ func (w world) made(op memory.Op) bool {
 		return len(entries) == 1 && entries[0].Mode == "y" && string(entries[0].Value) == "new"
 	case memory.OpWrite:
 		return len(entries) == 1 && entries[0].Mode == "x" && string(entries[0].Value) == "new"
-	case memory.OpForget:
+	case memory.OpForget, memory.OpLeave:
 		return len(entries) == 0
 	}
 	return string(w.svc.Record(queue).Value) == "new"
@@ -87,9 +89,9 @@ func (w world) made(op memory.Op) bool {
 // and with an unresponsive member.
 func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 10 * time.Minute}, {DelayReply: 10 * time.Minute}} {
-		calls := []change{converts, writes, forgets, records}
+		calls := []change{converts, writes, forgets, leaves, records}
 		if fate.DropReply || fate.DelayReply > 0 {
-			calls = calls[:3] // a record that was written is stale to the second attempt
+			calls = calls[:4] // a record that was written is stale to the second attempt
 		}
 		for _, c := range calls {
 			changed(t, []change{c}, func(_ world, n int) memory.Fate {

@@ -21,9 +21,7 @@ const services = driver.Queue("baton/service")
 func (w world) sequencer(s *engine.Session, j driver.Joined) fence.Sequencer {
 	w.Helper()
 	service, err := s.Service(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: "test", Name: "queue"}, Token: j.Token, Key: j.Place.Key}
 }
 
@@ -129,16 +127,10 @@ func TestIdentityOfAnUnavailableServiceIsAnError(t *testing.T) {
 		if id, err := s.Service(ctx); id != "" || !errors.Is(err, engine.ErrUnavailable) {
 			w.Errorf("%q, %v", id, err)
 		}
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpSetRecord {
-				return memory.Fate{Err: driver.ErrRefused}
-			}
-			return memory.Fate{}
-		})
+		w.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{Err: driver.ErrRefused}))
 		if id, err := s.Service(w.Context()); id != "" || !errors.Is(err, engine.ErrRefused) {
 			w.Errorf("%q, %v", id, err)
 		}
-		w.svc.OnRequest(nil)
 		w.svc.Expire(s.ID())
 		if id, err := s.Service(w.Context()); id != "" || !errors.Is(err, engine.ErrSessionLost) {
 			w.Errorf("%q, %v", id, err)
@@ -153,38 +145,36 @@ func TestCheckReportsWhetherTheGrantHolds(t *testing.T) {
 		seq := w.sequencer(s, j)
 		other, link := w.another()
 		defer other.Close(w.Context())
-		check := func(want error, what string) {
+		wants := func(want error, what string) {
 			w.Helper()
 			if err := other.Check(w.Context(), seq); !errors.Is(err, want) {
 				w.Errorf("%s: %v, want %v", what, err, want)
 			}
 		}
-		check(nil, "holds")
+		wants(nil, "holds")
 		before := link.Stats().Total()
-		check(nil, "holds still")
+		wants(nil, "holds still")
 		if n := link.Stats().Total() - before; n != 1 || link.Stats().Requests[memory.OpCheck] != 2 {
 			w.Errorf("%d requests for a check: %v", n, link.Stats().Requests)
 		}
 		j.Place, _ = s.Convert(w.Context(), queue, j, "y", nil)
-		check(fence.ErrStale, "converted")
+		wants(fence.ErrStale, "converted")
 		seq = w.sequencer(s, j)
-		check(nil, "the converted one")
+		wants(nil, "the converted one")
 		seq.Token++
-		check(fence.ErrStale, "another token")
+		wants(fence.ErrStale, "another token")
 		seq.Token--
-		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
-			w.Fatal(err)
-		}
-		check(fence.ErrStale, "left")
+		check(w, s.Leave(w.Context(), queue, j.Place))
+		wants(fence.ErrStale, "left")
 		err := other.Check(w.Context(), seq)
 		if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Shown != seq || stale.Latest != 0 {
 			w.Errorf("left: %v", err)
 		}
 		j = w.join(s)
 		seq = w.sequencer(s, j)
-		check(nil, "joined again")
+		wants(nil, "joined again")
 		w.svc.Expire(s.ID())
-		check(fence.ErrStale, "session over")
+		wants(fence.ErrStale, "session over")
 	})
 }
 
@@ -195,8 +185,8 @@ func TestCheckRefusesASequencerOfAnotherService(t *testing.T) {
 		elsewhere = w.sequencer(s, w.join(s))
 	})
 	within(t, func(w world) {
-		check := func(seq fence.Sequencer) error { return w.client.Check(w.Context(), seq) }
-		if err := check(elsewhere); !errors.Is(err, fence.ErrForeign) || len(w.svc.Record(services).Value) != 0 {
+		asked := func(seq fence.Sequencer) error { return w.client.Check(w.Context(), seq) }
+		if err := asked(elsewhere); !errors.Is(err, fence.ErrForeign) || len(w.svc.Record(services).Value) != 0 {
 			w.Errorf("a service without identity: %v, and one was made: %q", err, w.svc.Record(services).Value)
 		}
 		s := w.session()
@@ -204,21 +194,19 @@ func TestCheckRefusesASequencerOfAnotherService(t *testing.T) {
 		if own.Key != elsewhere.Key || own.Token != elsewhere.Token {
 			w.Fatalf("%v and %v differ in more than the service", own, elsewhere)
 		}
-		if err := errors.Join(check(own), w.client.Check(w.Context(), own)); err != nil {
-			w.Error(err)
-		}
-		err := check(elsewhere)
+		check(w, errors.Join(asked(own), w.client.Check(w.Context(), own)))
+		err := asked(elsewhere)
 		if foreign, ok := errors.AsType[*fence.ForeignError](err); !ok || foreign.Want.Service != own.Service || foreign.Shown != elsewhere {
 			w.Errorf("%v", err)
 		}
 		own.Name = "other"
-		if err := check(own); !errors.Is(err, fence.ErrStale) {
+		if err := asked(own); !errors.Is(err, fence.ErrStale) {
 			w.Errorf("another name: %v", err)
 		}
 		for _, bad := range []fence.Sequencer{{}, {Scope: own.Scope}, {Scope: fence.Scope{Service: "s", Kind: "test", Name: ".."}, Token: 1, Key: "k"},
 			{Scope: fence.Scope{Service: "s", Kind: "baton", Name: "service"}, Token: 1, Key: "k"}} {
 			before := w.link.Stats().Total()
-			if err := check(bad); !errors.Is(err, engine.ErrInvalid) || w.link.Stats().Total() != before {
+			if err := asked(bad); !errors.Is(err, engine.ErrInvalid) || w.link.Stats().Total() != before {
 				w.Errorf("%+v: %v", bad, err)
 			}
 		}
@@ -232,9 +220,7 @@ func TestCheckOutlivesTheSessionThatSendsIt(t *testing.T) {
 		seq := w.sequencer(s, w.join(s))
 		other, link := w.another()
 		defer other.Close(w.Context())
-		if err := other.Check(w.Context(), seq); err != nil {
-			w.Fatal(err)
-		}
+		check(w, other.Check(w.Context(), seq))
 		for _, id := range w.svc.Sessions() {
 			if id != s.ID() {
 				link.HoldReplies() // so that it does not notice the end before the check
@@ -261,9 +247,7 @@ func TestCheckOutlivesTheSessionThatSendsIt(t *testing.T) {
 		s := w.session()
 		seq := w.sequencer(s, w.join(s))
 		other, _ := w.another()
-		if err := other.Close(w.Context()); err != nil {
-			w.Fatal(err)
-		}
+		check(w, other.Close(w.Context()))
 		if err := other.Check(w.Context(), seq); !errors.Is(err, engine.ErrClosed) {
 			w.Errorf("closed: %v", err)
 		}

@@ -29,9 +29,8 @@ var waits = []wait{
 		r, err := s.Record(ctx, queue, known)
 		return r.Version, err
 	}, func(w world, s *engine.Session) {
-		if _, err := s.SetRecord(w.Context(), queue, []byte("new"), 0); err != nil {
-			w.Error(err)
-		}
+		_, err := s.SetRecord(w.Context(), queue, []byte("new"), 0)
+		check(w, err)
 	}},
 }
 
@@ -48,9 +47,7 @@ func waiting(t *testing.T, f func(w world, s *engine.Session, got <-chan error, 
 				other, _ := w.another()
 				defer other.Close(w.Context())
 				from, err := engine.Of(other).Session(w.Context())
-				if err != nil {
-					w.Fatal(err)
-				}
+				check(w, err)
 				got := make(chan error, 1)
 				go func() {
 					v, err := c.do(ctx(w), s, 0)
@@ -75,9 +72,7 @@ func TestWaitsEndWithTheChange(t *testing.T) {
 		default:
 		}
 		stir()
-		if err := <-got; err != nil {
-			w.Error(err)
-		}
+		check(w, <-got)
 	}, world.Context)
 }
 
@@ -134,9 +129,7 @@ func TestWaitsEndByContextSessionAndClose(t *testing.T) {
 		w.link.Heal()
 	}, world.Context)
 	waiting(t, func(w world, _ *engine.Session, got <-chan error, _ func()) {
-		if err := w.client.Close(w.Context()); err != nil {
-			w.Error(err)
-		}
+		check(w, w.client.Close(w.Context()))
 		if err := <-got; !errors.Is(err, engine.ErrClosed) {
 			w.Error(err)
 		}
@@ -198,17 +191,11 @@ func TestRecordIsWrittenIfItsVersionIsKnown(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		v1, err := s.SetRecord(w.Context(), queue, []byte("one"), 0)
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		if _, err := s.SetRecord(w.Context(), queue, []byte("two"), 0); !errors.Is(err, engine.ErrStale) || engine.MayHaveApplied(err) {
 			w.Errorf("SetRecord over another = %v", err)
 		}
-		n := 0
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			n++
-			return memory.Fate{DropReply: r.Op == memory.OpSetRecord && n == 1}
-		})
+		w.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{DropReply: true}))
 		_, err = s.SetRecord(w.Context(), queue, []byte("two"), v1)
 		if !errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrStale) || !engine.MayHaveApplied(err) {
 			w.Errorf("SetRecord whose reply was lost = %v", err)

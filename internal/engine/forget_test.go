@@ -22,9 +22,7 @@ func TestForgottenContenderStaysAway(t *testing.T) {
 					defer cancel()
 					_ = call(ctx)
 					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
-					if err := s.Forget(w.Context(), queue, contender.ID); err != nil {
-						w.Error(err)
-					}
+					check(w, s.Forget(w.Context(), queue, contender.ID))
 					if len(w.svc.Snapshot(queue)) != 0 {
 						w.Errorf("%+v: forgotten, but %v", fate, w.svc.Snapshot(queue))
 					}

@@ -40,13 +40,9 @@ func TestEntryThatIsGoneWithItsSessionIsNotRemoved(t *testing.T) {
 		svc := memory.NewService()
 		s := sessionOn(t, late{svc.Driver()})
 		j, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		removed, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		svc.Remove(queue, removed.Place.Key)
 		if _, err := s.Ahead(t.Context(), queue, removed.Place); !errors.Is(err, engine.ErrRemoved) {
 			t.Errorf("%v for an entry that was removed", err)

@@ -92,9 +92,7 @@ func TestConcurrentJoinsAreBounded(t *testing.T) {
 		const n = portions * engine.MostChanges
 		errs := joinMany(t.Context(), s, n)
 		for range n {
-			if err := <-errs; err != nil {
-				t.Fatal(err)
-			}
+			check(t, <-errs)
 		}
 		if most, all := d.counted(); most != engine.MostChanges || all != n {
 			t.Errorf("%d joins at once, %d in all", most, all)
@@ -103,46 +101,13 @@ func TestConcurrentJoinsAreBounded(t *testing.T) {
 }
 
 // TestWaitingToJoinLeavesNothing: a contender that gives up, or loses its
-// session, before it may send its join has sent nothing.
+// session, before it may send its join has sent nothing. Its error is the cause
+// of its context, also if that is one of our errors.
 func TestWaitingToJoinLeavesNothing(t *testing.T) {
-	for _, lose := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			svc := memory.NewService()
-			d := &slow{Driver: svc.Driver()}
-			s := sessionOn(t, d)
-			first := joinMany(t.Context(), s, engine.MostChanges)
-			synctest.Wait()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			second := joinMany(ctx, s, 10)
-			synctest.Wait()
-			want := context.Canceled
-			if lose {
-				want = engine.ErrSessionLost
-				svc.Expire(s.ID())
-			} else {
-				cancel()
-			}
-			for range 10 {
-				if err := <-second; !errors.Is(err, want) || engine.MayHaveApplied(err) {
-					t.Errorf("lost %t: %v", lose, err)
-				}
-			}
-			for range engine.MostChanges {
-				if err := <-first; (err == nil) == lose {
-					t.Errorf("lost %t: one under way: %v", lose, err)
-				}
-			}
-			if _, all := d.counted(); all != engine.MostChanges {
-				t.Errorf("lost %t: %d have sent a join", lose, all)
-			}
-		})
-	}
-}
-
-// TestCauseOfACallerThatWaitsToJoinIsItsError, also if it is ErrSessionLost.
-func TestCauseOfACallerThatWaitsToJoinIsItsError(t *testing.T) {
-	for _, cause := range []error{engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused} {
+	lost := errors.New("the session, not the context, ends")
+	for _, cause := range []error{
+		lost, context.Canceled, engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
@@ -150,20 +115,32 @@ func TestCauseOfACallerThatWaitsToJoinIsItsError(t *testing.T) {
 			first := joinMany(t.Context(), s, engine.MostChanges)
 			synctest.Wait()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			next := joinMany(ctx, s, 1)
+			second := joinMany(ctx, s, 10)
 			synctest.Wait()
-			cancel(cause)
-			if err := <-next; !errors.Is(err, cause) { // it is what ended the wait
-				t.Errorf("%v: %v", cause, err)
+			want, lose := cause, cause == lost
+			if lose {
+				want = engine.ErrSessionLost
+				svc.Expire(s.ID())
+			} else {
+				cancel(cause)
 			}
-			if err := s.Err(); err != nil {
-				t.Errorf("%v: the session has ended: %v", cause, err)
-			}
-			for range engine.MostChanges {
-				if err := <-first; err != nil {
+			for range 10 {
+				if err := <-second; !errors.Is(err, want) || engine.MayHaveApplied(err) {
 					t.Errorf("%v: %v", cause, err)
 				}
 			}
+			if err := s.Err(); (err != nil) != lose {
+				t.Errorf("%v: session %v", cause, err)
+			}
+			for range engine.MostChanges {
+				if err := <-first; (err == nil) == lose {
+					t.Errorf("%v: one under way: %v", cause, err)
+				}
+			}
+			if _, all := d.counted(); all != engine.MostChanges {
+				t.Errorf("%v: %d have sent a join", cause, all)
+			}
+			cancel(nil)
 		})
 	}
 }

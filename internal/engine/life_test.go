@@ -150,12 +150,7 @@ func TestNoSignOfTheEndComesBeforeErr(t *testing.T) {
 func TestEndIsNoticedWhileARenewalWaits(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpRenew {
-				return memory.Fate{DelayRequest: time.Hour}
-			}
-			return memory.Fate{}
-		})
+		w.svc.OnRequest(memory.Once(memory.OpRenew, memory.Fate{DelayRequest: time.Hour}))
 		time.Sleep(s.TTL()/4 + time.Millisecond) // a renewal is under way
 		w.svc.Expire(s.ID())
 		synctest.Wait()
@@ -196,9 +191,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 			time.Sleep(time.Second)
 			close(hold)
 		}()
-		if err := w.client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, w.client.Close(t.Context()))
 		if ids := w.svc.Sessions(); len(ids) != 0 {
 			t.Errorf("after Close: %v", ids)
 		}
@@ -208,9 +201,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 func TestCloseWithADeadContextReleases(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
-			w.Fatal(err)
-		}
+		w.join(s)
 		dead, cancel := context.WithCancel(w.Context())
 		cancel()
 		if err := w.client.Close(dead); err != nil {
@@ -244,10 +235,7 @@ func TestEveryCloseWaitsForTheFirst(t *testing.T) {
 func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		j := w.join(s)
 		allowed := time.Now().Add(10 * time.Second)
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpLeave && time.Now().Before(allowed) {
@@ -261,27 +249,6 @@ func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("left in the queue: %v", left)
-		}
-	})
-}
-
-func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		lost := false
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpLeave && !lost {
-				lost = true
-				return memory.Fate{DropReply: true}
-			}
-			return memory.Fate{}
-		})
-		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
-			w.Errorf("Leave = %v", err)
 		}
 	})
 }

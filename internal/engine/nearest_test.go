@@ -42,19 +42,10 @@ func TestNearestOfAnUncertainJoinIsNotReturned(t *testing.T) {
 			s := sessionOn(t, talkative{svc.Driver()})
 			ahead := svc.AddForeign(queue)
 			if lost {
-				joins := 0
-				svc.OnRequest(func(r memory.Request) memory.Fate {
-					if r.Op != memory.OpJoin {
-						return memory.Fate{}
-					}
-					joins++
-					return memory.Fate{DropReply: joins == 1}
-				})
+				svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
 			}
 			j, err := s.Join(t.Context(), queue, contender)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if returned := j.Nearest == ahead; returned == lost {
 				t.Errorf("reply lost %t: nearest %+v", lost, j.Nearest)
 			}

@@ -26,9 +26,7 @@ func TestQueuesAreSortedAndBeginWithThePrefix(t *testing.T) {
 		for i, name := range []string{"orders/nightly", "orders", "cache", "orders-old", "größe"} {
 			kinds := []string{"mutex", "election"}
 			l, err := engine.QueueOf(kinds[i%2], name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if _, err := s.Join(w.Context(), l, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"}); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +62,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		first, second, third := w.joinAs(s, 1), w.joinAs(s, 2), w.joinAs(s, 3)
-		if err := w.broken(second.Token); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.broken(second.Token))
 		if got := w.tokens(); !slices.Equal(got, []driver.Token{first.Token, third.Token}) {
 			t.Errorf("tokens: %v", got)
 		}
@@ -82,9 +78,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 			t.Errorf("tokens: %v", got)
 		}
 		moved, err := s.Convert(w.Context(), queue, first, "y", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, token := range []driver.Token{first.Token, third.Token} { // a conversion keeps the token
 			if err := w.broken(token); err != nil {
 				t.Errorf("Break(%d), first at %s = %v", token, moved.Key, err)
@@ -167,9 +161,7 @@ func TestBreakRefusesInvalidNamesAndTokens(t *testing.T) {
 func (w world) joinAs(s *engine.Session, i int) driver.Joined {
 	w.Helper()
 	j, err := s.Join(w.Context(), queue, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"})
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return j
 }
 

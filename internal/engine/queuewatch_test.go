@@ -62,9 +62,7 @@ func TestQueueWatchShowsADepartureAmongArrivals(t *testing.T) {
 		link.HoldRequests()
 		other.join() // still shown
 		synctest.Wait()
-		if err := other.Leave(t.Context(), queue, first.Place); err != nil {
-			t.Fatal(err)
-		}
+		check(t, other.Leave(t.Context(), queue, first.Place))
 		other.join()
 		link.Heal() // shows both as one change
 		expect(2, 4)
@@ -126,11 +124,7 @@ func TestQueueWatchOutlivesAnOutage(t *testing.T) {
 			t.Fatalf("ended before a change: %v", err)
 		default:
 		}
-		if err := w.Leave(t.Context(), queue, first.Place); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-judged; err != nil {
-			t.Error(err)
-		}
+		check(t, w.Leave(t.Context(), queue, first.Place))
+		check(t, <-judged)
 	})
 }

@@ -138,3 +138,28 @@ func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 		return s.can.Revoker.Revoked(ctx, queue, own)
 	})
 }
+
+// ReadDue reports whether a contender that joined a queue at some time has to
+// read it. If the session has read it since, again is zero, too. If it did so
+// before, but within the pause, the caller asks again after that time.
+func (s *Session) ReadDue(
+	queue driver.Queue, joined time.Time, pause time.Duration,
+) (due bool, again time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.lastReads[queue]
+	now := time.Now()
+	switch {
+	case last.After(joined):
+		return false, 0
+	case now.Sub(last) < pause:
+		return false, pause - now.Sub(last)
+	}
+	if len(s.lastReads) >= mostLastReads || s.lastReads == nil {
+		s.lastReads = make(map[driver.Queue]time.Time)
+	}
+	s.lastReads[queue] = now
+	return true, 0
+}
+
+const mostLastReads = 1000

@@ -60,14 +60,10 @@ func TestIDIsReusedOnlyWhenAllRequestsWereAnswered(t *testing.T) {
 func sessionOn(t *testing.T, d driver.Driver) *engine.Session {
 	t.Helper()
 	c, err := coordinator.New(d, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	s, err := engine.Of(c).Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -77,9 +73,7 @@ func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 		s := sessionOn(t, d)
 		id := s.NewID(true)
 		j, err := s.Join(t.Context(), queue, driver.Contender{ID: id, Mode: "x"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if err := s.Leave(ctx, queue, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {

@@ -20,35 +20,25 @@ func TestReenteringReadsTheWallClockOnce(t *testing.T) {
 		return time.Now()
 	})
 	within(t, func(w world) {
-		m, err := mutex.New(w.client, "jobs")
-		if err != nil {
-			w.Fatal(err)
-		}
-		err = m.Do(w.Context(), func(work context.Context) error {
+		m := w.mutex()
+		check(w, m.Do(w.Context(), func(work context.Context) error {
 			outer, err := m.Lock(work)
-			if err != nil {
-				return err
-			}
+			check(w, err)
 			derived, cancel := context.WithCancel(outer.Context())
 			defer cancel()
-			for what, ctx := range map[string]context.Context{"Lock.Context()": outer.Context(), "Do's context": work, "a derived one": derived} {
+			for what, ctx := range map[string]context.Context{
+				"Lock.Context()": outer.Context(), "Do's context": work, "a derived one": derived,
+			} {
 				reads.Store(0)
 				inner, err := m.Lock(ctx)
-				if err != nil {
-					return err
-				}
-				if err := inner.Unlock(w.Context()); err != nil {
-					return err
-				}
+				check(w, err)
+				check(w, inner.Unlock(w.Context()))
 				if n := reads.Load(); n != 1 {
 					w.Errorf("with %s: %d reads of the wall clock, want 1", what, n)
 				}
 			}
 			return outer.Unlock(w.Context())
-		})
-		if err != nil {
-			w.Error(err)
-		}
+		}))
 	}, counted)
 }
 
@@ -56,10 +46,7 @@ func TestReenteringReadsTheWallClockOnce(t *testing.T) {
 // not answer.
 func TestReenteringWithinDoEndsByItsCallerAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
-		m, err := mutex.New(w.client, "jobs")
-		if err != nil {
-			w.Fatal(err)
-		}
+		m := w.mutex()
 		within, cancel := context.WithTimeout(l.Context(), 50*time.Millisecond)
 		defer cancel()
 		_ = m.Do(within, func(work context.Context) error {

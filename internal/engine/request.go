@@ -23,13 +23,13 @@ func (s *Session) request(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	s.silence.note(1, errNoAnswer)
+	s.silence.begin()
+	defer s.silence.end()
 	err := s.retry(ctx, op, queue, func() error {
 		err := s.attempt(ctx, p, f)
-		s.silence.note(0, err)
+		s.silence.attempted(err)
 		return err
 	})
-	s.silence.note(-1, err)
 	return s.outcome(ctx, err, false)
 }
 

@@ -49,7 +49,8 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // for reuse, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	asked        chan struct{} // see ask; nil if it is not under way
+	lastReads    map[driver.Queue]time.Time // see ReadDue
+	asked        chan struct{}              // see ask; nil if it is not under way
 }
 
 // newSession returns a session for a driver's session, which was requested at
@@ -83,14 +84,15 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 // guard ends the session when the service reports its end, or at the deadline.
 func (s *Session) guard() {
-	check := time.NewTicker(min(s.TTL()/sleepChecksPerTTL, longestSleepCheck))
+	interval := min(s.TTL()/sleepChecksPerTTL, longestSleepCheck)
+	check := time.NewTicker(interval)
 	defer check.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-check.C:
-			s.warnOfSilence()
+			s.warnOfSilence(interval)
 			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}
@@ -366,7 +368,6 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 			s.expire()
 			return ErrSessionLost
 		}
-		s.silence.note(0, nil)
 		s.renewed(time.Since(sent.time), left)
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/mutex"
 )
 
 const queue = driver.Queue("test/queue")
@@ -49,18 +50,36 @@ func (w world) another(opts ...engine.Option) (*coordinator.Client, *memory.Driv
 	w.Helper()
 	d := w.svc.Driver()
 	c, err := coordinator.New(d, append([]engine.Option{quiet}, opts...)...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return c, d
+}
+
+// check ends the test unless err is nil.
+func check(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
+
+func (w world) mutex() *mutex.Mutex {
+	w.Helper()
+	m, err := mutex.New(w.client, "jobs")
+	check(w, err)
+	return m
+}
+
+func (w world) lock(m *mutex.Mutex) *mutex.Lock {
+	w.Helper()
+	l, err := m.Lock(w.Context())
+	check(w, err)
+	return l
 }
 
 func (w world) session() *engine.Session {
 	w.Helper()
 	s, err := engine.Of(w.client).Session(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	return s
 }
 
@@ -156,29 +175,22 @@ func TestStateIsConnectedSuspendedOrLost(t *testing.T) {
 	})
 }
 
+// TestConcurrentCallersShareOneSession: a caller that opens, and gives up, does
+// not stop the others.
 func TestConcurrentCallersShareOneSession(t *testing.T) {
 	within(t, func(w world) {
 		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
+		defer cancel()
+		go func() { _, _ = engine.Of(w.client).Session(ctx) }()
+		time.Sleep(time.Millisecond)
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() { w.session() })
 		}
 		wg.Wait()
-		if n := w.svc.Stats().Requests[memory.OpOpen]; n != 1 {
-			w.Errorf("%d sessions opened for 50 callers", n)
-		}
-	})
-}
-
-func TestCallerThatGivesUpOpeningDoesNotStopOthers(t *testing.T) {
-	within(t, func(w world) {
-		w.link.Delay(time.Second, 0)
-		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
-		defer cancel()
-		go func() { _, _ = engine.Of(w.client).Session(ctx) }()
-		time.Sleep(time.Millisecond)
-		if w.session() == nil {
-			w.Error("no session")
+		if n := w.svc.Stats().Requests[memory.OpOpen]; n != 2 {
+			w.Errorf("%d sessions opened for 50 callers and one that gave up", n)
 		}
 	})
 }
@@ -196,10 +208,7 @@ func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		j := w.join(s)
 		if got := w.svc.Snapshot(queue); len(got) != 1 || got[0].Token != j.Token {
 			w.Errorf("queue is %v, joined as %v", got, j)
 		}
@@ -214,13 +223,8 @@ func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 		s := w.session()
 		w.link.HoldRequests()
 		time.AfterFunc(time.Second, w.link.Strand)
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
-			w.Error(err)
-		}
+		j := w.join(s)
+		check(w, s.Leave(w.Context(), queue, j.Place))
 		w.link.Deliver()
 		time.Sleep(time.Second)
 		if left := w.svc.Snapshot(queue); len(left) != 0 {
@@ -243,19 +247,12 @@ func TestRequestToASilentMemberIsRepeated(t *testing.T) {
 			return memory.Fate{}
 		})
 		began := time.Now()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if _, err := s.Ahead(w.Context(), queue, j.Place); err != nil {
-			w.Error(err)
-		}
-		if _, err := s.List(w.Context(), queue, 0); err != nil {
-			w.Error(err)
-		}
-		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
-			w.Error(err)
-		}
+		j := w.join(s)
+		_, err := s.Ahead(w.Context(), queue, j.Place)
+		check(w, err)
+		_, err = s.List(w.Context(), queue, 0)
+		check(w, err)
+		check(w, s.Leave(w.Context(), queue, j.Place))
 		if took := time.Since(began); took > 2*s.TTL() || s.Err() != nil {
 			w.Errorf("took %v; session %v", took, s.Err())
 		}
@@ -288,7 +285,7 @@ func TestCancelledJoinLeavesNoGhost(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			j, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+			j, err := s.Join(ctx, queue, contender)
 			if err == nil {
 				if err := s.Leave(ctx, queue, j.Place); err != nil {
 					w.Errorf("%+v: leave: %v", fate, err)
@@ -317,9 +314,7 @@ func TestCloseWhileASessionIsBeingOpened(t *testing.T) {
 			got <- err
 		}()
 		time.Sleep(1500 * time.Millisecond)
-		if err := w.client.Close(w.Context()); err != nil {
-			w.Error(err)
-		}
+		check(w, w.client.Close(w.Context()))
 		if err := <-got; !errors.Is(err, engine.ErrClosed) {
 			w.Errorf("Session = %v", err)
 		}

@@ -6,42 +6,69 @@ import (
 	"time"
 )
 
-// silentAfter is when the log says that no request is answered. A join, for
-// one, is given up and sent again only after half the TTL.
-const silentAfter = time.Second
+const (
+	// silentAfter is when the log says that no request is answered. A join, for
+	// one, is sent again only after half the TTL.
+	silentAfter = time.Second
+	// silencePause is the least time between two of these warnings.
+	silencePause = time.Minute
+)
 
 var errNoAnswer = errors.New("no answer yet")
 
 // silence is how long the service has answered no request of a session.
 type silence struct {
-	mu     sync.Mutex
-	owed   int       // requests under way
-	since  time.Time // the latest answer, or the first of these requests
-	err    error     // of the latest attempt
-	warned bool
+	mu      sync.Mutex
+	owed    int       // requests under way
+	since   time.Time // the latest answer to one, or the first of these
+	err     error     // of the latest attempt without an answer
+	checked time.Time
+	warned  time.Time
 }
 
-// note counts requests that begin or end, and notes the outcome of an attempt.
-func (q *silence) note(requests int, err error) {
+func (q *silence) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.owed += requests
-	answered := !unanswered(err)
-	if q.err = err; answered || q.owed == requests {
-		q.since, q.warned = time.Now(), q.warned && !answered
+	if q.owed == 0 {
+		q.since, q.err = time.Now(), errNoAnswer
+	}
+	q.owed++
+}
+
+// attempted notes the outcome of an attempt.
+func (q *silence) attempted(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case !unanswered(err):
+		q.since = time.Now()
+	case errors.Is(err, ErrUnavailable): // and not because the caller gave up
+		q.err = err
 	}
 }
 
-// warnOfSilence logs once for each outage that a request waits for.
-func (s *Session) warnOfSilence() {
+func (q *silence) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.owed--
+}
+
+// warnOfSilence is called every interval. A late call follows a pause of the
+// process, whose answers may not have been read yet.
+func (s *Session) warnOfSilence(interval time.Duration) {
 	q := &s.silence
 	q.mu.Lock()
-	silent, err := time.Since(q.since), q.err
-	warn := q.owed > 0 && silent >= silentAfter && !q.warned
-	q.warned = q.warned || warn
-	q.mu.Unlock()
-	if warn {
-		s.client.config.Log.Warn("baton: the service does not answer, still trying", "service",
-			s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
+	defer q.mu.Unlock()
+	now := time.Now()
+	late := now.Sub(q.checked) > 2*interval
+	q.checked = now
+	silent, err := now.Sub(q.since), q.err
+	if late || q.owed == 0 || silent < silentAfter || now.Sub(q.warned) < silencePause {
+		return
 	}
+	q.warned = now
+	s.Go(func() { // a log that blocks must not delay guard
+		s.client.config.Log.Warn("baton: the service has not answered, still trying", "service",
+			s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
+	})
 }

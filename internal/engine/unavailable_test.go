@@ -32,9 +32,7 @@ func (away) Open(ctx context.Context, _ time.Duration) (driver.Session, error) {
 func TestTimeoutIsNotMistakenForACancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := coordinator.New(away{memory.NewService().Driver()}, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = engine.Of(c).Session(ctx)
@@ -47,9 +45,7 @@ func TestTimeoutIsNotMistakenForACancellation(t *testing.T) {
 		if _, err = engine.Of(c).Session(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("cancelled: %v", err)
 		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, c.Close(t.Context()))
 	})
 }
 
@@ -57,23 +53,17 @@ func TestTimeoutIsNotMistakenForACancellation(t *testing.T) {
 // there is nothing to release.
 func TestCloseEndsWithinTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := memory.NewService().Driver()
-		c, err := coordinator.New(d, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := engine.Of(c).Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.Cut()
+		w := world{T: t, svc: memory.NewService()}
+		w.client, w.link = w.another()
+		s := w.session()
+		w.link.Cut()
 		began := time.Now()
-		if err := c.Close(context.Background()); !errors.Is(err, engine.ErrUnavailable) {
+		if err := w.client.Close(context.Background()); !errors.Is(err, engine.ErrUnavailable) {
 			t.Errorf("Close = %v", err)
 		}
 		if took := time.Since(began); took > s.TTL() {
 			t.Errorf("Close took %v with a TTL of %v", took, s.TTL())
 		}
-		d.Heal()
+		w.link.Heal()
 	})
 }

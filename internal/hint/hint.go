@@ -38,9 +38,12 @@ func Stray(owned bool, command, entry string) string {
 	return "an entry of no session, which stays until it is removed: " + Removal(command, "", entry)
 }
 
+const mostRemovals = 10
+
 // Removal is the shell commands that remove entries below dir.
 func Removal(command, dir string, entries ...string) string {
 	all := slices.Sorted(slices.Values(entries))
+	all = all[:min(len(all), mostRemovals)]
 	for i, e := range all {
 		all[i] = command + " '" + strings.ReplaceAll(dir+e, "'", `'\''`) + "'"
 	}
