@@ -9,18 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	observed "github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
-	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/recipes/multilock"
 )
 
@@ -216,77 +212,4 @@ func lockSome(
 		g.Released(err)
 	}
 	return err
-}
-
-// TestQuorumOnServersThatDie: three etcd and two ZooKeeper, each on its own.
-// The lock is acquired and held without any two of them, and a third one's
-// death ends the hold before anyone else is granted.
-func TestQuorumOnServersThatDie(t *testing.T) {
-	const ttl = 4 * time.Second
-	var sites []site
-	var kill []func()
-	for range 3 {
-		c := servers.NewEtcd(t, etcdserver.Options{})
-		sites, kill = append(sites, site{"etcd", c.Endpoints()}), append(kill, c.Node(0).Kill)
-	}
-	for range 2 {
-		c := servers.NewZooKeeper(t, zkserver.Options{})
-		sites, kill = append(sites, site{"zk", c.Endpoints()}), append(kill, c.Node(0).Kill)
-	}
-	quorum := func() *multilock.Set {
-		var members []multilock.Member
-		for _, s := range sites {
-			c, err := coordinator.Open(s.url(ttl), silent)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { // without the servers
-				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-				defer cancel()
-				_ = c.Close(ctx)
-			})
-			members = append(members, multilock.Mutex(c, "quorum"))
-		}
-		set, err := multilock.NewQuorum(3, members...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return set
-	}
-	one, two := quorum(), quorum()
-	l, err := one.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kill[0]()
-	kill[4]()
-	// Their sessions are over, and the other three hold.
-	pause(l.Context(), 2*ttl)
-	if err := l.Err(); err != nil {
-		t.Fatalf("without two of five: %v", err)
-	}
-	if err := l.Unlock(t.Context()); !errors.Is(err, coordinator.ErrSessionLost) {
-		t.Errorf("unlock: %v", err)
-	}
-	// Both callers meet at the other three.
-	if l, err = two.Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := one.TryLock(t.Context()); !errors.Is(err, coordinator.ErrTaken) {
-		t.Errorf("a second majority: %v", err)
-	}
-	kill[1]()
-	select {
-	case <-l.Context().Done():
-	case <-time.After(patience):
-		t.Fatal("the hold goes on with two of five")
-	}
-	if err := l.Err(); !errors.Is(err, coordinator.ErrSessionLost) {
-		t.Errorf("Err: %v", err)
-	}
-	_ = l.Unlock(t.Context())
-	_, err = one.Lock(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "2 of 5 members left, 3 needed") {
-		t.Errorf("without three of five: %v", err)
-	}
 }
