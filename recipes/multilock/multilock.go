@@ -1,0 +1,302 @@
+// Package multilock holds several locks at once: all of them, or none.
+//
+//	set, err := multilock.New(
+//		multilock.Mutex(client, "account-17"),
+//		multilock.Mutex(client, "account-42"),
+//	)
+//	err = set.Do(ctx, func(ctx context.Context) error {
+//		return transfer(ctx) // ctx ends if either lock is lost
+//	})
+//
+// # Guaranteed
+//
+// All callers acquire members in one order, whatever order New was given: by
+// service, recipe and name. So callers of sets that overlap do not deadlock.
+// Members may be of one client or of several. The context of a held set ends
+// when a member is lost. Each member has a fencing token of its own.
+//
+// # Not guaranteed
+//
+// A caller that waits for one member holds those before it, so a name that is
+// held for long blocks the other names of each set that waits for it. A caller
+// that holds a lock or a set and then locks another set leaves the order, and
+// can deadlock with other callers.
+package multilock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// Set is several locks that are acquired together. It has no state, and is safe
+// for concurrent use.
+type Set struct {
+	members []Member
+	several bool // clients
+}
+
+// New returns the set of members. It does no I/O. No member, a member twice, or
+// a member that breaks a rule of its recipe is coordinator.ErrInvalid.
+func New(members ...Member) (*Set, error) {
+	if len(members) == 0 {
+		return nil, invalid("a set without members")
+	}
+	s := &Set{members: slices.Clone(members)}
+	for i, m := range s.members {
+		switch {
+		case m.err != nil:
+			return nil, m.err
+		case m.client == nil:
+			return nil, invalid("member %d was made by no function of this package", i)
+		case slices.ContainsFunc(s.members[:i], m.same):
+			return nil, invalid("%s is in the set twice", m.queue)
+		}
+		s.several = s.several || m.client != s.members[0].client
+	}
+	return s, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("baton: multilock: %w: %w", coordinator.ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// Lock waits until the set is held. It acquires one member after the other, and
+// waits in the queue of each. Members that ctx carries are re-entered.
+//
+// On success the caller must Unlock. On failure nothing is held: the acquired
+// members are released, in the background if necessary. The error is that of
+// the member that failed or was lost meanwhile.
+//
+// With several clients, the first call of a session reads the identity of its
+// service, since the order depends on it. That is not possible for queues
+// shared with clients of etcd's package concurrency.
+func (s *Set) Lock(ctx context.Context) (*Lock, error) { return s.acquire(ctx, false) }
+
+// TryLock is Lock that does not wait for a member that is held or queued for:
+// then errors.Is(err, coordinator.ErrTaken) is true.
+func (s *Set) TryLock(ctx context.Context) (*Lock, error) { return s.acquire(ctx, true) }
+
+// Do locks, calls work, and unlocks, also if work panics. The context of work
+// ends when ctx ends or a member is lost; work must then return. Do returns the
+// error of Lock or of work, joined with the loss or the error of Unlock.
+func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err error) {
+	if work == nil {
+		return invalid("nil work")
+	}
+	l, err := s.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	bound, stop := within(ctx, &l.ctx, l.over)
+	defer func() {
+		stop()
+		over := l.Err()
+		if unlocked := l.Unlock(ctx); over == nil {
+			over = unlocked
+		}
+		if over != nil && !errors.Is(err, over) {
+			err = errors.Join(err, over)
+		}
+	}()
+	return work(bound)
+}
+
+// acquire takes the members in order. When one is lost, the wait for the next
+// one ends.
+func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
+	order, err := s.order(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lock{set: s, holds: make([]held, len(s.members))}
+	l.over, l.end = context.WithCancelCause(context.Background())
+	l.ctx = lockContext{Context: l.over, values: ctx, lock: l}
+	done := false
+	defer func() {
+		if !done { // also if an observer panics
+			_ = l.release(ctx, coordinator.ErrReleased)
+		}
+	}()
+	for _, i := range order {
+		wait, stop := within(ctx, l.ctx.values, l.over)
+		m := s.members[i]
+		h, err := m.acquire(wait, try)
+		stop()
+		switch {
+		case l.over.Err() != nil && ctx.Err() == nil:
+			err = context.Cause(l.over) // why the wait ended
+		case err != nil && s.several && ctx.Err() == nil:
+			err = fmt.Errorf("%s: %w", m.client, err)
+		}
+		if h.handle != nil {
+			l.add(i, h)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	done = true
+	return l, nil
+}
+
+// within returns a context with the given values that ends with ctx or over,
+// with the cause.
+func within(ctx, values, over context.Context) (context.Context, func()) {
+	wait, cancel := context.WithCancelCause(context.WithoutCancel(values))
+	stopCtx := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	stopOver := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
+	return wait, func() {
+		stopCtx()
+		stopOver()
+		cancel(nil)
+	}
+}
+
+// order returns the members' indexes in the order that all callers use.
+func (s *Set) order(ctx context.Context) ([]int, error) {
+	services := make([]string, len(s.members))
+	order := make([]int, len(s.members))
+	for i, m := range s.members {
+		if order[i] = i; !s.several {
+			continue
+		}
+		session, err := m.client.Session(ctx)
+		if err == nil {
+			services[i], err = session.Service(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for j := range i {
+			if services[j] == services[i] && s.members[j].queue == m.queue {
+				return nil, invalid("members %d and %d are both %s on one service", j, i, m.queue)
+			}
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(services[i], services[j]),
+			cmp.Compare(s.members[i].queue, s.members[j].queue))
+	})
+	return order, nil
+}
+
+// Lock is a handle of a held set. It is safe for concurrent use, and must not
+// be copied.
+type Lock struct {
+	set   *Set
+	over  context.Context // ends when a member is lost, or all are released
+	end   context.CancelCauseFunc
+	ctx   lockContext
+	holds []held // by the index of the member
+	freed atomic.Bool
+}
+
+// lockContext is the context of a set: it ends with the embedded one, has the
+// values of the last hold, and thus of all, and reads the clock as theirs do.
+type lockContext struct {
+	context.Context
+	values context.Context
+	lock   *Lock
+}
+
+func (c *lockContext) Err() error {
+	_ = c.lock.Err()
+	return c.Context.Err()
+}
+
+func (c *lockContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
+		return v
+	}
+	return c.values.Value(key)
+}
+
+func (l *Lock) add(i int, h held) {
+	l.holds[i], l.ctx.values = h, h.Context()
+	context.AfterFunc(h.Context(), func() { l.lost(i, context.Cause(h.Context())) })
+}
+
+// lost ends the hold for the loss of a member, unless it has ended.
+func (l *Lock) lost(i int, cause error) {
+	m := l.set.members[i]
+	l.end(&coordinator.Error{Op: "hold", Name: string(m.queue) + " of " + m.client.String(), Err: cause})
+}
+
+// Unlock releases all members at once. If one was lost before, or its release
+// failed, the error says so. A second Unlock returns coordinator.ErrNotHeld.
+// After any other error the release continues in the background. If ctx has
+// already ended, Unlock tries for up to two seconds.
+func (l *Lock) Unlock(ctx context.Context) error {
+	if l.freed.Swap(true) {
+		return fmt.Errorf("baton: multilock: %w", coordinator.ErrNotHeld)
+	}
+	return l.release(ctx, coordinator.ErrReleased)
+}
+
+func (l *Lock) release(ctx context.Context, cause error) error {
+	ctx, stop := engine.ReleaseContext(ctx)
+	defer stop()
+	l.end(cause) // before another caller can acquire a member
+	errs := make([]error, len(l.holds))
+	var wg sync.WaitGroup
+	for i, h := range l.holds {
+		if h.handle != nil {
+			wg.Go(func() { errs[i] = h.release(ctx) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Context ends when the hold does: when it is unlocked, with
+// coordinator.ErrReleased as its cause, or when a member is lost. It works like
+// the contexts of the members, and re-enters them.
+func (l *Lock) Context() context.Context { return &l.ctx }
+
+// Err returns nil while all members are held, by the clock, and then why not.
+func (l *Lock) Err() error {
+	for i, h := range l.holds {
+		if l.over.Err() != nil {
+			break
+		}
+		if h.handle == nil {
+			continue // while the set is acquired
+		}
+		if err := h.Err(); err != nil {
+			l.lost(i, err)
+		}
+	}
+	return context.Cause(l.over)
+}
+
+// Deadline returns the time at which the set counts as lost if no renewal is
+// acknowledged before it.
+func (l *Lock) Deadline() time.Time {
+	first := l.holds[0].Deadline()
+	for _, h := range l.holds[1:] {
+		if d := h.Deadline(); d.Before(first) {
+			first = d
+		}
+	}
+	return first
+}
+
+// Tokens returns the fencing tokens of the members, in the order that New was
+// given them. A resource refuses a request if one of them is too small. Tokens
+// of different names cannot be compared.
+func (l *Lock) Tokens() []coordinator.Token {
+	tokens := make([]coordinator.Token, len(l.holds))
+	for i, h := range l.holds {
+		tokens[i] = h.Token()
+	}
+	return tokens
+}
