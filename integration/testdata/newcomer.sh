@@ -49,7 +49,7 @@ step "lock: the error names the holder, and baton exits with the command's exit 
 alice=$!
 file held
 code 1 "$BATON" lock -n report -- true 2>message
-grep -q 'taken by alice since' message || fail "the message does not name alice: $(cat message)"
+grep -q 'taken by alice, in the queue since' message || fail "the message does not name alice: $(cat message)"
 code 75 "$BATON" lock -w 0.2 -E 75 report -- true 2>message
 "$BATON" list | grep -q 'report.*alice' || fail "alice is not in the list: $("$BATON" list)"
 "$BATON" inspect report | grep -q alice || fail "inspect does not show alice: $("$BATON" inspect report)"
