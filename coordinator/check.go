@@ -8,12 +8,12 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Check asks the service whether the grant of a sequencer, which is a token
-// with the name of its lock (see Lock.Sequencer), still holds. The grant may
-// end before the caller acts, so Check does not make a write safe; see package
-// fence. The error is a *fence.StaleError if the grant was released, lost or
-// changed (a downgrade, or ReleasePart), a *fence.ForeignError if it is of
-// another service or namespace, and ErrInvalid if it is malformed.
+// Check asks the service whether the grant of seq is still held. A Sequencer is
+// a token with the name of its lock: see mutex.Lock.Sequencer. The grant may
+// end before the caller acts, so Check does not make a write safe: see package
+// fence. The error is a *fence.StaleError after a release, loss, downgrade or
+// ReleasePart, a *fence.ForeignError if seq is of another service or namespace,
+// and ErrInvalid if it is malformed.
 func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	queue, err := engine.QueueOf(seq.Kind, seq.Name)
 	if err == nil {

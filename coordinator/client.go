@@ -15,8 +15,8 @@ type Client struct {
 	engine *engine.Client
 }
 
-// New returns a client that uses a driver. Close closes d, but no client passed
-// to etcd.FromClient. New does no I/O: the first use opens the session.
+// New returns a client. It does no I/O: the first use opens the session.
+// Client.Close closes d, but not an etcd client given to etcd.FromClient.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	c, err := engine.New(d, opts...)
 	if err != nil {
@@ -45,15 +45,15 @@ func (c *Client) Identity() string { return c.engine.Identity() }
 // Shared reports whether clients of another library use the same queues.
 func (c *Client) Shared() bool { return c.engine.Sharer() != nil }
 
-// Done is closed when Close begins. From then on every call returns ErrClosed.
+// Done is closed when Close begins. Later calls to the service get ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
 // Close ends the session, which releases everything the client holds, and waits
 // for the client's goroutines. Holds and queued calls end with ErrClosed. Close
-// waits until ctx ends, at most for the TTL. If the service has not answered by
-// then, Close returns an error, and the names can be acquired when the TTL has
-// passed. If ctx has already ended, Close waits up to two seconds. A second
-// call waits for the first one and returns its error.
+// waits for the service's answer until ctx ends, but not longer than the TTL.
+// Without an answer it returns an error, and the names are free after the TTL.
+// If ctx has already ended, Close waits up to two seconds. A second call waits
+// for the first one and returns its error.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session, or opens one. While the service does not
@@ -101,9 +101,9 @@ func (s *Session) Context() context.Context { return s.engine.Context() }
 // an answer the session counts as lost.
 func (s *Session) Err() error { return s.engine.Err() }
 
-// Service returns the random identity that is stored in the namespace. After a
-// backup was restored the identity is the same. A service that lost its data
-// gets a new one.
+// Service returns a random ID of the service's data, which Baton stores in the
+// namespace. It is the same after a backup was restored, and new after the
+// service lost its data.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)

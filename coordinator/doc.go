@@ -30,7 +30,6 @@
 //
 // # Errors
 //
-// Test errors with [errors.Is]: [ErrTaken], [ErrUnavailable] and
-// [ErrSessionLost] are the usual ones. A call whose context ends while it is
-// queued returns the [context.Cause].
+// Test errors with [errors.Is]; the usual ones are [ErrTaken], [ErrUnavailable]
+// and [ErrSessionLost]. A call whose ctx ends while queued returns its cause.
 package coordinator

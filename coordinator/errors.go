@@ -5,24 +5,25 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// The errors of Baton. Returned errors wrap one of them, and the service's own,
-// except for the cause of ctx and the errors of a recipe.
+// A returned error wraps one of these, and the service's error if there is one.
+// Exceptions: the cause of ctx, the errors of package fence, and errors that a
+// recipe's package declares unless their comment says otherwise.
 var (
 	// ErrUnavailable: the service did not answer before the context ended. A
 	// call that acquires has acquired nothing, and Baton cleans up in the
 	// background. Any other call may have taken effect: see MayHaveApplied.
 	ErrUnavailable = engine.ErrUnavailable
 
-	// ErrTaken: someone else holds the name or is queued for it, and the call
-	// was non-blocking. It left nothing in the queue.
+	// ErrTaken: a call such as TryLock would have had to wait: for a holder, a
+	// waiter or a lock-delay. It left nothing in the queue.
 	ErrTaken = engine.ErrTaken
 
 	// ErrSessionLost: the session is over, and with it all holds and queued
 	// calls. Stop the work that the hold covered. Then call again.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrRemoved: the entry is gone from the service: an operator removed it,
-	// or ended the session. Stop the work, as for ErrSessionLost.
+	// ErrRemoved: an operator removed the entry. If one ended the session, the
+	// error is ErrSessionLost or, more rarely, this one. Stop the work.
 	ErrRemoved  = engine.ErrRemoved
 	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space
 	ErrInvalid  = engine.ErrInvalid  // an argument breaks the rule that the message names

@@ -25,8 +25,7 @@ func Register(scheme string, open driver.Opener) {
 	}
 }
 
-// Open returns a client for the service that a URL names. It does no I/O: the
-// first use opens the session. Import the driver's package:
+// Open is like New, for the driver that a URL names. Import its package:
 //
 //	import _ "github.com/baton-go/baton/coordinator/etcd"      // etcd://, etcds://
 //	import _ "github.com/baton-go/baton/coordinator/zookeeper" // zk://, zks://

@@ -50,7 +50,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 // or after the lock-delay. The removed holder gets ErrRemoved afterwards; both
 // may work until then. Requests that it has sent still arrive. A client of
 // another library usually does not notice: see Shared. If no entry has the
-// token, the error is ErrNotHeld. Break can be repeated.
+// token, the error is ErrNotHeld. After another error repeat Break: ErrNotHeld
+// then means that the entry is gone.
 func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
 	queue, err := c.engine.Queue(kind, name)

@@ -11,8 +11,9 @@
 // Candidates lead in the order in which the service received them. The token
 // rises with each term. No two live sessions lead at the same time: the context
 // of a lost term ends before another candidate can lead. When a leader resigns,
-// the next candidate leads at once. When a leader dies, the next leads after
-// the TTL.
+// the next candidate leads at once. When one dies, the next leads after the
+// TTL, plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper, and
+// a lock-delay.
 //
 // # Not guaranteed
 //

@@ -37,8 +37,7 @@ type Election struct {
 // Option changes a default of an Election.
 type Option = recipes.Option
 
-// WithIdentity sets the name that Candidates and `baton inspect` show. The
-// default is the client's identity.
+// WithIdentity changes the identity in listings: see [recipes.WithIdentity].
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithLockDelay delays the term after a loss by d: see [recipes.WithLockDelay].
@@ -47,8 +46,7 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // WithHoldWarning warns of long terms: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New returns the election of a name: see [coordinator.CheckName]. It does no
-// I/O. The error is coordinator.ErrInvalid.
+// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -61,20 +59,20 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign blocks until the caller leads; the caller must Resign. Each call is
-// a separate candidate. Leader, Observe and Candidates show value, at most
-// [recipes.MaxPayload] bytes, as Payload. On failure nothing is held, and the
-// call's entry is removed, in the background if necessary. Errors: the cause of
-// ctx, with coordinator.ErrUnavailable if the service did not answer;
-// ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, also if ctx
-// comes from the Context of a Term of this election that is not over.
+// a separate candidate. Listings show value as Payload. On failure nothing is
+// held, and the entry is removed, in the background if necessary. Errors: the
+// cause of ctx, with coordinator.ErrUnavailable if the service did not answer;
+// ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, for a value
+// above [recipes.MaxPayload], a TTL that the service does not accept, or a ctx
+// that carries a live term of this election.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
-// TryCampaign is like Campaign but does not wait. If there are candidates, or
-// during a lock-delay, it returns a [*recipes.TakenError]. It names the leader;
-// errors.Is(err, coordinator.ErrTaken) is true. On ZooKeeper it may fail
-// although the leader has just resigned, if the server is behind the others.
+// TryCampaign is like Campaign, but waits only for the service. If there are
+// candidates, or during a lock-delay, it returns a [*recipes.TakenError], a
+// coordinator.ErrTaken, which names the leader or the delay. On ZooKeeper it
+// may fail just after a resignation, if the server is behind the others.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
@@ -115,9 +113,10 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 
 // Observe yields the leader and then each change: another leader, another value
 // (see [Term.Proclaim]) or no leader, a Contender with Token 0. It may skip
-// states, but never the latest. A leader's token is never smaller than an
-// earlier leader's. After a lost session it may repeat an older value of the
-// leader. Any other error is one of Campaign, and ends the sequence.
+// states, but never the latest. Tokens of leaders never fall. After a lost
+// session Observe goes on with a new one, and may repeat an older value of the
+// leader, or a leader that has just left. An error is one of those of Campaign,
+// and ends the sequence.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -28,9 +28,9 @@ func WithValue(value []byte) RunOption {
 }
 
 // WithDrain sets how long Run waits for work whose context has ended, before it
-// resigns and returns ErrOverrun: 30 s by default, or [Forever]. Then the old
-// work may overlap with the next leader's; after a lost term sooner: after a
-// tenth of the TTL, or at once if the service ended the session.
+// resigns with ErrOverrun: 30 s by default, or [Forever]. After the bound the
+// old work may overlap with the next leader's; after a lost term earlier: a
+// tenth of the TTL after it, or at once if the service ended the session.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -49,7 +49,7 @@ func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h 
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. The pause
 // doubles from initial (default 100 ms) up to longest (default 10 s). It is
-// initial again after a campaign and term that together took at least longest.
+// initial again if a campaign and its term together took at least longest.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

@@ -13,9 +13,9 @@ import (
 
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
-// ends, and then work must return: see [WithDrain]. If ctx ended, t stays valid
-// until work has returned, so that work can clean up as the leader. When work
-// has returned, the first row that fits applies:
+// ends; then work must return within the bound of [WithDrain]. If ctx ended, t
+// stays valid until then, unless it is lost, so that work can clean up as the
+// leader. When work has returned, the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)

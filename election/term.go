@@ -29,8 +29,7 @@ func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the term is over: before another candidate can lead, unless
 // an operator ended the term. The cause is ErrReleased, ErrSessionLost,
 // ErrRemoved or ErrClosed. It has the values of Campaign's ctx, but does not
-// end with that ctx. After a pause of the process, Err of this context reports
-// a loss at once. Done is closed a moment later, when a timer has run.
+// end with it. Its Err works like [Term.Err]; Done is closed a moment later.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Err returns nil during the term, and then why it ended. It compares the
@@ -46,8 +45,9 @@ func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
 // Session returns the ID of the session that leads.
 func (t *Term) Session() string { return t.hold.Session() }
 
-// Proclaim changes the value that Leader, Observe and Candidates show, or may
-// show after an error. If the term is over, the error is that of Err.
+// Proclaim changes the value that Leader, Observe and Candidates show. After an
+// error they may show the old value or the new one. If the term is over, the
+// error is that of Err.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }

@@ -13,8 +13,8 @@
 // live sessions hold the lock at the same time: the context of a lost lock ends
 // before another contender can hold the lock.
 //
-// If the process of a holder dies, the next contender gets the lock when the
-// session's TTL has passed, plus up to 0.5 s on etcd and one tick on ZooKeeper.
+// If a holder's process dies, the next contender gets the lock after the TTL,
+// plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper.
 // Client.Close frees it at once. A lock-delay is added to both.
 //
 // # Not guaranteed
@@ -60,15 +60,13 @@ type Mutex struct {
 // Option changes a default of a Mutex.
 type Option = recipes.Option
 
-// WithIdentity sets the name that Contenders and `baton inspect` show. The
-// default is the client's identity.
+// WithIdentity changes the identity in listings: see [recipes.WithIdentity].
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithPayload adds up to 4096 bytes that Contenders and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning logs a warning and notifies observers when a lock has been
-// held for d. The default is 0: no warning.
+// WithHoldWarning warns of long holds: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold warns after d as WithHoldWarning does, and also ends the lock's
@@ -97,17 +95,19 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock blocks until the caller holds the mutex. The caller must Unlock it. On
 // failure nothing is held, and the call's entry is removed, in the background
-// if necessary. Errors: the cause of ctx, if it ends while the caller is
-// queued; coordinator.ErrUnavailable with that cause, if it ends while the
-// service does not answer; ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed.
+// if necessary. Errors: the cause of ctx, with coordinator.ErrUnavailable if
+// the service did not answer; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrClosed; ErrInvalid, if the service does not accept the TTL.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
-// TryLock is like Lock but does not wait. If the queue is not empty, or during
-// a lock-delay, it returns a [*recipes.TakenError]. It names the holder;
-// errors.Is(err, coordinator.ErrTaken) is true. On ZooKeeper, TryLock may fail
-// although the holder has just released, if the server is behind the others.
+// TryLock is like Lock, but does not wait for other contenders. It still waits
+// for the service's answer until ctx ends. Unless ctx carries the lock and the
+// call re-enters, it returns a [*recipes.TakenError] if the queue is not empty,
+// or during a lock-delay. It names the holder, or says how long the lock-delay
+// lasts; errors.Is(err, coordinator.ErrTaken) is true. On ZooKeeper it may fail
+// just after a release, if the server is behind the others.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
@@ -155,14 +155,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
 
-// Token returns the fencing token, which is greater than those of all earlier
-// grants of the name: see package coordinator/fence. A re-entry has the same.
+// Token returns the fencing token: see package coordinator/fence. It is greater
+// than those of all earlier grants of the name, unless the service lost its
+// data or a backup was restored. A re-entry has the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer returns the token with the name and service of the lock, for
 // another process to check: see package coordinator/fence. The first call of a
-// session asks the service for its identity. If the lock is over, the error is
-// that of Err.
+// session asks the service. If the lock is over, the error is that of Err.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
@@ -172,9 +172,9 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Unless an operator ended the lock, it ends before another contender can hold
 // it. The cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values
-// of Lock's ctx, but does not end with that ctx; the context of Do does. After
-// a pause of the process, Err of this context reports a loss at once. Done is
-// closed a moment later, when a timer has run.
+// of Lock's ctx, but does not end with that ctx; the context of Do does. Err of
+// this context works like [Lock.Err]: it reports a loss right after a pause,
+// and may ask the service for up to two seconds. Done is closed a moment later.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, and then why it ended. It compares

@@ -275,8 +275,8 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	g.mu.Unlock()
 	c := g.queue.client
 	c.Log().Warn("baton: hold lost",
-		"queue", g.queue.id, "token", g.token, "session", g.session.ID(),
-		"held", held, "error", cause)
+		"service", c.String(), "queue", g.queue.id, "token", g.token,
+		"session", g.session.ID(), "held", held, "error", cause)
 	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.id,
 		Token: g.token, Duration: held, Long: long, Err: cause})
 }

@@ -33,10 +33,10 @@ func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 // its mode. Unless an operator ended the hold, it ends before a contender that
 // it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
-// Acquire's ctx, but does not end with that ctx; the context of [Hold.Under]
-// does. After a pause of the process, Err of this context reports a loss at
-// once. Done is closed a moment later, when a timer has run. Acquire on the
-// same queue with this context re-enters the hold.
+// Acquire's ctx, but does not end with it; the context of [Hold.Under] does.
+// Its Err works like [Hold.Err]: it reports a loss right after a pause, and may
+// ask the service for up to two seconds. Done is closed a moment later. Acquire
+// on the queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it ended. It compares

@@ -18,8 +18,8 @@
 // at the same time unless both read: the context of a lost lock ends before a
 // contender that it excludes can hold the lock.
 //
-// If the process of a holder dies, the next contender gets the lock when the
-// session's TTL has passed, plus up to 0.5 s on etcd and one tick on ZooKeeper.
+// If a holder's process dies, the next contender gets the lock after the TTL,
+// plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper.
 // Client.Close frees it at once.
 //
 // # Not guaranteed
@@ -93,15 +93,13 @@ type RWLock struct {
 // Option changes a default of an RWLock.
 type Option = recipes.Option
 
-// WithIdentity sets the name that Contenders and `baton inspect` show. The
-// default is the client's identity.
+// WithIdentity changes the identity in listings: see [recipes.WithIdentity].
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithPayload adds up to 4096 bytes that Contenders and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning logs a warning and notifies observers when a lock has been
-// held for d. The default is 0: no warning.
+// WithHoldWarning warns of long holds: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold warns after d as WithHoldWarning does, and also ends the lock's
@@ -127,16 +125,18 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 
 // Lock blocks until the caller alone holds the lock, for writing. The caller
 // must Unlock it. On failure nothing is held, and the call's entry is removed,
-// in the background if necessary. Errors: the cause of ctx, if it ends while
-// the caller is queued; coordinator.ErrUnavailable with that cause, if it ends
-// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrClosed; [ErrUpgrade].
+// in the background if necessary. Errors: the cause of ctx, with
+// coordinator.ErrUnavailable if the service did not answer; ErrSessionLost;
+// ErrRemoved; ErrRefused; ErrClosed; [ErrUpgrade]; ErrInvalid, if the service
+// does not accept the TTL.
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
 
-// TryLock is like Lock but does not wait. If the queue is not empty, it returns
-// a [*recipes.TakenError]. It names the first in the queue; errors.Is(err,
+// TryLock is like Lock, but does not wait for other contenders. It still waits
+// for the service's answer until ctx ends. Unless ctx carries the write lock
+// and the call re-enters, it returns a [*recipes.TakenError] if the queue is
+// not empty. It names the first in the queue; errors.Is(err,
 // coordinator.ErrTaken) is true.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-lock", Mode: writing, Lesser: reading, Try: true})
@@ -149,8 +149,8 @@ func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
 
-// TryRLock is like RLock but does not wait: if a writer holds or waits, it
-// returns the error of [RWLock.TryLock].
+// TryRLock is like RLock, but does not wait for writers: if one holds or waits,
+// and the call does not re-enter, it returns the error of [RWLock.TryLock].
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
@@ -240,15 +240,16 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) Writer() bool { return l.writer }
 
 // Token returns the fencing token: see package coordinator/fence. A writer's
-// token is greater than those of all grants that ended before. A reader's may
-// be smaller than that of a reader that has already left. A re-entry, and a
-// read lock within a write lock, have the same token.
+// token is greater than those of all grants that ended before, unless the
+// service lost its data or a backup was restored. A reader's may be smaller
+// than that of a reader that has already left. A re-entry, and a read lock
+// within a write lock, have the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer returns the token with the name and service of the lock, for
 // another process to check: see package coordinator/fence. A downgrade
-// invalidates it. The first call of a session asks the service for its
-// identity. If the lock is over, the error is that of Err.
+// invalidates it. The first call of a session asks the service. If the lock is
+// over, the error is that of Err.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
@@ -259,9 +260,9 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // contender that it excludes can hold the lock. The cause is
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of the call's
-// ctx, but does not end with that ctx; the context of Do does. After a pause of
-// the process, Err of this context reports a loss at once. Done is closed a
-// moment later, when a timer has run.
+// ctx, but does not end with that ctx; the context of Do does. Err of this
+// context works like [Lock.Err]: it reports a loss right after a pause, and may
+// ask the service for up to two seconds. Done is closed a moment later.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, and then why it ended. It compares

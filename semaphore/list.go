@@ -22,8 +22,9 @@ type Listing struct {
 	Contenders []Contender // in order
 }
 
-// Free returns how many permits nobody holds. If a caller waits, they are for
-// the first waiter: 0 if Baton did not write its entry.
+// Free returns how many permits nobody holds. If callers wait, only the first
+// waiter can get them. Free returns 0 if the Permits of a holder or of the
+// first waiter are 0, which means unknown.
 func (l Listing) Free() int {
 	for _, c := range l.Contenders {
 		if c.Permits == 0 {

@@ -111,9 +111,9 @@ func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // ends before another contender can hold it. The cause is
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
-// ctx, but does not end with that ctx; the context of Do does. After a pause of
-// the process, Err of this context reports a loss at once. Done is closed a
-// moment later, when a timer has run.
+// ctx, but does not end with that ctx; the context of Do does. Err of this
+// context works like [Permit.Err]: it reports a loss right after a pause, and
+// may ask the service for up to two seconds. Done is closed a moment later.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
 // Err returns nil while the permit is held, and then why it ended. It compares

@@ -69,15 +69,13 @@ type Semaphore struct {
 // Option changes a default of a Semaphore.
 type Option = recipes.Option
 
-// WithIdentity sets the name that List and `baton inspect` show. The default is
-// the client's identity.
+// WithIdentity changes the identity in listings: see [recipes.WithIdentity].
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithPayload adds up to 4096 bytes that List and `baton inspect` show.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning logs a warning and notifies observers when a permit has been
-// held for d. The default is 0: no warning.
+// WithHoldWarning warns of long holds: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // WithMaxHold warns after d as WithHoldWarning does, and also ends the permit's
@@ -86,10 +84,9 @@ func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d)
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
-// limit from 1 to [MaxLimit], or [Stored]. It does no I/O. The first Acquire
-// stores the limit. If another limit is stored already, it returns a
-// [*LimitError]. Share a Semaphore, since each one reads the limit at its first
-// Acquire.
+// limit from 1 to [MaxLimit], or [Stored]. New does no I/O. The first Acquire
+// stores the limit, or returns a [*LimitError] if another limit is stored.
+// Share a Semaphore, since each one reads the limit at its first Acquire.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
@@ -128,16 +125,16 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire blocks until the caller holds n permits. The caller must Release
 // them. On failure nothing is held, and the call's entry is removed, in the
-// background if necessary. Errors: the cause of ctx, if it ends while the
-// caller is queued; coordinator.ErrUnavailable with that cause, if it ends
-// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrClosed; ErrInvalid, if n is not from 1 to the limit; [*LimitError];
-// [ErrNoLimit].
+// background if necessary. Errors: the cause of ctx, with
+// coordinator.ErrUnavailable if the service did not answer; ErrSessionLost;
+// ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, if n is not from 1 to the
+// limit, or the service does not accept the TTL; [*LimitError]; [ErrNoLimit].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
 
-// TryAcquire is like Acquire but does not wait. If fewer than n permits are
+// TryAcquire is like Acquire, but does not wait for other contenders. It still
+// waits for the service's answer until ctx ends. If fewer than n permits are
 // free or a contender waits, it returns a [*recipes.TakenError]. It names the
 // first in the queue; errors.Is(err, coordinator.ErrTaken) is true. For a
 // quarter of a second after SetLimit it may fail although permits are free.

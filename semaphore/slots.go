@@ -16,8 +16,8 @@ import (
 //
 // The first call sends three requests, or more if others call at the same time.
 // All numbers are in one record of 64 KiB, enough for some 1,900 holders of one
-// permit. If it is full, the error is coordinator.ErrInvalid. Others are those
-// of Err, ErrUnavailable, ErrRefused and the cause of ctx.
+// permit. If it is full, the error is coordinator.ErrInvalid. Other errors:
+// that of Err, ErrUnavailable, ErrRefused and the cause of ctx.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.locks != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")

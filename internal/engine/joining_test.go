@@ -117,7 +117,7 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			second := joinMany(ctx, s, 10)
 			synctest.Wait()
-			want, lose := cause, cause == lost
+			want, lose := cause, errors.Is(cause, lost)
 			if lose {
 				want = engine.ErrSessionLost
 				svc.Expire(s.ID())

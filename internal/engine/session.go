@@ -391,7 +391,7 @@ func (s *Session) suspend(err error, left time.Duration) {
 	if _, suspended := s.become(event.StateSuspended); !suspended {
 		return
 	}
-	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
+	s.client.config.Log.Warn("baton: session suspended: it cannot be renewed",
 		"service", s.client.String(), "session", s.ID(),
 		"lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(event.Event{Kind: event.SessionSuspended,
