@@ -66,15 +66,15 @@ If no simulation is named, it does not notice, or not with so few seeds: it has 
 two instructions, has no wall clock that runs ahead, and counts no requests. Follow and Pass of the drivers implement the handoff;
 here its effects are broken in the recipes, and in the service in memory.
 
-| mutation | promise | the broken code | in | caught by |
-|---|---|---|---|---|
+| mutation | promise | the broken code | caught by |
+|---|---|---|---|
 `, regenerate, len(all))
 	for _, m := range all {
 		var by []string
 		for _, t := range m.caught {
 			by = append(by, t.markdown())
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.promise, m.what, m.file, strings.Join(by, "; "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.name, m.promise, m.what, strings.Join(by, "; "))
 	}
 	return b.String()
 }
