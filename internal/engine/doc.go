@@ -5,7 +5,7 @@
 //
 //	client.go      opens a session when one is needed, and closes it
 //	session.go     the session's life, its deadline and its renewal
-//	asleep.go      what happens when the machine was suspended
+//	checks.go      checks of the clocks, and whether the service answers
 //	request.go     one request: its attempts, its bounds, its outcome
 //	join.go        joins a queue
 //	read.go        reads a queue or its record, and waits for a change

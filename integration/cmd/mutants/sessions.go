@@ -33,7 +33,7 @@ var ofSessions = []mutation{{
 }, {
 	name: "no-renewal-after-sleep", promise: "P2",
 	what:   "After the machine's sleep the client does not ask the service whether the session is alive.",
-	file:   "internal/engine/asleep.go",
+	file:   "internal/engine/checks.go",
 	old:    `	return now.wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
 	caught: []test{{pkg: "internal/engine", name: "TestHoldLostInASleepIsReported"}},
