@@ -92,7 +92,8 @@ func (s *Session) Deadline() time.Time { return s.engine.Deadline() }
 func (s *Session) State() (event.State, <-chan struct{}) { return s.engine.State() }
 
 // Context ends with the session. The cause is ErrSessionLost or ErrClosed.
-// Right after a pause of the process its Err may be nil, unlike Session.Err.
+// Right after a pause of the process, its Err may still be nil after a loss;
+// Session.Err reports it.
 func (s *Session) Context() context.Context { return s.engine.Context() }
 
 // Err returns nil while the session is alive, else why it ended. It compares

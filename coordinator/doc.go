@@ -31,5 +31,6 @@
 // # Errors
 //
 // Test errors with [errors.Is]; the usual ones are [ErrTaken], [ErrUnavailable]
-// and [ErrSessionLost]. A call whose ctx ends while queued returns its cause.
+// and [ErrSessionLost]. If ctx ends while the call is queued, the call returns
+// context.Cause(ctx).
 package coordinator

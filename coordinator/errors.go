@@ -6,8 +6,8 @@ import (
 )
 
 // A returned error wraps one of these, and the service's error if there is one.
-// Exceptions: the cause of ctx, the errors of package fence, and errors that a
-// recipe's package declares unless their comment says otherwise.
+// The cause of ctx and the errors of package fence wrap none of them, nor do
+// errors that a recipe declares, unless their comments name one.
 var (
 	// ErrUnavailable: the service did not answer before the context ended. A
 	// call that acquires has acquired nothing, and Baton cleans up in the
@@ -22,8 +22,8 @@ var (
 	// calls. Stop the work that the hold covered. Then call again.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrRemoved: an operator removed the entry. If one ended the session, the
-	// error is ErrSessionLost or, more rarely, this one. Stop the work.
+	// ErrRemoved: an operator removed the entry. If an operator ended the
+	// session, the error is usually ErrSessionLost, sometimes ErrRemoved.
 	ErrRemoved  = engine.ErrRemoved
 	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space
 	ErrInvalid  = engine.ErrInvalid  // an argument breaks the rule that the message names

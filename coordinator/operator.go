@@ -45,8 +45,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	return names, nil
 }
 
-// Break removes one holder or waiter, of any client, from a queue; token, from
-// the recipe's Contenders, selects it. The next contender is admitted at once,
+// Break removes the holder or waiter with a token, of any client, from a queue.
+// The recipe's listing has the tokens. The next contender is admitted at once,
 // or after the lock-delay. The removed holder gets ErrRemoved afterwards; both
 // may work until then. Requests that it has sent still arrive. A client of
 // another library usually does not notice: see Shared. If no entry has the

@@ -22,6 +22,6 @@
 // resource, and let it refuse every token smaller than the greatest it has
 // seen. Check [Term.Err] before each step that matters. If an operator removes
 // the leader's entry or ends its session, another candidate may lead just
-// before its context ends. Work that ignores the end of its context may overlap
-// with the next leader's: see [WithDrain].
+// before the old leader's context ends. Work that ignores the end of its
+// context may overlap with the next leader's: see [WithDrain].
 package election

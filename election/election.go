@@ -97,9 +97,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader returns the candidate that led when the service answered. That process
-// may not know yet that it leads: only its [Term] proves that. The error is
-// ErrNoLeader if there are no candidates, else as for Campaign.
+// Leader returns the candidate that was first in the queue when the service
+// answered. Only its [Term] proves that it leads: it may not know yet, or wait
+// for a lock-delay. The error is ErrNoLeader, or as for Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -111,12 +111,11 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	return first, err
 }
 
-// Observe yields the leader and then each change: another leader, another value
-// (see [Term.Proclaim]) or no leader, a Contender with Token 0. It may skip
-// states, but never the latest. Tokens of leaders never fall. After a lost
-// session Observe goes on with a new one, and may repeat an older value of the
-// leader, or a leader that has just left. An error is one of those of Campaign,
-// and ends the sequence.
+// Observe yields the leader and then each change: another leader, or another
+// value (see [Term.Proclaim]). If there is no leader, it yields a Contender
+// with Token 0. It may skip states, but never the latest. Tokens of leaders
+// never fall. A lost session is no error, but may repeat an older state. An
+// error is one of those of Campaign, and ends the sequence.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -36,7 +36,7 @@ func (h *Health) Ready() http.Handler { return handler(h.ready) }
 // Live returns a handler that answers 503 while the leader's session is
 // suspended, and while work runs after a lost term or ErrOverrun; else 200.
 // During an outage of the service Live fails on the leader, and a restart does
-// not help: set the probe's failure threshold times period above the TTL.
+// not help: failureThreshold × periodSeconds of the probe must exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

@@ -28,9 +28,9 @@ func WithValue(value []byte) RunOption {
 }
 
 // WithDrain sets how long Run waits for work whose context has ended, before it
-// resigns with ErrOverrun: 30 s by default, or [Forever]. After the bound the
-// old work may overlap with the next leader's; after a lost term earlier: a
-// tenth of the TTL after it, or at once if the service ended the session.
+// resigns with ErrOverrun: 30 s by default, or [Forever]. Then the old work may
+// overlap with the next leader's. After a lost term it may do so earlier: a
+// tenth of the TTL later, or at once if the service ended the term.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -48,8 +48,8 @@ func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onErro
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. The pause
-// doubles from initial (default 100 ms) up to longest (default 10 s). It is
-// initial again if a campaign and its term together took at least longest.
+// doubles from initial (default 100 ms) up to longest (default 10 s). After a
+// campaign and term that lasted longer, it is initial again.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

@@ -13,9 +13,9 @@ import (
 
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
-// ends; then work must return within the bound of [WithDrain]. If ctx ended, t
-// stays valid until then, unless it is lost, so that work can clean up as the
-// leader. When work has returned, the first row that fits applies:
+// ends; then work must return within the bound of [WithDrain]. If ctx ended,
+// the term lasts until work has returned or the bound has passed, so that work
+// can clean up as the leader. Then the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)
@@ -24,11 +24,11 @@ import (
 //	ErrStepDown         resigns, pauses, campaigns again
 //	another error       resigns, returns it
 //
-// In the first two rows the error of work is joined with the cause or the loss,
-// unless it only says that the context ended. If resigning fails, its error is
-// joined too, and the next leader may have to wait for up to one TTL. A failed
-// campaign is handled as a lost term. ErrInvalid, ErrClosed, ErrOverrun, and a
-// panic or runtime.Goexit of work end Run.
+// The error of work is joined with the cause of ctx, or with the loss that the
+// function of WithOnError gets, unless it only says that the context ended. If
+// resigning fails, its error is joined too, and the next leader may wait for up
+// to one TTL. A failed campaign is handled as a lost term. ErrInvalid,
+// ErrClosed, ErrOverrun, and a panic or runtime.Goexit of work end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {

@@ -15,7 +15,8 @@ type Term struct {
 	election *Election
 }
 
-// Token returns the fencing token, greater than those of all earlier terms.
+// Token returns the fencing token. It is greater than those of all earlier
+// terms, unless the service lost its data or a backup was restored.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
 // Sequencer returns the token with the name and service of the election, for
@@ -29,7 +30,7 @@ func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the term is over: before another candidate can lead, unless
 // an operator ended the term. The cause is ErrReleased, ErrSessionLost,
 // ErrRemoved or ErrClosed. It has the values of Campaign's ctx, but does not
-// end with it. Its Err works like [Term.Err]; Done is closed a moment later.
+// end with it. Its Err reads the clock as [Term.Err] does.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Err returns nil during the term, and then why it ended. It compares the

@@ -15,7 +15,7 @@
 //
 // If a holder's process dies, the next contender gets the lock after the TTL,
 // plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper.
-// Client.Close frees it at once. A lock-delay is added to both.
+// Client.Close frees it at once. Both wait for a lock-delay as well.
 //
 // # Not guaranteed
 //
@@ -71,7 +71,7 @@ func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d)
 
 // WithMaxHold warns after d as WithHoldWarning does, and also ends the lock's
 // context with the cause [recipes.ErrHeldTooLong]. It does not release the
-// lock: until Unlock it is held, and Err returns nil.
+// lock: until Unlock it is held, and Lock.Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // WithLockDelay delays the next grant by d, 1 ms to a minute, after a holder
@@ -172,15 +172,15 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Unless an operator ended the lock, it ends before another contender can hold
 // it. The cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values
-// of Lock's ctx, but does not end with that ctx; the context of Do does. Err of
-// this context works like [Lock.Err]: it reports a loss right after a pause,
-// and may ask the service for up to two seconds. Done is closed a moment later.
+// of Lock's ctx, but does not end with that ctx; the context that Do gives to
+// work ends with Do's ctx, too. Its Err reads the clock as [Lock.Err] does. Its
+// Done is closed a moment later.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, and then why it ended. It compares
-// the deadline with the clock, so it reports a loss right after a pause. If the
-// machine may have slept it asks the service, for up to two seconds; without an
-// answer the lock counts as lost.
+// Err returns nil while this handle holds the lock, and then why it ended. It
+// compares the deadline with the clock, so it reports a loss right after a
+// pause. If the machine may have slept it asks the service, for up to two
+// seconds; without an answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
 // Revoked is only for locks shared with Apache Curator (layout=curator). It

@@ -34,9 +34,8 @@ func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 // it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
 // Acquire's ctx, but does not end with it; the context of [Hold.Under] does.
-// Its Err works like [Hold.Err]: it reports a loss right after a pause, and may
-// ask the service for up to two seconds. Done is closed a moment later. Acquire
-// on the queue with this context re-enters the hold.
+// Its Err reads the clock as [Hold.Err] does. Its Done is closed a moment
+// later. Acquire on the queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it ended. It compares

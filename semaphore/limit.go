@@ -72,7 +72,8 @@ func (e *LimitError) Error() string {
 
 func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
-// Limit returns the stored limit, or [ErrNoLimit].
+// Limit returns the stored limit, or [ErrNoLimit]. Curator's layout stores
+// none: then it returns the limit given to New.
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 	if s.locks != nil {
 		n, err := s.sharedLimit(ctx)

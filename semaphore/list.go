@@ -10,8 +10,8 @@ import (
 // Contender is a holder of permits, or a waiter.
 type Contender struct {
 	recipes.Contender
-	// Permits is how many it holds or asks for. It is 0 for an entry that Baton
-	// did not write; contenders behind it wait for it.
+	// Permits is how many it holds or asks for. It is 0 for a foreign entry in
+	// Baton's own layout; contenders behind it wait for it.
 	Permits int
 }
 

@@ -100,8 +100,8 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
 // Sequencer returns the token with the name and service of the permit, for
 // another process to check: see package coordinator/fence. ReleasePart
-// invalidates it. The first call of a session or permit asks the service. If
-// the permit is over, the error is that of Err.
+// invalidates it. The first call for each permit asks the service. If the
+// permit is over, the error is that of Err.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
@@ -111,9 +111,9 @@ func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // ends before another contender can hold it. The cause is
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
-// ctx, but does not end with that ctx; the context of Do does. Err of this
-// context works like [Permit.Err]: it reports a loss right after a pause, and
-// may ask the service for up to two seconds. Done is closed a moment later.
+// ctx, but does not end with that ctx; the context that Do gives to work ends
+// with Do's ctx, too. Its Err reads the clock as [Permit.Err] does. Its Done is
+// closed a moment later.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
 // Err returns nil while the permit is held, and then why it ended. It compares

@@ -80,13 +80,13 @@ func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d)
 
 // WithMaxHold warns after d as WithHoldWarning does, and also ends the permit's
 // context with the cause [recipes.ErrHeldTooLong]. It does not release the
-// permit: until Release it is held, and Err returns nil.
+// permit: until Release it is held, and Permit.Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
 // limit from 1 to [MaxLimit], or [Stored]. New does no I/O. The first Acquire
 // stores the limit, or returns a [*LimitError] if another limit is stored.
-// Share a Semaphore, since each one reads the limit at its first Acquire.
+// Share a Semaphore: the first Acquire of each one sends one more request.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // Slots returns one number for each permit, which no other holder has. Numbers
-// do not change while the permit is held. They are smaller than the limit,
-// except for permits held since before it was lowered.
+// do not change while the permit is held. They are smaller than the limit, but
+// may exceed it if the limit was lowered since.
 //
 // The first call sends three requests, or more if others call at the same time.
 // All numbers are in one record of 64 KiB, enough for some 1,900 holders of one
