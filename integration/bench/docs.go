@@ -83,8 +83,7 @@ func (r *Result) page() string {
 		}
 	}
 	section("By case", r.brief(false), 2)
-	b.WriteString("\nThe figures of all subjects are in [bench.json](bench/bench.json), and printed by\n" +
-		"`go run ./cmd/bench -from ../docs/bench/bench.json`.\n")
+	b.WriteString("\nThe figures of all subjects are in [bench.json](bench/bench.json).\n")
 	section("Many waiters on one session", r.waitersTable(), 2)
 	return b.String()
 }
