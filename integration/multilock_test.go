@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,7 +151,11 @@ func multilockWorker(ctx context.Context, io *proc.IO, args []string) error {
 			close(ending)
 		}
 	}()
-	r := rand.New(rand.NewPCG(seed, uint64(len(args[1]))+uint64(args[1][len(args[1])-1])))
+	number, err := strconv.ParseUint(strings.TrimPrefix(args[1], "process-"), 10, 64)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, number))
 	wrong := ""
 	for last := false; !last && wrong == ""; {
 		select {

@@ -73,17 +73,22 @@ const (
 
 // seekStrays reports the strays (see driver.Entry) of a queue in which a
 // contender waits for a second. Behind a stray the call would end with nothing
-// but "context deadline exceeded". One read by the session since the contender
-// has joined suffices: a later stray is behind it.
+// but "context deadline exceeded". It reads until a read by the session, since
+// the contender has joined, has named a stray or shown the whole queue: a later
+// stray is behind the contender.
 func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	joined := time.Now()
 	timer := time.AfterFunc(strayDelay, func() {
 		a.session.Go(func() {
-			for {
-				due, again := a.session.ReadDue(a.queue.id, joined, strayPause)
+			for pause := strayPause; ; {
+				due, again := a.session.ReadDue(a.queue.id, joined, pause)
 				if due {
-					a.nameStrays(ctx)
+					if a.nameStrays() {
+						a.session.ReadCovered(a.queue.id)
+						return
+					}
+					pause *= 10 // as the queue has to move first
 				}
 				if again == 0 {
 					return
@@ -99,16 +104,21 @@ func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	return func() { timer.Stop(); cancel() }
 }
 
-func (a *attempt) nameStrays(ctx context.Context) {
-	q := a.queue
-	entries, _ := a.session.List(ctx, q.id, strayReach)
+// nameStrays reports whether no more reads are needed: it has named a stray, or
+// seen the whole queue.
+func (a *attempt) nameStrays() bool {
+	q, named := a.queue, false
+	// also when this contender waits no more: others may rely on the read
+	entries, err := a.session.List(a.session.Context(), q.id, strayReach)
 	for _, e := range entries {
 		if e.Stray == "" {
 			continue
 		}
+		named = true
 		q.client.Log().Warn("baton: a stray entry blocks the contenders behind it",
 			"queue", q.id, "service", q.client.String(), "error", e.Stray)
 		q.client.Observe(event.Event{Kind: event.Stray, Session: a.session.ID(),
 			Queue: q.id, Err: errors.New(e.Stray)})
 	}
+	return named || err == nil && len(entries) < strayReach
 }

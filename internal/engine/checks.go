@@ -103,13 +103,13 @@ const (
 
 var errNoAnswer = errors.New("no answer yet")
 
-// silence is how long the service has answered no request of a session.
+// silence tracks how long the requests of a session have gone unanswered.
 type silence struct {
 	mu      sync.Mutex
 	owed    int       // requests under way
-	since   time.Time // the latest answer to one, or the first of these
+	since   time.Time // the latest answer, or the beginning of the first of these
 	err     error     // of the latest attempt without an answer
-	checked time.Time
+	checked time.Time // by warnOfSilence
 	warned  time.Time
 }
 
@@ -128,7 +128,7 @@ func (q *silence) attempted(err error) {
 	defer q.mu.Unlock()
 	switch {
 	case !unanswered(err):
-		q.since = time.Now()
+		q.since, q.err = time.Now(), errNoAnswer
 	case errors.Is(err, ErrUnavailable): // and not because the caller gave up
 		q.err = err
 	}
@@ -140,20 +140,28 @@ func (q *silence) end() {
 	q.owed--
 }
 
-// warnOfSilence is called every interval. A late call follows a pause of the
-// process, whose answers may not have been read yet.
-func (s *Session) warnOfSilence(interval time.Duration) {
-	q := &s.silence
+// check is called every interval. A late call follows a pause of the process,
+// whose answers may not have been read yet.
+func (q *silence) check(interval time.Duration) (silent time.Duration, err error, warn bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	late := now.Sub(q.checked) > 2*interval
 	q.checked = now
-	silent, err := now.Sub(q.since), q.err
+	silent = now.Sub(q.since)
 	if late || q.owed == 0 || silent < silentAfter || now.Sub(q.warned) < silencePause {
-		return
+		return silent, nil, false
 	}
 	q.warned = now
+	return silent, q.err, true
+}
+
+// warnOfSilence is called every interval.
+func (s *Session) warnOfSilence(interval time.Duration) {
+	silent, err, warn := s.silence.check(interval)
+	if !warn {
+		return
+	}
 	s.Go(func() { // a log that blocks must not delay guard
 		s.client.config.Log.Warn("baton: the service has not answered, still trying", "service",
 			s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)

@@ -136,6 +136,9 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
+	c.mu.Lock()
+	c.notOpen = nil
+	c.mu.Unlock()
 	lasts := min(firstAttempt, c.config.TTL)
 	if by, ok := caller.Deadline(); ok && time.Until(by) < 3*firstAttempt {
 		lasts = c.config.TTL

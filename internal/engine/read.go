@@ -139,27 +139,43 @@ func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 	})
 }
 
-// ReadDue reports whether a contender that joined a queue at some time has to
-// read it. If the session has read it since, again is zero, too. If it did so
-// before, but within the pause, the caller asks again after that time.
+// scan is what the session knows of its reads of a queue for strays.
+type scan struct {
+	began   time.Time // the latest
+	covered time.Time // the latest that showed all that mattered
+}
+
+// ReadDue reports whether a contender that joined a queue at some time should
+// read it now, and when to ask again: not at all, if a read since has covered
+// it, else after the pause since the latest read of the session began.
 func (s *Session) ReadDue(
 	queue driver.Queue, joined time.Time, pause time.Duration,
 ) (due bool, again time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := s.lastReads[queue]
-	now := time.Now()
+	r, now := s.scans[queue], time.Now()
 	switch {
-	case last.After(joined):
+	case r.covered.After(joined):
 		return false, 0
-	case now.Sub(last) < pause:
-		return false, pause - now.Sub(last)
+	case now.Sub(r.began) < pause:
+		return false, pause - now.Sub(r.began)
 	}
-	if len(s.lastReads) >= mostLastReads || s.lastReads == nil {
-		s.lastReads = make(map[driver.Queue]time.Time)
+	if s.scans == nil || len(s.scans) >= mostReadQueues {
+		s.scans = make(map[driver.Queue]scan)
 	}
-	s.lastReads[queue] = now
-	return true, 0
+	r.began = now
+	s.scans[queue] = r
+	return true, pause
 }
 
-const mostLastReads = 1000
+// ReadCovered says that the latest read showed all that matters.
+func (s *Session) ReadCovered(queue driver.Queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.scans[queue]; ok {
+		r.covered = r.began
+		s.scans[queue] = r
+	}
+}
+
+const mostReadQueues = 1000

@@ -49,8 +49,8 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // for reuse, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	lastReads    map[driver.Queue]time.Time // see ReadDue
-	asked        chan struct{}              // see ask; nil if it is not under way
+	scans        map[driver.Queue]scan // see ReadDue
+	asked        chan struct{}         // see ask; nil if it is not under way
 }
 
 // newSession returns a session for a driver's session, which was requested at

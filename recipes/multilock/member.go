@@ -35,6 +35,7 @@ type handle interface {
 type held struct {
 	handle
 	release func(ctx context.Context) error
+	stop    func() bool // the report of a loss
 }
 
 func member[H handle](
@@ -54,7 +55,7 @@ func member[H handle](
 		if err != nil {
 			return held{}, err
 		}
-		return held{h, func(ctx context.Context) error { return release(h, ctx) }}, nil
+		return held{handle: h, release: func(ctx context.Context) error { return release(h, ctx) }}, nil
 	}
 	return m
 }
@@ -78,13 +79,17 @@ func Read(c *coordinator.Client, name string, opts ...recipes.Option) Member {
 }
 
 // Permits is n permits of the semaphore of a name and limit: see package
-// semaphore.
+// semaphore. Permits of a layout shared with other clients cannot be members.
 func Permits(
 	c *coordinator.Client, name string, limit, n int, opts ...recipes.Option,
 ) Member {
 	s, err := semaphore.New(c, name, limit, opts...)
-	if err == nil && (n < 1 || limit != semaphore.Stored && n > limit) {
+	switch {
+	case err != nil:
+	case n < 1 || limit != semaphore.Stored && n > limit:
 		err = invalid("%d permits of semaphore %q with limit %d", n, name, limit)
+	case c.Shared():
+		err = invalid("permits of semaphore %q in a shared layout", name)
 	}
 	acquire := func(ctx context.Context) (*semaphore.Permit, error) { return s.Acquire(ctx, n) }
 	try := func(ctx context.Context) (*semaphore.Permit, error) { return s.TryAcquire(ctx, n) }

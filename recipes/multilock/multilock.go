@@ -70,11 +70,13 @@ func invalid(format string, args ...any) error {
 }
 
 // Lock waits until the set is held. It acquires one member after the other, and
-// waits in the queue of each. Members that ctx carries are re-entered.
+// waits in the queue of each. Members that ctx carries are re-entered, except
+// permits.
 //
 // On success the caller must Unlock. On failure nothing is held: the acquired
-// members are released, in the background if necessary. The error is that of
-// the member that failed or was lost meanwhile.
+// members are released, which may take two seconds after the end of ctx, and
+// then continues in the background. The error is that of the member that failed
+// or was lost meanwhile.
 //
 // With several clients, the first call of a session reads the identity of its
 // service, since the order depends on it. That is not possible for queues
@@ -96,7 +98,7 @@ func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err
 	if err != nil {
 		return err
 	}
-	bound, stop := within(ctx, &l.ctx, l.over)
+	bound, stop := l.under(ctx)
 	defer func() {
 		stop()
 		over := l.Err()
@@ -127,7 +129,7 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 		}
 	}()
 	for _, i := range order {
-		wait, stop := within(ctx, l.ctx.values, l.over)
+		wait, stop := l.under(ctx)
 		m := s.members[i]
 		h, err := m.acquire(wait, try)
 		stop()
@@ -140,6 +142,9 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 		if h.handle != nil {
 			l.add(i, h)
 		}
+		if lost := l.Err(); err == nil && lost != nil {
+			err = lost
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -148,15 +153,36 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 	return l, nil
 }
 
-// within returns a context with the given values that ends with ctx or over,
-// with the cause.
-func within(ctx, values, over context.Context) (context.Context, func()) {
-	wait, cancel := context.WithCancelCause(context.WithoutCancel(values))
-	stopCtx := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	stopOver := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
-	return wait, func() {
-		stopCtx()
-		stopOver()
+// workContext is a context of the caller with other values. It ends with the
+// caller's or with the hold.
+type workContext struct {
+	context.Context
+	values context.Context
+	lock   *Lock
+	cancel context.CancelCauseFunc
+}
+
+func (c *workContext) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
+func (c *workContext) Err() error {
+	if c.Context.Err() == nil && c.lock.Err() != nil {
+		c.cancel(context.Cause(c.lock.over))
+	}
+	return c.Context.Err()
+}
+
+// under returns a context that ends with ctx or l, and carries the holds.
+func (l *Lock) under(ctx context.Context) (context.Context, func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
+	stop := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
+	return c, func() {
+		stop()
 		cancel(nil)
 	}
 }
@@ -222,7 +248,7 @@ func (c *lockContext) Value(key any) any {
 
 func (l *Lock) add(i int, h held) {
 	l.holds[i], l.ctx.values = h, h.Context()
-	context.AfterFunc(h.Context(), func() { l.lost(i, context.Cause(h.Context())) })
+	l.holds[i].stop = context.AfterFunc(h.Context(), func() { l.lost(i, context.Cause(h.Context())) })
 }
 
 // lost ends the hold for the loss of a member, unless it has ended.
@@ -246,14 +272,23 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	l.end(cause) // before another caller can acquire a member
-	errs := make([]error, len(l.holds))
+	errs, panics := make([]error, len(l.holds)), make([]any, len(l.holds))
 	var wg sync.WaitGroup
 	for i, h := range l.holds {
 		if h.handle != nil {
-			wg.Go(func() { errs[i] = h.release(ctx) })
+			h.stop()
+			wg.Go(func() {
+				defer func() { panics[i] = recover() }()
+				errs[i] = h.release(ctx)
+			})
 		}
 	}
 	wg.Wait()
+	for _, p := range panics { // of an observer
+		if p != nil {
+			panic(p)
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -262,7 +297,8 @@ func (l *Lock) release(ctx context.Context, cause error) error {
 // the contexts of the members, and re-enters them.
 func (l *Lock) Context() context.Context { return &l.ctx }
 
-// Err returns nil while all members are held, by the clock, and then why not.
+// Err returns nil while all members are held, by the clock, and then why not. A
+// member that is held for longer than its WithMaxHold counts as lost.
 func (l *Lock) Err() error {
 	for i, h := range l.holds {
 		if l.over.Err() != nil {

@@ -412,13 +412,18 @@ func TestContextEndsBeforeTheNextHolds(t *testing.T) {
 			granted := make(chan error)
 			go func() {
 				next := s.lock(s.set(two, "b"))
-				granted <- l.Context().Err()
+				select {
+				case <-l.Context().Done():
+					granted <- nil
+				default:
+					granted <- errors.New("the context lives")
+				}
 				s.unlock(next)
 			}()
 			synctest.Wait()
 			s.unlock(l)
-			if err := <-granted; err == nil || l.Context().Err() == nil {
-				s.Fatal("the context lives after the release")
+			if err := <-granted; err != nil {
+				s.Fatal(err)
 			}
 			synctest.Wait()
 		}
@@ -463,6 +468,35 @@ func TestReleaseOfSilentServicesIsBounded(t *testing.T) {
 		s.unlock(taken)
 		time.Sleep(time.Minute)
 		s.empty()
+	})
+}
+
+// TestEndedContextSendsNothing, and the cause is untouched.
+func TestEndedContextSendsNothing(t *testing.T) {
+	at(t, 1, func(s *site) {
+		c, link := s.client(0)
+		set, cause := s.set(c, "a", "b"), errors.New("enough")
+		s.unlock(s.lock(set))
+		before := link.Stats()
+		ctx, cancel := context.WithCancelCause(s.Context())
+		cancel(cause)
+		if _, err := set.Lock(ctx); err != cause { //nolint:errorlint // untouched
+			s.Errorf("got %v", err)
+		}
+		if after := link.Stats(); after.Requests[memory.OpJoin] != before.Requests[memory.OpJoin] {
+			s.Errorf("%d joins", after.Requests[memory.OpJoin]-before.Requests[memory.OpJoin])
+		}
+		bound, stop := context.WithTimeout(s.Context(), time.Minute)
+		defer stop()
+		err := set.Do(bound, func(ctx context.Context) error {
+			if by, ok := ctx.Deadline(); !ok || time.Until(by) > time.Minute {
+				s.Error("the work does not see the deadline")
+			}
+			return nil
+		})
+		if err != nil {
+			s.Error(err)
+		}
 	})
 }
 
