@@ -22,11 +22,12 @@
 //
 // A stopped process or a sleeping machine cannot watch its clock. After the
 // pause, a write that was under way still arrives at the resource, although
-// someone else may hold the lock by then. Send the fencing token of the hold
-// with every access, and let the resource refuse every token smaller than the
-// greatest it has seen: see package fence. If an operator removes an entry or
-// ends a session, another contender may hold the name just before the holder's
-// context ends.
+// someone else may hold the lock by then. Send the fencing token with every
+// access. Under a mutex, a write lock or a term, let the resource refuse every
+// token smaller than the greatest it has seen. Permits and read locks have no
+// such order: see package fence. If an operator removes an entry or ends a
+// session, another contender may hold the name just before the holder's context
+// ends.
 //
 // # Errors
 //

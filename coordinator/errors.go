@@ -6,8 +6,9 @@ import (
 )
 
 // A returned error wraps one of these, and the service's error if there is one.
-// The cause of ctx and the errors of package fence wrap none of them, nor do
-// errors that a recipe declares, unless their comments name one.
+// Exceptions: the cause of ctx, the errors of package fence, and an error that
+// a recipe declares, such as election.ErrNoLeader, unless its comment names
+// one.
 var (
 	// ErrUnavailable: the service did not answer before the context ended. A
 	// call that acquires has acquired nothing, and Baton cleans up in the
@@ -19,7 +20,8 @@ var (
 	ErrTaken = engine.ErrTaken
 
 	// ErrSessionLost: the session is over, and with it all holds and queued
-	// calls. Stop the work that the hold covered. Then call again.
+	// calls. Stop the work that the hold covered. Then call again; with
+	// etcd.FromSession make a new client.
 	ErrSessionLost = engine.ErrSessionLost
 
 	// ErrRemoved: an operator removed the entry. If an operator ended the

@@ -24,11 +24,11 @@ import (
 //	ErrStepDown         resigns, pauses, campaigns again
 //	another error       resigns, returns it
 //
-// The error of work is joined with the cause of ctx, or with the loss that the
-// function of WithOnError gets, unless it only says that the context ended. If
-// resigning fails, its error is joined too, and the next leader may wait for up
-// to one TTL. A failed campaign is handled as a lost term. ErrInvalid,
-// ErrClosed, ErrOverrun, and a panic or runtime.Goexit of work end Run.
+// If ctx ended, Run returns the error of work joined with the cause; after a
+// lost term WithOnError gets it, joined with the loss. It is left out if it
+// only says that the context ended. An error of resigning is joined too: the
+// next leader may wait for up to one TTL. A failed campaign counts as a lost
+// term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {

@@ -34,8 +34,9 @@ func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 // it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
 // Acquire's ctx, but does not end with it; the context of [Hold.Under] does.
-// Its Err reads the clock as [Hold.Err] does. Its Done is closed a moment
-// later. Acquire on the queue with this context re-enters the hold.
+// After a pause of the process its Err, which reads the clock like [Hold.Err],
+// shows a loss before its Done does. Acquire on the queue with this context
+// re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it ended. It compares

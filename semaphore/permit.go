@@ -112,8 +112,8 @@ func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
 // ctx, but does not end with that ctx; the context that Do gives to work ends
-// with Do's ctx, too. Its Err reads the clock as [Permit.Err] does. Its Done is
-// closed a moment later.
+// with Do's ctx, too. After a pause of the process its Err, which reads the
+// clock like [Permit.Err], shows a loss before its Done does.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
 // Err returns nil while the permit is held, and then why it ended. It compares
