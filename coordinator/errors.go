@@ -6,9 +6,9 @@ import (
 )
 
 // A returned error wraps one of these, and the service's error if there is one.
-// Exceptions: the cause of ctx, the errors of package fence, and an error that
-// a recipe declares, such as election.ErrNoLeader, unless its comment names
-// one.
+// These wrap none: the cause of ctx, the errors of package fence, and those
+// that a recipe declares, such as election.ErrNoLeader. If a recipe's error
+// does wrap one, its comment says so.
 var (
 	// ErrUnavailable: the service did not answer before the context ended. A
 	// call that acquires has acquired nothing, and Baton cleans up in the

@@ -33,10 +33,10 @@ func (h *Health) Show(t *Term) (stop func()) {
 // as a readiness probe: a rollout would wait for ever for new pods to lead.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
-// Live returns a handler that answers 503 while the leader's session is
-// suspended, and while work runs after a lost term or ErrOverrun; else 200.
-// During an outage of the service Live fails on the leader, and a restart does
-// not help: failureThreshold × periodSeconds of the probe must exceed the TTL.
+// Live returns a handler that answers 503 while the leader's last renewal is
+// not acknowledged, and while work runs after a lost term or ErrOverrun; else
+// 200. It fails during an outage of the service, when a restart does not help:
+// failureThreshold × periodSeconds of the probe must exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

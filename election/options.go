@@ -27,10 +27,11 @@ func WithValue(value []byte) RunOption {
 	return func(c *runConfig) { c.value = append([]byte(nil), value...) }
 }
 
-// WithDrain sets how long Run waits for work whose context has ended, before it
-// resigns with ErrOverrun: 30 s by default, or [Forever]. Then the old work may
-// overlap with the next leader's. After a lost term the next one may lead a
-// tenth of the TTL later, or at once if an operator ended the term.
+// WithDrain sets how long Run waits for work whose context has ended: 30 s by
+// default, or [Forever]. After that it resigns with ErrOverrun, and the old
+// work may overlap with the next leader's. After a lost term that can begin
+// while Run waits: a tenth of the TTL later, or at once after an operator's
+// act.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -41,15 +42,15 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 // WithOnError makes Run call f after a failed campaign, lost term or failed
 // step-down. If the service does not answer a campaign for ten seconds, Run
 // also calls f once with ErrUnavailable, from another goroutine. Run waits for
-// f, and calls it once at a time. A panic of f ends Run.
+// f and makes one call at a time. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) up to longest (default 10 s), and is initial again
-// if a campaign and its term together lasted for the time longest.
+// initial (default 100 ms) up to longest (default 10 s). After a campaign and a
+// term that took at least longest together, it is initial again.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

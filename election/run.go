@@ -25,10 +25,10 @@ import (
 //	another error       resigns, returns it
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
-// lost term WithOnError gets it, joined with the loss. It is left out if it
-// only says that the context ended. An error of resigning is joined too: the
-// next leader may wait for up to one TTL. A failed campaign counts as a lost
-// term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
+// lost term WithOnError gets it, joined with the loss. An error of work that
+// only says that the context ended is left out. If resigning fails, its error
+// is joined, and the next leader may wait for up to one TTL. A failed campaign
+// counts as a lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {

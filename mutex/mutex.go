@@ -15,7 +15,7 @@
 //
 // If a holder's process dies, the next contender gets the lock after the TTL,
 // plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper.
-// After Client.Close that takes no time. A lock-delay is added in both cases.
+// After Client.Close it gets the lock at once. A lock-delay is added to both.
 //
 // # Not guaranteed
 //
@@ -173,8 +173,8 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // it. The cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values
 // of Lock's ctx, but does not end with that ctx; the context that Do gives to
-// work ends with Do's ctx, too. After a pause of the process its Err, which
-// reads the clock like [Lock.Err], shows a loss before its Done does.
+// work ends with Do's ctx, too. Its Err reads the clock, as [Lock.Err] does:
+// right after a pause it may report a loss that Done does not show yet.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while this handle holds the lock, and then why it ended. It

@@ -34,9 +34,9 @@ func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 // it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
 // ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
 // Acquire's ctx, but does not end with it; the context of [Hold.Under] does.
-// After a pause of the process its Err, which reads the clock like [Hold.Err],
-// shows a loss before its Done does. Acquire on the queue with this context
-// re-enters the hold.
+// Its Err reads the clock, as [Hold.Err] does: right after a pause it may
+// report a loss that Done does not show yet. Acquire on the queue with this
+// context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it ended. It compares

@@ -261,8 +261,8 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of the call's
 // ctx, but does not end with that ctx; the context that Do gives to work ends
-// with Do's ctx, too. After a pause of the process its Err, which reads the
-// clock like [Lock.Err], shows a loss before its Done does.
+// with Do's ctx, too. Its Err reads the clock, as [Lock.Err] does: right after
+// a pause it may report a loss that Done does not show yet.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while this handle holds the lock, and then why it ended. It

@@ -99,9 +99,9 @@ func (p *Permit) describe(op string, err error) error {
 func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
 // Sequencer returns the token with the name and service of the permit, for
-// another process to check: see package coordinator/fence. ReleasePart
-// invalidates it. The first call for each permit asks the service. If the
-// permit is over, the error is that of Err.
+// another process to check: see package coordinator/fence. It is stale after
+// ReleasePart: call again then. The first call for each permit asks the
+// service. If the permit is over, the error is that of Err.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
@@ -112,8 +112,8 @@ func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
 // [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
 // ctx, but does not end with that ctx; the context that Do gives to work ends
-// with Do's ctx, too. After a pause of the process its Err, which reads the
-// clock like [Permit.Err], shows a loss before its Done does.
+// with Do's ctx, too. Its Err reads the clock, as [Permit.Err] does: right
+// after a pause it may report a loss that Done does not show yet.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
 // Err returns nil while the permit is held, and then why it ended. It compares

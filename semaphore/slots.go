@@ -11,13 +11,13 @@ import (
 )
 
 // Slots returns one number for each permit, which no other holder has. Numbers
-// do not change while the permit is held. They are smaller than the limit, but
-// may exceed it if the limit was lowered since.
+// do not change while the permit is held. They are smaller than the limit,
+// unless the limit was lowered later.
 //
 // The first call sends three requests, or more if others call at the same time.
 // All numbers are in one record of 64 KiB, enough for some 1,900 holders of one
-// permit. If it is full, the error is coordinator.ErrInvalid. Other errors:
-// that of Err, ErrUnavailable, ErrRefused and the cause of ctx.
+// permit each. If it is full, the error is coordinator.ErrInvalid. Other
+// errors: that of Err, ErrUnavailable, ErrRefused and the cause of ctx.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.locks != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")
