@@ -352,6 +352,26 @@ func contendAll(ctx context.Context, healed <-chan struct{}, seed uint64, c cont
 	return stuck
 }
 
+// recordedClient opens the client of a worker and its history, which is written
+// to a file, and says that the worker is ready: url, who, name, directory.
+func recordedClient(
+	io *proc.IO, args []string, opts ...coordinator.Option,
+) (*coordinator.Client, *history.History, *os.File, error) {
+	opts = append([]coordinator.Option{silent, coordinator.WithIdentity(args[1])}, opts...)
+	client, err := coordinator.Open(args[0], opts...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	path := filepath.Join(args[3], args[1]+".history")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	h := history.New()
+	h.AppendTo(f)
+	return client, h, f, io.Send("ready")
+}
+
 // contendWorker is a client in a process of its own: url, who, name, directory,
 // seed. It contends until it receives a message, and then reports the kinds
 // that are stuck.
@@ -360,20 +380,11 @@ func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
 	if err != nil {
 		return err
 	}
-	client, err := coordinator.Open(args[0], silent, coordinator.WithIdentity(args[1]))
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(args[3], args[1]+".history"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	client, h, f, err := recordedClient(io, args)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	h := history.New()
-	h.AppendTo(f)
-	if err := io.Send("ready"); err != nil {
-		return err
-	}
 	healed := make(chan struct{})
 	go func() {
 		var bound time.Duration

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,21 +128,11 @@ func multilockWorker(ctx context.Context, io *proc.IO, args []string) error {
 		return err
 	}
 	order := &inOrder{}
-	client, err := coordinator.Open(args[0], silent, coordinator.WithIdentity(args[1]),
-		coordinator.WithObserver(order))
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(args[3], args[1]+".history"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	client, h, f, err := recordedClient(io, args, coordinator.WithObserver(order))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	h := history.New()
-	h.AppendTo(f)
-	if err := io.Send("ready"); err != nil {
-		return err
-	}
 	ending := make(chan struct{})
 	go func() {
 		var word string

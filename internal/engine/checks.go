@@ -106,7 +106,7 @@ var errNoAnswer = errors.New("no answer yet")
 // silence tracks how long the requests of a session have gone unanswered.
 type silence struct {
 	mu      sync.Mutex
-	owed    int       // requests under way
+	pending int       // requests under way
 	since   time.Time // the latest answer, or the beginning of the first of these
 	err     error     // of the latest attempt without an answer
 	checked time.Time // by warnOfSilence
@@ -116,10 +116,10 @@ type silence struct {
 func (q *silence) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.owed == 0 {
+	if q.pending == 0 {
 		q.since, q.err = time.Now(), errNoAnswer
 	}
-	q.owed++
+	q.pending++
 }
 
 // attempted notes the outcome of an attempt.
@@ -137,7 +137,7 @@ func (q *silence) attempted(err error) {
 func (q *silence) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.owed--
+	q.pending--
 }
 
 // check is called every interval. A late call follows a pause of the process,
@@ -149,14 +149,14 @@ func (q *silence) check(interval time.Duration) (silent time.Duration, err error
 	late := now.Sub(q.checked) > 2*interval
 	q.checked = now
 	silent = now.Sub(q.since)
-	if late || q.owed == 0 || silent < silentAfter || now.Sub(q.warned) < silencePause {
+	if late || q.pending == 0 || silent < silentAfter || now.Sub(q.warned) < silencePause {
 		return silent, nil, false
 	}
 	q.warned = now
 	return silent, q.err, true
 }
 
-// warnOfSilence is called every interval.
+// warnOfSilence logs that no request is answered. It is called every interval.
 func (s *Session) warnOfSilence(interval time.Duration) {
 	silent, err, warn := s.silence.check(interval)
 	if !warn {

@@ -28,12 +28,12 @@ type Client struct {
 	// channel, since callers wait for it with a context.
 	opening chan struct{}
 
-	mu      sync.Mutex // guards what follows; never held across I/O
-	session *Session
-	closed  bool
-	done    chan struct{} // closed when the first Close has returned
-	result  error         // of the first Close
-	notOpen error         // the latest reason, while a session is being opened
+	mu        sync.Mutex // guards what follows; never held across I/O
+	session   *Session
+	closed    bool
+	done      chan struct{} // closed when the first Close has returned
+	result    error         // of the first Close
+	openError error         // the latest reason, while a session is being opened
 }
 
 // Of returns the engine of a *coordinator.Client, or nil. Package coordinator
@@ -90,7 +90,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		defer func() { <-c.opening }()
 	case <-bound.Done():
 		c.mu.Lock()
-		why := c.notOpen // of the caller that is opening it
+		why := c.openError // of the caller that is opening it
 		c.mu.Unlock()
 		return nil, c.notOpened(ctx, cmp.Or(why, ErrUnavailable))
 	}
@@ -107,7 +107,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		return nil, c.notOpened(ctx, err)
 	}
 	c.mu.Lock()
-	c.session, c.notOpen = s, nil
+	c.session, c.openError = s, nil
 	c.mu.Unlock()
 	return s, nil
 }
@@ -137,7 +137,7 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	began := time.Now()
 	warned := false
 	c.mu.Lock()
-	c.notOpen = nil
+	c.openError = nil
 	c.mu.Unlock()
 	lasts := min(firstAttempt, c.config.TTL)
 	if by, ok := caller.Deadline(); ok && time.Until(by) < 3*firstAttempt {
@@ -159,7 +159,7 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 			level, warned = slog.LevelWarn, true
 		}
 		c.mu.Lock()
-		c.notOpen = err
+		c.openError = err
 		c.mu.Unlock()
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
 			"service", c.String(), "error", err)

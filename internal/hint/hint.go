@@ -30,7 +30,8 @@ func On(err error, pairs ...string) error {
 	return err
 }
 
-// Stray is for driver.Entry.
+// Stray returns the text of driver.Entry.Stray: empty if a session owns the
+// entry, else what it is and the command that removes it.
 func Stray(owned bool, command, entry string) string {
 	if owned {
 		return ""
@@ -40,7 +41,8 @@ func Stray(owned bool, command, entry string) string {
 
 const mostRemovals = 10
 
-// Removal is the shell commands that remove entries below dir.
+// Removal returns the shell commands that remove the first ten entries below
+// dir.
 func Removal(command, dir string, entries ...string) string {
 	all := slices.Sorted(slices.Values(entries))
 	all = all[:min(len(all), mostRemovals)]

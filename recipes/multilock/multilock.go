@@ -40,8 +40,8 @@ import (
 // Set is several locks that are acquired together. It has no state, and is safe
 // for concurrent use.
 type Set struct {
-	members []Member
-	several bool // clients
+	members     []Member
+	manyClients bool
 }
 
 // New returns the set of members. It does no I/O. No member, a member twice, or
@@ -60,7 +60,7 @@ func New(members ...Member) (*Set, error) {
 		case slices.ContainsFunc(s.members[:i], m.same):
 			return nil, invalid("%s is in the set twice", m.queue)
 		}
-		s.several = s.several || m.client != s.members[0].client
+		s.manyClients = s.manyClients || m.client != s.members[0].client
 	}
 	return s, nil
 }
@@ -136,7 +136,7 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 		switch {
 		case l.over.Err() != nil && ctx.Err() == nil:
 			err = context.Cause(l.over) // why the wait ended
-		case err != nil && s.several && ctx.Err() == nil:
+		case err != nil && s.manyClients && ctx.Err() == nil:
 			err = fmt.Errorf("%s: %w", m.client, err)
 		}
 		if h.handle != nil {
@@ -192,7 +192,7 @@ func (s *Set) order(ctx context.Context) ([]int, error) {
 	services := make([]string, len(s.members))
 	order := make([]int, len(s.members))
 	for i, m := range s.members {
-		if order[i] = i; !s.several {
+		if order[i] = i; !s.manyClients {
 			continue
 		}
 		session, err := m.client.Session(ctx)
@@ -218,12 +218,12 @@ func (s *Set) order(ctx context.Context) ([]int, error) {
 // Lock is a handle of a held set. It is safe for concurrent use, and must not
 // be copied.
 type Lock struct {
-	set   *Set
-	over  context.Context // ends when a member is lost, or all are released
-	end   context.CancelCauseFunc
-	ctx   lockContext
-	holds []held // by the index of the member
-	freed atomic.Bool
+	set      *Set
+	over     context.Context // ends when a member is lost, or all are released
+	end      context.CancelCauseFunc
+	ctx      lockContext
+	holds    []held // by the index of the member
+	unlocked atomic.Bool
 }
 
 // lockContext is the context of a set: it ends with the embedded one, has the
@@ -262,7 +262,7 @@ func (l *Lock) lost(i int, cause error) {
 // After any other error the release continues in the background. If ctx has
 // already ended, Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
-	if l.freed.Swap(true) {
+	if l.unlocked.Swap(true) {
 		return fmt.Errorf("baton: multilock: %w", coordinator.ErrNotHeld)
 	}
 	return l.release(ctx, coordinator.ErrReleased)
