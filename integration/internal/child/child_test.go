@@ -188,6 +188,29 @@ func TestInjectedFaultEndsAndLeavesTheProcess(t *testing.T) {
 	}
 }
 
+// A fault can end the process before all its threads were seen traced.
+func TestInjectedFaultMayEndTheProcessAtOnce(t *testing.T) {
+	p := sleeper(t)
+	heal, err := child.Inject(p.PID(), "fsync", "error=EIO")
+	if errors.Is(err, child.ErrNoTrace) {
+		servers.CannotRun(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	heal()
+	bin := t.TempDir() // a strace whose process ends at once
+	script := fmt.Sprintf("#!/bin/sh\nkill -9 %d\nexit 0\n", p.PID())
+	if err := os.WriteFile(filepath.Join(bin, "strace"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	if heal, err = child.Inject(p.PID(), "fsync", "error=EIO"); err != nil {
+		t.Fatal(err)
+	}
+	heal()
+}
+
 func traced(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err == nil && !strings.Contains(string(status), "TracerPid:\t0\n")

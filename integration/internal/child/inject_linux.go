@@ -42,8 +42,9 @@ var canTrace = sync.OnceValue(func() error {
 // Inject changes the behaviour of system calls of a process, in its present and
 // future threads, with strace, which must be installed. calls is a list such as
 // "fdatasync,fsync", what is for example "delay_enter=400ms" or "error=EIO". It
-// returns when all threads are traced, or ErrNoTrace where the machine does not
-// allow tracing. stop ends it and leaves the process running.
+// returns when all threads are traced or the process has ended, perhaps by the
+// fault; or with ErrNoTrace where the machine does not allow tracing. stop ends
+// it and leaves the process running.
 func Inject(pid int, calls, what string) (stop func(), err error) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return nil, fmt.Errorf("child: strace is missing; on Debian and its relatives, as root: apt-get install strace: %w", err)
@@ -74,6 +75,8 @@ func inject(pid int, calls, what string) (stop func(), err error) {
 			return func() { detach(p) }, nil
 		case p.Running() && time.Now().Before(deadline):
 			continue
+		case !p.Running() && p.Wait() == nil: // strace's status when the process ends
+			return func() {}, nil
 		}
 		p.Kill()
 		said, _ := os.ReadFile(log.Name())
