@@ -21,9 +21,9 @@ const (
 
 	examineQueuesAtMost = 1000 // each is read
 
-	// tripsPerRenewal is how many of the slowest round trips should fit between
-	// two renewals: services are sometimes slower by a factor of ten.
-	tripsPerRenewal = 10
+	// tripsPerAttempt is how many of the slowest round trips should fit into an
+	// attempt: services are sometimes slower by a factor of ten.
+	tripsPerAttempt = 10
 )
 
 // probe is the queue that Examine joins. No recipe has its kind.
@@ -140,15 +140,10 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 // the TTL is long enough for the slowest round trip.
 func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	ttl := s.TTL()
-	renewal := ttl / engine.RenewalsPerTTL
-	// In the worst phase the outage begins just before a renewal, and swallows
-	// requests. The client gives each up after one renewal interval, and only a
-	// request that is sent after the outage succeeds. (docs/ttl.md has the
-	// longer outages with refused connections.)
-	bears := (ttl - s.Margin() - renewal) / renewal * renewal
+	bears := ttl - s.Margin() - ttl*3/20 // see docs/ttl.md
 	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait that long after a "+
 		"crash; holds survive an outage of %v, in the worst phase", ttl, round(bears))
-	if wanted := slowest * tripsPerRenewal * engine.RenewalsPerTTL; wanted > ttl {
+	if wanted := slowest * tripsPerAttempt * engine.AttemptsPerTTL; wanted > ttl {
 		f.Grade = driver.Warning
 		f = f.So(fmt.Sprintf("requests take up to %v here: take a TTL of %v or more",
 			round(slowest), (wanted + time.Second).Truncate(time.Second)))

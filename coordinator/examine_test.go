@@ -46,8 +46,8 @@ func TestExamineReportsTheLongestOutageAndLeavesNothing(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "survive an outage of 5s") {
-			t.Errorf("%+v; docs/ttl.md says 0.5 of the TTL", f)
+		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "survive an outage of 7.5s") {
+			t.Errorf("%+v; docs/ttl.md says 0.75 of the TTL", f)
 		}
 		s, err := engine.Of(c).Session(t.Context())
 		if err != nil {

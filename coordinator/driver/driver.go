@@ -170,6 +170,10 @@ type Driver interface {
 	String() string
 }
 
+// RenewalsPerTTL is how many renewals the engine sends in a TTL, at equal
+// intervals.
+const RenewalsPerTTL = 10
+
 // Session is a client's liveness as the service judges it, and the client's
 // access to queues. Its methods are the core that every driver has. Optional
 // operations are [Capabilities].
@@ -196,6 +200,9 @@ type Session interface {
 	//
 	// R2: ErrSessionLost means that the session is over at the service. From
 	// then on no call on the session succeeds, except Close.
+	//
+	// Without a connection Renew should fail at once instead of waiting for
+	// one: the engine calls it again soon. Calls may overlap.
 	Renew(ctx context.Context) error
 
 	// Done is closed soon after the service says that the session is over. It

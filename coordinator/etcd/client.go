@@ -101,18 +101,18 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	if d.client != nil {
 		return d.client, nil
 	}
-	c, err := dial(ctx, *d.cfg)
+	c, err := newClient(ctx, *d.cfg)
 	if err == nil {
 		d.client = c
 	}
 	return c, err
 }
 
-// dial bounds clientv3.New by ctx although the client outlives it. New takes
+// newClient bounds clientv3.New by ctx although the client outlives it. New takes
 // only the context of the client's whole life. So that context ends with ctx
 // while New runs, and is independent afterwards. Running New in a goroutine
 // instead would leave it behind while the service is away.
-func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
+func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	life, end := context.WithCancel(context.Background())
 	cfg.Context = life
 	stop := context.AfterFunc(ctx, end)

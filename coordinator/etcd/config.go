@@ -13,6 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/internal/dial"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -115,7 +116,7 @@ func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 
 func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	p := driver.NewParams(u)
-	dial := p.Duration("dial-timeout", defaultDialTimeout)
+	timeout := p.Duration("dial-timeout", defaultDialTimeout)
 	files := tlsfiles.Read(p)
 	name := p.String("layout", Native)
 	if err := p.Err(); err != nil {
@@ -135,14 +136,15 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	cfg.Logger = zap.NewNop()
 	cfg.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A member that returns is found within half a second. gRPC's own
-			// maximum of two minutes is longer than any session's TTL.
+			// A member that returns is found within a quarter of a second. gRPC's
+			// own maximum of two minutes is longer than most TTLs.
 			Backoff: backoff.Config{
-				BaseDelay: 100 * time.Millisecond, MaxDelay: 400 * time.Millisecond,
+				BaseDelay: 100 * time.Millisecond, MaxDelay: 200 * time.Millisecond,
 				Multiplier: 1.6, Jitter: 0.2,
 			},
-			MinConnectTimeout: dial,
+			MinConnectTimeout: timeout,
 		}),
+		grpc.WithContextDialer(dial.TCP),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if files.ServerName != "" {

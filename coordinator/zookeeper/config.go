@@ -47,6 +47,10 @@ func rootOf(chroot string) (string, error) {
 // password: a wrong one is another identity, and the first join in a queue that
 // excludes it fails with driver.ErrRefused.
 //
+// tick (2s) is the servers' tickTime. Sessions are kept over longer outages if
+// it is given: see docs/ttl.md. If the servers' is longer, the loss signal can
+// come too late.
+//
 // layout says how queues are stored: "native" (the default), or as another
 // client does, to share queues with it: "curator", which is go-zookeeper's too,
 // or "kazoo". With layout=curator, election says which Curator recipe an
@@ -121,6 +125,7 @@ func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layo
 		standard = "creator"
 	}
 	acl := p.String("acl", standard)
+	tree.Tick = p.Duration("tick", 0)
 	name, election := p.String("layout", foreign.Native), p.String("election", "")
 	if err := p.Err(); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type session struct {
 
 // Open starts a session.
 func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	conn, err := d.Conf.Open(ctx, ttl)
+	conn, err := d.Connect(ctx, ttl)
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (s *Session) ask() <-chan struct{} {
 // confirm renews the session, with retries, and ends it if that does not
 // succeed in time.
 func (s *Session) confirm() {
-	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
+	bound := min(s.TTL()/AttemptsPerTTL, askAtMost)
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
 	end := time.Now().Add(bound)

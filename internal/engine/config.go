@@ -22,7 +22,8 @@ const (
 	MaxTTL      = 24 * time.Hour
 	MaxIdentity = 255 // bytes
 
-	RenewalsPerTTL = 4  // a renewal is sent every TTL/4
+	AttemptsPerTTL = 4  // an attempt of a request or a renewal is given up after TTL/4
+	retriesPerTTL  = 80 // a failed renewal is followed by the next after about TTL/80
 	marginsPerTTL  = 10 // the loss clock's margin is TTL/10, and the driver's slack on top
 )
 
@@ -83,12 +84,15 @@ func CheckIdentity(id string) error {
 	return nil
 }
 
+// longestPause is short enough to finish clean-up within a second of the
+// service's return.
+const longestPause = 500 * time.Millisecond
+
 // pauses returns the pauses between attempts while the service is unavailable.
-// The longest is short enough to finish clean-up within a second of its return.
-func (c *Config) pauses() *backoff.ExponentialBackOff {
+func (c *Config) pauses(longest time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond),
-		backoff.WithMaxInterval(500*time.Millisecond),
+		backoff.WithInitialInterval(min(50*time.Millisecond, longest)),
+		backoff.WithMaxInterval(longest),
 		backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(c.Jitter),
 		backoff.WithMaxElapsedTime(0),
@@ -106,7 +110,7 @@ func (c *Config) retry(ctx, life context.Context, op func() error, notify func(e
 		}
 		notify(err)
 		if pauses == nil { // the first attempt nearly always succeeds
-			pauses = c.pauses()
+			pauses = c.pauses(longestPause)
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):

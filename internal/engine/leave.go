@@ -150,7 +150,7 @@ func (s *Session) background(op string, queue driver.Queue, f func(context.Conte
 			}
 			select {
 			case <-s.ctx.Done():
-			case <-time.After(s.TTL() / RenewalsPerTTL):
+			case <-time.After(s.TTL() / AttemptsPerTTL):
 			}
 		}
 	})

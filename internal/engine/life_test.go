@@ -26,12 +26,14 @@ func TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived(t *testing.T) {
 		silent bool
 		outage time.Duration
 	}{
-		{"refused, etcd", 0, false, ttl * 55 / 100},
-		{"silent, etcd", 0, true, ttl * 50 / 100},
-		{"refused, ZooKeeper", ttl / 4, false, ttl * 30 / 100},
-		{"silent, ZooKeeper", ttl / 4, true, ttl * 25 / 100},
+		{"refused, etcd", 0, false, ttl * 75 / 100},
+		{"silent, etcd", 0, true, ttl * 75 / 100},
+		{"refused, ZooKeeper", ttl * 30 / 100, false, ttl * 45 / 100},
+		{"silent, ZooKeeper", ttl * 30 / 100, true, ttl * 45 / 100},
+		{"refused, ZooKeeper with a tick of a tenth", ttl * 15 / 100, false, ttl * 60 / 100},
+		{"silent, ZooKeeper with a tick of a tenth", ttl * 15 / 100, true, ttl * 60 / 100},
 	} {
-		for phase := time.Duration(0); phase < ttl/4; phase += 100 * time.Millisecond {
+		for phase := time.Duration(0); phase < ttl/10; phase += 40 * time.Millisecond {
 			synctest.Test(t, func(t *testing.T) {
 				w := world{T: t, svc: memory.NewService(memory.WithSlack(c.slack))}
 				w.client, w.link = w.another()

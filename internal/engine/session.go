@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,7 +75,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / RenewalsPerTTL}
+	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / AttemptsPerTTL}
 	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
@@ -327,12 +328,15 @@ func (s *Session) Go(f func()) bool {
 	return true
 }
 
-// renew renews the session every quarter of the TTL, and sooner after a
-// failure. A renewal ends after a quarter of the TTL, so that a request to an
-// unresponsive member leaves time for another.
+// renew sends a renewal every tenth of the TTL, whether or not those before were
+// answered: so one that is lost, or went to a silent member, costs a tenth.
+// After a failure the next one follows soon. After an outage the first interval
+// is shorter, by a random time, so that the clients of a service do not go on
+// together.
 func (s *Session) renew() {
-	interval := s.TTL() / RenewalsPerTTL
-	pauses := s.client.config.pauses()
+	interval, conf := s.TTL()/driver.RenewalsPerTTL, &s.client.config
+	pauses := conf.pauses(min(s.TTL()/retriesPerTTL, longestPause))
+	results, failing := make(chan error), false
 	timer := time.NewTimer(interval - time.Since(s.born))
 	defer timer.Stop()
 	for {
@@ -340,39 +344,48 @@ func (s *Session) renew() {
 		case <-s.ctx.Done():
 			return
 		case <-timer.C:
-		}
-		sent := time.Now()
-		switch err := s.renewOnce(s.ctx, interval); {
-		case err == nil:
-			pauses.Reset()
-			timer.Reset(max(0, interval-time.Since(sent)))
-		case errors.Is(err, ErrSessionLost):
-			return
-		default:
-			s.suspend(err, time.Until(s.Deadline()))
-			timer.Reset(min(pauses.NextBackOff(), interval))
+			timer.Reset(interval)
+			s.wg.Go(func() {
+				select {
+				case results <- s.renewOnce(s.ctx, s.TTL()/AttemptsPerTTL):
+				case <-s.ctx.Done():
+				}
+			})
+		case err := <-results:
+			switch {
+			case err != nil:
+				timer.Reset(pauses.NextBackOff())
+			case failing:
+				pauses.Reset()
+				timer.Reset(interval - time.Duration(conf.Jitter*rand.Float64()*float64(interval)))
+			}
+			failing = err != nil
 		}
 	}
 }
 
-// renewOnce sends one renewal, and moves the deadline. The error is
-// ErrSessionLost if it has ended the session.
+// renewOnce sends one renewal, and moves the deadline. The error is nil if a
+// later one has been acknowledged meanwhile, and ErrSessionLost if it has ended
+// the session.
 func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	sent := s.client.now()
 	err := s.driver.Renew(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		left, ok := s.extend(sent)
 		if !ok {
 			s.expire()
 			return ErrSessionLost
 		}
 		s.renewed(time.Since(sent.time), left)
-		return nil
-	}
-	if errors.Is(err, ErrSessionLost) {
+	case errors.Is(err, ErrSessionLost):
 		s.end(err)
+	case s.Deadline().After(sent.time.Add(s.TTL() - s.margin)):
+		return nil
+	case s.TTL()-s.margin-time.Until(s.Deadline()) >= s.TTL()/AttemptsPerTTL:
+		s.suspend(err, time.Until(s.Deadline()))
 	}
 	return err
 }

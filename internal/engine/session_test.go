@@ -90,9 +90,9 @@ func TestSessionIsRenewedUntilItEnds(t *testing.T) {
 		if s.Err() != nil || w.session() != s {
 			w.Errorf("after an hour: %v", s.Err())
 		}
-		want := int(time.Hour / (engine.DefaultTTL / 4))
+		want := int(time.Hour / (engine.DefaultTTL / driver.RenewalsPerTTL))
 		if n := w.svc.Stats().Requests[memory.OpRenew]; n < want-1 || n > want+1 {
-			w.Errorf("%d renewals in an hour, want one every quarter of the TTL: %d", n, want)
+			w.Errorf("%d renewals in an hour, want one every tenth of the TTL: %d", n, want)
 		}
 	})
 }

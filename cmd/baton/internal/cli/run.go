@@ -301,16 +301,16 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every quarter of the TTL and times out a quarter later.
-	// One must fit in before the SIGTERM.
-	most := max(0, s.TTL()/2-s.Margin())
+	// A renewal is sent every tenth of the TTL. Three must be able to fail before
+	// the SIGTERM.
+	most := max(0, s.TTL()*6/10-s.Margin())
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
 	case r.flags.grace > most:
 		return 0, usage(fmt.Errorf("--grace %v is too long for a TTL of %v, which allows %v: "+
-			"a hold lasts for %v after a renewal, and half the TTL must remain for the next "+
-			"renewal before the SIGTERM; use a longer --ttl or a shorter --grace",
+			"a hold lasts for %v after a renewal, and 0.4 of the TTL must remain for the next "+
+			"renewals before the SIGTERM; use a longer --ttl or a shorter --grace",
 			r.flags.grace, s.TTL(), most, s.TTL()-s.Margin()))
 	}
 	return r.flags.grace, nil

@@ -15,12 +15,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
@@ -140,9 +142,27 @@ func (s *Session) Renew(ctx context.Context) error {
 	return s.Alive()
 }
 
+// connected is true of an idle client, too, which connects for a request, and
+// of one that does not show its connection.
+func (c Conn) connected() bool {
+	conn := c.Client.ActiveConnection()
+	if conn == nil {
+		return true
+	}
+	state := conn.GetState()
+	return state != connectivity.Connecting && state != connectivity.TransientFailure
+}
+
+// errNoConnection is for renewals: a keep-alive would wait for a connection,
+// and all that wait would be sent at once when there is one.
+var errNoConnection = driver.Wrap(driver.ErrUnavailable, errors.New("no connection"))
+
 // KeepAlive renews a lease of the session. It requires no leader: after such a
 // refusal the client would retry at once.
 func (s *Session) KeepAlive(ctx context.Context, lease clientv3.LeaseID) error {
+	if !s.Conn.connected() {
+		return errNoConnection
+	}
 	_, err := s.Conn.Client.KeepAliveOnce(ctx, lease)
 	return s.Failed(ctx, err)
 }

@@ -13,6 +13,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -37,6 +38,7 @@ type Tree struct {
 	// Plain makes queues plain nodes instead of containers, which the service
 	// removes when they are empty. Servers before 3.5 do not know containers.
 	Plain atomic.Bool
+	Tick  time.Duration // the servers' tickTime, or 0 if it is not known
 }
 
 // Service is the part that the drivers share.
@@ -52,6 +54,14 @@ var _ driver.Examiner = (*Service)(nil)
 func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
 
 func (d *Service) String() string { return d.Name }
+
+// Connect opens a session.
+func (d *Service) Connect(ctx context.Context, ttl time.Duration) (*zkconn.Conn, error) {
+	if ttl < 2*d.Tree.Tick {
+		return nil, zkconn.Invalid("TTL %v is less than two ticks of %v", ttl, d.Tree.Tick)
+	}
+	return d.Conf.Open(ctx, ttl)
+}
 
 // Close does nothing: each session closes its own connection.
 func (d *Service) Close(context.Context) error { return nil }
@@ -179,15 +189,17 @@ func (s *Session) CreateRequest(node string, value []byte, flags int32) *zk.Crea
 // DeleteRequest deletes a node of any version.
 func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
 
-// Slack is a quarter of the TTL.
+// Slack is half a tick and the interval of the renewals.
 //
 // A follower reports its clients' touches to the leader, which ends sessions,
 // every half tick. If it crashes in between, the leader knows only the touch
-// before. This touch is at most a quarter of the TTL older, since the
-// coordinator renews that often, and was reported, since a TTL is at least two
-// ticks. A leader that has lost its quorum may acknowledge for a tick; the new
-// one restarts every session's TTL.
+// before the last report. A leader that has lost its quorum may acknowledge for
+// a tick; the new one restarts every session's TTL.
 //
-// Not covered are a follower that crashes after a renewal was lost or late, and
-// a TTL of just two ticks: see the model of the loss clock in docs/model.
-func (s *Session) Slack() time.Duration { return s.TTL() / 4 }
+// If the tick is not given it counts as 0.4 of the TTL: so a TTL should have at
+// least two and a half ticks. Not covered is a follower that crashes after a
+// renewal was lost or late: see the model of the loss clock in docs/model.
+func (s *Session) Slack() time.Duration {
+	tick := cmp.Or(s.Tree.Tick, s.TTL()*2/5)
+	return tick/2 + s.TTL()/driver.RenewalsPerTTL
+}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"time"
+
+	"github.com/baton-go/baton/internal/dial"
 )
 
 const (
@@ -21,7 +23,7 @@ type target struct {
 }
 
 func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.addr)
+	conn, err := dial.TCP(ctx, t.addr)
 	if err != nil || conf == nil {
 		return conn, err
 	}

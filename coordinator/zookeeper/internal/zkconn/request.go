@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // Reply is the outcome of a started request.
@@ -107,10 +109,13 @@ func (c *Conn) awaitConnection(ctx context.Context) error {
 // Renew sends a sync, which goes to the leader and back, and needs no
 // permission. A follower that has lost its leader answers reads, and collects
 // touches that never reach a leader, until it notices. Renew takes no slot: the
-// coordinator sends few at a time.
+// coordinator sends few at a time. Renewals that waited for a connection would
+// all be sent at once.
 func (c *Conn) Renew(ctx context.Context) error {
-	if err := c.awaitConnection(ctx); err != nil {
-		return err
+	select {
+	case <-c.connected():
+	default:
+		return c.disconnected()
 	}
 	come := make(chan error, 1)
 	go c.Run(func() {
@@ -125,6 +130,17 @@ func (c *Conn) Renew(ctx context.Context) error {
 	case <-c.ctx.Done():
 		return c.Err()
 	}
+}
+
+// disconnected says why there is no connection, or that the session is over.
+func (c *Conn) disconnected() error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if err := c.lastError(); err != nil {
+		return driver.Wrap(driver.ErrUnavailable, err)
+	}
+	return driver.Wrap(driver.ErrUnavailable, zk.ErrConnectionClosed)
 }
 
 // Sync makes everything applied before the call known to the server that
