@@ -107,6 +107,10 @@ runs() {
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSLOW
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSTALLS=2
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DTWOTICKS
+		default deadline  holds                  -DZK -DDEATHS=2 -DHALFTICK=5
+		default deadline  holds                  -DZK -DDEATHS=2 -DHALFTICK=1
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DHALFTICK=1 -DSTALLS=1
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DHALFTICK=1 -DNOSLACK
 		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1
 		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1 -DZK
 		full    queue     holds                  -DOPS=1 -DDROPS=1 -DCANCELS=1
@@ -145,7 +149,7 @@ check() {
 	[[ " $* " == *" -DN=4 "* ]] && contenders=4
 	[[ $model == deadline ]] && contenders=-
 	cd "$work"
-	if ! { spin -a "$@" "$here/$model.pml" >log && gcc "$optimize" -w -DSAFETY -DNOFAIR -DMEMLIM=$memory -o pan pan.c 2>>log && ./pan -m100000 -w20 >out; }; then
+	if ! { spin -a "$@" "$here/$model.pml" >log && gcc "$optimize" -w -DSAFETY -DNOFAIR -DMEMLIM=$memory -o pan pan.c 2>>log && ./pan -m1000000 -w20 >out; }; then
 		verdict="failed to run"
 	fi
 	verdict=${verdict:-$(verdict out)}
