@@ -43,7 +43,7 @@ func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
 		baton(t, url, "lock", name).wants(2, "--")
 		baton(t, url, "lock", name, "true").wants(2, "no --")
 		baton(t, url, "lock", "a/../b", "--", "true").wants(2, "..")
-		baton(t, url, "lock", "--grace", "1m", name, "--", "true").wants(2, "1m0s", "5s", "half the TTL")
+		baton(t, url, "lock", "--grace", "1m", name, "--", "true").wants(2, "1m0s", "5s", "0.4 of the TTL")
 	})
 	baton(t, "etcd://127.0.0.1:1", "lock", "-w", "0.5", "x", "--", "true").wants(125, "service unavailable")
 	baton(t, "", "lock", "x", "--", "true").wants(2, "BATON_URL")

@@ -348,8 +348,8 @@ func (s secureEtcd) keys(t *testing.T, below string) int {
 	return int(resp.Count)
 }
 
-// The token lives for a second and renewals are three seconds apart, so each
-// renewal uses an expired token.
+// The token lives for a second and renewals are more than a second apart, so
+// each renewal uses an expired token.
 func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 	t.Parallel()
 	s := newSecureEtcd(t, time.Second)

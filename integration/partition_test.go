@@ -70,7 +70,7 @@ type cutting struct {
 	way, heal, fault string
 	ttl              time.Duration
 	delay            time.Duration // of replies, before the cut
-	phase            time.Duration // from the start to the cut; renewals are sent every quarter of the TTL
+	phase            time.Duration // from the start to the cut; renewals are sent every tenth of the TTL
 }
 
 // newCutting returns the i-th of a random series in which all ways are equally
@@ -83,7 +83,7 @@ func newCutting(r *rand.Rand, i int, fault string) cutting {
 		fault: fault,
 		ttl:   time.Duration(4+r.IntN(3)) * time.Second,
 	}
-	// In the first quarter of the TTL a renewal is answered late. The second
+	// In the first quarter of the TTL renewals are answered late. The second
 	// quarter covers every phase.
 	c.phase = between(c.ttl/4, c.ttl/2)
 	if c.way == lateReplies {

@@ -108,9 +108,9 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	return c, err
 }
 
-// newClient bounds clientv3.New by ctx although the client outlives it. New takes
-// only the context of the client's whole life. So that context ends with ctx
-// while New runs, and is independent afterwards. Running New in a goroutine
+// newClient bounds clientv3.New by ctx although the client outlives it. New
+// takes only the context of the client's whole life. So that context ends with
+// ctx while New runs, and is independent afterwards. Running New in a goroutine
 // instead would leave it behind while the service is away.
 func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	life, end := context.WithCancel(context.Background())

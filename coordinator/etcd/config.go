@@ -136,8 +136,8 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	cfg.Logger = zap.NewNop()
 	cfg.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A member that returns is found within a quarter of a second. gRPC's
-			// own maximum of two minutes is longer than most TTLs.
+			// A member that returns is found within a quarter of a second.
+			// gRPC's own maximum of two minutes is longer than most TTLs.
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, MaxDelay: 200 * time.Millisecond,
 				Multiplier: 1.6, Jitter: 0.2,

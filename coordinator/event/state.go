@@ -7,8 +7,8 @@ type State int
 
 // The states of a session. StateLost is final.
 const (
-	StateConnected State = iota + 1 // the last renewal was acknowledged
-	StateSuspended                  // the last renewal was not; holds last until the deadline
+	StateConnected State = iota + 1 // renewals are acknowledged
+	StateSuspended                  // none was for a quarter of the TTL; holds last until the deadline
 	StateLost                       // the service, the clock or Close ended it
 )
 

@@ -75,8 +75,8 @@ var (
 	// short is for a few requests: from less than a millisecond to a minute,
 	// the longest lock-delay.
 	short = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	// share is for the time left of a session: a renewal is sent at about 0.7,
-	// after one failure at 0.4, after two at 0.15.
+	// share is for the time left of a session: a renewal is sent at about 0.9,
+	// and each failure in a row costs 0.1.
 	share = []float64{.05, .1, .15, .2, .3, .4, .5, .6, .7, .8, .9}
 )
 

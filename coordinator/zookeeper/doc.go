@@ -16,7 +16,7 @@
 // A session's TTL is ZooKeeper's session timeout. Servers move the requested
 // timeout into their bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL that
 // is not granted exactly is refused, since a holder computes its deadline from
-// it.
+// it. The loss clock's margin depends on the servers' tick: see docs/ttl.md.
 //
 // The client library pings by itself. So a session that is not renewed ends
 // with its process or its connection, and not when the renewals stop; package

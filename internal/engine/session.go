@@ -328,11 +328,10 @@ func (s *Session) Go(f func()) bool {
 	return true
 }
 
-// renew sends a renewal every tenth of the TTL, whether or not those before were
-// answered: so one that is lost, or went to a silent member, costs a tenth.
-// After a failure the next one follows soon. After an outage the first interval
-// is shorter, by a random time, so that the clients of a service do not go on
-// together.
+// renew sends a renewal every tenth of the TTL, whether or not those before
+// were answered, so that one to a silent member costs no more time. After a
+// failure the next follows soon. After an outage the first interval is shorter,
+// by a random time, so that the clients of a service do not go on together.
 func (s *Session) renew() {
 	interval, conf := s.TTL()/driver.RenewalsPerTTL, &s.client.config
 	pauses := conf.pauses(min(s.TTL()/retriesPerTTL, longestPause))

@@ -301,8 +301,8 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every tenth of the TTL. Three must be able to fail before
-	// the SIGTERM.
+	// A renewal is sent every tenth of the TTL. Three must be able to fail
+	// before the SIGTERM.
 	most := max(0, s.TTL()*6/10-s.Margin())
 	switch {
 	case !r.flags.graces:
