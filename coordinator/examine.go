@@ -24,6 +24,9 @@ const (
 	// tripsPerAttempt is how many of the slowest round trips should fit into an
 	// attempt: services are sometimes slower by a factor of ten.
 	tripsPerAttempt = 10
+
+	// reconnect is how long after an outage a renewal is answered.
+	reconnect = 500 * time.Millisecond
 )
 
 // probe is the queue that Examine joins. No recipe has its kind.
@@ -140,7 +143,7 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 // the TTL is long enough for the slowest round trip.
 func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	ttl := s.TTL()
-	bears := ttl - s.Margin() - ttl*3/20 // see docs/ttl.md
+	bears := max(0, ttl-s.Margin()-ttl/driver.RenewalsPerTTL-reconnect)
 	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait that long after a "+
 		"crash; holds survive an outage of %v, in the worst phase", ttl, round(bears))
 	if wanted := slowest * tripsPerAttempt * engine.AttemptsPerTTL; wanted > ttl {

@@ -16,9 +16,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived in every phase of the
+// TestOutagesUpToTheDocumentedLengthAreSurvived in every phase of the
 // renewals, refused and silent, with and without slack.
-func TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived(t *testing.T) {
+func TestOutagesUpToTheDocumentedLengthAreSurvived(t *testing.T) {
 	const ttl = engine.DefaultTTL
 	for _, c := range []struct {
 		what   string
