@@ -27,7 +27,7 @@ func TestExaminePassesAHealthyService(t *testing.T) {
 				t.Error("finding on a healthy service")
 			}
 		}
-		service := map[string][]string{"etcd": {"member", "clock"}, "zk": {"server"}}[s.service]
+		service := map[string][]string{"etcd": {"member"}, "zk": {"server"}}[s.service]
 		for _, kind := range append(service, "TTL", "session", "reads", "acquire") {
 			if !abouts[kind] {
 				t.Errorf("no finding about %q", kind)

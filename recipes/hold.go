@@ -54,7 +54,7 @@ func (h *Hold) Check(ctx context.Context) error {
 }
 
 // Deadline returns the time at which the session counts as lost if no renewal
-// is acknowledged before it. The client renews the session every quarter of the
+// is acknowledged before it. The client renews the session every tenth of the
 // TTL.
 func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 

@@ -59,11 +59,11 @@ func (d *source) intercept(
 func (d *source) noteDialError(err error) {
 	if err == nil {
 		d.dialErr.Store(nil)
-	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
+	} else if _, why, ok := strings.Cut(err.Error(), "connection error: desc = "); ok {
 		// The reason exists as gRPC's text only. If that changes, it is lost.
 		why, _, _ = strings.Cut(why, ". If you upgraded ") // which gRPC tells its users
-		why = strings.Trim(strings.NewReplacer("connection error: desc = ", "",
-			"transport: ", "", "Error while dialing: ", "").Replace(why), `"`)
+		why = strings.Trim(strings.NewReplacer("transport: ", "",
+			"Error while dialing: ", "").Replace(why), `"`)
 		d.dialErr.Store(&why)
 	}
 }
@@ -103,6 +103,7 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	}
 	c, err := newClient(ctx, *d.cfg)
 	if err == nil {
+		c.Lease = newRenewals(d, c)
 		d.client = c
 	}
 	return c, err

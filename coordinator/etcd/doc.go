@@ -20,22 +20,15 @@
 // that is not granted exactly is refused, since a holder computes its deadline
 // from it.
 //
-// A client that the driver makes has gRPC's keep-alive on, reconnects within
-// half a second of a member's return and logs nothing. gRPC pings no sooner
-// than every 10 s, so a request to a member that is stopped rather than dead
-// can wait for about 12 s; an attempt that ends sooner goes to the next member.
-// A client passed to FromClient keeps its own settings: set DialKeepAliveTime
-// on it, or it waits on a dead connection for as long as TCP does.
-// grpc.WithStaticStreamWindowSize and grpc.WithStaticConnWindowSize save two
-// messages for each reply.
-//
-// With a user name and password every renewal costs an authentication, because
-// the client fetches a token for each stream it opens. Client certificates do
-// not.
+// A client that the driver makes has gRPC's keep-alive on, reconnects within a
+// quarter of a second of a member's return and logs nothing. gRPC pings no
+// sooner than every 10 s, so a request to a member that is stopped can wait for
+// 12 s; an attempt that ends sooner goes to the next member. A client passed to
+// FromClient keeps its own settings: set DialKeepAliveTime on it, or it waits
+// on a dead connection for as long as TCP does. If it has a user name and
+// password, every renewal costs an authentication.
 //
 // # The protocol
-//
-// docs/requests.md lists the requests of each call.
 //
 // A session is a lease and a sentinel: see package internal/lease. queue.go
 // begins with the states of a contender, and handoff.go with the tail key and
@@ -43,20 +36,13 @@
 // each name until compaction. So a key identifies a contender only together
 // with its create revision.
 //
-// With a client made by the driver, a session sends requests of several
-// goroutines, to join uncontended queues or to leave them, in one transaction:
-// see package internal/batch. A request whose context has gRPC metadata is sent
-// alone.
-//
 // # Queues shared with other clients
 //
 // With [Layout], or layout=concurrency in the URL, queues are those of etcd's
 // package concurrency: its mutexes and elections, etcdctl lock and etcdctl
 // elect, and the server's lock and election services use them too. See
-// docs/interop.md. Join, Leave and Forget are one transaction each, and Ahead
-// is one read with values. Write is two transactions once the entry was
-// written. Renew and Close are one request for each lease, of which each
-// further contender of a session in one queue needs one.
+// docs/interop.md. Each further contender of a session in one queue needs a
+// lease of its own, and Renew and Close are one request for each.
 //
 // # Queues under the native layout are Baton's alone
 //
@@ -80,11 +66,7 @@
 //	memory.go    what a session remembers to save requests
 //	driver.go    the drivers, and their sessions
 //	client.go    the etcd client of a driver
+//	renew.go     its keep-alives
 //	config.go    the URL
 //	external.go  sessions on the lease of a concurrency.Session
-//
-// The packages below internal do not know the protocol: lease (a session, its
-// epoch, and the methods that need only the names of keys), watch, batch, keys
-// (the names of keys), answer (the meaning of errors), and foreign, the driver
-// for queues shared with etcd's package concurrency.
 package etcd

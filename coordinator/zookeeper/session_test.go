@@ -378,3 +378,25 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 		t.Errorf("%d plain nodes; want 2", n)
 	}
 }
+
+func TestSlackFollowsTheTick(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Second
+	for tick, slack := range map[string]time.Duration{
+		"": 300 * time.Millisecond, "?tick=100ms": 150 * time.Millisecond, "?tick=500ms": 350 * time.Millisecond,
+	} {
+		d, err := Open(parse(t, newFake(t).url()+"/app"+tick))
+		ok(t, err)
+		s, err := d.Open(soon(t, 5*time.Second), ttl)
+		ok(t, err)
+		if s.Slack() != slack {
+			t.Errorf("%q: %v, want %v", tick, s.Slack(), slack)
+		}
+		_ = s.Close(soon(t, time.Millisecond))
+	}
+	d, err := Open(parse(t, newFake(t).url()+"/app?tick=600ms"))
+	ok(t, err)
+	if _, err := d.Open(soon(t, 5*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
+		t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
+	}
+}

@@ -19,6 +19,7 @@
  *   -DRECEIVED     the deadline counts from the arrival of the reply
  *   -DNOMARGIN     the deadline has no margin for clocks of different speed
  *   -DNOSLACK      ZooKeeper: the deadline has no margin for a follower that dies
+ *   -DSHORTSLACK   ZooKeeper: this margin is half a tick and half an interval
  * Also refuted is a death together with another fault that the ZooKeeper driver does not cover: see README.md.
  */
 #define TTL 20
@@ -47,6 +48,8 @@
 #define PENDING 3
 #ifdef NOSLACK
 #define SLACK 0
+#elif defined(SHORTSLACK)
+#define SLACK (HALFTICK + 1)
 #else
 #define SLACK (HALFTICK + INTERVAL)
 #endif

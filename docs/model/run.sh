@@ -111,6 +111,7 @@ runs() {
 		default deadline  holds                  -DZK -DDEATHS=2 -DHALFTICK=1
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DHALFTICK=1 -DSTALLS=1
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DHALFTICK=1 -DNOSLACK
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DHALFTICK=1 -DSHORTSLACK
 		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1
 		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1 -DZK
 		full    queue     holds                  -DOPS=1 -DDROPS=1 -DCANCELS=1

@@ -23,8 +23,10 @@ const (
 	MaxIdentity = 255 // bytes
 
 	AttemptsPerTTL = 4  // an attempt of a request or a renewal is given up after TTL/4
-	retriesPerTTL  = 80 // a failed renewal is followed by the next after about TTL/80
+	retriesPerTTL  = 80 // without a connection the next renewal follows after about TTL/80
 	marginsPerTTL  = 10 // the loss clock's margin is TTL/10, and the driver's slack on top
+
+	suspendedPerTTL = 4 // suspended is a session without an acknowledged renewal for TTL/4
 )
 
 // Config is the configuration of a client. Package coordinator documents its
@@ -86,12 +88,15 @@ func CheckIdentity(id string) error {
 
 // longestPause is short enough to finish clean-up within a second of the
 // service's return.
-const longestPause = 500 * time.Millisecond
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
+)
 
 // pauses returns the pauses between attempts while the service is unavailable.
 func (c *Config) pauses(longest time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(min(50*time.Millisecond, longest)),
+		backoff.WithInitialInterval(shortestPause),
 		backoff.WithMaxInterval(longest),
 		backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(c.Jitter),

@@ -44,6 +44,8 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
+	news         []func()            // see tell
+	renewErr     error               // of the latest renewal, if it failed
 	holds        *list.List          // of *hold; nil after the end of the session
 	young        *list.Element       // the first of them that has not settled, or nil
 	settling     bool                // settle will be called
@@ -88,12 +90,17 @@ func (s *Session) guard() {
 	interval := min(s.TTL()/sleepChecksPerTTL, longestSleepCheck)
 	check := time.NewTicker(interval)
 	defer check.Stop()
+	checked := time.Now()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-check.C:
 			s.warnOfSilence(interval)
+			if time.Since(checked) < 2*interval { // else the process may have stood still
+				s.checkRenewals()
+			}
+			checked = time.Now()
 			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}
@@ -197,6 +204,7 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 		return 0, false
 	}
 	life := s.TTL() - s.margin
+	s.renewErr = nil
 	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
 		s.deadline.Store(int64(d))
 		s.wallDeadline.Store(sent.wall + int64(life))
@@ -205,7 +213,8 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	return left, true
 }
 
-func (s *Session) become(to event.State) (from event.State, changed bool) {
+// become changes the state, unless it is lost. tell is called later.
+func (s *Session) become(to event.State, tell func()) (from event.State, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from = s.state
@@ -215,14 +224,34 @@ func (s *Session) become(to event.State) (from event.State, changed bool) {
 	s.state = to
 	close(s.changed)
 	s.changed = make(chan struct{})
+	if tell != nil {
+		if s.news = append(s.news, tell); len(s.news) == 1 {
+			s.wg.Go(s.tellNews)
+		}
+	}
 	return from, true
+}
+
+// tellNews reports changes of the state in their order. A log that blocks must
+// not delay renewals or the loss signal.
+func (s *Session) tellNews() {
+	for more := true; more; {
+		s.mu.Lock()
+		tell := s.news[0]
+		s.mu.Unlock()
+		tell()
+		s.mu.Lock()
+		s.news = s.news[1:]
+		more = len(s.news) > 0
+		s.mu.Unlock()
+	}
 }
 
 // end ends the session with a cause, once. The context ends first: a caller
 // that sees any other sign of the end must not get nil from Err.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
-	was, first := s.become(event.StateLost)
+	was, first := s.become(event.StateLost, nil)
 	if !first {
 		return
 	}
@@ -334,15 +363,15 @@ func (s *Session) Go(f func()) bool {
 // by a random time, so that the clients of a service do not go on together.
 func (s *Session) renew() {
 	interval, conf := s.TTL()/driver.RenewalsPerTTL, &s.client.config
-	pauses := conf.pauses(min(s.TTL()/retriesPerTTL, longestPause))
-	results, failing := make(chan error), false
-	timer := time.NewTimer(interval - time.Since(s.born))
+	pauses := conf.pauses(min(max(s.TTL()/retriesPerTTL, shortestPause), longestPause))
+	results, failing, sent := make(chan error), false, s.born
+	timer := time.NewTimer(interval - time.Since(sent))
 	defer timer.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case <-timer.C:
+		case sent = <-timer.C:
 			timer.Reset(interval)
 			s.wg.Go(func() {
 				select {
@@ -352,11 +381,12 @@ func (s *Session) renew() {
 			})
 		case err := <-results:
 			switch {
-			case err != nil:
+			case err != nil && !errors.Is(err, ErrRefused): // a refusal will not pass soon
 				timer.Reset(pauses.NextBackOff())
-			case failing:
+			case err == nil && failing:
 				pauses.Reset()
-				timer.Reset(interval - time.Duration(conf.Jitter*rand.Float64()*float64(interval)))
+				sooner := time.Duration(conf.Jitter * rand.Float64() * float64(interval))
+				timer.Reset(interval - sooner - time.Since(sent))
 			}
 			failing = err != nil
 		}
@@ -383,29 +413,46 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 		s.end(err)
 	case s.Deadline().After(sent.time.Add(s.TTL() - s.margin)):
 		return nil
-	case s.TTL()-s.margin-time.Until(s.Deadline()) >= s.TTL()/AttemptsPerTTL:
-		s.suspend(err, time.Until(s.Deadline()))
+	default:
+		s.mu.Lock()
+		s.renewErr = err
+		s.mu.Unlock()
 	}
 	return err
 }
 
+// checkRenewals suspends the session if no renewal was acknowledged for a
+// while.
+func (s *Session) checkRenewals() {
+	s.mu.Lock()
+	err := s.renewErr
+	s.mu.Unlock()
+	left := time.Until(s.Deadline())
+	if s.TTL()-s.margin-left < s.TTL()/suspendedPerTTL {
+		return
+	}
+	if err == nil {
+		err = errNoAnswer
+	}
+	s.suspend(err, left)
+}
+
 func (s *Session) renewed(took, left time.Duration) {
-	if _, resumed := s.become(event.StateConnected); resumed {
+	s.become(event.StateConnected, func() {
 		s.client.config.Log.Info("baton: session resumed",
 			"service", s.client.String(), "session", s.ID())
 		s.client.Observe(event.Event{Kind: event.SessionResumed, Session: s.ID()})
-	}
+	})
 	s.client.Observe(event.Event{Kind: event.SessionRenewed,
 		Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
 }
 
 func (s *Session) suspend(err error, left time.Duration) {
-	if _, suspended := s.become(event.StateSuspended); !suspended {
-		return
-	}
-	s.client.config.Log.Warn("baton: session suspended: it cannot be renewed",
-		"service", s.client.String(), "session", s.ID(),
-		"lost_in", left.Round(time.Millisecond), "error", err)
-	s.client.Observe(event.Event{Kind: event.SessionSuspended,
-		Session: s.ID(), Margin: left, Err: err})
+	s.become(event.StateSuspended, func() {
+		s.client.config.Log.Warn("baton: session suspended: it cannot be renewed",
+			"service", s.client.String(), "session", s.ID(),
+			"lost_in", left.Round(time.Millisecond), "error", err)
+		s.client.Observe(event.Event{Kind: event.SessionSuspended,
+			Session: s.ID(), Margin: left, Err: err})
+	})
 }

@@ -141,7 +141,7 @@ func newWorld(seed uint64, recipe string) *world {
 		opts = append(opts, memory.WithStaleViews(seed))
 	}
 	if r.IntN(4) == 0 {
-		opts = append(opts, memory.WithSlack(w.ttl/4))
+		opts = append(opts, memory.WithSlack(w.ttl*3/10))
 	}
 	if r.IntN(3) == 0 {
 		opts = append(opts, memory.WithFewHints(seed))

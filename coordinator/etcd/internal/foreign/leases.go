@@ -2,7 +2,6 @@ package foreign
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 
@@ -209,13 +208,12 @@ func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
 // Renew renews all leases. If one has ended, its keys are gone, and the session
 // is over as a whole.
 func (s *session) Renew(ctx context.Context) error {
-	renew, revoke := s.leases.renewal()
-	own := s.Session.Renew(ctx)
+	if err := s.Session.Renew(ctx); err != nil {
+		return err
+	}
+	renew, revoke := s.leases.renewal() // after the own one: nothing is counted without an answer
 	err := forAll(renew, func(id clientv3.LeaseID) error { return s.renewExtra(ctx, id) })
 	// A lease that is not revoked ends with its TTL.
 	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
-	if own == nil || errors.Is(err, driver.ErrSessionLost) {
-		return err
-	}
-	return own
+	return err
 }

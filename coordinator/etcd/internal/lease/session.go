@@ -15,14 +15,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/connectivity"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
@@ -130,8 +128,8 @@ func (s *Session) Failed(ctx context.Context, err error) error {
 	return answer.Wrap(ctx, err)
 }
 
-// Renew sends one keep-alive. The client's own renewal loop would not do: its
-// callers cannot know when an acknowledged renewal was sent.
+// Renew sends one keep-alive. The client's own loop does not tell when an
+// acknowledged one was sent.
 func (s *Session) Renew(ctx context.Context) error {
 	if err := s.Alive(); err != nil {
 		return err
@@ -142,27 +140,8 @@ func (s *Session) Renew(ctx context.Context) error {
 	return s.Alive()
 }
 
-// connected is true of an idle client, too, which connects for a request, and
-// of one that does not show its connection.
-func (c Conn) connected() bool {
-	conn := c.Client.ActiveConnection()
-	if conn == nil {
-		return true
-	}
-	state := conn.GetState()
-	return state != connectivity.Connecting && state != connectivity.TransientFailure
-}
-
-// errNoConnection is for renewals: a keep-alive would wait for a connection,
-// and all that wait would be sent at once when there is one.
-var errNoConnection = driver.Wrap(driver.ErrUnavailable, errors.New("no connection"))
-
-// KeepAlive renews a lease of the session. It requires no leader: after such a
-// refusal the client would retry at once.
+// KeepAlive renews a lease of the session.
 func (s *Session) KeepAlive(ctx context.Context, lease clientv3.LeaseID) error {
-	if !s.Conn.connected() {
-		return errNoConnection
-	}
 	_, err := s.Conn.Client.KeepAliveOnce(ctx, lease)
 	return s.Failed(ctx, err)
 }

@@ -194,11 +194,12 @@ func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Pat
 // A follower reports its clients' touches to the leader, which ends sessions,
 // every half tick. If it crashes in between, the leader knows only the touch
 // before the last report. A leader that has lost its quorum may acknowledge for
-// a tick; the new one restarts every session's TTL.
+// a tick, which the coordinator's margin and this cover from a TTL of two and a
+// half ticks on; the new one restarts every session's TTL.
 //
-// If the tick is not given it counts as 0.4 of the TTL: so a TTL should have at
-// least two and a half ticks. Not covered is a follower that crashes after a
-// renewal was lost or late: see the model of the loss clock in docs/model.
+// If the tick is not given it counts as 0.4 of the TTL. Not covered is a
+// follower that crashes after a renewal was lost or late: see the model of the
+// loss clock in docs/model.
 func (s *Session) Slack() time.Duration {
 	tick := cmp.Or(s.Tree.Tick, s.TTL()*2/5)
 	return tick/2 + s.TTL()/driver.RenewalsPerTTL
