@@ -4,6 +4,7 @@ package netns
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -34,5 +35,13 @@ func (*Network) Isolate(int)          {}
 func (*Network) Rejoin(int)           {}
 func (*Network) Unplug(int)           {}
 func (*Network) Plug(int)             {}
+func (*Network) CanFilter()           {}
+func (*Network) Swallow(int)          {}
+func (*Network) Refuse(int)           {}
+func (*Network) Lose(int, int)        {}
+func (*Network) Restore(int)          {}
+
+// Outside is never called either.
+func Outside() *os.File { return nil }
 func (*Network) Block(from, to int)   {}
 func (*Network) Unblock(from, to int) {}
