@@ -194,6 +194,8 @@ func TestPacketsAreSwallowedRefusedOrLost(t *testing.T) {
 	p.check("swallowed", there, back, out, in)
 	p.w.Restore(0)
 	p.check("restored")
+	p.w.Hide(0)
+	p.check("hidden", out, in)
 	p.w.Lose(0, 99)
 	if p.reaches(0, 1, 3) && p.reaches(1, 0, 3) {
 		t.Error("nearly all packets are lost, and a few tries reach both sides")

@@ -151,6 +151,13 @@ func (w *Network) Plug(host int) { w.ip("link set v%d up", host) }
 // Restore ends it.
 func (w *Network) Swallow(host int) { w.filter(host, "drop") }
 
+// Hide drops all packets between a host and the test process, in both
+// directions, where they arrive. The hosts still reach each other. Restore ends
+// it.
+func (w *Network) Hide(host int) {
+	w.rules(host, arriving("eth0", "ip saddr "+self+" drop"), arriving(fmt.Sprintf("v%d", host), "ip daddr "+self+" drop"))
+}
+
 // Lose drops a share of the packets to and from a host, in percent and at
 // random. Restore ends it.
 func (w *Network) Lose(host, percent int) {
@@ -162,7 +169,7 @@ func (w *Network) Lose(host, percent int) {
 // not notice. Restore ends it.
 func (w *Network) Refuse(host int) { w.rules(host, refused(self), "") }
 
-// Restore ends Swallow, Refuse and Lose.
+// Restore ends Swallow, Hide, Lose and Refuse.
 func (w *Network) Restore(host int) { w.rules(host, "", "") }
 
 // filter applies a rule to the packets that arrive at a host, and to those that
@@ -210,7 +217,7 @@ func replaceRules(name, table string, command ...string) error {
 }
 
 // CanFilter skips the test with the reason if this kernel does not allow the
-// rules of Swallow, Refuse and Lose.
+// rules of Swallow, Hide, Lose and Refuse.
 func (w *Network) CanFilter() {
 	w.t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
