@@ -41,7 +41,6 @@ type outageSite struct {
 	network *netns.Network
 	hosts   []int
 	ttl     time.Duration
-	probe   *coordinator.Client
 	load    *workload // nil if nothing contends beside the holders
 }
 
@@ -69,7 +68,6 @@ func newOutageSite(t *testing.T, network *netns.Network, first, nodes int, servi
 	} else {
 		s.ensemble = ownZooKeeper(t, zkserver.Options{Nodes: nodes, Hosts: hosts, Wrap: wrap, TickTime: ttl / ticksPerTTL})
 	}
-	s.probe = s.open(longTTL)
 	return s
 }
 
@@ -222,12 +220,12 @@ func (h *outageHolder) take(url string) error {
 }
 
 func closeAll(holders []*outageHolder) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, h := range holders {
 		if h.client != nil {
-			wg.Go(func() { _ = h.client.Close(ctx) }) // sessions end by themselves, too
+			wg.Go(func() { _ = h.client.Close(ctx) }) // an open session ends by itself
 		}
 	}
 	wg.Wait()
@@ -294,8 +292,12 @@ func (s *outageSite) progress(what string) {
 // awaitRenewals waits until each hold was renewed after the outage, or is lost:
 // its own deadline ends it.
 func awaitRenewals(holders []*outageHolder) {
-	for _, h := range holders {
-		for before := h.lock.Deadline(); h.lock.Err() == nil && !h.lock.Deadline().After(before); {
+	before := make([]time.Time, len(holders))
+	for i, h := range holders {
+		before[i] = h.lock.Deadline()
+	}
+	for i, h := range holders {
+		for h.lock.Err() == nil && !h.lock.Deadline().After(before[i]) {
 			pause(h.lock.Context(), 5*time.Millisecond)
 		}
 	}
@@ -304,10 +306,12 @@ func awaitRenewals(holders []*outageHolder) {
 // count counts the holds that are kept, and compares them with the queues.
 func (s *outageSite) count(result *outcome, holders []*outageHolder, began time.Time) {
 	s.t.Helper()
+	probe := s.open(longTTL) // after the outage: with a new connection
+	defer func() { _ = probe.Close(context.Background()) }()
 	for _, h := range holders {
 		// In this order: a hold that is reported as kept after the queue was
 		// read must have been in it.
-		there, err := s.isFirst(h)
+		there, err := h.isFirst(probe)
 		if err != nil {
 			s.t.Errorf("%v: the queue of %s: %v", result.outage, h.name, err)
 		}
@@ -333,10 +337,10 @@ func (h *outageHolder) lostAt() time.Time {
 }
 
 // isFirst reports whether the hold's entry is the first in its queue.
-func (s *outageSite) isFirst(h *outageHolder) (bool, error) {
+func (h *outageHolder) isFirst(probe *coordinator.Client) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
-	m, err := mutex.New(s.probe, h.name)
+	m, err := mutex.New(probe, h.name)
 	if err != nil {
 		return false, err
 	}
