@@ -11,7 +11,7 @@ import (
 // Many clients are cut off at random phases of their renewals, for the share of
 // the TTL that all of them must survive.
 func TestHoldsSurviveOutagesOfMostOfTheTTL(t *testing.T) {
-	const ttl, holders = 6 * time.Second, 24
+	const ttl, holders = 10 * time.Second, 24
 	t.Parallel()
 	if !netns.Enter(t) {
 		return
