@@ -46,7 +46,7 @@ const (
 // idle measures clients with a connection and a session each.
 func (f *field) idle(ctx context.Context) (IdleResult, error) {
 	n, lasts := idleClients/max(1, f.Divide), idleTime/time.Duration(max(1, f.Divide))
-	r := IdleResult{Name: "idle/" + f.contest.place, Place: f.contest.place, Clients: n, TTL: idleTTL, Ops: map[string]float64{}}
+	r := IdleResult{Name: "idle/" + f.contest.place, Place: f.contest.place, Clients: n, TTL: idleTTL}
 	opened, err := openBaton(ctx, f.access(), load{contenders: n, clients: n, ttl: idleTTL}, batonMutex)
 	if err != nil {
 		return r, err
@@ -62,35 +62,45 @@ func (f *field) idle(ctx context.Context) (IdleResult, error) {
 	if err := sleep(ctx, min(idleTTL, lasts)); err != nil {
 		return r, err
 	}
-	rec := &recorder{servers: f.place.pids()}
-	from, err := f.place.answered(ctx)
-	if err != nil {
+	if err := f.measureIdle(ctx, &r, lasts); err != nil {
 		return r, err
-	}
-	rec.begin()
-	began := time.Now()
-	if err := sleep(ctx, lasts); err != nil {
-		return r, err
-	}
-	rec.end()
-	r.Lasted = time.Since(began)
-	to, err := f.place.answered(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.Server, r.Client = rec.total.server.Seconds()/r.Lasted.Seconds(), rec.total.client.Seconds()/r.Lasted.Seconds()
-	for op, count := range to {
-		perSecond := (count - from[op]) / r.Lasted.Seconds()
-		r.Requests += perSecond
-		if op != "" && perSecond > 0 {
-			r.Ops[op] = perSecond
-		}
 	}
 	now, err := sessionIDs(ctx, clients)
 	if err == nil && !slices.Equal(now, sessions) {
 		err = errors.New("idle clients lost their sessions: the figures include their opening")
 	}
 	return r, err
+}
+
+// measureIdle measures the servers and this process for some time.
+func (f *field) measureIdle(ctx context.Context, r *IdleResult, lasts time.Duration) error {
+	rec := &recorder{servers: f.place.pids()}
+	from, err := f.place.answered(ctx)
+	if err != nil {
+		return err
+	}
+	rec.begin()
+	began := time.Now()
+	if err := sleep(ctx, lasts); err != nil {
+		return err
+	}
+	rec.end()
+	r.Lasted = time.Since(began)
+	to, err := f.place.answered(ctx)
+	if err != nil {
+		return err
+	}
+	seconds := r.Lasted.Seconds()
+	r.Server, r.Client = rec.total.server.Seconds()/seconds, rec.total.client.Seconds()/seconds
+	r.Ops = map[string]float64{}
+	for op, count := range to {
+		perSecond := (count - from[op]) / seconds
+		r.Requests += perSecond
+		if op != "" && perSecond > 0 {
+			r.Ops[op] = perSecond
+		}
+	}
+	return nil
 }
 
 // sessionIDs returns the clients' sessions. A client whose session was lost
