@@ -119,7 +119,8 @@ func (q outageRequest) cells(nodes int) (cells []outageCell) {
 	}
 	once := func(kind outageKind, lasts func(*outageSite) time.Duration) outageCell {
 		return outageCell{string(kind), func(s *outageSite, r *rand.Rand) string {
-			return fmt.Sprint(s.suffer(outage{kind, lasts(s), q.holders}, r))
+			o := s.suffer(outage{kind, lasts(s), q.holders}, r)
+			return fmt.Sprintf("kept %d of %d over %v", o.kept, o.holders, o.lasted.Round(100*time.Millisecond))
 		}}
 	}
 	return append(cells,
@@ -153,9 +154,13 @@ const (
 // assumes that they survive every shorter one.
 func (s *outageSite) longest(kind outageKind, holders int, r *rand.Rand) string {
 	s.t.Helper()
+	var served time.Duration // until the service was back, in the last outage that all survived
 	survive := func(steps int) bool {
 		o := s.suffer(outage{kind, s.ttl * time.Duration(steps) / outageStepsPerTTL, holders}, r)
 		s.t.Logf("%s, TTL %v: %v", s.name, s.ttl, o)
+		if o.all() {
+			served = o.lasted
+		}
 		return o.all()
 	}
 	const most = 3 * outageStepsPerTTL / 2
@@ -175,7 +180,7 @@ func (s *outageSite) longest(kind outageKind, holders int, r *rand.Rand) string 
 			kept, confirmed = kept-1, -1
 		}
 	}
-	return fmt.Sprintf("%.2f of the TTL", float64(kept)/outageStepsPerTTL)
+	return fmt.Sprintf("%.2f of the TTL; the service was back after %v", float64(kept)/outageStepsPerTTL, served.Round(10*time.Millisecond))
 }
 
 // crashes kills n holders at random phases of their renewals, and returns how
