@@ -18,6 +18,12 @@ RACE_SEEDS ?= 500
 RUNS ?= 100
 PAUSES ?= 60s
 
+# For make outages: the TTLs, the number of holders, and how often failovers are counted instead; ONLY selects "etcd-3/silent".
+TTLS ?= 10s
+HOLDERS ?= 60
+ROUNDS ?= 0
+ONLY ?=
+
 # The tests of make faults: those in integration/faults_*_test.go.
 FAULTS := $(shell sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$|/p' integration/faults_*_test.go | tr -d '\n' | sed 's/|$$//')
 
@@ -81,6 +87,12 @@ partition: ## Cut RUNS (100) holders off from each service, and print how early 
 .PHONY: pauses
 pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) with each library, and print the lost updates
 	cd integration && BATON_PAUSES=$(PAUSES) go test -count=1 -timeout 6h -run '^TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked$$'
+
+.PHONY: outages
+outages: ## Print the longest outages that HOLDERS (60) holds survive at TTLS (10s); with ROUNDS=20 count the holds that failovers cost
+	.ci/deps
+	cd integration && BATON_OUTAGES='$(TTLS)' BATON_OUTAGE_HOLDERS='$(HOLDERS)' BATON_OUTAGE_ROUNDS='$(ROUNDS)' BATON_OUTAGE_ONLY='$(ONLY)' \
+		go test -count=1 -timeout 6h -run '^TestHoldsSurviveASilentOutageOfMostOfTheTTL$$'
 
 .PHONY: soak
 soak: ## Inject all faults for MINUTES (10) into SERVICE (etcd, zookeeper, all) and run the simulation; prints figures

@@ -19,8 +19,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// ttl is the TTL of every session here, Baton's and others'.
-const ttl = 30 * time.Second
+// defaultTTL is the TTL of the sessions here, Baton's and others', unless the
+// load sets Baton's.
+const defaultTTL = 30 * time.Second
 
 // callBound bounds calls that take milliseconds unless something is broken.
 const callBound = 30 * time.Second
@@ -56,7 +57,7 @@ func (p *batonParty) connect(ctx context.Context, a access) error {
 		c, err = p.overClient(a)
 	} else {
 		scheme := map[string]string{"etcd": "etcd", "zookeeper": "zk"}[a.service]
-		c, err = coordinator.Open(fmt.Sprintf("%s://%s/baton?ttl=%v", scheme, strings.Join(a.addrs, ","), ttl))
+		c, err = coordinator.Open(fmt.Sprintf("%s://%s/baton?ttl=%v", scheme, strings.Join(a.addrs, ","), p.l.sessionTTL()))
 	}
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (p *batonParty) overClient(a access) (*coordinator.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return coordinator.New(d, coordinator.WithTTL(ttl))
+	return coordinator.New(d, coordinator.WithTTL(p.l.sessionTTL()))
 }
 
 func newEtcdClient(a access) (*clientv3.Client, error) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,6 +100,24 @@ func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 		t.Error("a quick run counts as a complete one, whose figures are written to the docs")
 	}
 	checkDocs(t, r)
+}
+
+// The test checks that messages are counted. A client sends a renewal or a ping
+// every few seconds, and none is idle that sends more than a few a second.
+func TestIdleClientsAreMeasuredByRequest(t *testing.T) {
+	o := Options{Rounds: 1, Divide: 20, Progress: io.Discard, Cases: regexp.MustCompile("^idle/")}
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Idle) != 2 {
+		t.Fatalf("%d results of idle clients, want 2", len(r.Idle))
+	}
+	for _, i := range r.Idle {
+		if perClient := i.Requests / float64(i.Clients); i.Clients != idleClients/20 || perClient < 0.1 || perClient > 4 {
+			t.Errorf("idle clients: %+v", i)
+		}
+	}
 }
 
 func checkSubject(t *testing.T, c CaseResult, s SubjectResult) {

@@ -121,7 +121,7 @@ func curator(name, recipe string) subject {
 		}
 		c.sets++
 		p := &curatorPlayer{curators: c, id: c.sets, recipe: recipe, load: l}
-		if err := c.tell("open %d %s %d %d", p.id, strings.Join(a.addrs, ","), l.connections(), ttl.Milliseconds()); err != nil {
+		if err := c.tell("open %d %s %d %d", p.id, strings.Join(a.addrs, ","), l.connections(), defaultTTL.Milliseconds()); err != nil {
 			return nil, err
 		}
 		_, _, err := c.hear()

@@ -25,7 +25,7 @@ func openEtcdLinks(ctx context.Context, a access, n int) (links etcdLinks, err e
 			return nil, err
 		}
 		links = append(links, etcdLink{Client: c})
-		l, err := c.Grant(ctx, 100*int64(ttl.Seconds())) // longer than any case, so no renewals
+		l, err := c.Grant(ctx, 100*int64(defaultTTL.Seconds())) // longer than any case, so no renewals
 		if err != nil {
 			links.close()
 			return nil, err
@@ -86,7 +86,7 @@ func openEtcdMutexes(ctx context.Context, a access, l load) (party, error) {
 		p.clients = append(p.clients, c)
 	}
 	for i := range sessions {
-		s, err := concurrency.NewSession(p.clients[i%len(p.clients)], concurrency.WithTTL(int(ttl.Seconds())), concurrency.WithContext(ctx))
+		s, err := concurrency.NewSession(p.clients[i%len(p.clients)], concurrency.WithTTL(int(defaultTTL.Seconds())), concurrency.WithContext(ctx))
 		if err != nil {
 			p.close()
 			return nil, err

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -25,15 +26,18 @@ const (
 // load is a form with its numbers.
 type load struct {
 	form       form
-	contenders int // goroutines
-	names      int // for names and fleet
-	permits    int // for permits
-	clients    int // connections, each with a session; 0: see maxConnections
+	contenders int           // goroutines
+	names      int           // for names and fleet
+	permits    int           // for permits
+	clients    int           // connections, each with a session; 0: see maxConnections
+	ttl        time.Duration // of the sessions; 0: see defaultTTL
 }
 
 // maxConnections bounds the connections, each with a session, that the
 // contenders of a subject share, unless the load sets their number.
 const maxConnections = 8
+
+func (l load) sessionTTL() time.Duration { return cmp.Or(l.ttl, defaultTTL) }
 
 func (l load) connections() int {
 	if l.clients > 0 {

@@ -26,6 +26,9 @@ type place interface {
 	pids() []int
 	// watches counts the watches of all clients that are served without delay.
 	watches(ctx context.Context) (int, error)
+	// answered counts the messages that the servers sent to clients, by method
+	// where the servers tell them apart.
+	answered(ctx context.Context) (map[string]float64, error)
 	// rest waits until watches that outlive their purpose for a moment have
 	// ended.
 	rest(ctx context.Context) error

@@ -26,6 +26,7 @@ type Result struct {
 	Servers  map[string]string `json:"servers"` // version by place
 	Cases    []CaseResult      `json:"cases"`
 	Waiters  []WaitersResult   `json:"waiters"`
+	Idle     []IdleResult      `json:"idle,omitempty"`
 }
 
 // Machine describes the machine of the run.

@@ -222,6 +222,19 @@ func (r *run) specials(ctx context.Context, place string) error {
 			r.result.Waiters = append(r.result.Waiters, w)
 		}
 	}
+	if name := "idle/" + place; r.Cases != nil && r.wants(name) { // by request only: it waits for minutes
+		f, err := r.field(ctx, contest{name: name, place: place})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Progress, "%s\n", name)
+		idle, err := f.idle(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Fprintln(r.Progress, "  ", idle.line())
+		r.result.Idle = append(r.result.Idle, idle)
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (quiet) Printf(string, ...any) {}
 
 func openZKLinks(ctx context.Context, a access, n int) (links zkLinks, err error) {
 	for range n {
-		c, events, err := zk.Connect(a.addrs, ttl, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+		c, events, err := zk.Connect(a.addrs, defaultTTL, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 		if err != nil {
 			links.close()
 			return nil, err

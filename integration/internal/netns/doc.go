@@ -1,7 +1,8 @@
 // Package netns gives a test a network of its own, made of Linux network
 // namespaces: a bridge with the test process, and hosts for servers. Links
 // between hosts can be cut in one or both directions, which proxies cannot do
-// for ZooKeeper, whose servers exchange their addresses.
+// for ZooKeeper, whose servers exchange their addresses. Packets of a host can
+// be swallowed, refused, or lost at random, which needs nft (CanFilter).
 //
 //	func TestSomething(t *testing.T) {
 //		if !netns.Enter(t) {

@@ -25,6 +25,7 @@ const variable = "BATON_NETNS"
 func Enter(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {
+		syscall.CloseOnExec(outside) // servers do not inherit it
 		return true
 	}
 	for name, from := range map[string]string{"ip": "iproute2", "nsenter": "util-linux"} {
@@ -45,6 +46,14 @@ func Enter(t *testing.T) bool {
 	}
 	return false
 }
+
+// Outside returns the standard output of the process that called Enter, in the
+// process in which Enter returned true. What a test prints is shown only at its
+// end; this is for figures that take long.
+func Outside() *os.File { return os.NewFile(outside, "outside") }
+
+// outside is the first descriptor after the standard streams.
+const outside = 3
 
 // allowed tests whether the kernel allows namespaces and a bridge. New finds
 // other restrictions.
@@ -86,6 +95,7 @@ func run(t *testing.T) (string, error) {
 	cmd := isolated(program, args...)
 	cmd.Env = append(os.Environ(), variable+"=1")
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.ExtraFiles = []*os.File{os.Stdout}
 	p, err := child.Start(cmd)
 	if err != nil {
 		return "", err

@@ -2,10 +2,12 @@ package netns_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // variable has the address at which a process of this binary listens and prints
-// the datagrams that it receives.
+// the datagrams that it receives. It listens for connections, too.
 const variable = "BATON_NETNS_LISTEN"
 
 func TestMain(m *testing.M) {
@@ -31,6 +33,11 @@ func listen(addr string) error {
 	if err != nil {
 		return err
 	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
 	fmt.Println("ready")
 	for b := make([]byte, 100); ; {
 		n, _, err := conn.ReadFrom(b)
@@ -173,4 +180,49 @@ func TestLinksAreCutInOneDirectionOrBoth(t *testing.T) {
 	p.check("unplugged", there, back, [2]int{0, outside}, [2]int{outside, 0})
 	p.w.Plug(0)
 	p.check("plugged in again")
+}
+
+func TestPacketsAreSwallowedRefusedOrLost(t *testing.T) {
+	if !netns.Enter(t) {
+		return
+	}
+	p := newParty(t)
+	p.w.CanFilter()
+	there, back := [2]int{0, 1}, [2]int{1, 0}
+	out, in := [2]int{0, outside}, [2]int{outside, 0}
+	p.w.Swallow(0)
+	p.check("swallowed", there, back, out, in)
+	p.w.Restore(0)
+	p.check("restored")
+	p.w.Hide(0)
+	p.check("hidden", out, in)
+	p.w.Lose(0, 99)
+	if p.reaches(0, 1, 3) && p.reaches(1, 0, 3) {
+		t.Error("nearly all packets are lost, and a few tries reach both sides")
+	}
+	p.w.Lose(0, 20)
+	p.check("some packets lost")
+	if err := p.dial(0); err != nil {
+		t.Errorf("dial: %v", err)
+	}
+	p.w.Refuse(0)
+	p.check("refused: datagrams pass")
+	if err := p.dial(0); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("refused: dial: %v", err)
+	}
+	p.w.Swallow(0)
+	var silence net.Error
+	if err := p.dial(0); !errors.As(err, &silence) || !silence.Timeout() {
+		t.Errorf("swallowed: dial: %v", err)
+	}
+	p.w.Restore(0)
+}
+
+// dial connects from the test process to a host.
+func (p *party) dial(to int) error {
+	conn, err := net.DialTimeout("tcp", p.addrs[to]+":7777", 500*time.Millisecond)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
+// self is the address of the test process.
+const self = "10.77.0.254"
+
 // Network is a number of hosts on one bridge. Its methods fail the test on
 // errors.
 type Network struct {
@@ -41,7 +44,7 @@ func (w *Network) build(n int) error {
 	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
 		return fmt.Errorf("tmpfs on /run: %w", err)
 	}
-	lines := []string{"link set lo up", "link add br0 type bridge", "addr add 10.77.0.254/24 dev br0", "link set br0 up"}
+	lines := []string{"link set lo up", "link add br0 type bridge", "addr add " + self + "/24 dev br0", "link set br0 up"}
 	for i := range n {
 		host := fmt.Sprintf("10.77.0.%d", i+1)
 		w.hosts = append(w.hosts, host)
@@ -142,6 +145,90 @@ func (w *Network) Unplug(host int) { w.ip("link set v%d down", host) }
 
 // Plug ends Unplug.
 func (w *Network) Plug(host int) { w.ip("link set v%d up", host) }
+
+// Swallow drops all packets to and from a host, in both directions, where they
+// arrive. Unlike Unplug it leaves the links up: only the silence shows it.
+// Restore ends it.
+func (w *Network) Swallow(host int) { w.filter(host, "drop") }
+
+// Hide drops all packets between a host and the test process, in both
+// directions, where they arrive. The hosts still reach each other. Restore ends
+// it.
+func (w *Network) Hide(host int) {
+	w.rules(host, arriving("eth0", "ip saddr "+self+" drop"), arriving(fmt.Sprintf("v%d", host), "ip daddr "+self+" drop"))
+}
+
+// Lose drops a share of the packets to and from a host, in percent and at
+// random. Restore ends it.
+func (w *Network) Lose(host, percent int) {
+	w.filter(host, fmt.Sprintf("numgen random mod 100 < %d drop", percent))
+}
+
+// Refuse makes a host answer the test process's packets with a reset: new
+// connections are refused, and open ones end when they are used. The host does
+// not notice. Restore ends it.
+func (w *Network) Refuse(host int) { w.rules(host, refused(self), "") }
+
+// Restore ends Swallow, Hide, Lose and Refuse.
+func (w *Network) Restore(host int) { w.rules(host, "", "") }
+
+// filter applies a rule to the packets that arrive at a host, and to those that
+// arrive from it.
+func (w *Network) filter(host int, rule string) {
+	w.rules(host, arriving("eth0", rule), arriving(fmt.Sprintf("v%d", host), rule))
+}
+
+// rules replaces the rules of a host, in its namespace and in the test's.
+func (w *Network) rules(host int, there, here string) {
+	w.t.Helper()
+	err := replaceRules(fmt.Sprintf("host%d", host), here)
+	if err == nil {
+		err = replaceRules("host", there, "nsenter", "--net=/run/netns/n"+strconv.Itoa(host))
+	}
+	if err != nil {
+		w.t.Fatalf("netns: %v", err)
+	}
+}
+
+// arriving is a table with a rule for what arrives at a device, before anything
+// else sees it. Only IP: the hosts still find each other's addresses, or
+// connections would fail instead of waiting.
+func arriving(device, rule string) string {
+	return fmt.Sprintf(`table netdev %%[1]s { chain in { type filter hook ingress device "%s" priority 0; meta protocol ip %s; }; }`, device, rule)
+}
+
+// refused is a table with a rule that resets the connections of an address.
+func refused(addr string) string {
+	return fmt.Sprintf(`table inet %%[1]s { chain in { type filter hook input priority 0; ip saddr %s meta l4proto tcp reject with tcp reset; }; }`, addr)
+}
+
+// replaceRules replaces the tables of a name by one, or by none, in one step.
+// The command runs nft in a namespace.
+func replaceRules(name, table string, command ...string) error {
+	// A table that may not exist is added first, so that it can be deleted.
+	script := "add table netdev %[1]s\ndelete table netdev %[1]s\nadd table inet %[1]s\ndelete table inet %[1]s\n" + table + "\n"
+	command = append(command, "nft", "-f", "-")
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(script, name))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// CanFilter skips the test with the reason if this kernel does not allow the
+// rules of Swallow, Hide, Lose and Refuse.
+func (w *Network) CanFilter() {
+	w.t.Helper()
+	if _, err := exec.LookPath("nft"); err != nil {
+		w.t.Fatal("nft is missing; on Debian and its relatives, as root: apt-get install nftables")
+	}
+	for _, table := range []string{arriving("v0", "drop"), arriving("v0", "numgen random mod 100 < 1 drop"), refused("203.0.113.1"), ""} {
+		if err := replaceRules("trial", table); err != nil {
+			servers.CannotRun(w.t, fmt.Errorf("in namespaces of its own: %w", err))
+		}
+	}
+}
 
 func (w *Network) ip(format string, args ...any) {
 	w.t.Helper()

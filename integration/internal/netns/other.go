@@ -4,6 +4,7 @@ package netns
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -23,16 +24,25 @@ type Network struct{}
 // New is never called, since Enter does not return true.
 func New(testing.TB, int) *Network { panic("netns: not on this system") }
 
-func (*Network) Hosts() []string      { return nil }
-func (*Network) Wrap(int, *exec.Cmd)  {}
-func (*Network) Others(int) []int     { return nil }
-func (*Network) Mute(int)             {}
-func (*Network) Unmute(int)           {}
-func (*Network) Deafen(int)           {}
-func (*Network) Undeafen(int)         {}
-func (*Network) Isolate(int)          {}
-func (*Network) Rejoin(int)           {}
-func (*Network) Unplug(int)           {}
-func (*Network) Plug(int)             {}
+func (*Network) Hosts() []string     { return nil }
+func (*Network) Wrap(int, *exec.Cmd) {}
+func (*Network) Others(int) []int    { return nil }
+func (*Network) Mute(int)            {}
+func (*Network) Unmute(int)          {}
+func (*Network) Deafen(int)          {}
+func (*Network) Undeafen(int)        {}
+func (*Network) Isolate(int)         {}
+func (*Network) Rejoin(int)          {}
+func (*Network) Unplug(int)          {}
+func (*Network) Plug(int)            {}
+func (*Network) CanFilter()          {}
+func (*Network) Swallow(int)         {}
+func (*Network) Hide(int)            {}
+func (*Network) Refuse(int)          {}
+func (*Network) Lose(int, int)       {}
+func (*Network) Restore(int)         {}
+
+// Outside is never called either.
+func Outside() *os.File               { return nil }
 func (*Network) Block(from, to int)   {}
 func (*Network) Unblock(from, to int) {}
