@@ -235,8 +235,7 @@ func random(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// strike begins an outage and ends it. It lasts from when it affects the last
-// member until it ends for the first.
+// strike begins an outage and ends it.
 func (s *outageSite) strike(o outage) {
 	s.t.Helper()
 	switch o.kind {
@@ -247,7 +246,7 @@ func (s *outageSite) strike(o outage) {
 	case outRefused:
 		s.interrupt(s.network.Refuse, o.lasts)
 	case outLoss:
-		s.interrupt(func(host int) { s.network.Lose(host, 20) }, o.lasts)
+		s.interrupt(func(hosts ...int) { s.network.Lose(20, hosts...) }, o.lasts)
 	case outKilled:
 		leader := s.leader(s.t)
 		s.members[leader].Kill()
@@ -270,14 +269,10 @@ func (s *outageSite) strike(o outage) {
 }
 
 // interrupt applies a fault of the network to all members.
-func (s *outageSite) interrupt(fault func(host int), lasts time.Duration) {
-	for _, host := range s.hosts {
-		fault(host)
-	}
+func (s *outageSite) interrupt(fault func(hosts ...int), lasts time.Duration) {
+	fault(s.hosts...)
 	time.Sleep(lasts)
-	for _, host := range s.hosts {
-		s.network.Restore(host)
-	}
+	s.network.Restore(s.hosts...)
 }
 
 // progress waits until locks are granted again, if any are contended for: an
