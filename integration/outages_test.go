@@ -118,8 +118,11 @@ type outcome struct {
 
 func (o outcome) all() bool { return o.kept == o.holders }
 
-func (o outcome) String() string {
-	text := fmt.Sprintf("%v: kept %d of %d", o.outage, o.kept, o.holders)
+func (o outcome) String() string { return fmt.Sprintf("%v: %s", o.outage, o.text()) }
+
+// text says it without the outage.
+func (o outcome) text() string {
+	text := fmt.Sprintf("kept %d of %d", o.kept, o.holders)
 	if !o.all() {
 		text += fmt.Sprintf(", the first was lost after %v", o.first.Round(time.Millisecond))
 	}
