@@ -349,8 +349,9 @@ func (h *outageHolder) isFirst(probe *coordinator.Client) (bool, error) {
 	return len(list) > 0 && list[0].Token == h.lock.Token(), nil
 }
 
-// mostOutage is the length of a silent outage or refusal that all holds survive
-// at any phase of their renewals, at the default TTL. ZooKeeper's tick is known.
+// mostOutage is the length of a silent outage or refusal that all holds
+// survive at any phase of their renewals, at the default TTL, when ZooKeeper's
+// tick is known.
 func (s *outageSite) mostOutage() time.Duration {
 	if s.etcd != nil {
 		return s.ttl * 75 / 100
@@ -442,7 +443,7 @@ func TestHoldsSurviveASilentOutageOfMostOfTheTTL(t *testing.T) {
 		return
 	}
 	eachOutageSite(t, network, 1, 6*time.Second, func(s *outageSite, r *rand.Rand) {
-		// To connect again takes as long as at any TTL, a larger part of a short one.
+		// To connect again takes a larger part of a short TTL.
 		s.mustSurvive(outage{outSilent, s.mostOutage() * 9 / 10, 20}, r)
 	})
 }
