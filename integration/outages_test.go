@@ -66,7 +66,14 @@ func newOutageSite(t *testing.T, network *netns.Network, first, nodes int, servi
 			"--heartbeat-interval=100", "--election-timeout=1000",
 		}})
 	} else {
-		s.ensemble = ownZooKeeper(t, zkserver.Options{Nodes: nodes, Hosts: hosts, Wrap: wrap, TickTime: ttl / ticksPerTTL})
+		s.ensemble = ownZooKeeper(t, zkserver.Options{
+			Nodes: nodes, Hosts: hosts, Wrap: wrap, TickTime: ttl / ticksPerTTL,
+			// In about one of 25 elections ZooKeeper 3.8.0's new leader refuses
+			// a follower's acknowledgement ("NEWLEADER ACK from sid … is from a
+			// different epoch") and waits for initLimit ticks until the next
+			// election. No session of this TTL can survive 20 ticks.
+			Config: []string{"initLimit=4"},
+		})
 	}
 	return s
 }
