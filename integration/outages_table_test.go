@@ -119,8 +119,9 @@ func (q outageRequest) cells(nodes int) (cells []outageCell) {
 	}
 	once := func(kind outageKind, lasts func(*outageSite) time.Duration) outageCell {
 		return outageCell{string(kind), func(s *outageSite, r *rand.Rand) string {
+			away := s.leaderless(s.t)
 			o := s.suffer(outage{kind, lasts(s), q.holders}, r)
-			return fmt.Sprintf("kept %d of %d over %v", o.kept, o.holders, o.lasted.Round(100*time.Millisecond))
+			return fmt.Sprintf("%s over %v; without a leader for %v", o.text(), o.lasted.Round(100*time.Millisecond), away().Round(10*time.Millisecond))
 		}}
 	}
 	return append(cells,

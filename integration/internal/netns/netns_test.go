@@ -196,12 +196,13 @@ func TestPacketsAreSwallowedRefusedOrLost(t *testing.T) {
 	p.check("restored")
 	p.w.Hide(0)
 	p.check("hidden", out, in)
-	p.w.Lose(0, 99)
+	p.w.Lose(99, 0)
 	if p.reaches(0, 1, 3) && p.reaches(1, 0, 3) {
 		t.Error("nearly all packets are lost, and a few tries reach both sides")
 	}
-	p.w.Lose(0, 20)
+	p.w.Lose(20, 0)
 	p.check("some packets lost")
+	p.w.Restore(0)
 	if err := p.dial(0); err != nil {
 		t.Errorf("dial: %v", err)
 	}

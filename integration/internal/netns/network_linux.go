@@ -2,10 +2,12 @@ package netns
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -146,46 +148,60 @@ func (w *Network) Unplug(host int) { w.ip("link set v%d down", host) }
 // Plug ends Unplug.
 func (w *Network) Plug(host int) { w.ip("link set v%d up", host) }
 
-// Swallow drops all packets to and from a host, in both directions, where they
+// Swallow drops all packets to and from hosts, in both directions, where they
 // arrive. Unlike Unplug it leaves the links up: only the silence shows it.
 // Restore ends it.
-func (w *Network) Swallow(host int) { w.filter(host, "drop") }
+func (w *Network) Swallow(hosts ...int) { w.filter(hosts, "drop", "drop") }
 
-// Hide drops all packets between a host and the test process, in both
+// Hide drops all packets between hosts and the test process, in both
 // directions, where they arrive. The hosts still reach each other. Restore ends
 // it.
-func (w *Network) Hide(host int) {
-	w.rules(host, arriving("eth0", "ip saddr "+self+" drop"), arriving(fmt.Sprintf("v%d", host), "ip daddr "+self+" drop"))
+func (w *Network) Hide(hosts ...int) {
+	w.filter(hosts, "ip saddr "+self+" drop", "ip daddr "+self+" drop")
 }
 
-// Lose drops a share of the packets to and from a host, in percent and at
+// Lose drops a share of the packets to and from hosts, in percent and at
 // random. Restore ends it.
-func (w *Network) Lose(host, percent int) {
-	w.filter(host, fmt.Sprintf("numgen random mod 100 < %d drop", percent))
+func (w *Network) Lose(percent int, hosts ...int) {
+	rule := fmt.Sprintf("numgen random mod 100 < %d drop", percent)
+	w.filter(hosts, rule, rule)
 }
 
-// Refuse makes a host answer the test process's packets with a reset: new
-// connections are refused, and open ones end when they are used. The host does
+// Refuse makes hosts answer the test process's packets with a reset: new
+// connections are refused, and open ones end when they are used. The hosts do
 // not notice. Restore ends it.
-func (w *Network) Refuse(host int) { w.rules(host, refused(self), "") }
+func (w *Network) Refuse(hosts ...int) {
+	w.rules(hosts, func(int) (there, here string) { return refused(self), "" })
+}
 
 // Restore ends Swallow, Hide, Lose and Refuse.
-func (w *Network) Restore(host int) { w.rules(host, "", "") }
-
-// filter applies a rule to the packets that arrive at a host, and to those that
-// arrive from it.
-func (w *Network) filter(host int, rule string) {
-	w.rules(host, arriving("eth0", rule), arriving(fmt.Sprintf("v%d", host), rule))
+func (w *Network) Restore(hosts ...int) {
+	w.rules(hosts, func(int) (there, here string) { return "", "" })
 }
 
-// rules replaces the rules of a host, in its namespace and in the test's.
-func (w *Network) rules(host int, there, here string) {
+// filter applies a rule to the packets that arrive at hosts, and another to
+// those that arrive from them.
+func (w *Network) filter(hosts []int, to, from string) {
+	w.rules(hosts, func(host int) (there, here string) {
+		return arriving("eth0", to), arriving(fmt.Sprintf("v%d", host), from)
+	})
+}
+
+// rules replaces the rules of hosts, in their namespaces and in the test's. It
+// starts all commands at once, so that the faults begin at the same time.
+func (w *Network) rules(hosts []int, of func(host int) (there, here string)) {
 	w.t.Helper()
-	err := replaceRules(fmt.Sprintf("host%d", host), here)
-	if err == nil {
-		err = replaceRules("host", there, "nsenter", "--net=/run/netns/n"+strconv.Itoa(host))
+	var all sync.WaitGroup
+	errs := make([]error, 2*len(hosts))
+	for i, host := range hosts {
+		there, here := of(host)
+		all.Go(func() { errs[2*i] = replaceRules(fmt.Sprintf("host%d", host), here) })
+		all.Go(func() {
+			errs[2*i+1] = replaceRules("host", there, "nsenter", "--net=/run/netns/n"+strconv.Itoa(host))
+		})
 	}
-	if err != nil {
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
 		w.t.Fatalf("netns: %v", err)
 	}
 }

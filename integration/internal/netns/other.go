@@ -36,11 +36,11 @@ func (*Network) Rejoin(int)          {}
 func (*Network) Unplug(int)          {}
 func (*Network) Plug(int)            {}
 func (*Network) CanFilter()          {}
-func (*Network) Swallow(int)         {}
-func (*Network) Hide(int)            {}
-func (*Network) Refuse(int)          {}
-func (*Network) Lose(int, int)       {}
-func (*Network) Restore(int)         {}
+func (*Network) Swallow(...int)      {}
+func (*Network) Hide(...int)         {}
+func (*Network) Refuse(...int)       {}
+func (*Network) Lose(int, ...int)    {}
+func (*Network) Restore(...int)      {}
 
 // Outside is never called either.
 func Outside() *os.File               { return nil }
