@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/internal/dial"
 )
 
-// occupied listens on a socket that has room for one connection, which is taken.
-// The kernel drops the packets of others. accept makes room, for two.
+// occupied listens on a socket that has room for one connection, which is
+// taken. The kernel drops the packets of others. accept makes room, for two.
 func occupied(t *testing.T) (addr string, accept func()) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
