@@ -31,10 +31,9 @@
 // # The protocol
 //
 // A session is a lease and a sentinel: see package internal/lease. queue.go
-// begins with the states of a contender, and handoff.go with the tail key and
-// the handoff markers. Names of contenders are reused, since etcd's index keeps
-// each name until compaction. So a key identifies a contender only together
-// with its create revision.
+// begins with the states of a contender, handoff.go with the tail key and the
+// handoff markers. Names of contenders are reused, so a key identifies one only
+// together with its create revision.
 //
 // # Queues shared with other clients
 //
@@ -63,7 +62,7 @@
 //	record.go    the record of a queue
 //	operator.go  Queues, Remove
 //	examine.go   the status of the members
-//	memory.go    what a session remembers to save requests
+//	memory.go    what a session remembers
 //	driver.go    the drivers, and their sessions
 //	client.go    the etcd client of a driver
 //	renew.go     its keep-alives

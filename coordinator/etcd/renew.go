@@ -37,8 +37,6 @@ func newRenewals(d *source, c *clientv3.Client) *renewals {
 	return &renewals{c.Lease, d, c, clientv3.RetryLeaseClient(c), make(chan stream, 16)}
 }
 
-var errNoConnection = errors.New("no connection")
-
 // KeepAliveOnce fails at once if there is no connection: keep-alives that
 // waited for one would all be sent together.
 func (r *renewals) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*kept, error) {
@@ -58,7 +56,7 @@ func (r *renewals) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*kep
 		}
 		return r.send(ctx, s, id)
 	}
-	return nil, r.source.explain(errNoConnection)
+	return nil, r.source.explain(errors.New("no connection"))
 }
 
 func (r *renewals) open(ctx context.Context) (stream, error) {
@@ -73,7 +71,7 @@ func (r *renewals) open(ctx context.Context) (stream, error) {
 	case err == nil:
 		err = ctx.Err()
 	case answer.Code(err) == codes.Unavailable:
-		err = r.source.explain(errNoConnection)
+		err = r.source.explain(errors.New("no connection"))
 	}
 	return stream{}, err
 }

@@ -16,7 +16,7 @@
 // A session's TTL is ZooKeeper's session timeout. Servers move the requested
 // timeout into their bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL that
 // is not granted exactly is refused, since a holder computes its deadline from
-// it. The loss clock's margin depends on the servers' tick: see docs/ttl.md.
+// it. docs/ttl.md has the margin of the loss clock.
 //
 // The client library pings by itself. So a session that is not renewed ends
 // with its process or its connection, and not when the renewals stop; package
@@ -30,9 +30,6 @@
 //
 // A child of another client in a queue makes Ahead, List and Head fail with
 // driver.ErrRefused and its name. A record stays until an operator deletes it.
-//
-// docs/concepts.md shows the nodes, names.go their names, and docs/requests.md
-// the requests of each call.
 //
 // # The files
 //

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -115,7 +116,7 @@ func (c *Conn) Renew(ctx context.Context) error {
 	select {
 	case <-c.connected():
 	default:
-		return c.disconnected()
+		return cmp.Or(c.Err(), driver.Wrap(driver.ErrUnavailable, c.lastError()))
 	}
 	come := make(chan error, 1)
 	go c.Run(func() {
@@ -130,17 +131,6 @@ func (c *Conn) Renew(ctx context.Context) error {
 	case <-c.ctx.Done():
 		return c.Err()
 	}
-}
-
-// disconnected says why there is no connection, or that the session is over.
-func (c *Conn) disconnected() error {
-	if err := c.Err(); err != nil {
-		return err
-	}
-	if err := c.lastError(); err != nil {
-		return driver.Wrap(driver.ErrUnavailable, err)
-	}
-	return driver.Wrap(driver.ErrUnavailable, zk.ErrConnectionClosed)
 }
 
 // Sync makes everything applied before the call known to the server that
