@@ -5,9 +5,10 @@ set -eu
 cd "$(mktemp -d)"
 trap 'rm -rf "$PWD"' EXIT
 
+exec 3>&2 # for fail: code runs with a redirected standard error
 step() { printf '%s\n' "- $*"; }
 fail() {
-	printf 'FAILED: %s\n' "$*" >&2
+	printf 'FAILED: %s\n' "$*" >&3
 	exit 1
 }
 
@@ -50,7 +51,7 @@ alice=$!
 file held
 code 1 "$BATON" lock -n report -- true 2>message
 grep -q 'taken by alice, in the queue since' message || fail "the message does not name alice: $(cat message)"
-code 75 "$BATON" lock -w 0.2 -E 75 report -- true 2>message
+code 75 "$BATON" lock -w 2 -E 75 report -- true 2>message
 "$BATON" list | grep -q 'report.*alice' || fail "alice is not in the list: $("$BATON" list)"
 "$BATON" inspect report | grep -q alice || fail "inspect does not show alice: $("$BATON" inspect report)"
 for v in BATON_TOKEN BATON_SEQUENCER BATON_SESSION BATON_DEADLINE; do
