@@ -23,7 +23,7 @@ type renewals struct {
 	source *source
 	client *clientv3.Client
 	remote pb.LeaseClient
-	idle   chan stream
+	idle   chan stream // one: more might all lead to a member that hangs
 }
 
 type stream struct {
@@ -34,7 +34,7 @@ type stream struct {
 type kept = clientv3.LeaseKeepAliveResponse
 
 func newRenewals(d *source, c *clientv3.Client) *renewals {
-	return &renewals{c.Lease, d, c, clientv3.RetryLeaseClient(c), make(chan stream, 16)}
+	return &renewals{c.Lease, d, c, clientv3.RetryLeaseClient(c), make(chan stream, 1)}
 }
 
 // KeepAliveOnce fails at once if there is no connection: keep-alives that
@@ -45,7 +45,7 @@ func (r *renewals) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*kep
 		case s := <-r.idle:
 			resp, err := r.send(ctx, s, id)
 			if answer.Code(err) == codes.Unavailable && ctx.Err() == nil {
-				continue // its connection was lost, so perhaps are other idle ones
+				continue // its connection was lost
 			}
 			return resp, err
 		default:

@@ -95,11 +95,7 @@ func TestKeepAlivesShareAStream(t *testing.T) {
 	}
 	_, err := r.KeepAliveOnce(t.Context(), 1)
 	check(t, err)
-	for deadline := time.Now().Add(5 * time.Second); l.counts() != [2]int{2, 1}; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams opened and closed", l.counts())
-		}
-	}
+	until(t, "two streams, one closed", func() bool { return l.counts() == [2]int{2, 1} })
 }
 
 // A keep-alive on a stream whose connection was lost uses another; without a
@@ -109,27 +105,18 @@ func TestKeepAliveWithoutAConnectionFailsAtOnce(t *testing.T) {
 	_, err := r.KeepAliveOnce(t.Context(), 1)
 	check(t, err)
 	server.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		_, err = r.KeepAliveOnce(t.Context(), 1) // with no deadline
-		if err == nil || time.Now().After(deadline) {
-			t.Fatalf("without a server: %v", err)
-		}
-		if strings.Contains(err.Error(), "connection refused; check address and port") {
-			break
-		}
-	}
+	until(t, "a refusal without a deadline", func() bool {
+		_, err := r.KeepAliveOnce(t.Context(), 1)
+		return err != nil && strings.Contains(err.Error(), "connection refused; check address and port")
+	})
 	listener, err := net.Listen("tcp", addr.String())
 	check(t, err)
 	again := grpc.NewServer()
 	pb.RegisterLeaseServer(again, new(leaseServer))
 	go func() { _ = again.Serve(listener) }()
 	t.Cleanup(again.Stop)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err = r.KeepAliveOnce(t.Context(), 1); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("with a server again: %v", err)
-		}
-	}
+	until(t, "an answer on a new connection", func() bool {
+		_, err := r.KeepAliveOnce(t.Context(), 1)
+		return err == nil
+	})
 }

@@ -82,6 +82,20 @@ func TestSessionIsSuspendedAfterAQuarterOfTheTTL(t *testing.T) {
 	}
 }
 
+// An answer after nearly a quarter of the TTL is one: the session is suspended
+// only in the gap before the first of them.
+func TestSlowAnswersDoNotSuspendAgainAndAgain(t *testing.T) {
+	var seen news
+	within(t, func(w world) {
+		w.session()
+		w.fates(func(int) memory.Fate { return memory.Fate{DelayReply: 2200 * time.Millisecond} })
+		time.Sleep(time.Minute)
+		if kinds := seen.kinds(); !slices.Equal(kinds, suspendedAndResumed) {
+			t.Errorf("%v", kinds)
+		}
+	}, coordinator.WithObserver(&seen))
+}
+
 // slowLog takes three seconds for a warning.
 type slowLog struct{ slog.Handler }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -44,8 +45,9 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	news         []func()            // see tell
+	news         []func()            // see tellNews
 	renewErr     error               // of the latest renewal, if it failed
+	answered     time.Time           // when the latest acknowledgement came
 	holds        *list.List          // of *hold; nil after the end of the session
 	young        *list.Element       // the first of them that has not settled, or nil
 	settling     bool                // settle will be called
@@ -69,6 +71,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		holds:  list.New(),
 		doubts: make(map[string]struct{}),
 
+		answered: time.Now(),
 		changed:  make(chan struct{}),
 		joins:    make(chan struct{}, mostChanges),
 		removals: make(chan struct{}, mostChanges),
@@ -204,7 +207,7 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 		return 0, false
 	}
 	life := s.TTL() - s.margin
-	s.renewErr = nil
+	s.renewErr, s.answered = nil, time.Now()
 	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
 		s.deadline.Store(int64(d))
 		s.wallDeadline.Store(sent.wall + int64(life))
@@ -217,6 +220,10 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 func (s *Session) become(to event.State, tell func()) (from event.State, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.becomeLocked(to, tell)
+}
+
+func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, changed bool) {
 	from = s.state
 	if from == to || from == event.StateLost {
 		return from, false
@@ -425,16 +432,11 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 // while.
 func (s *Session) checkRenewals() {
 	s.mu.Lock()
-	err := s.renewErr
-	s.mu.Unlock()
-	left := time.Until(s.Deadline())
-	if s.TTL()-s.margin-left < s.TTL()/suspendedPerTTL {
-		return
+	defer s.mu.Unlock()
+	if time.Since(s.answered) >= s.TTL()/suspendedPerTTL {
+		err := cmp.Or(s.renewErr, errNoAnswer)
+		s.becomeLocked(event.StateSuspended, s.suspended(err, time.Until(s.Deadline())))
 	}
-	if err == nil {
-		err = errNoAnswer
-	}
-	s.suspend(err, left)
 }
 
 func (s *Session) renewed(took, left time.Duration) {
@@ -448,11 +450,16 @@ func (s *Session) renewed(took, left time.Duration) {
 }
 
 func (s *Session) suspend(err error, left time.Duration) {
-	s.become(event.StateSuspended, func() {
+	s.become(event.StateSuspended, s.suspended(err, left))
+}
+
+// suspended returns the function that reports it.
+func (s *Session) suspended(err error, left time.Duration) func() {
+	return func() {
 		s.client.config.Log.Warn("baton: session suspended: it cannot be renewed",
 			"service", s.client.String(), "session", s.ID(),
 			"lost_in", left.Round(time.Millisecond), "error", err)
 		s.client.Observe(event.Event{Kind: event.SessionSuspended,
 			Session: s.ID(), Margin: left, Err: err})
-	})
+	}
 }
