@@ -195,6 +195,7 @@ func joinBehindConverted(e *env) {
 	e.rejoin(a, queue, c, own)
 	e.keeps(b, queue, own.Place.ID)
 	e.leave(a, queue, own.Place)
+	e.awaitQueue(b, queue)
 	e.joinAs(b, queue, alone())
 }
 
