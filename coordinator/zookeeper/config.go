@@ -47,8 +47,8 @@ func rootOf(chroot string) (string, error) {
 // password: a wrong one is another identity, and the first join in a queue that
 // excludes it fails with driver.ErrRefused.
 //
-// tick (2s) is the servers' tickTime. Sessions are kept over longer outages if
-// it is given: see docs/ttl.md. If the servers' is longer, the loss signal can
+// tick is the servers' tickTime, such as 2s. Holds survive longer outages if it
+// is given: see docs/ttl.md. If the servers' is longer, the loss signal can
 // come too late.
 //
 // layout says how queues are stored: "native" (the default), or as another

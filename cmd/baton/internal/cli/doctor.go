@@ -19,7 +19,8 @@ func (a *app) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether the service is fit for locks",
 		Long: `Asks every server in the URL for its state, opens a session and measures round
-trips. Reports whether the TTL and the rights of the user in the URL are sufficient. It writes only to a queue of its own, and leaves nothing behind.
+trips. Reports whether the TTL and the rights of the user in the URL are sufficient. It writes only
+to a queue of its own, and leaves nothing behind.
 
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1:2379,10.0.0.2:2379/orders?ttl=5s'

@@ -211,7 +211,7 @@ func (s *session) Renew(ctx context.Context) error {
 	if err := s.Session.Renew(ctx); err != nil {
 		return err
 	}
-	renew, revoke := s.leases.renewal() // after the own one: nothing is counted without an answer
+	renew, revoke := s.leases.renewal() // an attempt without an answer is no round
 	err := forAll(renew, func(id clientv3.LeaseID) error { return s.renewExtra(ctx, id) })
 	// A lease that is not revoked ends with its TTL.
 	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
