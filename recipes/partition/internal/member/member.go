@@ -1,0 +1,251 @@
+// Package member is one membership of a partition, from the join to the end of
+// the session or of the caller's context.
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/partition/internal/plan"
+	"github.com/baton-go/baton/recipes/partition/internal/store"
+)
+
+// leavePatience bounds how long Serve waits for the service when it leaves.
+const leavePatience = 2 * time.Second
+
+// Config is what a membership needs.
+type Config struct {
+	Name   string
+	Client *engine.Client
+	Group  *group.Group
+	Store  *store.Store
+	Shards []*recipes.Queue // their mutexes
+	Share  plan.Share
+	Drain  time.Duration
+	Work   func(ctx context.Context, shard int, token coordinator.Token) error
+	Report func(error) // is notified of errors after which the membership goes on
+}
+
+// member is one membership:
+//
+//	join the group -> plan -> follow the plan <------------------+
+//	                            |                                |
+//	                            +-> signalled: read the plan ----+
+//	                            +-> a worker has ended ----------+
+//	                            +-> the watched member died: ----+
+//	                            |   plan                         |
+//	                            v
+//	ctx ended, or membership over: plan without the own shards, drain, leave
+type member struct {
+	*Config
+	ctx     context.Context // of the caller
+	joined  *group.Member
+	session *engine.Session
+	leaving bool
+
+	scope context.Context // of its goroutines: ends with the membership
+	fail  context.CancelCauseFunc
+	wg    sync.WaitGroup
+
+	plan    plan.Plan
+	changed chan struct{} // it was signalled, and the plan has changed
+	died    chan struct{} // the member that it watched has left
+	duty    duty
+	quit    context.CancelFunc // ends its goroutines for the duty
+	workers map[int]*worker
+	ended   chan *worker
+}
+
+// duty is what a member attends to: the signals of its seat, and the end of the
+// member with a token, if that is not 0.
+type duty struct {
+	seat    int
+	watched int64
+}
+
+// Serve joins, works on the shards that the plan gives to the member, and
+// leaves when ctx ends or the membership does. It returns why that ended, or
+// ErrOverrun. When it returns nothing is held, and no work runs but after
+// ErrOverrun.
+func (c *Config) Serve(ctx context.Context) error {
+	value, err := json.Marshal(c.Share)
+	if err != nil {
+		return err
+	}
+	joined, err := c.Group.Join(ctx, value)
+	if err != nil {
+		return err
+	}
+	m := &member{
+		Config: c, ctx: ctx, joined: joined,
+		changed: make(chan struct{}, 1), died: make(chan struct{}, 1),
+		duty: duty{seat: -1}, quit: func() {},
+		workers: make(map[int]*worker), ended: make(chan *worker, len(c.Shards)),
+	}
+	m.scope, m.fail = context.WithCancelCause(joined.Context())
+	if m.session, err = c.Client.Session(m.scope); err == nil {
+		err = m.loop()
+	}
+	return m.leave(err)
+}
+
+// loop follows the plan until the membership ends.
+func (m *member) loop() error {
+	err := m.replan(m.scope)
+	for err == nil {
+		if err = m.follow(); err != nil {
+			break
+		}
+		select {
+		case <-m.ctx.Done():
+			return context.Cause(m.ctx)
+		case <-m.scope.Done():
+			return context.Cause(m.scope)
+		case <-m.changed:
+			m.plan, _, err = m.Store.Read(m.scope, m.session, driver.Any)
+			if err == nil && m.plan.Find(m.token()) == nil { // an operator has deleted it
+				err = m.replan(m.scope)
+			}
+		case <-m.died:
+			m.duty.seat = -1 // attend again, whatever the plan
+			err = m.replan(m.scope)
+		case w := <-m.ended:
+			delete(m.workers, w.shard)
+			err = w.err
+		}
+	}
+	return err
+}
+
+func (m *member) token() int64 { return int64(m.joined.Token()) }
+
+// replan makes the plan that fits the members, or finds it made.
+func (m *member) replan(ctx context.Context) (err error) {
+	m.plan, err = m.Store.Replace(ctx, m.session, m.token(), func(old plan.Plan) (plan.Plan, error) {
+		return m.next(ctx, old)
+	})
+	return err
+}
+
+// next returns the plan that follows old for the members of the group.
+func (m *member) next(ctx context.Context, old plan.Plan) (plan.Plan, error) {
+	all, err := m.Group.Members(ctx)
+	if err != nil {
+		return old, err
+	}
+	var alive []plan.Member
+	found, planned := false, false
+	for _, c := range all {
+		planned = planned || old.Find(int64(c.Token)) != nil
+		var s plan.Share
+		if json.Unmarshal(c.Payload, &s) != nil || s.Weight < 1 || s.Shards != len(m.Shards) {
+			continue // it did not join by this package, or must not join
+		}
+		me := c.Token == m.joined.Token()
+		found = found || me
+		alive = append(alive, plan.Member{Token: int64(c.Token), Identity: c.Identity,
+			Weight: s.Weight, Max: s.Max, Leaving: me && m.leaving})
+	}
+	switch {
+	case !found:
+		return old, coordinator.ErrRemoved
+	case planned && old.Shards != len(m.Shards):
+		return old, engine.Invalid("partition %q with %d shards; its members have %d",
+			m.Name, len(m.Shards), old.Shards)
+	case !planned:
+		old.Members = nil // perhaps of another number of shards
+	}
+	return old.Next(len(m.Shards), alive), nil
+}
+
+// follow starts and ends workers, and watches another member, as the plan says.
+func (m *member) follow() error {
+	me := m.plan.Find(m.token())
+	if me == nil {
+		return coordinator.ErrRemoved
+	}
+	mine := make(map[int]bool)
+	for _, s := range me.Shards {
+		if mine[s] = true; m.workers[s] == nil {
+			m.start(s)
+		}
+	}
+	for s, w := range m.workers {
+		if !mine[s] {
+			w.end(errMoved) // if it is mine again when it has ended, another starts
+		}
+	}
+	if now := (duty{me.Seat, m.plan.Predecessor(m.token())}); now != m.duty {
+		m.duty = now
+		m.attend()
+	}
+	return nil
+}
+
+// attend listens for signals, and waits for the end of another member, in place
+// of what it did before.
+func (m *member) attend() {
+	m.quit()
+	ctx, cancel := context.WithCancel(m.scope)
+	m.quit = cancel
+	duty := m.duty
+	background := func(f func() error) {
+		m.wg.Go(func() {
+			if err := f(); err != nil && ctx.Err() == nil {
+				m.fail(err)
+			}
+		})
+	}
+	background(func() error {
+		return m.Store.Listen(ctx, m.session, duty.seat, func() { notify(m.changed) })
+	})
+	if duty.watched != 0 {
+		background(func() error {
+			err := m.Group.AwaitLeave(ctx, coordinator.Token(duty.watched))
+			if err == nil {
+				notify(m.died)
+			}
+			return err
+		})
+	}
+}
+
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// leave ends the membership for a reason, and returns that, or ErrOverrun. The
+// other members queue for the shards while the work on them ends.
+func (m *member) leave(why error) error {
+	for _, w := range m.workers {
+		w.end(why)
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
+	defer cancel()
+	if m.leaving = true; m.session != nil && m.joined.Err() == nil {
+		_ = m.replan(bound) // else the member that watches this one plans
+	}
+	for range m.workers {
+		if w := <-m.ended; w.err != nil {
+			why = w.err
+		}
+	}
+	// the drain may have taken longer than the first bound
+	bound, cancel = context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
+	defer cancel()
+	_ = m.joined.Leave(bound) // continues in the background
+	m.quit()
+	m.fail(why)
+	m.wg.Wait()
+	return why
+}

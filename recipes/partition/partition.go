@@ -1,0 +1,227 @@
+// Package partition spreads n shards over the members that are alive.
+//
+//	p, err := partition.New(client, "orders", 64)
+//	err = p.Run(ctx, func(ctx context.Context, shard int, token coordinator.Token) error {
+//		return consume(ctx, shard, token) // until ctx ends
+//	})
+//
+// # Guaranteed
+//
+// Each shard is a mutex: at most one live member holds it, with a fencing token
+// that rises with each holder of the shard. The context of the work ends before
+// another member can hold the shard, unless an operator ends the hold.
+//
+// Members of equal weight hold numbers of shards that differ by at most one. A
+// join moves only the shards that the newcomer takes, a death only those of the
+// dead. A shard that moves is drained: its context ends, the work returns, and
+// then the hold is released to the next member, which already waits for it.
+//
+// # Not guaranteed
+//
+// A process that was stopped, and has since checked neither its context nor the
+// token, may still work on a shard: pass the token to the resource. Work that
+// does not return in time overlaps with the next holder: see WithDrain.
+//
+// # Protocol
+//
+// The plan, which says who holds which shard, is one record. A member that sees
+// a change of the members computes the next plan, and writes it if the record
+// is still the one that it has read. Each member watches the death of one other
+// member. Members that join or leave write the plan themselves. A change wakes
+// the members whose shards change, and one more.
+//
+// The plan only says who queues for a shard. Members that follow different
+// plans wait for each other in the queue of the shard.
+package partition
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/partition/internal/member"
+	"github.com/baton-go/baton/recipes/partition/internal/plan"
+	"github.com/baton-go/baton/recipes/partition/internal/store"
+)
+
+// MaxShards and MaxWeight are the greatest numbers of shards, and the greatest
+// weight of a member.
+const (
+	MaxShards = 1024
+	MaxWeight = 1000
+)
+
+// ErrOverrun is the error of Run if work did not return within the bound of
+// [WithDrain]. The work may still run, while another member holds its shard.
+// End the process if it may do harm.
+var ErrOverrun = member.ErrOverrun
+
+// Work works on a shard until ctx ends. The resource behind the shard should
+// refuse tokens smaller than the greatest it has seen.
+type Work func(ctx context.Context, shard int, token coordinator.Token) error
+
+// Partition is stored at the service: Partitions with the same name, service
+// and namespace are the same, and must have the same number of shards. It is
+// safe for concurrent use.
+type Partition struct {
+	options
+	client *engine.Client
+	name   string
+	group  *group.Group
+	shards []*recipes.Queue
+	store  *store.Store
+
+	reporting sync.Mutex // held during onError
+}
+
+// New returns the partition of a name with a number of shards, 1 to MaxShards.
+// It does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
+//
+// The group "partition/NAME" (package group) has the members; do not join it.
+func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Partition, error) {
+	p := &Partition{name: name, client: engine.Of(c), options: options{
+		weight: 1, most: shards, drain: 10 * time.Second, onError: func(error) {}}}
+	for _, o := range opts {
+		if o == nil {
+			return nil, engine.Invalid("nil option for partition %q", name)
+		}
+		o(&p.options)
+	}
+	if c == nil {
+		return nil, engine.Invalid("nil client")
+	}
+	if err := coordinator.CheckName(name); err != nil {
+		return nil, err
+	}
+	switch {
+	case shards < 1 || shards > MaxShards:
+		return nil, engine.Invalid("partition %q with %d shards; want 1 to %d", name, shards, MaxShards)
+	case p.weight < 1 || p.weight > MaxWeight:
+		return nil, engine.Invalid("weight %d in partition %q; want 1 to %d", p.weight, name, MaxWeight)
+	case p.most < 0:
+		return nil, engine.Invalid("at most %d shards of partition %q; want 0 or more", p.most, name)
+	case p.drain <= 0:
+		return nil, engine.Invalid("drain of %v in partition %q; want more than 0", p.drain, name)
+	case p.onError == nil:
+		return nil, engine.Invalid("nil function for errors in partition %q", name)
+	}
+	p.most = min(p.most, shards)
+	var err error
+	if p.group, err = group.New(c, "partition/"+name, group.WithIdentity(p.identity)); err != nil {
+		return nil, err
+	}
+	if p.store, err = store.New(p.client, name); err != nil {
+		return nil, err
+	}
+	for i := range shards {
+		q, err := recipes.NewQueue(c, "partition-shard", name+"/"+strconv.Itoa(i),
+			recipes.WithIdentity(p.identity))
+		if err != nil {
+			return nil, err
+		}
+		p.shards = append(p.shards, q)
+	}
+	return p, nil
+}
+
+// Name returns the partition's name.
+func (p *Partition) Name() string { return p.name }
+
+// Run is a member until ctx ends, and calls work for each shard that it holds,
+// each in a goroutine of its own. The context of work has the values and the
+// deadline of ctx. It ends, with the cause, when the shard moves to another
+// member, the hold is lost, or ctx ends. Then work must return; see WithDrain.
+// Work that returns earlier, with or without an error, is called again with the
+// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %.
+//
+// When ctx ends, the shards move to the other members at once, and Run returns
+// context.Cause(ctx) when all work has returned, joined with ErrOverrun if some
+// has not. After a lost session Run joins again, as another member, after a
+// pause. ErrInvalid, ErrClosed and ErrOverrun end it; so does another number of
+// shards than that of the other members (ErrInvalid).
+func (p *Partition) Run(ctx context.Context, work Work) error {
+	if work == nil {
+		return engine.Invalid("nil work for partition %q", p.name)
+	}
+	m := member.Config{
+		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
+		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards)},
+		Drain: p.drain, Work: work, Report: p.report,
+	}
+	pauses := member.NewPauses()
+	for {
+		began := time.Now()
+		err := m.Serve(ctx)
+		switch {
+		case ctx.Err() != nil && errors.Is(err, ErrOverrun):
+			return errors.Join(context.Cause(ctx), err)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, ErrOverrun), errors.Is(err, coordinator.ErrInvalid),
+			errors.Is(err, coordinator.ErrClosed):
+			return err
+		}
+		p.report(err)
+		if time.Since(began) > member.LongestPause {
+			pauses.Reset()
+		}
+		member.Pause(ctx, pauses.NextBackOff())
+	}
+}
+
+func (p *Partition) report(err error) {
+	p.client.Log().Warn("baton: partition goes on after an error", "partition", p.name, "error", err)
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	p.onError(err)
+}
+
+// Assignment is a shard in the current plan.
+type Assignment struct {
+	Shard int
+	// Member is the token of the member that holds the shard, or will when its
+	// last holder has released it, and Identity its name. 0: no member.
+	Member   coordinator.Token
+	Identity string
+}
+
+// Assignments returns the shards in order, each with its member. It is a
+// snapshot of the plan, which only the token of a hold proves. It sends two
+// requests. The error is as for [group.Group.Join].
+func (p *Partition) Assignments(ctx context.Context) ([]Assignment, error) {
+	var now plan.Plan
+	err := p.client.OnSession(ctx, func(s *engine.Session) (err error) {
+		now, _, err = p.store.Read(ctx, s, driver.Any)
+		return err
+	})
+	if err != nil {
+		return nil, recipes.Describe(ctx, "assignments", p.name, err)
+	}
+	alive, err := p.group.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Assignment, len(p.shards))
+	for i := range all {
+		all[i].Shard = i
+	}
+	for _, c := range alive {
+		m := now.Find(int64(c.Token))
+		if m == nil {
+			continue
+		}
+		for _, s := range m.Shards {
+			if s < len(all) {
+				all[s].Member, all[s].Identity = c.Token, c.Identity
+			}
+		}
+	}
+	return all, nil
+}
