@@ -58,10 +58,14 @@ const (
 	MaxWeight = 1000
 )
 
-// ErrOverrun is the error of Run if work did not return within the bound of
-// [WithDrain]. The work may still run, while another member holds its shard.
-// End the process if it may do harm.
-var ErrOverrun = member.ErrOverrun
+var (
+	// ErrOverrun is the error of Run if work did not return within the bound of
+	// [WithDrain]. The work may still run, while another member holds its
+	// shard. End the process if it may do harm.
+	ErrOverrun = member.ErrOverrun
+	// ErrMoved is the cause of the context of work when the shard moves.
+	ErrMoved = member.ErrMoved
+)
 
 // Work works on a shard until ctx ends. The resource behind the shard should
 // refuse tokens smaller than the greatest it has seen.

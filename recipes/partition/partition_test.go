@@ -227,6 +227,42 @@ func TestShardIsDrainedBeforeItMoves(t *testing.T) {
 	})
 }
 
+// TestLeaverHandsOverEachShardWhenItsWorkReturns, and not all after the last.
+func TestLeaverHandsOverEachShardWhenItsWorkReturns(t *testing.T) {
+	run(t, 2, func(f *fleet) {
+		one := f.startWith(2, func(ctx context.Context, shard int, _ coordinator.Token) error {
+			<-ctx.Done()
+			time.Sleep(time.Duration(shard) * 5 * time.Second)
+			return nil
+		}, partition.WithWeight(partition.MaxWeight))
+		f.settle(time.Second, one)
+		two := f.start()
+		time.Sleep(time.Second)
+		one.cancel()
+		time.Sleep(time.Second)
+		if owners := f.owners(); owners[0] != two || owners[1] != nil {
+			t.Errorf("held by %v", owners)
+		}
+		f.settle(5*time.Second, two)
+	})
+}
+
+// TestRemovedMemberJoinsAgain: an operator removes its entry in the group.
+func TestRemovedMemberJoinsAgain(t *testing.T) {
+	run(t, 8, func(f *fleet) {
+		all := f.startAll(3)
+		const members = "group/partition%2Fjobs"
+		if !f.svc.Remove(members, f.svc.Snapshot(members)[1].Key) {
+			t.Fatal("no member")
+		}
+		time.Sleep(time.Second)
+		f.settle(0, all...)
+		if n := len(f.svc.Snapshot(members)); n != 3 {
+			t.Errorf("%d members", n)
+		}
+	})
+}
+
 // TestOverrunEndsRun: work that does not return is left behind, the shards move,
 // and Run says so.
 func TestOverrunEndsRun(t *testing.T) {
@@ -467,4 +503,29 @@ func faults(f *fleet, r *rand.Rand) {
 	f.settle(30*time.Second, alive...)
 	time.Sleep(30 * time.Second)
 	f.settle(0, alive...)
+}
+
+// TestRunReturnsWhileTheServiceIsAway: the end of its context bounds it, also
+// while it plans.
+func TestRunReturnsWhileTheServiceIsAway(t *testing.T) {
+	for _, planning := range []bool{false, true} {
+		run(t, 4, func(f *fleet) {
+			all := f.startAll(2)
+			if planning {
+				all[0].cancel() // then the other plans
+				time.Sleep(time.Millisecond)
+			}
+			all[1].link.Cut()
+			time.Sleep(time.Second)
+			began := time.Now()
+			all[1].cancel()
+			<-all[1].done
+			if took := time.Since(began); took > 4*time.Second+100*time.Millisecond {
+				t.Errorf("returned after %v", took)
+			}
+			if !errors.Is(all[1].err, context.Canceled) {
+				t.Errorf("Run: %v", all[1].err)
+			}
+		})
+	}
 }

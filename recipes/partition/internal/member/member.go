@@ -45,14 +45,12 @@ type Config struct {
 //	ctx ended, or membership over: plan without the own shards, drain, leave
 type member struct {
 	*Config
-	ctx     context.Context // of the caller
+	ctx     context.Context // the caller's, but ends with the membership, too
+	end     context.CancelCauseFunc
 	joined  *group.Member
 	session *engine.Session
 	leaving bool
-
-	scope context.Context // of its goroutines: ends with the membership
-	fail  context.CancelCauseFunc
-	wg    sync.WaitGroup
+	wg      sync.WaitGroup // its goroutines
 
 	plan    plan.Plan
 	changed chan struct{} // it was signalled, and the plan has changed
@@ -84,13 +82,15 @@ func (c *Config) Serve(ctx context.Context) error {
 		return err
 	}
 	m := &member{
-		Config: c, ctx: ctx, joined: joined,
+		Config: c, joined: joined,
 		changed: make(chan struct{}, 1), died: make(chan struct{}, 1),
 		duty: duty{seat: -1}, quit: func() {},
 		workers: make(map[int]*worker), ended: make(chan *worker, len(c.Shards)),
 	}
-	m.scope, m.fail = context.WithCancelCause(joined.Context())
-	if m.session, err = c.Client.Session(m.scope); err == nil {
+	m.ctx, m.end = context.WithCancelCause(ctx)
+	life := joined.Context()
+	defer context.AfterFunc(life, func() { m.end(context.Cause(life)) })()
+	if m.session, err = c.Client.Session(m.ctx); err == nil {
 		err = m.loop()
 	}
 	return m.leave(err)
@@ -98,7 +98,7 @@ func (c *Config) Serve(ctx context.Context) error {
 
 // loop follows the plan until the membership ends.
 func (m *member) loop() error {
-	err := m.replan(m.scope)
+	err := m.replan(m.ctx)
 	for err == nil {
 		if err = m.follow(); err != nil {
 			break
@@ -106,16 +106,13 @@ func (m *member) loop() error {
 		select {
 		case <-m.ctx.Done():
 			return context.Cause(m.ctx)
-		case <-m.scope.Done():
-			return context.Cause(m.scope)
 		case <-m.changed:
-			m.plan, _, err = m.Store.Read(m.scope, m.session, driver.Any)
+			m.plan, _, err = m.Store.Read(m.ctx, m.session, driver.Any)
 			if err == nil && m.plan.Find(m.token()) == nil { // an operator has deleted it
-				err = m.replan(m.scope)
+				err = m.replan(m.ctx)
 			}
 		case <-m.died:
-			m.duty.seat = -1 // attend again, whatever the plan
-			err = m.replan(m.scope)
+			err = m.replan(m.ctx)
 		case w := <-m.ended:
 			delete(m.workers, w.shard)
 			err = w.err
@@ -150,8 +147,8 @@ func (m *member) next(ctx context.Context, old plan.Plan) (plan.Plan, error) {
 		}
 		me := c.Token == m.joined.Token()
 		found = found || me
-		alive = append(alive, plan.Member{Token: int64(c.Token), Identity: c.Identity,
-			Weight: s.Weight, Max: s.Max, Leaving: me && m.leaving})
+		alive = append(alive, plan.Member{Token: int64(c.Token), Weight: s.Weight, Max: s.Max,
+			Leaving: me && m.leaving})
 	}
 	switch {
 	case !found:
@@ -179,7 +176,7 @@ func (m *member) follow() error {
 	}
 	for s, w := range m.workers {
 		if !mine[s] {
-			w.end(errMoved) // if it is mine again when it has ended, another starts
+			w.end(ErrMoved) // if it is mine again when it has ended, another starts
 		}
 	}
 	if now := (duty{me.Seat, m.plan.Predecessor(m.token())}); now != m.duty {
@@ -193,13 +190,13 @@ func (m *member) follow() error {
 // of what it did before.
 func (m *member) attend() {
 	m.quit()
-	ctx, cancel := context.WithCancel(m.scope)
+	ctx, cancel := context.WithCancel(m.ctx)
 	m.quit = cancel
 	duty := m.duty
 	background := func(f func() error) {
 		m.wg.Go(func() {
 			if err := f(); err != nil && ctx.Err() == nil {
-				m.fail(err)
+				m.end(err)
 			}
 		})
 	}
@@ -245,7 +242,7 @@ func (m *member) leave(why error) error {
 	defer cancel()
 	_ = m.joined.Leave(bound) // continues in the background
 	m.quit()
-	m.fail(why)
+	m.end(why)
 	m.wg.Wait()
 	return why
 }

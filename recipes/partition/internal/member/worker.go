@@ -16,8 +16,8 @@ var (
 	// ErrOverrun: see partition.ErrOverrun.
 	ErrOverrun = errors.New("work has not returned")
 
-	// errMoved is the cause of a worker's context when the shard moves.
-	errMoved = errors.New("the shard moves to another member")
+	// ErrMoved: see partition.ErrMoved.
+	ErrMoved = errors.New("the shard moves to another member")
 )
 
 // worker works on one shard: it waits in the queue of the shard, holds it,
@@ -29,16 +29,14 @@ type worker struct {
 	err   error // ErrOverrun, after it has ended
 }
 
-// start starts the worker of a shard. It ends with the caller's context, the
-// membership, or when the shard moves, and then sends itself to m.ended.
+// start starts the worker of a shard. It ends with the membership, or when the
+// shard moves, and then sends itself to m.ended.
 func (m *member) start(shard int) {
 	w := &worker{shard: shard}
 	w.ctx, w.end = context.WithCancelCause(m.ctx)
 	m.workers[shard] = w
-	stop := context.AfterFunc(m.scope, func() { w.end(context.Cause(m.scope)) })
 	m.wg.Go(func() {
 		defer func() {
-			stop()
 			w.end(nil)
 			m.ended <- w
 		}()

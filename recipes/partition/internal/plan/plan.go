@@ -18,13 +18,12 @@ type Plan struct {
 
 // Member is a member of a plan.
 type Member struct {
-	Token    int64  `json:"token"`
-	Identity string `json:"identity"`
-	Weight   int    `json:"weight"`            // at least 1
-	Max      int    `json:"max"`               // the most shards it takes
-	Leaving  bool   `json:"leaving,omitempty"` // it takes no shards any more
-	Seat     int    `json:"seat"`              // its number while it is a member
-	Shards   []int  `json:"holds,omitempty"`   // sorted
+	Token   int64 `json:"token"`
+	Weight  int   `json:"weight"`            // at least 1
+	Max     int   `json:"max"`               // the most shards it takes
+	Leaving bool  `json:"leaving,omitempty"` // it takes no shards any more
+	Seat    int   `json:"seat"`              // its number while it is a member
+	Shards  []int `json:"holds,omitempty"`   // sorted
 }
 
 // Share is the value of a member in the group of the partition.
