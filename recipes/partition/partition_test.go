@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -454,17 +456,27 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
 // session or their connection, and are slow. When the faults are over, the
-// shards settle.
+// shards settle, and an observer of the group has seen the members. BATON_SEEDS
+// is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if s := os.Getenv("BATON_SEEDS"); s != "" {
+		var err error
+		if seeds, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			run(t, 24, func(f *fleet) { faults(f, rand.New(rand.NewPCG(seed, 1))) })
+			run(t, 24, func(f *fleet) { faults(f, rand.New(rand.NewPCG(seed, 1))) },
+				memory.WithFewHints(seed), memory.WithStaleViews(seed))
 		})
 	}
 }
 
 func faults(f *fleet, r *rand.Rand) {
 	var alive []*process
+	seen := f.observe()
 	for range 40 {
 		if len(alive) < 3 || len(alive) < 8 && r.IntN(3) == 0 {
 			alive = append(alive, f.start())
@@ -496,13 +508,21 @@ func faults(f *fleet, r *rand.Rand) {
 			f.all[r.IntN(len(f.all))].link.Heal()
 		}
 	}
-	for _, p := range alive {
+	for _, p := range f.all {
 		p.link.Heal()
 		p.link.Delay(time.Millisecond, time.Millisecond)
 	}
 	f.settle(30*time.Second, alive...)
 	time.Sleep(30 * time.Second)
 	f.settle(0, alive...)
+	var names []string
+	for _, p := range alive {
+		names = append(names, p.name)
+	}
+	slices.Sort(names)
+	if got := seen(); !slices.Equal(got, names) {
+		f.Errorf("an observer has seen %v last, want %v", got, names)
+	}
 }
 
 // TestRunReturnsWhileTheServiceIsAway: the end of its context bounds it, also
