@@ -18,9 +18,9 @@ type Member struct {
 // have greater tokens.
 func (m *Member) Token() coordinator.Token { return m.hold.Token() }
 
-// Context ends when the membership does, with the cause: coordinator.ErrReleased
-// after Leave, ErrSessionLost, ErrRemoved or ErrClosed. After a loss it ends
-// before the service removes the member; Join again. It has the values of
+// Context ends when the membership does. The cause is coordinator.ErrReleased
+// after Leave, ErrSessionLost, ErrRemoved or ErrClosed. After a lost session it
+// ends before the service removes the member; Join again. It has the values of
 // Join's ctx, but does not end with it.
 func (m *Member) Context() context.Context { return m.hold.Context() }
 

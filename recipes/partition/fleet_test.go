@@ -2,16 +2,19 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/partition"
@@ -27,6 +30,8 @@ type fleet struct {
 	svc    *memory.Service
 	shards int
 	all    []*process
+
+	refuse atomic.Bool // all writes of records
 
 	mu      sync.Mutex
 	holders map[int]holder
@@ -95,7 +100,7 @@ func (f *fleet) startWith(shards int, work partition.Work, opts ...partition.Opt
 	p := &process{name: fmt.Sprintf("p%d", len(f.all)), link: f.svc.Driver(), done: make(chan struct{})}
 	p.link.Delay(time.Millisecond, time.Millisecond)
 	var err error
-	p.client, err = coordinator.New(p.link, coordinator.WithIdentity(p.name),
+	p.client, err = coordinator.New(refusing{p.link, &f.refuse}, coordinator.WithIdentity(p.name),
 		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		f.Fatal(err)
@@ -261,4 +266,29 @@ func (f *fleet) observe() (stop func() []string) {
 		slices.Sort(names)
 		return names
 	}
+}
+
+// refusing is a service without space for records.
+type refusing struct {
+	driver.Driver
+	on *atomic.Bool
+}
+
+func (d refusing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return refusingSession{s, d.on}, err
+}
+
+type refusingSession struct {
+	driver.Session
+	on *atomic.Bool
+}
+
+func (s refusingSession) SetRecord(
+	ctx context.Context, q driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	if s.on.Load() {
+		return 0, driver.Wrap(driver.ErrRefused, errors.New("no space"))
+	}
+	return s.Session.SetRecord(ctx, q, value, known)
 }

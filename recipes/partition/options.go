@@ -17,8 +17,9 @@ type options struct {
 // default, and that for "", is the client's identity.
 func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
 
-// WithWeight sets the member's share in relation to others, 1 to MaxWeight: a
-// member of weight 2 holds twice as many shards as one of weight 1, the default.
+// WithWeight sets the member's share in relation to others, 1 (the default) to
+// MaxWeight. A member of weight 2 holds twice as many shards as one of weight
+// 1.
 func WithWeight(weight int) Option { return func(o *options) { o.weight = weight } }
 
 // WithMaxShards sets the most shards that the member takes. If no member takes

@@ -145,11 +145,15 @@ func (p *Partition) Name() string { return p.name }
 // Work that returns earlier, with or without an error, is called again with the
 // same token after a pause that doubles from 100 ms up to 10 s, ± 50 %.
 //
-// When ctx ends, the shards move to the other members at once, and Run returns
-// context.Cause(ctx) when all work has returned, joined with ErrOverrun if some
-// has not. After a lost session Run joins again, as another member, after a
-// pause. ErrInvalid, ErrClosed and ErrOverrun end it; so does another number of
-// shards than that of the other members (ErrInvalid).
+// When ctx ends, each shard moves to another member when its work has returned.
+// Run returns context.Cause(ctx) after the last, joined with ErrOverrun if work
+// has not returned. If the service does not answer, that takes up to four
+// seconds more, and the shards are free after the TTL.
+//
+// After a lost session Run joins again, as another member, after a pause. While
+// the plan cannot be read or written Run works on, and tries again. ErrClosed
+// and ErrOverrun end it, and at its begin ErrInvalid, which another number of
+// shards than that of the members is, too.
 func (p *Partition) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return engine.Invalid("nil work for partition %q", p.name)

@@ -265,8 +265,37 @@ func TestRemovedMemberJoinsAgain(t *testing.T) {
 	})
 }
 
-// TestOverrunEndsRun: work that does not return is left behind, the shards move,
-// and Run says so.
+// TestMembersWorkOnWithoutANewPlan: while the service refuses to write, members
+// keep their shards, and the shards of the dead are free; then they settle.
+func TestMembersWorkOnWithoutANewPlan(t *testing.T) {
+	run(t, 9, func(f *fleet) {
+		var reported atomic.Int32
+		all := f.startAll(3, partition.WithOnError(func(err error) {
+			if !errors.Is(err, coordinator.ErrRefused) {
+				t.Errorf("reported %v", err)
+			}
+			reported.Add(1)
+		}))
+		f.refuse.Store(true)
+		all[1].cancel()
+		<-all[1].done
+		rest := []*process{all[0], all[2]}
+		late := f.start() // cannot join
+		time.Sleep(time.Minute)
+		held := f.held()
+		if held[all[0]] != 3 || held[all[2]] != 3 || held[late] != 0 {
+			t.Errorf("%d, %d and %d shards", held[all[0]], held[all[2]], held[late])
+		}
+		if n := reported.Load(); n < 3 || n > 20 {
+			t.Errorf("%d errors in a minute", n)
+		}
+		f.refuse.Store(false)
+		f.settle(20*time.Second, append(rest, late)...)
+	})
+}
+
+// TestOverrunEndsRun: work that does not return is left behind, the shards
+// move, and Run says so.
 func TestOverrunEndsRun(t *testing.T) {
 	run(t, 2, func(f *fleet) {
 		stuck := make(chan struct{})

@@ -5,6 +5,7 @@ package member
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -30,18 +31,16 @@ type Config struct {
 	Share  plan.Share
 	Drain  time.Duration
 	Work   func(ctx context.Context, shard int, token coordinator.Token) error
-	Report func(error) // is notified of errors after which the membership goes on
+	Report func(error) // of errors after which Serve or Run goes on
 }
 
 // member is one membership:
 //
-//	join the group -> plan -> follow the plan <------------------+
-//	                            |                                |
-//	                            +-> signalled: read the plan ----+
-//	                            +-> a worker has ended ----------+
-//	                            +-> the watched member died: ----+
-//	                            |   plan                         |
-//	                            v
+//	join the group -> plan -> follow the plan <---------------+
+//	                            +-> signalled: read the plan -+
+//	                            +-> a worker has ended -------+
+//	                            +-> the watched member died: -+
+//	                            v   plan
 //	ctx ended, or membership over: plan without the own shards, drain, leave
 type member struct {
 	*Config
@@ -61,22 +60,18 @@ type member struct {
 	ended   chan *worker
 }
 
-// duty is what a member attends to: the signals of its seat, and the end of the
-// member with a token, if that is not 0.
+// duty is what a member attends to: the signals of its seat, and the end of
+// another member.
 type duty struct {
 	seat    int
-	watched int64
+	watched int64 // its token, or 0
 }
 
-// Serve joins, works on the shards that the plan gives to the member, and
-// leaves when ctx ends or the membership does. It returns why that ended, or
-// ErrOverrun. When it returns nothing is held, and no work runs but after
-// ErrOverrun.
+// Serve joins, works on the shards of the member, and leaves when ctx ends or
+// the membership does. It returns why that ended, or ErrOverrun; otherwise no
+// work runs then.
 func (c *Config) Serve(ctx context.Context) error {
-	value, err := json.Marshal(c.Share)
-	if err != nil {
-		return err
-	}
+	value, _ := json.Marshal(c.Share) // never fails for numbers
 	joined, err := c.Group.Join(ctx, value)
 	if err != nil {
 		return err
@@ -96,38 +91,71 @@ func (c *Config) Serve(ctx context.Context) error {
 	return m.leave(err)
 }
 
-// loop follows the plan until the membership ends.
+// loop follows the plan until the membership ends. After a failed request it
+// works on by the plan that it has, and tries again after a pause.
 func (m *member) loop() error {
-	err := m.replan(m.ctx)
-	for err == nil {
-		if err = m.follow(); err != nil {
-			break
+	var again <-chan time.Time
+	pauses := NewPauses()
+	for err := m.replan(m.ctx); ; {
+		switch {
+		case err == nil:
+			pauses.Reset()
+		case m.over(err):
+			return err
+		default:
+			m.Report(err)
+			again = time.After(pauses.NextBackOff())
 		}
+		m.follow()
+		err = nil
 		select {
 		case <-m.ctx.Done():
 			return context.Cause(m.ctx)
 		case <-m.changed:
-			m.plan, _, err = m.Store.Read(m.ctx, m.session, driver.Any)
-			if err == nil && m.plan.Find(m.token()) == nil { // an operator has deleted it
-				err = m.replan(m.ctx)
-			}
+			err = m.read()
 		case <-m.died:
 			err = m.replan(m.ctx)
+		case <-again:
+			again, err = nil, m.replan(m.ctx)
 		case w := <-m.ended:
-			delete(m.workers, w.shard)
-			err = w.err
+			if delete(m.workers, w.shard); w.err != nil {
+				return w.err
+			}
 		}
 	}
-	return err
+}
+
+// over reports whether an error ends the membership. A plan that cannot be read
+// or followed does that only at first.
+func (m *member) over(err error) bool {
+	return m.ctx.Err() != nil || errors.Is(err, coordinator.ErrSessionLost) ||
+		errors.Is(err, coordinator.ErrRemoved) || errors.Is(err, coordinator.ErrClosed) ||
+		errors.Is(err, coordinator.ErrInvalid) && m.plan.ID == ""
 }
 
 func (m *member) token() int64 { return int64(m.joined.Token()) }
 
+// read reads the plan, and makes one if an operator has deleted it.
+func (m *member) read() error {
+	now, _, err := m.Store.Read(m.ctx, m.session, driver.Any)
+	switch {
+	case err != nil:
+		return err
+	case now.Find(m.token()) == nil:
+		return m.replan(m.ctx)
+	}
+	m.plan = now
+	return nil
+}
+
 // replan makes the plan that fits the members, or finds it made.
-func (m *member) replan(ctx context.Context) (err error) {
-	m.plan, err = m.Store.Replace(ctx, m.session, m.token(), func(old plan.Plan) (plan.Plan, error) {
+func (m *member) replan(ctx context.Context) error {
+	now, err := m.Store.Replace(ctx, m.session, m.token(), func(old plan.Plan) (plan.Plan, error) {
 		return m.next(ctx, old)
 	})
+	if err == nil {
+		m.plan = now
+	}
 	return err
 }
 
@@ -162,11 +190,11 @@ func (m *member) next(ctx context.Context, old plan.Plan) (plan.Plan, error) {
 	return old.Next(len(m.Shards), alive), nil
 }
 
-// follow starts and ends workers, and watches another member, as the plan says.
-func (m *member) follow() error {
+// follow starts and ends workers, and attends to others, as the plan says.
+func (m *member) follow() {
 	me := m.plan.Find(m.token())
 	if me == nil {
-		return coordinator.ErrRemoved
+		return // there is no plan yet
 	}
 	mine := make(map[int]bool)
 	for _, s := range me.Shards {
@@ -180,31 +208,21 @@ func (m *member) follow() error {
 		}
 	}
 	if now := (duty{me.Seat, m.plan.Predecessor(m.token())}); now != m.duty {
-		m.duty = now
-		m.attend()
+		m.attend(now)
 	}
-	return nil
 }
 
 // attend listens for signals, and waits for the end of another member, in place
 // of what it did before.
-func (m *member) attend() {
+func (m *member) attend(duty duty) {
 	m.quit()
 	ctx, cancel := context.WithCancel(m.ctx)
-	m.quit = cancel
-	duty := m.duty
-	background := func(f func() error) {
-		m.wg.Go(func() {
-			if err := f(); err != nil && ctx.Err() == nil {
-				m.end(err)
-			}
-		})
-	}
-	background(func() error {
+	m.duty, m.quit = duty, cancel
+	m.background(ctx, func() error {
 		return m.Store.Listen(ctx, m.session, duty.seat, func() { notify(m.changed) })
 	})
 	if duty.watched != 0 {
-		background(func() error {
+		m.background(ctx, func() error {
 			err := m.Group.AwaitLeave(ctx, coordinator.Token(duty.watched))
 			if err == nil {
 				notify(m.died)
@@ -212,6 +230,24 @@ func (m *member) attend() {
 			return err
 		})
 	}
+}
+
+// background runs f in a goroutine, again after an error, until it returns nil
+// or ctx ends. An error that ends the membership ends m.ctx.
+func (m *member) background(ctx context.Context, f func() error) {
+	m.wg.Go(func() {
+		for pauses := NewPauses(); ; Pause(ctx, pauses.NextBackOff()) {
+			err := f()
+			switch {
+			case err == nil || ctx.Err() != nil:
+				return
+			case errors.Is(err, coordinator.ErrSessionLost), errors.Is(err, coordinator.ErrClosed):
+				m.end(err)
+				return
+			}
+			m.Report(err)
+		}
+	})
 }
 
 func notify(c chan<- struct{}) {
@@ -237,7 +273,7 @@ func (m *member) leave(why error) error {
 			why = w.err
 		}
 	}
-	// the drain may have taken longer than the first bound
+	// another bound: the drain may have taken longer
 	bound, cancel = context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
 	defer cancel()
 	_ = m.joined.Leave(bound) // continues in the background

@@ -11,10 +11,20 @@ import (
 
 // Plan says which member holds which shards. It is stored as JSON.
 type Plan struct {
-	ID      string   `json:"id"` // another for each plan; "" before the first
+	Mark
 	Shards  int      `json:"shards"`
 	Members []Member `json:"members"` // in the order of their joins
 }
+
+// Mark tells plans apart. It is the value of a signal.
+type Mark struct {
+	ID     string `json:"id"`     // random, of a first plan and all that follow it
+	Number int64  `json:"number"` // one more for each plan
+}
+
+// Covers reports whether a signal m is as good as the signal other: a member
+// that waits for a plan after m waits for one after other.
+func (m Mark) Covers(other Mark) bool { return m.ID == other.ID && m.Number >= other.Number }
 
 // Member is a member of a plan.
 type Member struct {
@@ -51,8 +61,8 @@ func Parse(text []byte) (p Plan, err error) {
 			taken[s] = true
 		}
 	}
-	if p.ID == "" {
-		return p, fmt.Errorf("no ID")
+	if p.ID == "" || p.Number < 1 {
+		return p, fmt.Errorf("ID %q and number %d", p.ID, p.Number)
 	}
 	return p, nil
 }
@@ -76,9 +86,9 @@ func (p Plan) Predecessor(token int64) int64 {
 	return p.Members[(i+len(p.Members)-1)%len(p.Members)].Token
 }
 
-// Same reports whether two plans differ in their IDs at most.
+// Same reports whether two plans differ in their marks at most.
 func (p Plan) Same(other Plan) bool {
-	other.ID = p.ID
+	other.Mark = p.Mark
 	return reflect.DeepEqual(p, other)
 }
 

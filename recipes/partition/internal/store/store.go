@@ -3,13 +3,16 @@
 // change wakes only the members that it affects:
 //
 //	read the plan          then the members, which are at least as new
-//	signal the members     whose part changes: write the ID of the plan that
-//	                       was read to the signal record of the member's seat
+//	signal the members     whose part changes: write the number of the plan that
+//	                       was read to the signal record of the member's seat,
+//	                       unless it has a greater number
 //	write the next plan    if the plan is unchanged; else begin again
 //
-// A signalled member waits until the plan has another ID, and then follows it.
-// So no change is missed if the writer dies after any step: before the write
-// nothing has changed, and the member that watches the writer plans again.
+// A signalled member follows the plan until its number is greater than that of
+// the signal. So no change is missed if the writer dies after any step: before
+// the write nothing has changed, and the member that watches the writer plans
+// again. Numbers in signals rise, so a slow writer, whose write will fail, does
+// not replace the signal of another.
 //
 // There is a signal record for each seat. They stay, but seats are taken again,
 // so there are as many as there were ever members at a time.
@@ -76,7 +79,10 @@ func (s *Store) Replace(
 		if err != nil || now.Same(old) {
 			return old, err
 		}
-		now.ID = rand.Text()
+		now.Mark = plan.Mark{ID: old.ID, Number: old.Number + 1}
+		if old.ID == "" {
+			now.ID = rand.Text()
+		}
 		text, err := json.Marshal(now)
 		if err == nil {
 			err = s.signalAll(ctx, session, me, old, now)
@@ -91,41 +97,56 @@ func (s *Store) Replace(
 }
 
 // signalAll signals the other members whose part changes. When it returns nil
-// they wait for another plan than old, or are about to.
+// they follow the plan beyond old, or are about to.
 func (s *Store) signalAll(
 	ctx context.Context, session *engine.Session, me int64, old, now plan.Plan,
 ) error {
 	changed := now.Changed(old)
 	if old.ID == "" { // there was none, or an operator has deleted it: seats may change
-		changed, old.ID, me = now.Members, "none "+rand.Text(), 0
+		changed, old.ID, me = now.Members, now.ID, 0
+	}
+	text, err := json.Marshal(old.Mark)
+	if err != nil {
+		return err
 	}
 	errs := make([]error, len(changed))
 	var wg sync.WaitGroup
 	for i, m := range changed {
 		if m.Token != me {
-			wg.Go(func() { errs[i] = s.signal(ctx, session, m.Seat, old.ID) })
+			wg.Go(func() { errs[i] = s.signal(ctx, session, m.Seat, old.Mark, text) })
 		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// signal makes sure that the signal record of a seat has the ID of a plan.
-func (s *Store) signal(ctx context.Context, session *engine.Session, seat int, id string) error {
+// signal makes sure that the signal record of a seat covers a mark.
+func (s *Store) signal(
+	ctx context.Context, session *engine.Session, seat int, mark plan.Mark, text []byte,
+) error {
 	q, err := s.signals(seat)
 	if err != nil {
 		return err
 	}
 	for {
 		r, err := session.Record(ctx, q, driver.Any)
-		if err != nil || string(r.Value) == id {
+		if err != nil || marked(r).Covers(mark) {
 			return err
 		}
-		_, err = session.SetRecord(ctx, q, []byte(id), r.Version)
+		_, err = session.SetRecord(ctx, q, text, r.Version)
 		if err == nil || !recipes.Overtaken(ctx, err) {
 			return err
 		}
 	}
+}
+
+// marked returns the mark in a signal record. A record of another program
+// counts as empty.
+func marked(r driver.Record) (m plan.Mark) {
+	if json.Unmarshal(r.Value, &m) != nil {
+		return plan.Mark{}
+	}
+	return m
 }
 
 // signals returns the queue with the signal record of a seat.
@@ -134,24 +155,34 @@ func (s *Store) signals(seat int) (driver.Queue, error) {
 }
 
 // Listen calls changed after each change of the plan for which the seat was
-// signalled, and once at first. It returns when ctx ends or a request fails.
+// signalled, perhaps after others, and once at first. It returns when ctx ends
+// or a request fails.
 func (s *Store) Listen(
 	ctx context.Context, session *engine.Session, seat int, changed func(),
 ) error {
 	q, err := s.signals(seat)
-	for known := driver.Any; err == nil; {
-		var signal driver.Record
-		if signal, err = session.Record(ctx, q, known); err != nil {
-			break
+	if err != nil {
+		return err
+	}
+	var seen plan.Mark
+	for known := driver.Any; ; {
+		r, err := session.Record(ctx, q, known)
+		if err != nil {
+			return err
 		}
-		known = signal.Version
-		now, version := plan.Plan{ID: string(signal.Value)}, driver.Any
-		for err == nil && now.ID == string(signal.Value) {
-			now, version, err = s.Read(ctx, session, version)
-		}
-		if err == nil {
-			changed()
+		known = r.Version
+		for signal, version := marked(r), driver.Any; ; {
+			var now plan.Plan
+			if now, version, err = s.Read(ctx, session, version); err != nil {
+				return err
+			}
+			if now.Mark != seen {
+				seen = now.Mark
+				changed()
+			}
+			if now.ID != "" && !signal.Covers(now.Mark) {
+				break
+			}
 		}
 	}
-	return err
 }
