@@ -488,7 +488,7 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 // shards settle, and an observer of the group has seen the members. BATON_SEEDS
 // is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
 		var err error
 		if seeds, err = strconv.ParseUint(s, 10, 64); err != nil {

@@ -78,8 +78,8 @@ func TestSlowWriterReplacesNoSignal(t *testing.T) {
 	})
 }
 
-// TestListenerFollowsThePlanBeyondTheSignal: it reports each plan that it reads,
-// and sleeps when one is beyond the signal.
+// TestListenerFollowsThePlanBeyondTheSignal: it reports each plan that it
+// reads, and sleeps when one is beyond the signal.
 func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 	with(t, func(t *testing.T, svc *memory.Service, s *Store, session *engine.Session) {
 		write := func(m plan.Mark) {
