@@ -126,10 +126,13 @@ func (g *Group) announce(ctx context.Context) error {
 }
 
 // Members returns a snapshot of the members, in the order of their joins. Their
-// Payload is the value.
+// Payload is the value. Entries of other programs and of no session are left
+// out.
 func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
 	all, err := g.queue.List(ctx, func(string) recipes.Rule { return everyone })
-	return slices.DeleteFunc(all, func(c recipes.Contender) bool { return c.ID == "" }), err
+	return slices.DeleteFunc(all, func(c recipes.Contender) bool {
+		return c.ID == "" || c.Stray != ""
+	}), err
 }
 
 // Observe yields the members, and again after each change: a member has joined,

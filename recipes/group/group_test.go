@@ -402,6 +402,28 @@ func TestRemovedMemberIsTold(t *testing.T) {
 	})
 }
 
+// TestForeignEntriesAreNoMembers, neither in a list nor for an observer.
+func TestForeignEntriesAreNoMembers(t *testing.T) {
+	at(t, func(s *site) {
+		foreign := s.svc.AddForeign(queue)
+		g, _ := s.group()
+		o := s.observe(g)
+		m := s.join(g, "a")
+		if got := o.last(); got != "a" {
+			t.Errorf("observed %q", got)
+		}
+		s.svc.Remove(queue, foreign.Key)
+		if err := m.Leave(s.Context()); err != nil {
+			t.Error(err)
+		}
+		if got := o.last(); got != "" {
+			t.Errorf("observed %q", got)
+		}
+		o.cancel()
+		<-o.done
+	})
+}
+
 // TestAwaitLeaveWaitsForOneMember: others do not end it; it returns at once for
 // a token that is no member's.
 func TestAwaitLeaveWaitsForOneMember(t *testing.T) {

@@ -51,8 +51,8 @@ import (
 	"github.com/baton-go/baton/recipes/partition/internal/store"
 )
 
-// MaxShards and MaxWeight are the greatest numbers of shards, and the greatest
-// weight of a member.
+// MaxShards is the greatest number of shards, and MaxWeight the greatest weight
+// of a member. The plan has room for some 900 members.
 const (
 	MaxShards = 1024
 	MaxWeight = 1000
