@@ -142,7 +142,7 @@ func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
 //
 // An observer is no member. While it waits it has two watches at the service,
 // however many members there are: of the entries and of the record. A change
-// costs it one listing.
+// costs it one listing, and the two watches again.
 func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, error] {
 	return func(yield func([]recipes.Contender, error) bool) {
 		o := observer{Group: g, known: driver.Any}

@@ -22,6 +22,9 @@
 // token, may still work on a shard: pass the token to the resource. Work that
 // does not return in time overlaps with the next holder: see WithDrain.
 //
+// The shards of a member that dies are free for its TTL, and for up to two if
+// the member that watches it dies or is stopped as well.
+//
 // # Protocol
 //
 // The plan, which says who holds which shard, is one record. A member that sees
@@ -52,7 +55,7 @@ import (
 )
 
 // MaxShards is the greatest number of shards, and MaxWeight the greatest weight
-// of a member. The plan has room for some 900 members.
+// of a member. The plan has room for some 800 members.
 const (
 	MaxShards = 1024
 	MaxWeight = 1000

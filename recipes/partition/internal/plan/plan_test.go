@@ -1,8 +1,10 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/baton-go/baton/recipes/partition/internal/plan"
@@ -157,5 +159,40 @@ func TestChangedAreTheAffectedMembers(t *testing.T) {
 	}
 	if alone := (plan.Plan{}).Next(4, alive[:1]); alone.Predecessor(1) != 0 || alone.Predecessor(9) != 0 {
 		t.Errorf("predecessor in %+v", alone)
+	}
+}
+
+// TestPlanFitsARecord of 64 KiB with 800 members and tokens of 48 bits.
+func TestPlanFitsARecord(t *testing.T) {
+	var alive []plan.Member
+	for i := range int64(800) {
+		alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: 1024})
+	}
+	p := plan.Plan{}.Next(1024, alive)
+	p.Mark = plan.Mark{ID: strings.Repeat("A", 26), Number: 1 << 40}
+	text, err := json.Marshal(p)
+	if err != nil || len(text) > 64<<10 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	if again, err := plan.Parse(text); err != nil || !again.Same(p) || again.Mark != p.Mark {
+		t.Errorf("parsed %+v, %v", again, err)
+	}
+}
+
+// TestParseRefusesAPlanThatBreaksItsRules, and names the value.
+func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`:                     "unexpected end",
+		`{"id":"","number":1}`:  `ID ""`,
+		`{"id":"a","number":0}`: "number 0",
+		`{"id":"a","number":1,"shards":2,"members":[{"token":7,"holds":[2]}]}`:                         "shard 2 of member 7",
+		`{"id":"a","number":1,"shards":2,"members":[{"token":7,"holds":[1]},{"token":8,"holds":[1]}]}`: "shard 1 of member 8",
+	} {
+		if _, err := plan.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if p, err := plan.Parse(nil); err != nil || p.ID != "" {
+		t.Errorf("no text: %+v, %v", p, err)
 	}
 }
