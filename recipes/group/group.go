@@ -214,12 +214,7 @@ func (o *observer) await(ctx context.Context) error {
 	left := make(chan error, 1)
 	go func() { // waited for below
 		defer cancel()
-		if len(o.seen) == 0 {
-			<-either.Done()
-			left <- context.Cause(either)
-			return
-		}
-		left <- s.Await(either, o.id, places(o.seen)...)
+		left <- o.awaitLeave(either)
 	}()
 	r, err := s.Record(either, o.id, o.known)
 	cancel()
@@ -227,13 +222,21 @@ func (o *observer) await(ctx context.Context) error {
 	switch {
 	case err == nil:
 		o.known = r.Version
-		return nil
 	case gone == nil:
-		return nil
+		err = nil
 	case ctx.Err() == nil && errors.Is(err, context.Canceled): // by the other
-		return gone
+		err = gone
 	}
 	return err
+}
+
+// awaitLeave waits until one of the members seen has left.
+func (o *observer) awaitLeave(ctx context.Context) error {
+	if len(o.seen) == 0 {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return o.session.Await(ctx, o.id, places(o.seen)...)
 }
 
 // places returns the entries of members.

@@ -1,6 +1,10 @@
 package partition
 
-import "time"
+import (
+	"time"
+
+	"github.com/baton-go/baton/internal/engine"
+)
 
 // Option changes a default of a Partition.
 type Option func(*options)
@@ -36,3 +40,21 @@ func WithDrain(d time.Duration) Option { return func(o *options) { o.drain = d }
 // Run goes on: of work, of a shard's queue, or a lost membership. Run waits for
 // f.
 func WithOnError(f func(error)) Option { return func(o *options) { o.onError = f } }
+
+// check returns an ErrInvalid for a number of shards or an option that breaks
+// its rule.
+func (o *options) check(name string, shards int) error {
+	switch {
+	case shards < 1 || shards > MaxShards:
+		return engine.Invalid("partition %q with %d shards; want 1 to %d", name, shards, MaxShards)
+	case o.weight < 1 || o.weight > MaxWeight:
+		return engine.Invalid("weight %d in partition %q; want 1 to %d", o.weight, name, MaxWeight)
+	case o.most < 0:
+		return engine.Invalid("at most %d shards of partition %q; want 0 or more", o.most, name)
+	case o.drain <= 0:
+		return engine.Invalid("drain of %v in partition %q; want more than 0", o.drain, name)
+	case o.onError == nil:
+		return engine.Invalid("nil function for errors in partition %q", name)
+	}
+	return nil
+}

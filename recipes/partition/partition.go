@@ -107,17 +107,8 @@ func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Parti
 	if err := coordinator.CheckName(name); err != nil {
 		return nil, err
 	}
-	switch {
-	case shards < 1 || shards > MaxShards:
-		return nil, engine.Invalid("partition %q with %d shards; want 1 to %d", name, shards, MaxShards)
-	case p.weight < 1 || p.weight > MaxWeight:
-		return nil, engine.Invalid("weight %d in partition %q; want 1 to %d", p.weight, name, MaxWeight)
-	case p.most < 0:
-		return nil, engine.Invalid("at most %d shards of partition %q; want 0 or more", p.most, name)
-	case p.drain <= 0:
-		return nil, engine.Invalid("drain of %v in partition %q; want more than 0", p.drain, name)
-	case p.onError == nil:
-		return nil, engine.Invalid("nil function for errors in partition %q", name)
+	if err := p.check(name, shards); err != nil {
+		return nil, err
 	}
 	p.most = min(p.most, shards)
 	var err error
@@ -161,11 +152,7 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return engine.Invalid("nil work for partition %q", p.name)
 	}
-	m := member.Config{
-		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
-		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards)},
-		Drain: p.drain, Work: work, Report: p.report,
-	}
+	m := p.config(work)
 	pauses := member.NewPauses()
 	for {
 		began := time.Now()
@@ -184,6 +171,14 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 			pauses.Reset()
 		}
 		member.Pause(ctx, pauses.NextBackOff())
+	}
+}
+
+func (p *Partition) config(work Work) *member.Config {
+	return &member.Config{
+		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
+		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards)},
+		Drain: p.drain, Work: work, Report: p.report,
 	}
 }
 
