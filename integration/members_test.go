@@ -309,6 +309,108 @@ func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
 	})
 }
 
+func init() { proc.Register("group", groupWorker) }
+
+// groupWorker joins a group, and stays until it is killed: url, name, value.
+func groupWorker(ctx context.Context, io *proc.IO, args []string) error {
+	client, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	g, err := group.New(client, args[1])
+	if err != nil {
+		return err
+	}
+	m, err := g.Join(ctx, []byte(args[2]))
+	if err != nil {
+		return err
+	}
+	if err := io.Send(m.Token()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// TestMembersAreObserved: an observer follows joins of several processes at the
+// same time, an update, a leave and a kill.
+func TestMembersAreObserved(t *testing.T) {
+	const ttl, processes = 4 * time.Second, 5
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)("members")
+		g, err := group.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched, err := group.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var seen []string
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() {
+			for members, err := range watched.Observe(ctx) {
+				if err != nil {
+					if ctx.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				values := make([]string, len(members))
+				for i, m := range members {
+					values[i] = string(m.Payload)
+				}
+				mu.Lock()
+				seen = values
+				mu.Unlock()
+			}
+		})
+		sees := func(what string, want ...string) {
+			t.Helper()
+			eventually(t, patience, what, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Equal(slices.Sorted(slices.Values(seen)), want)
+			})
+		}
+		m, err := g.Join(t.Context(), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sees("the first", "a")
+		var others []*proc.Child
+		for range processes {
+			others = append(others, proc.Start(t, "group", s.url(ttl), name, "z"))
+		}
+		tokens := make([]coordinator.Token, processes)
+		for i, w := range others {
+			w.Recv(&tokens[i])
+		}
+		sees("the processes", "a", "z", "z", "z", "z", "z")
+		if err := m.Update(t.Context(), []byte("b")); err != nil {
+			t.Fatal(err)
+		}
+		sees("the update", "b", "z", "z", "z", "z", "z")
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sees("the leave", "z", "z", "z", "z", "z")
+		for _, w := range others {
+			w.Kill()
+		}
+		for _, token := range tokens {
+			if err := watched.AwaitLeave(within(t, patience), token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sees("the kills")
+	})
+}
+
 // TestPartitionedMemberIsGoneInTime: a member whose network is silently cut is
 // notified before the group shows its end, and before another member has its
 // shards. When the network is back it is a member again.
