@@ -249,8 +249,8 @@ func places(members []recipes.Contender) []driver.Place {
 }
 
 // AwaitLeave blocks until the member with a token (see [Member.Token] and
-// Members) has left or died. It waits for that entry alone, so its cost does
-// not depend on other members. The error is as for Join.
+// Members) has left or died. It lists the members once, and then waits for that
+// entry alone: no other member wakes it. The error is as for Join.
 func (g *Group) AwaitLeave(ctx context.Context, member coordinator.Token) error {
 	for {
 		s, err := g.client.Session(ctx)

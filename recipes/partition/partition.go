@@ -12,8 +12,8 @@
 // another member can hold the shard, unless an operator ends the hold.
 //
 // Members of equal weight hold numbers of shards that differ by at most one. A
-// join moves only the shards that the newcomer takes, a death only those of the
-// dead. A shard that moves is drained: its context ends, the work returns, and
+// join of theirs moves only the shards that the newcomer takes, a death only
+// those of the dead. A shard that moves is drained: its context ends, the work returns, and
 // then the hold is released to the next member, which already waits for it.
 //
 // # Not guaranteed
@@ -92,6 +92,7 @@ type Partition struct {
 // It does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
 //
 // The group "partition/NAME" (package group) has the members; do not join it.
+// The plan stays at the service when the last member has left.
 func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Partition, error) {
 	p := &Partition{name: name, client: engine.Of(c), options: options{
 		weight: 1, most: shards, drain: 10 * time.Second, onError: func(error) {}}}
@@ -199,8 +200,8 @@ type Assignment struct {
 }
 
 // Assignments returns the shards in order, each with its member. It is a
-// snapshot of the plan, which only the token of a hold proves. It sends two
-// requests. The error is as for [group.Group.Join].
+// snapshot of the plan, which only the token of a hold proves. It reads the
+// plan and lists the members. The error is as for [group.Group.Join].
 func (p *Partition) Assignments(ctx context.Context) ([]Assignment, error) {
 	var now plan.Plan
 	err := p.client.OnSession(ctx, func(s *engine.Session) (err error) {
