@@ -11,10 +11,11 @@
 // that rises with each holder of the shard. The context of the work ends before
 // another member can hold the shard, unless an operator ends the hold.
 //
-// Members of equal weight hold numbers of shards that differ by at most one. A
-// join of theirs moves only the shards that the newcomer takes, a death only
-// those of the dead. A shard that moves is drained: its context ends, the work returns, and
-// then the hold is released to the next member, which already waits for it.
+// Members of equal weight hold numbers of shards that differ by at most one. If
+// one of them joins, only the shards that it takes move, and if one dies, only
+// those of the dead. A shard that moves is drained: its context ends, the work
+// returns, and then the hold is released to the next member, which usually waits
+// in its queue by then.
 //
 // # Not guaranteed
 //
