@@ -14,7 +14,7 @@
 // Members of equal weight hold numbers of shards that differ by at most one. If
 // one of them joins, only the shards that it takes move, and if one dies, only
 // those of the dead. A shard that moves is drained: its context ends, the work
-// returns, and then the hold is released to the next member, which usually waits
+// returns, and then the hold is released to the next member, which usually is
 // in its queue by then.
 //
 // # Not guaranteed
