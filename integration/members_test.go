@@ -282,7 +282,6 @@ func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
 		all = append(rest, f.start())
 		f.settle("join in place of the stopped", all)
 
-		before = f.holders()
 		began, leaver := history.Now(), all[0]
 		f.end(leaver)
 		all = append(slices.Delete(all, 0, 1), f.start())
@@ -428,7 +427,7 @@ func TestPartitionedMemberIsGoneInTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
-				_ = p.Run(ctx, func(ctx context.Context, i int, _ coordinator.Token) error { return m.work(c, ctx, i) })
+				_ = p.Run(ctx, func(ctx context.Context, i int, _ coordinator.Token) error { return m.work(ctx, c, i) })
 			})
 		}
 		defer wg.Wait()
@@ -475,7 +474,7 @@ type tenancy struct {
 	by      map[int]*coordinator.Client
 }
 
-func (s *tenancy) work(c *coordinator.Client, ctx context.Context, shard int) error {
+func (s *tenancy) work(ctx context.Context, c *coordinator.Client, shard int) error {
 	s.mu.Lock()
 	if last := s.holders[shard]; last != nil && last.Err() == nil {
 		s.Errorf("shard %d has two holders", shard)

@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	// ErrOverrun: see partition.ErrOverrun.
+	// ErrOverrun is partition.ErrOverrun.
 	ErrOverrun = errors.New("work has not returned")
 
-	// ErrMoved: see partition.ErrMoved.
+	// ErrMoved is partition.ErrMoved.
 	ErrMoved = errors.New("the shard moves to another member")
 )
 

@@ -48,7 +48,7 @@ func TestPlansAreEvenAndMoveLittle(t *testing.T) {
 		var p plan.Plan
 		before, token := map[int]int64{}, int64(0)
 		for range 30 {
-			may := 0 // the number of shards that may move
+			var may int // the number of shards that may move
 			if len(alive) == 0 || len(alive) < 12 && r.IntN(2) == 0 {
 				token++
 				alive = append(alive, member(token, shards))
