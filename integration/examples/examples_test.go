@@ -50,13 +50,14 @@ func build(t *testing.T, names ...string) (dir string) {
 // The examples behave as their comments say. Their last line has counts; groups
 // of the pattern must be equal.
 func TestExamplesRunOnRealServices(t *testing.T) {
-	programs := build(t, "cache", "cron", "fencing", "limiter", "orders", "quickstart")
+	programs := build(t, "cache", "consumers", "cron", "fencing", "limiter", "orders", "quickstart")
 	for _, c := range []struct {
 		name, want string
 		args       []string
 	}{
 		{"cache", `serves the entry of token`, []string{"-for=2s"}},
 		{"cache", `serves the entry of token`, []string{"-for=2s", "-stale=0"}},
+		{"consumers", `60 files done by 4 replicas`, nil},
 		{"cron", `the job was begun (\d+) times and done (\d+) times`, []string{"-every=500ms", "-for=3s"}},
 		{"fencing", `the ledger refuses it: fence: stale token`, nil},
 		{"limiter", `40 calls, at most (3) at a time of (3) allowed`, nil},

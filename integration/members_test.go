@@ -1,0 +1,497 @@
+package integration_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/history"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/partition"
+)
+
+func init() { proc.Register("partition", partitionWorker) }
+
+// spell is an event of the work on a shard, a line of a file that processes
+// share.
+type spell struct {
+	At    int64 // by history.Now
+	Who   string
+	Shard int
+	Token int64
+	End   bool // the work returns
+}
+
+func spellFile(dir string) string { return filepath.Join(dir, "spells") }
+
+// partitionWorker is a member of a partition until it receives a message: url,
+// who, name, directory, shards.
+func partitionWorker(ctx context.Context, io *proc.IO, args []string) error {
+	shards, err := strconv.Atoi(args[4])
+	if err != nil {
+		return err
+	}
+	client, err := coordinator.Open(args[0], silent, coordinator.WithIdentity(args[1]))
+	if err != nil {
+		return err
+	}
+	p, err := partition.New(client, args[2], shards)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(spellFile(args[3]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	running, stop := context.WithCancelCause(ctx)
+	ended := errors.New("told to end")
+	go func() {
+		var word string
+		if io.Recv(ctx, &word) == nil {
+			stop(ended)
+		}
+	}()
+	note := func(s spell) {
+		s.At, s.Who = history.Now(), args[1]
+		line, err := json.Marshal(s)
+		if err == nil {
+			_, err = f.Write(append(line, '\n')) // one write, so lines do not mix
+		}
+		if err != nil {
+			panic(err)
+		}
+	}
+	err = p.Run(running, func(ctx context.Context, shard int, token coordinator.Token) error {
+		note(spell{Shard: shard, Token: int64(token)})
+		number := tally{args[3], strconv.Itoa(shard)}
+		add := func() {
+			if value, ok := number.read(args[1], int64(token)); ok {
+				number.write(args[1], int64(token), value+1)
+			}
+		}
+		add()
+		<-ctx.Done()
+		add() // with a token that is too old, if the process was stopped
+		note(spell{Shard: shard, Token: int64(token), End: true})
+		return nil
+	})
+	if !errors.Is(err, ended) {
+		return fmt.Errorf("run: %w", err)
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(client.Close(bounded), io.Send("ended"))
+}
+
+// shardFleet is some processes that share a partition.
+type shardFleet struct {
+	*testing.T
+	site    site
+	ttl     time.Duration
+	name    string
+	dir     string
+	shards  int
+	started int
+	gone    map[string]int64 // since when a process holds nothing: killed or stopped
+}
+
+func (f *shardFleet) start() worker {
+	f.Helper()
+	f.started++
+	w := worker{who: fmt.Sprintf("process-%d", f.started)}
+	w.Child = proc.Start(f.T, "partition", f.site.url(f.ttl), w.who, f.name, f.dir, strconv.Itoa(f.shards))
+	return w
+}
+
+// spells returns all events in order.
+func (f *shardFleet) spells() (all []spell) {
+	f.Helper()
+	b, err := os.ReadFile(spellFile(f.dir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(b) {
+		var s spell
+		if err := json.Unmarshal(line, &s); err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b spell) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// holders returns the process that works on each shard.
+func (f *shardFleet) holders() map[int]string {
+	latest := make(map[int]spell)
+	for _, s := range f.spells() {
+		if s.Token >= latest[s.Shard].Token {
+			latest[s.Shard] = s
+		}
+	}
+	holders := make(map[int]string)
+	for shard, s := range latest {
+		if _, gone := f.gone[s.Who]; !gone && !s.End {
+			holders[shard] = s.Who
+		}
+	}
+	return holders
+}
+
+// settle waits until the processes hold all shards evenly, and returns how long
+// that took.
+func (f *shardFleet) settle(what string, among []worker) time.Duration {
+	f.Helper()
+	began := time.Now()
+	for {
+		held, least, most := make(map[string]int), f.shards, 0
+		for _, who := range f.holders() {
+			held[who]++
+		}
+		sum := 0
+		for _, w := range among {
+			n := held[w.who]
+			least, most, sum = min(least, n), max(most, n), sum+n
+		}
+		if sum == f.shards && most <= least+1 {
+			took := time.Since(began)
+			f.Logf("%s: settled after %v", what, took.Round(time.Millisecond))
+			return took
+		}
+		if time.Since(began) > 2*patience {
+			f.Fatalf("%s: not settled after %v: %v", what, time.Since(began), held)
+		}
+		pause(f.Context(), 20*time.Millisecond)
+	}
+}
+
+// moves fails if more shards than allowed have another holder than before.
+func (f *shardFleet) moves(what string, before map[int]string, most int) {
+	f.Helper()
+	moved := 0
+	for shard, who := range f.holders() {
+		if before[shard] != who {
+			moved++
+		}
+	}
+	if moved > most {
+		f.Errorf("%s: %d shards moved, want at most %d", what, moved, most)
+	}
+}
+
+func count(holders map[int]string, who string) (n int) {
+	for _, h := range holders {
+		if h == who {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *shardFleet) end(w worker) {
+	f.Helper()
+	w.Send("end")
+	var word string
+	w.Recv(&word)
+}
+
+// check fails if two processes worked on a shard at the same time, and returns
+// the longest time after some moment that a shard was free. A process that was
+// killed or stopped does not count from then on.
+func (f *shardFleet) check(since int64) (gap time.Duration) {
+	f.Helper()
+	open, free := make(map[int]spell), make(map[int]int64)
+	for _, s := range f.spells() {
+		last := open[s.Shard]
+		switch at, gone := f.gone[last.Who]; {
+		case s.End && s.Token == last.Token:
+			delete(open, s.Shard)
+			free[s.Shard] = s.At
+			continue
+		case s.End:
+			continue // after a stop; its end was forced
+		case last.Who != "" && (!gone || s.At < at):
+			f.Errorf("shard %d: %s began with token %d while %s held with %d", s.Shard, s.Who, s.Token, last.Who, last.Token)
+		case s.Token < last.Token:
+			f.Errorf("shard %d: token %d after %d", s.Shard, s.Token, last.Token)
+		}
+		if end := free[s.Shard]; last.Who == "" && end > since {
+			gap = max(gap, time.Duration(s.At-end))
+		}
+		open[s.Shard] = s
+	}
+	return gap
+}
+
+// TestShardsUnderKillsStopsAndRestarts: eight processes share 64 shards. They
+// are killed, stopped for longer than the TTL, added, and restarted one after
+// the other. No shard is worked on twice, few shards move, and the shards of
+// the dead alone are free for long. The figures are in the log.
+func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
+	const ttl, processes, shards = 4 * time.Second, 8, 64
+	together(t, func(t *testing.T, s site) {
+		f := &shardFleet{T: t, site: s, ttl: ttl, name: fresh(t)("shards"), dir: t.TempDir(), shards: shards,
+			gone: make(map[string]int64)}
+		var all []worker
+		for range processes {
+			all = append(all, f.start())
+		}
+		f.settle("start", all)
+
+		before, killed := f.holders(), all[2]
+		f.gone[killed.who] = history.Now()
+		killed.Kill()
+		all = slices.Delete(all, 2, 3)
+		f.settle("kill", all)
+		f.moves("kill", before, count(before, killed.who))
+
+		before = f.holders()
+		all = append(all, f.start())
+		f.settle("join", all)
+		f.moves("join", before, shards/processes)
+
+		before = f.holders()
+		stopped := all[4]
+		f.gone[stopped.who] = history.Now()
+		if err := stopped.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		rest := slices.Delete(slices.Clone(all), 4, 5)
+		f.settle("stop", rest)
+		f.moves("stop", before, count(before, stopped.who))
+		if err := stopped.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		pause(t.Context(), time.Second) // until it has noted the end of its work
+		f.check(0)
+		f.end(stopped)
+		all = append(rest, f.start())
+		f.settle("join in place of the stopped", all)
+
+		began, leaver := history.Now(), all[0]
+		f.end(leaver)
+		all = append(slices.Delete(all, 0, 1), f.start())
+		f.settle("leave and join", all)
+
+		for i, w := range all {
+			f.end(w)
+			all[i] = f.start()
+			f.settle(fmt.Sprintf("restart %d", i+1), all)
+		}
+		gap := f.check(began)
+		t.Logf("rolling restart: a shard was free for %v at most", gap.Round(time.Millisecond))
+		if gap > ttl/2 { // it would be the TTL if a shard waited for an expiry
+			t.Errorf("a shard was free for %v", gap)
+		}
+		for _, w := range all {
+			f.end(w)
+		}
+		h := history.New()
+		for shard := range shards {
+			tally{f.dir, strconv.Itoa(shard)}.record(t, h)
+		}
+		h.Check(t)
+	})
+}
+
+func init() { proc.Register("group", groupWorker) }
+
+// groupWorker joins a group, and stays until it is killed: url, name, value.
+func groupWorker(ctx context.Context, io *proc.IO, args []string) error {
+	client, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	g, err := group.New(client, args[1])
+	if err != nil {
+		return err
+	}
+	m, err := g.Join(ctx, []byte(args[2]))
+	if err != nil {
+		return err
+	}
+	if err := io.Send(m.Token()); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// TestMembersAreObserved: an observer follows joins of several processes at the
+// same time, an update, a leave and a kill.
+func TestMembersAreObserved(t *testing.T) {
+	const ttl, processes = 4 * time.Second, 5
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)("members")
+		g, err := group.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched, err := group.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var seen []string
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() {
+			for members, err := range watched.Observe(ctx) {
+				if err != nil {
+					if ctx.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				values := make([]string, len(members))
+				for i, m := range members {
+					values[i] = string(m.Payload)
+				}
+				mu.Lock()
+				seen = values
+				mu.Unlock()
+			}
+		})
+		sees := func(what string, want ...string) {
+			t.Helper()
+			eventually(t, patience, what, func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Equal(slices.Sorted(slices.Values(seen)), want)
+			})
+		}
+		m, err := g.Join(t.Context(), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sees("the first", "a")
+		var others []*proc.Child
+		for range processes {
+			others = append(others, proc.Start(t, "group", s.url(ttl), name, "z"))
+		}
+		tokens := make([]coordinator.Token, processes)
+		for i, w := range others {
+			w.Recv(&tokens[i])
+		}
+		sees("the processes", "a", "z", "z", "z", "z", "z")
+		if err := m.Update(t.Context(), []byte("b")); err != nil {
+			t.Fatal(err)
+		}
+		sees("the update", "b", "z", "z", "z", "z", "z")
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sees("the leave", "z", "z", "z", "z", "z")
+		for _, w := range others {
+			w.Kill()
+		}
+		for _, token := range tokens {
+			if err := watched.AwaitLeave(within(t, patience), token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sees("the kills")
+	})
+}
+
+// TestPartitionedMemberIsGoneInTime: a member whose network is silently cut is
+// notified before the group shows its end, and before another member has its
+// shards. When the network is back it is a member again.
+func TestPartitionedMemberIsGoneInTime(t *testing.T) {
+	const ttl, shards = 4 * time.Second, 8
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		cut, other := s.link(t, ttl), s.silentClient(t, ttl)
+		m := &tenancy{T: t, holders: make(map[int]context.Context), by: make(map[int]*coordinator.Client)}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for _, c := range []*coordinator.Client{cut.Client, other} {
+			p, err := partition.New(c, name("shards"), shards)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				_ = p.Run(ctx, func(ctx context.Context, i int, _ coordinator.Token) error { return m.work(ctx, c, i) })
+			})
+		}
+		defer wg.Wait()
+		defer stop()
+		members, err := group.New(cut.Client, name("members"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, err := members.Join(t.Context(), []byte("cut"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, patience, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
+
+		watched, err := group.New(other, name("members"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut.proxy.Cut()
+		began := time.Now()
+		for seen, err := range watched.Observe(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(seen, func(c recipes.Contender) bool { return c.Token == lost.Token() }) {
+				break
+			}
+		}
+		t.Logf("the group showed the end after %v", time.Since(began).Round(time.Millisecond))
+		if err := lost.Err(); !errors.Is(err, coordinator.ErrSessionLost) {
+			t.Errorf("the member was not notified before: %v", err)
+		}
+		eventually(t, patience, "all shards at the other member", func() bool { return m.held(other) == shards })
+		cut.proxy.Heal()
+		eventually(t, patience, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
+	})
+}
+
+// tenancy checks in one process that no shard has two live holders.
+type tenancy struct {
+	*testing.T
+	mu      sync.Mutex
+	holders map[int]context.Context
+	by      map[int]*coordinator.Client
+}
+
+func (s *tenancy) work(ctx context.Context, c *coordinator.Client, shard int) error {
+	s.mu.Lock()
+	if last := s.holders[shard]; last != nil && last.Err() == nil {
+		s.Errorf("shard %d has two holders", shard)
+	}
+	s.holders[shard], s.by[shard] = ctx, c
+	s.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+func (s *tenancy) held(c *coordinator.Client) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for shard, ctx := range s.holders {
+		if s.by[shard] == c && ctx.Err() == nil {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,72 @@
+package group_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/group"
+)
+
+func Example() {
+	ctx := context.Background()
+	// memory stands for coordinator.Open("etcd://…") or "zk://…".
+	client, err := coordinator.New(memory.NewService().Driver())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+
+	workers, err := group.New(client, "workers")
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := workers.Join(ctx, []byte("10.0.0.7:8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Leave(ctx)
+	members, err := workers.Members(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range members {
+		fmt.Printf("%s\n", m.Payload)
+	}
+	// Output: 10.0.0.7:8080
+}
+
+// An observer gets the members, and again after each change.
+func ExampleGroup_Observe() {
+	ctx := context.Background()
+	client, err := coordinator.New(memory.NewService().Driver())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+	workers, err := group.New(client, "workers")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var m *group.Member
+	for members, err := range workers.Observe(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(len(members), "members")
+		if m != nil {
+			break
+		}
+		if m, err = workers.Join(ctx, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(m.Leave(ctx))
+	// Output:
+	// 0 members
+	// 1 members
+	// <nil>
+}

@@ -1,0 +1,284 @@
+// Package member is one membership of a partition, from the join to the end of
+// the session or of the caller's context.
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/partition/internal/plan"
+	"github.com/baton-go/baton/recipes/partition/internal/store"
+)
+
+// leavePatience bounds how long Serve waits for the service when it leaves.
+const leavePatience = 2 * time.Second
+
+// Config is what a membership needs.
+type Config struct {
+	Name   string
+	Client *engine.Client
+	Group  *group.Group
+	Store  *store.Store
+	Shards []*recipes.Queue // their mutexes
+	Share  plan.Share
+	Drain  time.Duration
+	Work   func(ctx context.Context, shard int, token coordinator.Token) error
+	Report func(error) // of errors after which Serve or Run goes on
+}
+
+// member is one membership:
+//
+//	join the group -> plan -> follow the plan <---------------+
+//	                            +-> signalled: read the plan -+
+//	                            +-> a worker has ended -------+
+//	                            +-> the watched member died: -+
+//	                            v   plan
+//	ctx ended, or membership over: plan without the own shards, drain, leave
+type member struct {
+	*Config
+	ctx     context.Context // the caller's, but ends with the membership, too
+	end     context.CancelCauseFunc
+	joined  *group.Member
+	session *engine.Session
+	leaving bool
+	wg      sync.WaitGroup // its goroutines
+
+	plan    plan.Plan
+	changed chan struct{} // it was signalled, and the plan has changed
+	died    chan struct{} // the member that it watched has left
+	duty    duty
+	quit    context.CancelFunc // ends its goroutines for the duty
+	workers map[int]*worker
+	ended   chan *worker
+}
+
+// duty is what a member attends to: the signals of its seat, and the end of
+// another member.
+type duty struct {
+	seat    int
+	watched int64 // its token, or 0
+}
+
+// Serve joins, works on the shards of the member, and leaves when ctx ends or
+// the membership does. It returns why that ended, or ErrOverrun; otherwise no
+// work runs then.
+func (c *Config) Serve(ctx context.Context) error {
+	value, _ := json.Marshal(c.Share) // never fails for numbers
+	joined, err := c.Group.Join(ctx, value)
+	if err != nil {
+		return err
+	}
+	m := &member{
+		Config: c, joined: joined,
+		changed: make(chan struct{}, 1), died: make(chan struct{}, 1),
+		duty: duty{seat: -1}, quit: func() {},
+		workers: make(map[int]*worker), ended: make(chan *worker, len(c.Shards)),
+	}
+	m.ctx, m.end = context.WithCancelCause(ctx)
+	life := joined.Context()
+	defer context.AfterFunc(life, func() { m.end(context.Cause(life)) })()
+	if m.session, err = c.Client.Session(m.ctx); err == nil {
+		err = m.loop()
+	}
+	return m.leave(err)
+}
+
+// loop follows the plan until the membership ends. After a failed request it
+// works on by the plan that it has, and tries again after a pause.
+func (m *member) loop() error {
+	var again <-chan time.Time
+	pauses := NewPauses()
+	for err := m.replan(m.ctx); ; {
+		switch {
+		case err == nil:
+			pauses.Reset()
+		case m.over(err):
+			return err
+		default:
+			m.Report(err)
+			again = time.After(pauses.NextBackOff())
+		}
+		m.follow()
+		err = nil
+		select {
+		case <-m.ctx.Done():
+			return context.Cause(m.ctx)
+		case <-m.changed:
+			err = m.read()
+		case <-m.died:
+			err = m.replan(m.ctx)
+		case <-again:
+			again, err = nil, m.replan(m.ctx)
+		case w := <-m.ended:
+			if delete(m.workers, w.shard); w.err != nil {
+				return w.err
+			}
+		}
+	}
+}
+
+// over reports whether an error ends the membership. A plan that cannot be read
+// or followed does that only at first.
+func (m *member) over(err error) bool {
+	return m.ctx.Err() != nil || errors.Is(err, coordinator.ErrSessionLost) ||
+		errors.Is(err, coordinator.ErrRemoved) || errors.Is(err, coordinator.ErrClosed) ||
+		errors.Is(err, coordinator.ErrInvalid) && m.plan.ID == ""
+}
+
+func (m *member) token() int64 { return int64(m.joined.Token()) }
+
+// read reads the plan, and makes one if an operator has deleted it.
+func (m *member) read() error {
+	now, _, err := m.Store.Read(m.ctx, m.session, driver.Any)
+	switch {
+	case err != nil:
+		return err
+	case now.Find(m.token()) == nil:
+		return m.replan(m.ctx)
+	}
+	m.plan = now
+	return nil
+}
+
+// replan makes the plan that fits the members, or finds it made.
+func (m *member) replan(ctx context.Context) error {
+	now, err := m.Store.Replace(ctx, m.session, m.token(), func(old plan.Plan) (plan.Plan, error) {
+		return m.next(ctx, old)
+	})
+	if err == nil {
+		m.plan = now
+	}
+	return err
+}
+
+// next returns the plan that follows old for the members of the group.
+func (m *member) next(ctx context.Context, old plan.Plan) (plan.Plan, error) {
+	all, err := m.Group.Members(ctx)
+	if err != nil {
+		return old, err
+	}
+	var alive []plan.Member
+	found, planned := false, false
+	for _, c := range all {
+		planned = planned || old.Find(int64(c.Token)) != nil
+		var s plan.Share
+		if json.Unmarshal(c.Payload, &s) != nil || s.Weight < 1 || s.Shards != len(m.Shards) {
+			continue // it did not join by this package, or must not join
+		}
+		me := c.Token == m.joined.Token()
+		found = found || me
+		alive = append(alive, plan.Member{Token: int64(c.Token), Weight: s.Weight, Max: s.Max,
+			Leaving: me && m.leaving})
+	}
+	switch {
+	case !found:
+		return old, coordinator.ErrRemoved
+	case planned && old.Shards != len(m.Shards):
+		return old, engine.Invalid("partition %q with %d shards; its members have %d",
+			m.Name, len(m.Shards), old.Shards)
+	case !planned:
+		old.Members = nil // perhaps of another number of shards
+	}
+	return old.Next(len(m.Shards), alive), nil
+}
+
+// follow starts and ends workers, and attends to others, as the plan says.
+func (m *member) follow() {
+	me := m.plan.Find(m.token())
+	if me == nil {
+		return // there is no plan yet
+	}
+	mine := make(map[int]bool)
+	for _, s := range me.Shards {
+		if mine[s] = true; m.workers[s] == nil {
+			m.start(s)
+		}
+	}
+	for s, w := range m.workers {
+		if !mine[s] {
+			w.end(ErrMoved) // if it is mine again when it has ended, another starts
+		}
+	}
+	if now := (duty{me.Seat, m.plan.Predecessor(m.token())}); now != m.duty {
+		m.attend(now)
+	}
+}
+
+// attend listens for signals, and waits for the end of another member, in place
+// of what it did before.
+func (m *member) attend(duty duty) {
+	m.quit()
+	ctx, cancel := context.WithCancel(m.ctx)
+	m.duty, m.quit = duty, cancel
+	m.background(ctx, func() error {
+		return m.Store.Listen(ctx, m.session, duty.seat, func() { notify(m.changed) })
+	})
+	if duty.watched != 0 {
+		m.background(ctx, func() error {
+			err := m.Group.AwaitLeave(ctx, coordinator.Token(duty.watched))
+			if err == nil {
+				notify(m.died)
+			}
+			return err
+		})
+	}
+}
+
+// background runs f in a goroutine, again after an error, until it returns nil
+// or ctx ends. An error that ends the membership ends m.ctx.
+func (m *member) background(ctx context.Context, f func() error) {
+	m.wg.Go(func() {
+		for pauses := NewPauses(); ; Pause(ctx, pauses.NextBackOff()) {
+			err := f()
+			switch {
+			case err == nil || ctx.Err() != nil:
+				return
+			case errors.Is(err, coordinator.ErrSessionLost), errors.Is(err, coordinator.ErrClosed):
+				m.end(err)
+				return
+			}
+			m.Report(err)
+		}
+	})
+}
+
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// leave ends the membership for a reason, and returns that, or ErrOverrun. The
+// other members queue for the shards while the work on them ends.
+func (m *member) leave(why error) error {
+	for _, w := range m.workers {
+		w.end(why)
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
+	defer cancel()
+	if m.leaving = true; m.session != nil && m.joined.Err() == nil {
+		_ = m.replan(bound) // else the member that watches this one plans
+	}
+	for range m.workers {
+		if w := <-m.ended; w.err != nil {
+			why = w.err
+		}
+	}
+	// another bound: the drain may have taken longer
+	bound, cancel = context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
+	defer cancel()
+	_ = m.joined.Leave(bound) // continues in the background
+	m.quit()
+	m.end(why)
+	m.wg.Wait()
+	return why
+}

@@ -1,0 +1,114 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+)
+
+var (
+	// ErrOverrun is partition.ErrOverrun.
+	ErrOverrun = errors.New("work has not returned")
+
+	// ErrMoved is partition.ErrMoved.
+	ErrMoved = errors.New("the shard moves to another member")
+)
+
+// worker works on one shard: it waits in the queue of the shard, holds it,
+// calls work, drains and releases.
+type worker struct {
+	shard int
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	err   error // ErrOverrun, after it has ended
+}
+
+// start starts the worker of a shard. It ends with the membership, or when the
+// shard moves, and then sends itself to m.ended.
+func (m *member) start(shard int) {
+	w := &worker{shard: shard}
+	w.ctx, w.end = context.WithCancelCause(m.ctx)
+	m.workers[shard] = w
+	m.wg.Go(func() {
+		defer func() {
+			w.end(nil)
+			m.ended <- w
+		}()
+		pauses := NewPauses()
+		for w.ctx.Err() == nil && w.err == nil {
+			h, err := m.Shards[shard].Acquire(w.ctx, recipes.Request{Op: "hold", Mode: "x", Fresh: true})
+			if err == nil {
+				pauses.Reset()
+				w.err = m.hold(w, h)
+			} else if w.ctx.Err() == nil {
+				m.Report(err)
+				Pause(w.ctx, pauses.NextBackOff())
+			}
+		}
+	})
+}
+
+// hold works on a shard that is held, and releases it. The error is ErrOverrun.
+func (m *member) hold(w *worker, h *recipes.Hold) (err error) {
+	ctx, stop := h.Under(w.ctx)
+	defer stop()
+	returned := make(chan struct{})
+	go func() { // waited for below, unless it overruns
+		defer close(returned)
+		m.repeat(ctx, w.shard, h.Token())
+	}()
+	<-ctx.Done()
+	select {
+	case <-returned:
+	case <-time.After(m.Drain):
+		err = &coordinator.Error{Op: "run", Name: m.Name, Err: fmt.Errorf(
+			"shard %d: %w within %v of the end of its context", w.shard, ErrOverrun, m.Drain)}
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), leavePatience)
+	defer cancel()
+	_ = h.Release(bound) // continues in the background; a loss was logged
+	return err
+}
+
+// repeat calls work until ctx ends.
+func (m *member) repeat(ctx context.Context, shard int, token coordinator.Token) {
+	pauses := NewPauses()
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := m.Work(ctx, shard, token)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			m.Report(fmt.Errorf("baton: partition %q: work on shard %d: %w", m.Name, shard, err))
+		}
+		if time.Since(began) > LongestPause {
+			pauses.Reset()
+		}
+		Pause(ctx, pauses.NextBackOff())
+	}
+}
+
+// LongestPause is the longest pause before a failed step is repeated.
+const LongestPause = 10 * time.Second
+
+// NewPauses returns the pauses before a failed step is repeated.
+func NewPauses() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(LongestPause), backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(0.5), backoff.WithMaxElapsedTime(0))
+}
+
+// Pause waits for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,60 @@
+package partition
+
+import (
+	"time"
+
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// Option changes a default of a Partition.
+type Option func(*options)
+
+type options struct {
+	identity string
+	weight   int
+	most     int
+	drain    time.Duration
+	onError  func(error)
+}
+
+// WithIdentity sets the name of the member in Assignments and listings. The
+// default, and that for "", is the client's identity.
+func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
+
+// WithWeight sets the member's share in relation to others, 1 (the default) to
+// MaxWeight. A member of weight 2 holds twice as many shards as one of weight
+// 1.
+func WithWeight(weight int) Option { return func(o *options) { o.weight = weight } }
+
+// WithMaxShards sets the most shards that the member takes. If no member takes
+// more, the other shards have no holder. The default is all.
+func WithMaxShards(k int) Option { return func(o *options) { o.most = k } }
+
+// WithDrain sets how long work may take to return after its context has ended:
+// 10 s by default. After that the shard is released, and Run leaves with
+// ErrOverrun. After a lost session another member can hold the shard a tenth of
+// the TTL after the end of the context, whatever the drain.
+func WithDrain(d time.Duration) Option { return func(o *options) { o.drain = d } }
+
+// WithOnError makes Run call f, one call at a time, with each error after which
+// Run goes on: of work, of a shard's queue, or a lost membership. Run waits for
+// f.
+func WithOnError(f func(error)) Option { return func(o *options) { o.onError = f } }
+
+// check returns an ErrInvalid for a number of shards or an option that breaks
+// its rule.
+func (o *options) check(name string, shards int) error {
+	switch {
+	case shards < 1 || shards > MaxShards:
+		return engine.Invalid("partition %q with %d shards; want 1 to %d", name, shards, MaxShards)
+	case o.weight < 1 || o.weight > MaxWeight:
+		return engine.Invalid("weight %d in partition %q; want 1 to %d", o.weight, name, MaxWeight)
+	case o.most < 0:
+		return engine.Invalid("at most %d shards of partition %q; want 0 or more", o.most, name)
+	case o.drain <= 0:
+		return engine.Invalid("drain of %v in partition %q; want more than 0", o.drain, name)
+	case o.onError == nil:
+		return engine.Invalid("nil function for errors in partition %q", name)
+	}
+	return nil
+}
