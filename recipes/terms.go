@@ -194,3 +194,12 @@ func (q *Queue) NextRecord(
 	})
 	return r, err
 }
+
+// AwaitGone waits until at least one of the places has left the queue. It
+// leaves nothing at the service when ctx ends, except a watch of each place,
+// which ends when the place leaves.
+func (q *Queue) AwaitGone(ctx context.Context, places ...driver.Place) error {
+	return q.client.OnSession(ctx, func(s *engine.Session) error {
+		return s.Await(ctx, q.id, places...)
+	})
+}

@@ -149,19 +149,10 @@ func (c *Counter) update(
 	ctx context.Context, op string, compute register.Compute,
 ) (int64, error) {
 	value, doubt, err := c.register.Update(ctx, op, compute)
-	if err == nil {
-		return value, nil
+	if err != nil {
+		return 0, recipes.DescribeWrite(ctx, op, c.name, err, doubt)
 	}
-	said := recipes.Describe(ctx, op, c.name, err)
-	e, ok := said.(*coordinator.Error) //nolint:errorlint // made by Describe, or the cause of ctx
-	switch {
-	case ok && said != err: //nolint:errorlint // identity: not the cause of ctx
-		// Other steps, such as joining the queue, do not change the value.
-		e.Maybe = doubt
-	case doubt:
-		return 0, &coordinator.Error{Op: op, Name: c.name, Err: err, Maybe: true}
-	}
-	return 0, said
+	return value, nil
 }
 
 // Get returns the value. It sends two requests: see
