@@ -70,6 +70,7 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 			workers[i] = start()
 		}
 		for _, w := range workers {
+			w.proxy.Delay(netproxy.Down, 0)
 			w.proxy.Heal()
 		}
 		for _, w := range workers {
@@ -106,6 +107,7 @@ func disturbNetwork(r *rand.Rand, p *netproxy.Proxy) {
 	case 5:
 		p.DropHeld()
 	default:
+		p.Delay(netproxy.Down, 0)
 		p.Heal()
 	}
 }
