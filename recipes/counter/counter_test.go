@@ -580,6 +580,38 @@ func TestObserveShowsTheLatestValue(t *testing.T) {
 	})
 }
 
+// TestObserveNeverGoesBack: a new session first shows older records.
+func TestObserveNeverGoesBack(t *testing.T) {
+	inWorld(t, func(w world) {
+		history := remember(w.svc, func(int) int { return 0 }) // as old as allowed
+		a := w.joinBy(func(link *memory.Driver) driver.Driver { return lag{link, history} })
+		b := w.join()
+		ctx, cancel := context.WithCancel(w.Context())
+		var seen []int64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for n, err := range a.Observe(ctx) {
+				if err == nil {
+					seen = append(seen, n)
+				}
+			}
+		}()
+		for range 3 {
+			synctest.Wait()
+			b.add(1)
+			synctest.Wait()
+			a.link.Expire()
+		}
+		synctest.Wait()
+		cancel()
+		<-done
+		if !slices.Equal(seen, []int64{0, 1, 2, 3}) {
+			w.Errorf("saw %v", seen)
+		}
+	})
+}
+
 func TestObserveEndsWithAValueThatIsNoNumber(t *testing.T) {
 	inWorld(t, func(w world) {
 		a := w.join()
