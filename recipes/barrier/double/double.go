@@ -216,17 +216,18 @@ func (b *Barrier) next(
 	if watch == (driver.Place{}) {
 		return b.queue.NextRecord(ctx, version)
 	}
-	either, cancel := context.WithCancel(ctx)
-	defer cancel()
+	either, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	gone := make(chan error, 1)
 	go func() { // waited for below
-		defer cancel()
-		gone <- b.queue.AwaitGone(either, watch)
+		err := b.queue.AwaitGone(either, watch)
+		cancel(err)
+		gone <- err
 	}()
 	r, err := b.queue.NextRecord(either, version)
-	cancel()
-	if err := <-gone; err == nil {
+	cancel(nil)
+	if <-gone == nil {
 		return b.queue.Record(ctx)
 	}
-	return r, err
+	return r, err // the cause, if the other wait has failed
 }

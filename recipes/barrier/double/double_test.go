@@ -507,6 +507,39 @@ func TestEntryOfAnEarlierRoundDoesNotCount(t *testing.T) {
 	})
 }
 
+// TestRefusedRequestIsAnError, whichever request it is, while members wait for
+// the next round.
+func TestRefusedRequestIsAnError(t *testing.T) {
+	for _, op := range []memory.Op{
+		memory.OpJoin, memory.OpAhead, memory.OpRecord, memory.OpList, memory.OpWatch, memory.OpSetRecord,
+	} {
+		inWorld(t, func(w world) {
+			crew := w.crew(2)
+			if op != memory.OpSetRecord {
+				w.inside(crew)
+			}
+			late := w.join(2)
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Driver == late.link && r.Op == op {
+					return memory.Fate{Err: driver.ErrRefused}
+				}
+				return memory.Fate{}
+			})
+			if op == memory.OpSetRecord {
+				crew[0].enter(w.Context())
+			}
+			c := late.enter(w.Context())
+			w.returned(c)
+			if !errors.Is(c.err, coordinator.ErrRefused) {
+				w.Errorf("%s: %v", op, c.err)
+			}
+			if op == memory.OpSetRecord {
+				w.succeed(crew[1].enter(w.Context()))
+			}
+		})
+	}
+}
+
 // TestRecordWithLaterMembersIsAnError: an older backup lowers tokens.
 func TestRecordWithLaterMembersIsAnError(t *testing.T) {
 	inWorld(t, func(w world) {
