@@ -19,6 +19,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/recipes/barrier"
 	"github.com/baton-go/baton/recipes/counter"
 )
 
@@ -279,4 +280,110 @@ func countAll(
 			return failed
 		}
 	}
+}
+
+// TestAdditionsWithLostRepliesAreExact: the replies to four clients are lost
+// again and again, after their requests were applied. All additions succeed, so
+// the value is their number.
+func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
+	const ttl, clients = 10 * time.Second, 4
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)("exact")
+		ctx, stop := context.WithTimeout(t.Context(), chaosTime(t))
+		defer stop()
+		var mu sync.Mutex
+		sums := map[int64]int{}
+		cuts := 0
+		var wg sync.WaitGroup
+		for i := range clients {
+			proxy := servers.Proxy(t, s.endpoints)
+			c, err := counter.New(s.client(t, ttl, proxy.Addr()), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				for r := rand.New(rand.NewPCG(uint64(i), 0)); ctx.Err() == nil; {
+					pause(ctx, time.Duration(r.IntN(150))*time.Millisecond)
+					proxy.CutDown()
+					pause(ctx, time.Duration(5+r.IntN(150))*time.Millisecond)
+					proxy.DropHeld()
+					mu.Lock()
+					cuts++
+					mu.Unlock()
+				}
+			})
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					sum, err := c.Add(within(t, patience), 1)
+					mu.Lock()
+					if sums[sum]++; err != nil || sums[sum] > 1 {
+						t.Errorf("sum %d, the %d. time: %v", sum, sums[sum], err)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		c, err := counter.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := c.Get(within(t, patience))
+		if err != nil || last != int64(len(sums)) {
+			t.Errorf("the value is %d after %d additions: %v", last, len(sums), err)
+		}
+		t.Logf("%d additions, %d cuts", len(sums), cuts)
+		if len(sums) < 30 || cuts < 20 {
+			t.Errorf("only %d additions, %d cuts", len(sums), cuts)
+		}
+	})
+}
+
+// TestCounterOnALaggingMember: a client of a member that is behind sees each
+// write that another client has finished.
+func TestCounterOnALaggingMember(t *testing.T) {
+	lagging(t, func(t *testing.T, e *ensemble, behind int) {
+		name := fresh(t)("lag")
+		s := site{e.service, e.endpoints}
+		open := func(member int) (*counter.Counter, *barrier.Barrier) {
+			client := s.client(t, longTTL, e.endpoints[member])
+			c, err := counter.New(client, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := barrier.New(client, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c, b
+		}
+		near, gate := open((behind + 1) % len(e.endpoints))
+		far, farGate := open(behind)
+		for i := range int64(5) {
+			if n, err := near.Add(within(t, patience), 1); err != nil || n != 2*i+1 {
+				t.Fatalf("add: %d, %v", n, err)
+			}
+			if n, err := far.Get(within(t, patience)); err != nil || n != 2*i+1 {
+				t.Errorf("get: %d, %v; want %d", n, err, 2*i+1)
+			}
+			if err := near.CompareAndSet(within(t, patience), 2*i+1, 2*i+2); err != nil {
+				t.Fatal(err)
+			}
+			if err := far.CompareAndSet(within(t, patience), 2*i+2, 2*i+2); err != nil {
+				t.Errorf("compare-and-set: %v", err)
+			}
+			if err := gate.Set(within(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			if err := farGate.Wait(within(t, 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("wait at a closed barrier: %v", err)
+			}
+			if err := gate.Remove(within(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			if err := farGate.Wait(within(t, patience)); err != nil {
+				t.Errorf("wait: %v", err)
+			}
+		}
+	})
 }
