@@ -33,12 +33,13 @@
 //
 // # Lost replies
 //
-// The record names the latest write of each of the last 32 writers. A writer
-// without a reply reads the record. If the record is still the one that it
-// wanted to replace, it sends the same write again, which is applied over that
-// version only, and so at most once. Else the record shows whether the write
-// was its own. If 32 other writers have written since, that is not known: the
-// error is coordinator.ErrUnavailable, and MayHaveApplied reports true.
+// The record of the name is JSON that operators can read. It has the value, and
+// names the latest write of each of the last 32 writers. A writer without a
+// reply reads the record. If the record is still the one that it wanted to
+// replace, it sends the same write again, which is applied over that version
+// only, and so at most once. Else the record shows whether the write was its
+// own. If 32 other writers have written since, that is not known: the error is
+// coordinator.ErrUnavailable, and MayHaveApplied reports true.
 //
 // # Contention
 //
