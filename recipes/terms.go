@@ -158,3 +158,48 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 	})
 	return ended(ctx, err)
 }
+
+// LatestRecord is Record for a caller that must see every write that any client
+// has finished before the call. Record shows only those of this client's
+// session: on ZooKeeper its server may be behind. It costs one more request, a
+// write of no version: the service refuses it, but later reads of the session
+// are at least as new as that answer (D1 of [driver.Session]).
+func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
+	err = q.client.OnSession(ctx, func(s *engine.Session) error {
+		_, err := s.SetRecord(ctx, q.id, []byte("0"), driver.Any) // D3: never applied
+		if over := s.Ended(); over != nil {
+			err = over
+		} else if ctx.Err() == nil { // it was answered
+			r, err = s.Record(ctx, q.id, driver.Any)
+		}
+		step, ok := err.(*engine.Error) //nolint:errorlint // of this step, not what it wraps
+		if ok && !engine.IsCause(ctx, err) {
+			err = step.Err // without "may have been applied"
+		}
+		return err
+	})
+	return r, ended(ctx, err)
+}
+
+// NextRecord waits until the queue's record has another version than known. It
+// leaves nothing at the service when ctx ends, except one watch, which ends at
+// the next change. After a lost session, the record may be older than one that
+// was returned before.
+func (q *Queue) NextRecord(
+	ctx context.Context, known driver.Version,
+) (r driver.Record, err error) {
+	err = q.client.OnSession(ctx, func(s *engine.Session) error {
+		r, err = s.Record(ctx, q.id, known)
+		return err
+	})
+	return r, err
+}
+
+// AwaitGone waits until at least one of the places has left the queue. It
+// leaves nothing at the service when ctx ends, except a watch of each place,
+// which ends when the place leaves.
+func (q *Queue) AwaitGone(ctx context.Context, places ...driver.Place) error {
+	return q.client.OnSession(ctx, func(s *engine.Session) error {
+		return s.Await(ctx, q.id, places...)
+	})
+}

@@ -15,6 +15,8 @@ import (
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/coredriver"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/barrier/double"
+	"github.com/baton-go/baton/recipes/counter"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -242,5 +244,44 @@ func TestElectionHasSuccessorsAndObservers(t *testing.T) {
 		w.ok(one.Resign(ctx))
 		time.Sleep(10 * time.Second)
 		w.happened(o, "one", "two")
+	})
+}
+
+// TestCountersAndBarriersNeedOnlyTheCore: 40 additions of four clients, and two
+// rounds of three members.
+func TestCountersAndBarriersNeedOnlyTheCore(t *testing.T) {
+	in(t, func(w world) {
+		ctx := w.t.Context()
+		var wg sync.WaitGroup
+		for i := range 4 {
+			client := w.client()
+			c, err := counter.New(client, "n")
+			w.ok(err)
+			b, err := double.New(client, "phase", 3)
+			w.ok(err)
+			wg.Go(func() {
+				for range 10 {
+					if _, err := c.Add(ctx, 1); err != nil {
+						w.t.Error(err)
+					}
+				}
+				for range 2 {
+					if i == 3 {
+						return
+					}
+					m, err := b.Enter(ctx)
+					if err == nil {
+						err = m.Leave(ctx)
+					}
+					w.is(err, nil)
+				}
+			})
+		}
+		wg.Wait()
+		c, err := counter.New(w.client(), "n")
+		w.ok(err)
+		if n, err := c.Get(ctx); n != 40 || err != nil {
+			w.t.Errorf("%d, %v", n, err)
+		}
 	})
 }

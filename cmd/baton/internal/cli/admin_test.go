@@ -453,3 +453,28 @@ func TestSharedLayoutRequiresAKind(t *testing.T) {
 		}
 	})
 }
+
+func TestCounterAddsAndPrints(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for _, c := range []struct {
+			args []string
+			want string
+			code int
+		}{
+			{[]string{"get", "stock"}, "0\n", 0},
+			{[]string{"add", "stock"}, "1\n", 0},
+			{[]string{"add", "stock", "41"}, "42\n", 0},
+			{[]string{"add", "--", "stock", "-2"}, "40\n", 0},
+			{[]string{"get", "stock"}, "40\n", 0},
+			{[]string{"add", "stock", "9223372036854775807"}, "", exitFailed},
+			{[]string{"add", "stock", "1.5"}, "", exitUsage},
+			{[]string{"add"}, "", exitUsage},
+			{[]string{"get", ""}, "", exitUsage},
+		} {
+			r := s.baton(append([]string{"counter"}, c.args...)...)
+			if r.out != c.want || r.code != c.code || (c.code != 0) != (r.err != "") {
+				s.Errorf("%q: %+v", c.args, r)
+			}
+		}
+	})
+}

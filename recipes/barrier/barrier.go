@@ -1,0 +1,129 @@
+// Package barrier holds back processes until another process opens the barrier.
+// Package double, below it, lets n members enter together and leave together.
+//
+//	gate, err := barrier.New(client, "import")
+//	err = gate.Set(ctx)    // closed
+//	...
+//	err = gate.Wait(ctx)   // in other processes, until
+//	err = gate.Remove(ctx) // opens it
+//
+// # Guaranteed
+//
+// A Wait that begins after a Set has returned waits until a Remove. It returns
+// even if the barrier is set again at once. Each waiter is woken once. No
+// session holds a barrier: it stays closed when clients end, so that the death
+// of the process that set it opens nothing.
+//
+// A waiter whose context ends leaves nothing behind but a watch at the service,
+// which ends with the next change. The record of the name stays.
+package barrier
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// Barrier is a barrier that the service stores: Barriers with the same name,
+// service and namespace are the same barrier. It is open before the first Set.
+// It is safe for concurrent use.
+type Barrier struct {
+	queue *recipes.Queue
+}
+
+// New returns the barrier of a name (see [coordinator.CheckName]). It does no
+// I/O. The error is coordinator.ErrInvalid, for an invalid name and for a
+// client whose queues other libraries share.
+func New(c *coordinator.Client, name string) (*Barrier, error) {
+	queue, err := recipes.NewQueue(c, "barrier", name)
+	if err != nil {
+		return nil, err
+	}
+	return &Barrier{queue}, nil
+}
+
+// Name returns the barrier's name.
+func (b *Barrier) Name() string { return b.queue.Name() }
+
+// state is the record of a barrier. Changes counts the changes: the barrier is
+// set if it is odd. So a client that missed changes knows that there were some.
+type state struct {
+	Set     bool  `json:"set"`
+	Changes int64 `json:"changes"`
+}
+
+func decode(r driver.Record, err error) (s state, _ driver.Version, _ error) {
+	if err != nil || r.Version == 0 {
+		return s, 0, err
+	}
+	bad := json.Unmarshal(r.Value, &s)
+	if bad != nil || s.Changes < 1 || s.Set != (s.Changes%2 == 1) {
+		return s, 0, fmt.Errorf("%w: the record at the name is not a barrier's: %.80q",
+			coordinator.ErrRefused, r.Value)
+	}
+	return s, r.Version, nil
+}
+
+// Set closes the barrier. If it is closed already, Set does nothing. Errors:
+// the cause of ctx, with coordinator.ErrUnavailable if the service did not
+// answer; ErrRefused, if the service refuses to write or the record is not that
+// of a barrier; ErrClosed. coordinator.MayHaveApplied reports whether it may be
+// closed nevertheless; repeat the call.
+func (b *Barrier) Set(ctx context.Context) error { return b.change(ctx, "set", true) }
+
+// Remove opens the barrier, and wakes all waiters. If it is open already,
+// Remove does nothing. The errors are those of Set.
+func (b *Barrier) Remove(ctx context.Context) error { return b.change(ctx, "remove", false) }
+
+// change sends the next change. A later state shows that the barrier was in the
+// wanted state meanwhile, by this client or by another.
+func (b *Barrier) change(ctx context.Context, op string, set bool) error {
+	maybe := int64(0) // the change that may have been applied
+	for latest := false; ; {
+		read := b.queue.Record
+		if latest {
+			read = b.queue.LatestRecord
+		}
+		s, version, err := decode(read(ctx))
+		switch {
+		case err != nil:
+			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
+		case maybe > 0 && s.Changes >= maybe, latest && s.Set == set:
+			return nil
+		case s.Set == set:
+			latest = true // the server may be behind
+			continue
+		}
+		latest = false
+		s = state{Set: set, Changes: s.Changes + 1}
+		value, _ := json.Marshal(s) // never fails for a number
+		err = b.queue.SetRecord(ctx, value, version)
+		if coordinator.MayHaveApplied(err) {
+			maybe = s.Changes
+		}
+		if err == nil || !recipes.Overtaken(ctx, err) {
+			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
+		}
+	}
+}
+
+// Wait blocks until the barrier is open. Errors: the cause of ctx, with
+// coordinator.ErrUnavailable if the service did not answer; ErrRefused, if the
+// service refuses or the record is not that of a barrier; ErrClosed. It goes on
+// after a lost session.
+func (b *Barrier) Wait(ctx context.Context) error {
+	first, version, err := decode(b.queue.LatestRecord(ctx))
+	for s := first; err == nil && first.Set && s.Changes <= first.Changes; {
+		s, version, err = decode(b.queue.NextRecord(ctx, version))
+		if err == nil && s.Changes < first.Changes {
+			// A new session may show an older record. Or it was deleted.
+			first, version, err = decode(b.queue.LatestRecord(ctx))
+			s = first
+		}
+	}
+	return recipes.Describe(ctx, "wait", b.Name(), err)
+}

@@ -1,0 +1,294 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/barrier"
+)
+
+const queue = driver.Queue("barrier/gate")
+
+// world is a service in virtual time.
+type world struct {
+	*testing.T
+	svc *memory.Service
+}
+
+// inWorld fails if a session, an entry, a watch or a goroutine is left.
+func inWorld(t *testing.T, f func(w world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		t.Cleanup(func() {
+			time.Sleep(time.Minute) // a session whose opening had no reply ends
+			if s := w.svc.Stats(); s.Entries != 0 || s.Watches != 0 || s.Sessions != 0 {
+				t.Errorf("left behind: %+v", s)
+			}
+		})
+		f(w)
+	})
+}
+
+// party is a client with its barrier.
+type party struct {
+	world
+	link   *memory.Driver
+	client *coordinator.Client
+	*barrier.Barrier
+}
+
+func (w world) join() party {
+	w.Helper()
+	p := party{world: w, link: w.svc.Driver()}
+	var err error
+	p.client, err = coordinator.New(p.link, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil {
+		p.Barrier, err = barrier.New(p.client, "gate")
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		w.svc.OnRequest(nil)
+		p.link.Heal()
+		if err := p.client.Close(context.Background()); err != nil {
+			w.Errorf("close: %v", err)
+		}
+	})
+	return p
+}
+
+func (p party) set() {
+	p.Helper()
+	if err := p.Set(p.Context()); err != nil {
+		p.Fatalf("set: %v", err)
+	}
+}
+
+func (p party) remove() {
+	p.Helper()
+	if err := p.Remove(p.Context()); err != nil {
+		p.Fatalf("remove: %v", err)
+	}
+}
+
+// waits starts a Wait.
+func (p party) waits(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- p.Wait(ctx) }()
+	synctest.Wait()
+	return done
+}
+
+func (w world) blocked(waits ...<-chan error) {
+	w.Helper()
+	synctest.Wait()
+	for i, c := range waits {
+		select {
+		case err := <-c:
+			w.Errorf("wait %d returned %v", i, err)
+		default:
+		}
+	}
+}
+
+func (w world) open(waits ...<-chan error) {
+	w.Helper()
+	synctest.Wait()
+	for i, c := range waits {
+		select {
+		case err := <-c:
+			if err != nil {
+				w.Errorf("wait %d: %v", i, err)
+			}
+		default:
+			w.Errorf("wait %d is blocked", i)
+		}
+	}
+}
+
+func TestWaitersPassWhenTheBarrierIsRemoved(t *testing.T) {
+	inWorld(t, func(w world) {
+		a, b := w.join(), w.join()
+		w.open(a.waits(w.Context())) // before the first Set
+		a.set()
+		a.set()
+		one, two := a.waits(w.Context()), b.waits(w.Context())
+		w.blocked(one, two)
+		b.remove()
+		b.remove()
+		w.open(one, two, a.waits(w.Context()))
+	})
+}
+
+// TestRemoveWakesEachWaiterOnce, without a request of it.
+func TestRemoveWakesEachWaiterOnce(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		a.set()
+		var waits []<-chan error
+		for range 20 {
+			waits = append(waits, w.join().waits(w.Context()))
+		}
+		before := w.svc.Stats()
+		a.set() // changes nothing
+		w.blocked(waits...)
+		a.remove()
+		w.open(waits...)
+		s := w.svc.Stats().Since(before)
+		if s.Wakeups != 20 || s.Requests[memory.OpRecord] != 3 || s.Requests[memory.OpSetRecord] != 2 {
+			w.Errorf("%d wake-ups, requests %v", s.Wakeups, s.Requests)
+		}
+	})
+}
+
+// TestRemovedAndSetAgainAtOnce: those that waited pass.
+func TestRemovedAndSetAgainAtOnce(t *testing.T) {
+	inWorld(t, func(w world) {
+		a, b := w.join(), w.join()
+		a.set()
+		b.link.Delay(0, time.Second)
+		wait := b.waits(w.Context())
+		time.Sleep(5 * time.Second)
+		b.link.Cut()
+		a.remove()
+		a.set()
+		b.link.Heal()
+		time.Sleep(5 * time.Second)
+		w.open(wait)
+		second := b.waits(w.Context())
+		time.Sleep(5 * time.Second)
+		w.blocked(second)
+		a.remove()
+		time.Sleep(5 * time.Second)
+		w.open(second)
+	})
+}
+
+// TestBarrierStaysSetWhenSessionsEnd, and waiters go on waiting.
+func TestBarrierStaysSetWhenSessionsEnd(t *testing.T) {
+	inWorld(t, func(w world) {
+		a, b := w.join(), w.join()
+		a.set()
+		wait := b.waits(w.Context())
+		a.link.Expire()
+		b.link.Expire()
+		time.Sleep(time.Minute)
+		w.blocked(wait)
+		a.remove()
+		w.open(wait)
+	})
+}
+
+// TestCancelledWaiter leaves no watch after the next change.
+func TestCancelledWaiter(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		a.set()
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(w.Context())
+		wait := a.waits(ctx)
+		cancel(cause)
+		if err := <-wait; err != cause { //nolint:errorlint // unchanged
+			w.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if s := w.svc.Stats(); s.Watches != 0 || s.Entries != 0 {
+			w.Errorf("left behind: %+v", s)
+		}
+		ctx, stop := context.WithTimeout(w.Context(), time.Second)
+		defer stop()
+		a.link.Cut()
+		began := time.Now()
+		for _, err := range []error{a.Set(ctx), a.Remove(ctx), a.Wait(ctx)} {
+			if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Second {
+				w.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+	})
+}
+
+// TestLostRepliesOfChanges: the call returns when the barrier has been in the
+// wanted state, also if another client has changed it since.
+func TestLostRepliesOfChanges(t *testing.T) {
+	for _, lost := range []memory.Fate{{DropReply: true}, {DropRequest: true}} {
+		for others := range 3 {
+			inWorld(t, func(w world) {
+				a, b := w.join(), w.join()
+				a.set()
+				w.svc.OnRequest(memory.Once(memory.OpSetRecord, lost))
+				done := make(chan struct{})
+				go func() { defer close(done); a.remove() }()
+				synctest.Wait()
+				for range others {
+					b.remove()
+					b.set()
+				}
+				<-done
+				if lost.DropReply && others > 0 != (a.state() == "set") || others == 0 && a.state() != "open" {
+					w.Errorf("%+v, %d changes since: %s", lost, others, a.state())
+				}
+			})
+		}
+	}
+}
+
+func (p party) state() string {
+	ctx, cancel := context.WithTimeout(p.Context(), time.Second)
+	defer cancel()
+	if p.Wait(ctx) != nil {
+		return "set"
+	}
+	return "open"
+}
+
+// TestErrorOfAChangeSaysWhetherItMayBeApplied.
+func TestErrorOfAChangeSaysWhetherItMayBeApplied(t *testing.T) {
+	for op, maybe := range map[memory.Op]bool{memory.OpRecord: false, memory.OpSetRecord: true} {
+		inWorld(t, func(w world) {
+			a := w.join()
+			a.set()
+			w.svc.OnRequest(memory.Once(op, memory.Fate{DelayReply: time.Minute}))
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			if err := a.Remove(ctx); err == nil || coordinator.MayHaveApplied(err) != maybe {
+				w.Errorf("%s: %v", op, err)
+			}
+		})
+	}
+}
+
+func TestForeignRecordIsNamed(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		s, err := w.svc.Driver().Open(w.Context(), time.Minute)
+		if err == nil {
+			_, err = s.SetRecord(w.Context(), queue, []byte(`{"limit":4}`), 0)
+		}
+		if err == nil {
+			err = s.Close(w.Context())
+		}
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, err := range []error{a.Set(w.Context()), a.Remove(w.Context()), a.Wait(w.Context())} {
+			if !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), `{\"limit\":4}`) {
+				w.Errorf("got %v", err)
+			}
+		}
+		w.svc.RemoveRecord(queue)
+		a.set()
+		wait := a.waits(w.Context())
+		w.svc.RemoveRecord(queue) // opens it
+		w.open(wait)
+	})
+}

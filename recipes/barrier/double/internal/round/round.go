@@ -1,0 +1,111 @@
+// Package round is the record of a double barrier: the round of its members.
+package round
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// Round is the current round, or the last one.
+type Round struct {
+	Round   int64             `json:"round"`
+	Members []Member          `json:"members"`
+	Last    coordinator.Token `json:"last"` // the greatest of any member so far
+	Over    bool              `json:"over"`
+	Broken  []Broken          `json:"broken,omitempty"` // the last of them
+}
+
+// Member is a member of a round.
+type Member struct {
+	Token    coordinator.Token `json:"token"`
+	Key      string            `json:"key"` // of its entry, which has no other use ever
+	Identity string            `json:"identity"`
+}
+
+// Broken is a round that has lost members.
+type Broken struct {
+	Round int64    `json:"round"`
+	Lost  []string `json:"lost"`
+}
+
+// maxBroken is how many are kept, for members that are slow to read the record.
+const maxBroken = 4
+
+// Decode reads a record. Without one, a round is over.
+func Decode(r driver.Record, err error) (s Round, _ driver.Version, _ error) {
+	if err != nil || r.Version == 0 {
+		return Round{Over: true}, 0, err
+	}
+	if json.Unmarshal(r.Value, &s) != nil || s.Round < 1 || len(s.Members) == 0 {
+		return s, 0, fmt.Errorf("%w: the record at the name is not a double barrier's: %.80q",
+			coordinator.ErrRefused, r.Value)
+	}
+	return s, r.Version, nil
+}
+
+// Mode is the mode of an entry to enter as one of n members.
+func Mode(n int) string { return "e" + strconv.Itoa(n) }
+
+// Entering reports whether a mode is that of an entry to enter, as one of any
+// number.
+func Entering(mode string) bool { return strings.HasPrefix(mode, "e") }
+
+// Next returns the next round of n members, or ok false if fewer wait. Rounds
+// take the entries in order, so those up to s.Last belong to earlier rounds.
+func (s Round) Next(list []recipes.Contender, n int) (next Round, ok bool, err error) {
+	next = Round{Round: s.Round + 1, Broken: s.Broken}
+	for _, c := range list {
+		switch {
+		case !Entering(c.Mode) || c.Token <= s.Last || len(next.Members) == n:
+		case c.Mode != Mode(n):
+			return next, false, fmt.Errorf("%w: %s enters as one of %s members, not of %d",
+				coordinator.ErrInvalid, c.Identity, c.Mode[1:], n)
+		default:
+			identity := fmt.Sprintf("%.64s", c.Identity)
+			next.Members = append(next.Members, Member{c.Token, c.Key, identity})
+			next.Last = c.Token
+		}
+	}
+	return next, len(next.Members) == n, nil
+}
+
+// End returns the round when it is over, and has lost members.
+func (s Round) End(lost []string) Round {
+	s.Over = true
+	if len(lost) > 0 {
+		s.Broken = append(slices.Clone(s.Broken), Broken{s.Round, lost})
+		s.Broken = s.Broken[max(0, len(s.Broken)-maxBroken):]
+	}
+	return s
+}
+
+// Lost returns which members a round that is over has lost. With ok false that
+// is not known any more.
+func (s Round) Lost(n int64) (lost []string, ok bool) {
+	for _, b := range s.Broken {
+		if b.Round == n {
+			return b.Lost, true
+		}
+	}
+	return nil, len(s.Broken) < maxBroken || n > s.Broken[0].Round
+}
+
+// Find returns the index of the member with a key, or -1.
+func (s Round) Find(key string) int {
+	return slices.IndexFunc(s.Members, func(m Member) bool { return m.Key == key })
+}
+
+// Identities returns those of all members.
+func (s Round) Identities() (all []string) {
+	for _, m := range s.Members {
+		all = append(all, m.Identity)
+	}
+	return all
+}
