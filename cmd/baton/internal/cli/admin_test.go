@@ -138,6 +138,14 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
+// overwrite writes the record of a name.
+func (s *stage) overwrite(kind, name, text string) {
+	s.Helper()
+	queue := driver.NewQueue(kind, name)
+	session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
+	must(session.SetRecord(s.Context(), queue, []byte(text), must(session.Record(s.Context(), queue, driver.Any))(s).Version))(s)
+}
+
 // fill puts holders and waiters into queues of each kind.
 func (s *stage) fill() {
 	s.Helper()
@@ -200,8 +208,7 @@ latch      x               ?             ?
 func TestListShowsOtherQueuesWhenOneCannotBeRead(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.fill()
-		session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
-		must(session.SetRecord(s.Context(), "semaphore/calls", []byte("junk"), must(session.Record(s.Context(), "semaphore/calls", driver.Any))(s).Version))(s)
+		s.overwrite("semaphore", "calls", "junk")
 		r := s.baton("list")
 		if r.code != exitFailed || !strings.Contains(r.out, "web-1") || !strings.Contains(r.err, "1 of 4 queues") || !strings.Contains(r.err, "junk") ||
 			!strings.Contains(strings.Join(strings.Fields(r.out), " "), "semaphore calls ? ? ") {
@@ -420,7 +427,7 @@ func TestAdminCommandsRefuseBadArguments(t *testing.T) {
 			"break x":                    "--token is missing: baton inspect x shows the tokens",
 			"break x --token 007":        `"007"`,
 			"break x --token -1":         `"-1"`,
-			"break x --token 1 --kind z": "want one of mutex, rwlock, semaphore, election",
+			"break x --token 1 --kind z": "want one of mutex, rwlock, semaphore, election, group",
 			"break a//b --token 1":       `"a//b"`,
 			"inspect a//b":               `"a//b"`,
 			"inspect x -o yaml":          "want one of text, json",

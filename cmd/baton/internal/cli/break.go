@@ -68,7 +68,7 @@ func (a *app) breakToken(
 		if n < 0 {
 			continue
 		}
-		err := c.Break(ctx, q.Kind, name, token)
+		err := c.Break(ctx, q.entries.Kind, q.entries.Name, token)
 		if errors.Is(err, coordinator.ErrNotHeld) { // it left after the read
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -46,7 +47,10 @@ type runFlags struct {
 	value          string // elect
 }
 
-const runUse = " [flags] NAME -- COMMAND [ARGUMENT]..."
+const (
+	runUse     = " [flags] NAME -- COMMAND [ARGUMENT]..."
+	runManyUse = " [flags] NAME... -- COMMAND [ARGUMENT]..."
+)
 
 // runLong is the help of lock to which the other commands refer.
 const runLong = `
@@ -60,15 +64,17 @@ by "baton break", others may hold the name already: SIGTERM at once, SIGKILL aft
 If baton itself is killed or stopped, a guard process kills the command.
 
 Environment of the command:
-  BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore or election
+  BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore, election or group
   BATON_TOKEN                    the fencing token, for the resource to check
   BATON_SEQUENCER                token, name and service in one string, for "baton check"
   BATON_DEADLINE                 when the hold ends without a renewal, as known at the start
   BATON_SESSION, BATON_IDENTITY  the session and the holder's identity, as baton inspect shows them
   BATON_URL                      the service's URL, with its password
+With several names, BATON_NAME_1, BATON_TOKEN_1 and BATON_SEQUENCER_1 are those of the first name
+given, BATON_NAME_2 and so on those of the second; the variables without a number are not set.
 
 Exit codes: the command's own, 128+n if signal n ended the command or the wait, or:
-  1    the name is taken, with --nonblock or --wait (see -E)
+  1    the name, or one of them, is taken, with --nonblock or --wait (see -E)
   2    wrong command line, or --limit differs from the stored limit
   124  baton ended the command because the hold was lost or about to be lost
   125  baton failed: the service is unavailable, or the session was lost while waiting
@@ -81,14 +87,14 @@ See "baton lock --help" for environment, signals, lost holds, exit codes.`
 // runs makes c a command that runs a command under a hold. open is called once
 // the flags are parsed.
 func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cobra.Command {
-	op := c.Use
-	c.Use += runUse
-	long := runSee
+	op, names := c.Use, 1
+	use, long := runUse, runSee
 	if op == "lock" {
-		long = runLong
+		use, long, names = runManyUse, runLong, math.MaxInt
 	}
+	c.Use += use
 	c.Long = strings.TrimSpace(c.Long) + "\n" + long
-	c.Args = nameAndCommand
+	c.Args = namesAndCommand(names)
 	set := c.Flags()
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.conflict < 0 || f.conflict > 255 {
@@ -96,7 +102,8 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		}
 		f.graces = set.Changed("grace")
 		f.nonblock = f.nonblock || set.Changed("wait") && f.wait == 0
-		path, err := exec.LookPath(args[1]) // fail before the wait
+		names, argv := args[:cmd.ArgsLenAtDash()], args[cmd.ArgsLenAtDash():]
+		path, err := exec.LookPath(argv[0]) // fail before the wait
 		if err != nil && !errors.Is(err, exec.ErrDot) {
 			return cannotRun(err)
 		}
@@ -110,14 +117,13 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		if f.identity != "" {
 			opts = append(opts, coordinator.WithIdentity(f.identity))
 		}
-		r := &run{app: a, flags: f, kind: kind, op: op, name: args[0], path: path, argv: args[1:]}
+		r := &run{app: a, flags: f, kind: kind, op: op, names: names, path: path, argv: argv}
 		return r.main(cmd.Context(), open, opts)
 	}
 	set.SortFlags = false
-	set.BoolVarP(&f.nonblock, "nonblock", "n", false, "fail immediately if the name is taken")
-	set.VarP(seconds{&f.wait}, "wait", "w",
-		"maximum wait: 10, 0.5, 1m30s; plain numbers are seconds (default: no limit)")
-	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if the name is taken")
+	if kind != "group" { // where nobody waits
+		f.addWait(c)
+	}
 	set.Var(seconds{&f.ttl}, "ttl",
 		"how long others wait if baton crashes (default: the URL's ttl, or 10s)")
 	set.StringVar(&f.identity, "identity", "",
@@ -126,20 +132,31 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		"time from SIGTERM to SIGKILL after a loss; 0: no SIGTERM (default: 2s, less with a short TTL)")
 	set.BoolVar(&f.keepRunning, "keep-running", false,
 		"do not end the command when the hold is lost")
-	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	c.MarkFlagsMutuallyExclusive("grace", "keep-running")
 	return c
 }
 
-// nameAndCommand checks for NAME -- COMMAND [ARGUMENT]…
-func nameAndCommand(c *cobra.Command, args []string) error {
-	switch dash := c.ArgsLenAtDash(); {
-	case dash == 1 && len(args) > 1:
-		return nil
-	case dash < 0 && len(args) > 1:
-		return fmt.Errorf("no -- before the command: want %s", c.UseLine())
-	default:
-		return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+func (f *runFlags) addWait(c *cobra.Command) {
+	set := c.Flags()
+	set.BoolVarP(&f.nonblock, "nonblock", "n", false, "fail immediately if the name is taken")
+	set.VarP(seconds{&f.wait}, "wait", "w",
+		"maximum wait: 10, 0.5, 1m30s; plain numbers are seconds (default: no limit)")
+	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if the name is taken")
+	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
+}
+
+// namesAndCommand checks for NAME -- COMMAND [ARGUMENT]…, with up to so many
+// names.
+func namesAndCommand(most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch dash := c.ArgsLenAtDash(); {
+		case dash >= 1 && dash <= most && len(args) > dash:
+			return nil
+		case dash < 0 && len(args) > 1:
+			return fmt.Errorf("no -- before the command: want %s", c.UseLine())
+		default:
+			return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+		}
 	}
 }
 
@@ -155,11 +172,14 @@ func (a *app) lock() *cobra.Command {
 	f := &runFlags{}
 	c := a.runs(&cobra.Command{
 		Use:   "lock",
-		Short: "Run a command while holding a lock",
-		Long:  `Runs a command while holding the lock NAME. Waiters acquire it in order of arrival.`,
+		Short: "Run a command while holding a lock, or several",
+		Long: `Runs a command while holding the lock NAME. Waiters acquire it in order of arrival.
+With several names it holds all or none. All callers acquire them in one order, so that they do not
+deadlock. A baton lock inside another one leaves that order, and can.`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton lock -n deploy -- make deploy
-  baton lock -w 30 -E 75 db-migration -- ./migrate`,
+  baton lock -w 30 -E 75 db-migration -- ./migrate
+  baton lock account-17 account-42 -- sh -c './transfer "$BATON_TOKEN_1" "$BATON_TOKEN_2"'`,
 	}, f, "mutex", f.mutex)
 	f.addPayload(c)
 	f.addLockDelay(c)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ func (a *app) inspect() *cobra.Command {
 		Long: `Shows the queues with the name NAME, of all kinds: holders and waiters in order.
 SINCE is when it joined the queue, by its own clock, not when it was admitted. FOR is how long
 ago that is, by this machine's clock. TOKEN is for baton break. In an election, the last column
-is PROCLAIMS, the proclaimed value.
+is PROCLAIMS, the proclaimed value; of a group it is VALUE; of a partition SHARDS, by the plan.
 
   mutex nightly-report: 1 holding, 1 waiting
   #  DOES   IDENTITY  SINCE                 FOR    TOKEN  SESSION           PAYLOAD
@@ -34,7 +35,11 @@ open a session, so they need its rights, and a service that accepts writes.
 
 --watch reads the queues once a second, so it misses shorter changes. If the service becomes
 unavailable, it says so on stderr and keeps trying. -o json prints one object on one line, with
-time, name and queues; with --watch, one for each change. An empty queue is not an error.`,
+time, name and queues; with --watch, one for each change. An empty queue is not an error.
+
+KIND is mutex, rwlock, semaphore, election, group, partition, partition-shard (whose NAME is that of
+the partition, a slash and the number), counter, ids (the last number taken), barrier or
+double-barrier.`,
 		Example: `  baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: cobra.ExactArgs(1),
@@ -157,20 +162,13 @@ func (i inspection) print(queues []queueView) error {
 }
 
 func (i inspection) printQueue(q queueView, now time.Time) error {
-	permits := ""
-	if q.Kind == "semaphore" {
-		permits = fmt.Sprintf("%d of %d permits held, ", q.Held, q.Limit)
-	}
-	holding := len(q.holders())
-	fmt.Fprintf(i.Out, "%s %s: %s%d holding, %d waiting\n",
-		q.Kind, cell(q.Name), permits, holding, len(q.Contenders)-holding)
+	fmt.Fprintf(i.Out, "%s %s: %s\n", q.Kind, cell(q.Name), q.summary())
 	if len(q.Contenders) == 0 {
 		return nil
 	}
-	payload := "PAYLOAD"
-	if q.Kind == "election" {
-		payload = "PROCLAIMS"
-	}
+	payload := cmp.Or(map[string]string{
+		"election": "PROCLAIMS", "group": "VALUE", "partition": "SHARDS",
+	}[q.Kind], "PAYLOAD")
 	t := tabwriter.NewWriter(i.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "#\tDOES\tIDENTITY\tSINCE\tFOR\tTOKEN\tSESSION\t%s\n", payload)
 	for n, c := range q.Contenders {
@@ -193,18 +191,49 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 	return nil
 }
 
+// summary describes a queue in a few words.
+func (q queueView) summary() string {
+	holding := len(q.holders())
+	waiting := len(q.Contenders) - holding
+	counts := fmt.Sprintf("%d holding, %d waiting", holding, waiting)
+	switch {
+	case q.Kind == "semaphore":
+		return fmt.Sprintf("%d of %d permits held, %s", q.Held, q.Limit, counts)
+	case q.Kind == "group":
+		return plural(holding, "member")
+	case q.Kind == "partition":
+		return plural(q.Shards, "shard") + ", " + plural(holding, "member")
+	case q.Kind == "double-barrier":
+		return fmt.Sprintf("round %d, %d inside, %d waiting", q.Round, holding, waiting)
+	case q.Set != nil:
+		return map[bool]string{true: "closed", false: "open"}[*q.Set]
+	case q.Value == nil:
+		return counts
+	case len(q.Contenders) > 0:
+		return fmt.Sprintf("%d, %s", *q.Value, counts)
+	}
+	return fmt.Sprint(*q.Value)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // does describes what a contender does.
 func (c contenderView) does() string {
-	permits := fmt.Sprintf("%d permits", c.Permits)
-	if c.Permits == 1 {
-		permits = "1 permit"
-	}
+	permits := plural(c.Permits, "permit")
 	words := map[string][2]string{
 		"exclusive": {"waits", "holds"},
 		"lead":      {"waits to lead", "leads"},
 		"read":      {"waits to read", "reads"},
 		"write":     {"waits to write", "writes"},
 		"permits":   {"asks for " + permits, "has " + permits},
+		"member":    {"is no member", "is a member"},
+		"enter":     {"waits to enter", "is inside"},
+		"leave":     {"waits to leave", ""},
 		"unknown":   {"is not Baton's", "is not Baton's"},
 	}[c.Mode]
 	if c.Holding {

@@ -72,17 +72,22 @@ func (a *app) watchLeader(ctx context.Context, name string, machine bool) error 
 	return nil
 }
 
-// printLeader prints a leader on one line.
+// fields are those of a leader or a member in JSON.
+func fields(l recipes.Contender) map[string]any {
+	return map[string]any{
+		"identity": l.Identity, "value": string(l.Payload),
+		"token": l.Token, "session": l.Session, "since": l.Since,
+	}
+}
+
+// printLeader prints a leader, or a member of a group, on one line.
 func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {
 	case machine && l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "null")
 	case machine:
-		err = json.NewEncoder(a.Out).Encode(map[string]any{
-			"identity": l.Identity, "value": string(l.Payload),
-			"token": l.Token, "session": l.Session, "since": l.Since,
-		})
+		err = json.NewEncoder(a.Out).Encode(fields(l))
 	case l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "nobody")
 	default:

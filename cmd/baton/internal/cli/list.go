@@ -28,7 +28,8 @@ with it: "orders" also matches "orders-old"; "orders/" matches only names below 
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
 layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. baton list
-opens a session, so it needs a client's rights, and a service that accepts writes.
+opens a session, so it needs a client's rights, and a service that accepts writes. Barriers and
+counters have nobody in the queue at rest: use baton inspect.
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
 could not be read. An empty list is not an error.`,
@@ -69,10 +70,11 @@ const mostReads = 16
 // readRows reads the queues whose names begin with prefix. It leaves out those
 // that have become empty.
 func readRows(ctx context.Context, c *coordinator.Client, prefix string) ([]row, error) {
-	names, err := c.Queues(ctx, prefix)
+	names, err := c.Queues(ctx, "")
 	if err != nil {
 		return nil, err
 	}
+	names = listed(names, prefix)
 	rows, errs := make([]row, len(names)), make([]error, len(names))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, mostReads)
@@ -88,6 +90,23 @@ func readRows(ctx context.Context, c *coordinator.Client, prefix string) ([]row,
 		return nil, err
 	}
 	return slices.DeleteFunc(rows, func(r row) bool { return r.Kind == "" }), nil
+}
+
+// listed returns the queues to list. A partition is one, with the queues of its
+// members and shards.
+func listed(names []coordinator.QueueName, prefix string) (all []coordinator.QueueName) {
+	for _, n := range names {
+		if partition, ok := ofPartition(n); ok {
+			n = coordinator.QueueName{Kind: "partition", Name: partition}
+		}
+		if strings.HasPrefix(n.Name, prefix) {
+			all = append(all, n)
+		}
+	}
+	slices.SortFunc(all, func(a, b coordinator.QueueName) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	return slices.Compact(all)
 }
 
 func readRow(ctx context.Context, c *coordinator.Client, n coordinator.QueueName) (row, error) {

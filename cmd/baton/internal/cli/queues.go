@@ -26,18 +26,31 @@ type queueView struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Limit and Held are a semaphore's.
-	Limit      int             `json:"limit,omitempty"`
-	Held       int             `json:"held,omitempty"`
+	Limit int `json:"limit,omitempty"`
+	Held  int `json:"held,omitempty"`
+	// Value is a counter's, or the last number of IDs that is taken.
+	Value  *int64 `json:"value,omitempty"`
+	Set    *bool  `json:"set,omitempty"`    // of a barrier
+	Round  int64  `json:"round,omitempty"`  // of a double barrier
+	Shards int    `json:"shards,omitempty"` // of a partition
+
 	Contenders []contenderView `json:"contenders"`
 
-	shared bool // with clients other than Baton's
+	shared  bool                  // with clients other than Baton's
+	entries coordinator.QueueName // the queue of the contenders
+}
+
+// stored reports whether the queue has more than contenders.
+func (q queueView) stored() bool {
+	return q.Limit > 0 || q.Value != nil || q.Set != nil || q.Round > 0 || q.Shards > 0
 }
 
 // contenderView is a holder or a waiter.
 type contenderView struct {
 	Holding bool `json:"holding"`
 	// Mode is what the contender requests or holds: "exclusive", "read",
-	// "write", "permits", "lead", or "unknown" for an entry that is not
+	// "write", "permits", "lead"; "member" of a group or a partition; "enter"
+	// or "leave", a double barrier; or "unknown" for an entry that is not
 	// Baton's.
 	Mode     string            `json:"mode"`
 	Permits  int               `json:"permits,omitempty"`
@@ -51,11 +64,18 @@ type contenderView struct {
 }
 
 // kinds lists the recipes' kinds in the order of output.
-var kinds = []string{"mutex", "rwlock", "semaphore", "election"}
+var kinds = []string{"mutex", "rwlock", "semaphore", "election", "group", "partition",
+	"partition-shard", "counter", "ids", "barrier", "double-barrier"}
+
+// reader reads the queue of a name.
+type reader func(context.Context, *coordinator.Client, string) (queueView, error)
 
 // readers read a queue of each kind.
-var readers = map[string]func(context.Context, *coordinator.Client, string) (queueView, error){
+var readers = map[string]reader{
 	"mutex": readMutex, "rwlock": readRWLock, "semaphore": readSemaphore, "election": readElection,
+	"group": readGroup, "partition": readPartition, "partition-shard": readShard,
+	"counter": readNumber("counter"), "ids": readNumber("ids"),
+	"barrier": readBarrier, "double-barrier": readDouble,
 }
 
 func readMutex(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
@@ -118,7 +138,8 @@ func readElection(ctx context.Context, c *coordinator.Client, name string) (queu
 // newView returns an empty queue, whose contenders are an empty array in JSON
 // and not null.
 func newView(c *coordinator.Client, kind, name string) queueView {
-	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()}
+	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared(),
+		entries: coordinator.QueueName{Kind: kind, Name: name}}
 }
 
 func (q *queueView) add(c recipes.Contender, mode string, permits int) {
@@ -152,8 +173,8 @@ func (q queueView) holders() []string {
 var errWhichKind = errors.New("the URL has a layout that is shared with other clients: " +
 	"select the kind of queue with --kind")
 
-// readQueues reads the queues at a name that have a contender or a stored
-// limit: of one kind, or of all if kind is empty.
+// readQueues reads the queues at a name that have a contender or store
+// something: of one kind, or of all if kind is empty.
 func readQueues(
 	ctx context.Context, c *coordinator.Client, kind, name string,
 ) ([]queueView, error) {
@@ -173,7 +194,7 @@ func readQueues(
 		case err != nil:
 			return nil, err
 		}
-		if len(q.Contenders) > 0 || q.Limit > 0 {
+		if len(q.Contenders) > 0 || q.stored() {
 			queues = append(queues, q)
 		}
 	}

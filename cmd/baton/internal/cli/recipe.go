@@ -12,6 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -21,31 +23,37 @@ type hold interface {
 	Context() context.Context
 	Deadline() time.Time
 	Err() error
+}
+
+// fenced is a hold of one name, with a fencing token.
+type fenced interface {
+	hold
 	Session() string
 	Sequencer(ctx context.Context) (fence.Sequencer, error)
 	Token() coordinator.Token
 }
 
-// grant is a hold with its release.
+// grant is a hold with its release, and the variables that it adds to the
+// command's environment.
 type grant struct {
 	hold
 	release func(context.Context) error
+	environ func(context.Context) ([]string, error)
 }
 
-// taker acquires holds of one name.
+// taker acquires holds of the names of a command line.
 type taker struct {
 	wait, try func(context.Context) (*grant, error)
-	// environ returns the variables that this kind of hold adds to the
-	// command's environment. It may be nil.
-	environ func(context.Context, hold) ([]string, error)
 }
 
-// opener returns the taker of a name. It does no I/O.
-type opener func(c *coordinator.Client, name string) (taker, error)
+// opener returns the taker of names, of which all kinds but a mutex have one.
+// It does no I/O.
+type opener func(c *coordinator.Client, names []string) (taker, error)
 
 // newTaker makes a taker from a recipe's methods.
 func newTaker[H hold](
 	wait, try func(context.Context) (H, error), release func(H, context.Context) error,
+	environ func(context.Context, H) ([]string, error),
 ) taker {
 	granted := func(take func(context.Context) (H, error)) func(context.Context) (*grant, error) {
 		return func(ctx context.Context) (*grant, error) {
@@ -53,84 +61,157 @@ func newTaker[H hold](
 			if err != nil {
 				return nil, err
 			}
-			return &grant{h, func(ctx context.Context) error { return release(h, ctx) }}, nil
+			return &grant{
+				hold:    h,
+				release: func(ctx context.Context) error { return release(h, ctx) },
+				environ: func(ctx context.Context) ([]string, error) { return environ(ctx, h) },
+			}, nil
 		}
 	}
 	return taker{wait: granted(wait), try: granted(try)}
 }
 
-func (f *runFlags) mutex(c *coordinator.Client, name string) (taker, error) {
+// variables describes a hold in the environment. Their names end in suffix.
+func variables(ctx context.Context, name, suffix string, h fenced) ([]string, error) {
+	seq, err := h.Sequencer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"BATON_SESSION=" + h.Session(),
+		"BATON_NAME" + suffix + "=" + name,
+		"BATON_TOKEN" + suffix + "=" + h.Token().String(),
+		"BATON_SEQUENCER" + suffix + "=" + seq.String(),
+	}, nil
+}
+
+// variablesOf is variables of a name, without a suffix.
+func variablesOf[H fenced](name string) func(context.Context, H) ([]string, error) {
+	return func(ctx context.Context, h H) ([]string, error) { return variables(ctx, name, "", h) }
+}
+
+func (f *runFlags) mutex(c *coordinator.Client, names []string) (taker, error) {
 	opts := []mutex.Option{mutex.WithPayload([]byte(f.payload))}
 	if f.lockDelay != 0 {
 		opts = append(opts, mutex.WithLockDelay(f.lockDelay))
 	}
-	m, err := mutex.New(c, name, opts...)
+	mutexes := make([]*mutex.Mutex, len(names))
+	members := make([]multilock.Member, len(names))
+	for i, name := range names {
+		var err error
+		if mutexes[i], err = mutex.New(c, name, opts...); err != nil {
+			return taker{}, err
+		}
+		members[i] = multilock.Mutex(c, name, opts...)
+	}
+	if m := mutexes[0]; len(names) == 1 {
+		return newTaker(m.Lock, m.TryLock, (*mutex.Lock).Unlock, variablesOf[*mutex.Lock](m.Name())), nil
+	}
+	set, err := multilock.New(members...)
 	if err != nil {
 		return taker{}, err
 	}
-	return newTaker(m.Lock, m.TryLock, (*mutex.Lock).Unlock), nil
+	return newTaker(set.Lock, set.TryLock, (*multilock.Lock).Unlock,
+		func(ctx context.Context, l *multilock.Lock) ([]string, error) {
+			return variablesOfAll(ctx, l, mutexes)
+		}), nil
 }
 
-func (f *runFlags) readLock(c *coordinator.Client, name string) (taker, error) {
-	l, err := rwlock.New(c, name, rwlock.WithPayload([]byte(f.payload)))
-	if err != nil {
-		return taker{}, err
+// variablesOfAll returns the variables of mutexes that are held together. They
+// are numbered in the order of the command line.
+func variablesOfAll(
+	ctx context.Context, l *multilock.Lock, mutexes []*mutex.Mutex,
+) (all []string, err error) {
+	held := l.Context()
+	for i, m := range mutexes {
+		h, err := m.TryLock(held) // re-enters, without a request
+		if err != nil {
+			return nil, err
+		}
+		env, err := variables(ctx, m.Name(), "_"+strconv.Itoa(i+1), h)
+		if err = cmp.Or(err, h.Unlock(ctx)); err != nil {
+			return nil, err
+		}
+		all = append(all, env...)
 	}
-	return newTaker(l.RLock, l.TryRLock, (*rwlock.Lock).Unlock), nil
+	return all, nil
 }
 
-func (f *runFlags) writeLock(c *coordinator.Client, name string) (taker, error) {
-	l, err := rwlock.New(c, name, rwlock.WithPayload([]byte(f.payload)))
+func (f *runFlags) readLock(c *coordinator.Client, names []string) (taker, error) {
+	l, err := rwlock.New(c, names[0], rwlock.WithPayload([]byte(f.payload)))
 	if err != nil {
 		return taker{}, err
 	}
-	return newTaker(l.Lock, l.TryLock, (*rwlock.Lock).Unlock), nil
+	return newTaker(l.RLock, l.TryRLock, (*rwlock.Lock).Unlock, variablesOf[*rwlock.Lock](l.Name())), nil
 }
 
-func (f *runFlags) semaphore(c *coordinator.Client, name string) (taker, error) {
-	s, err := semaphore.New(c, name, f.limit, semaphore.WithPayload([]byte(f.payload)))
+func (f *runFlags) writeLock(c *coordinator.Client, names []string) (taker, error) {
+	l, err := rwlock.New(c, names[0], rwlock.WithPayload([]byte(f.payload)))
 	if err != nil {
 		return taker{}, err
 	}
-	t := newTaker(
+	return newTaker(l.Lock, l.TryLock, (*rwlock.Lock).Unlock, variablesOf[*rwlock.Lock](l.Name())), nil
+}
+
+func (f *runFlags) semaphore(c *coordinator.Client, names []string) (taker, error) {
+	s, err := semaphore.New(c, names[0], f.limit, semaphore.WithPayload([]byte(f.payload)))
+	if err != nil {
+		return taker{}, err
+	}
+	return newTaker(
 		func(ctx context.Context) (*semaphore.Permit, error) {
 			return s.Acquire(ctx, f.permits)
 		},
 		func(ctx context.Context) (*semaphore.Permit, error) {
 			return s.TryAcquire(ctx, f.permits)
 		},
-		(*semaphore.Permit).Release)
-	t.environ = func(ctx context.Context, h hold) ([]string, error) {
-		env := []string{"BATON_PERMITS=" + strconv.Itoa(f.permits)}
-		if !f.slots {
-			return env, nil
-		}
-		slots, err := h.(*semaphore.Permit).Slots(ctx)
-		return append(env, "BATON_SLOTS="+strings.Trim(fmt.Sprint(slots), "[]")), err
-	}
-	return t, nil
+		(*semaphore.Permit).Release,
+		func(ctx context.Context, p *semaphore.Permit) ([]string, error) {
+			env, err := variables(ctx, s.Name(), "", p)
+			env = append(env, "BATON_PERMITS="+strconv.Itoa(f.permits))
+			if err != nil || !f.slots {
+				return env, err
+			}
+			slots, err := p.Slots(ctx)
+			return append(env, "BATON_SLOTS="+strings.Trim(fmt.Sprint(slots), "[]")), err
+		}), nil
 }
 
-func (f *runFlags) election(c *coordinator.Client, name string) (taker, error) {
+func (f *runFlags) election(c *coordinator.Client, names []string) (taker, error) {
 	var opts []election.Option
 	if f.lockDelay != 0 {
 		opts = append(opts, election.WithLockDelay(f.lockDelay))
 	}
-	e, err := election.New(c, name, opts...)
+	e, err := election.New(c, names[0], opts...)
 	if err != nil {
 		return taker{}, err
 	}
 	value := cmp.Or(f.value, c.Identity())
-	t := newTaker(
+	return newTaker(
 		func(ctx context.Context) (*election.Term, error) {
 			return e.Campaign(ctx, []byte(value))
 		},
 		func(ctx context.Context) (*election.Term, error) {
 			return e.TryCampaign(ctx, []byte(value))
 		},
-		(*election.Term).Resign)
-	t.environ = func(context.Context, hold) ([]string, error) {
-		return []string{"BATON_VALUE=" + value}, nil
+		(*election.Term).Resign,
+		func(ctx context.Context, t *election.Term) ([]string, error) {
+			env, err := variables(ctx, e.Name(), "", t)
+			return append(env, "BATON_VALUE="+value), err
+		}), nil
+}
+
+// member is the taker of a membership, which nobody waits for.
+func (f *runFlags) member(c *coordinator.Client, names []string) (taker, error) {
+	g, err := group.New(c, names[0])
+	if err != nil {
+		return taker{}, err
 	}
-	return t, nil
+	value := cmp.Or(f.value, c.Identity())
+	join := func(ctx context.Context) (*group.Member, error) { return g.Join(ctx, []byte(value)) }
+	return newTaker(join, join, (*group.Member).Leave,
+		func(_ context.Context, m *group.Member) ([]string, error) {
+			return []string{"BATON_NAME=" + g.Name(), "BATON_TOKEN=" + m.Token().String(),
+				"BATON_VALUE=" + value}, nil
+		}), nil
 }

@@ -130,7 +130,7 @@ lists the exit codes of the commands that run a command.`,
 		"log everything to stderr (default: warnings and errors)")
 	root.AddCommand(
 		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
-		a.list(), a.inspect(), a.breakGrant(), a.check(), a.counter(), a.doctor(), a.bench(),
+		a.list(), a.inspect(), a.breakGrant(), a.check(), a.counter(), a.group(), a.doctor(), a.bench(),
 	)
 	return root
 }
@@ -213,7 +213,13 @@ type choice struct {
 }
 
 func (c *choice) String() string { return c.value }
-func (c *choice) Type() string   { return strings.Join(c.of, "|") }
+
+func (c *choice) Type() string {
+	if len(c.of) > 4 {
+		return "kind" // the help of the command lists them
+	}
+	return strings.Join(c.of, "|")
+}
 
 func (c *choice) Set(value string) error {
 	if !slices.Contains(c.of, value) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +19,11 @@ import (
 // run is one invocation of a command that runs a command.
 type run struct {
 	*app
-	flags      *runFlags
-	kind, op   string
-	name, path string
-	argv       []string
+	flags    *runFlags
+	kind, op string
+	names    []string
+	path     string
+	argv     []string
 
 	client  *coordinator.Client
 	taker   taker
@@ -42,7 +44,7 @@ func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) 
 	}
 	defer finish(c)
 	r.client = c
-	if r.taker, err = open(c, r.name); err != nil {
+	if r.taker, err = open(c, r.names); err != nil {
 		return broken(err)
 	}
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
@@ -54,7 +56,7 @@ func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) 
 		if cause := errors.Unwrap(err); cause != nil {
 			r.say("%s", describe(cause))
 		}
-		r.say("campaigning again")
+		r.say("%s again", map[bool]string{true: "joining", false: "campaigning"}[r.kind == "group"])
 		if time.Since(began) > mostPause {
 			pause = leastPause
 		}
@@ -136,7 +138,7 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 	}
 	spec := ward.Spec{
 		Path: r.path, Args: r.argv, Env: env, In: r.In, Out: r.Out, Err: r.Err,
-		Title: r.op + " " + r.name,
+		Title: r.op + " " + strings.Join(r.names, " "),
 	}
 	if !r.flags.keepRunning {
 		spec.Deadline = g.Deadline()
@@ -197,33 +199,21 @@ func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
 func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
-	seq, err := g.Sequencer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// An outer baton may have set variables that this kind of hold does not
-	// set.
-	outer := []string{"BATON_PERMITS", "BATON_SLOTS", "BATON_VALUE"}
-	env := slices.DeleteFunc(r.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(outer, name)
-	})
+	env := slices.DeleteFunc(r.Environ(), ofHold.MatchString)
 	env = append(env,
 		"BATON_URL="+r.service(),
 		"BATON_KIND="+r.kind,
-		"BATON_NAME="+r.name,
 		"BATON_IDENTITY="+r.client.Identity(),
-		"BATON_SESSION="+g.Session(),
-		"BATON_TOKEN="+g.Token().String(),
-		"BATON_SEQUENCER="+seq.String(),
 		"BATON_DEADLINE="+g.Deadline().Format(time.RFC3339Nano),
 	)
-	if r.taker.environ == nil {
-		return env, nil
-	}
-	more, err := r.taker.environ(ctx, g.hold)
+	more, err := g.environ(ctx)
 	return append(env, more...), err
 }
+
+// ofHold matches the variables that depend on the kind of the hold. An outer
+// baton may have set some that this one does not set.
+var ofHold = regexp.MustCompile(
+	`^BATON_((NAME|TOKEN|SEQUENCER)(_[0-9]+)?|SESSION|PERMITS|SLOTS|VALUE)=`)
 
 // take waits for the hold. It also returns the grace, which the session's TTL
 // bounds.
@@ -279,15 +269,19 @@ func (r *run) notHeld(ctx context.Context, err error) error {
 func (r *run) waited() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	taken := &recipes.TakenError{Op: r.op, Name: r.name}
-	queue, _ := readers[r.kind](ctx, r.client, r.name) // after an error no holder is named
-	if len(queue.Contenders) > 0 {
+	taken := &recipes.TakenError{Op: r.op, Name: strings.Join(r.names, " ")}
+	for _, name := range slices.Sorted(slices.Values(r.names)) { // usually as they are acquired
+		queue, _ := readers[r.kind](ctx, r.client, name) // after an error no holder is named
+		if len(queue.Contenders) == 0 {
+			continue
+		}
 		first := queue.Contenders[0]
-		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token,
-			Stray: first.Stray}
+		taken.Name, taken.Holder = name, recipes.Contender{Identity: first.Identity,
+			Token: first.Token, Stray: first.Stray}
 		if first.Since != nil {
 			taken.Holder.Since = *first.Since
 		}
+		break
 	}
 	return fmt.Errorf("%w; waited for %v", taken, r.flags.wait)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,8 +34,11 @@ func baton(t *testing.T, input string, args ...string) result {
 	var out, errs bytes.Buffer
 	code := Main(t.Context(), args, Env{
 		In: strings.NewReader(input), Out: &out, Err: &errs,
-		Getenv:  func(name string) string { return map[string]string{"BATON_URL": "memory://"}[name] },
-		Environ: func() []string { return append(os.Environ(), "BATON_URL=of others", "BATON_SLOTS=of others") },
+		Getenv: func(name string) string { return map[string]string{"BATON_URL": "memory://"}[name] },
+		Environ: func() []string {
+			return append(os.Environ(), "BATON_URL=of others", "BATON_SLOTS=of others", "BATON_TOKEN=of others",
+				"BATON_SEQUENCER_3=of others", "BATON_SESSION=of others")
+		},
 	})
 	return result{code, out.String(), errs.String()}
 }
@@ -44,11 +48,17 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"lock", []string{"0 arguments", "NAME -- COMMAND"}},
+		{"lock", []string{"0 arguments", "NAME... -- COMMAND"}},
 		{"lock name", []string{"1 arguments"}},
 		{"lock name true", []string{"no --"}},
 		{"lock -- true", []string{"a name"}},
-		{"lock a b -- true", []string{"3 arguments"}},
+		{"lock a b --", []string{"2 arguments"}},
+		{"lock a b a -- true", []string{"mutex/a", "twice"}},
+		{"rlock a b -- true", []string{"3 arguments", "NAME -- COMMAND"}},
+		{"group join a b -- true", []string{"3 arguments"}},
+		{"group join -n a -- true", []string{"unknown shorthand flag"}},
+		{"group list", []string{"accepts 1 arg"}},
+		{"group list a/../b", []string{`".."`}},
 		{"lock a/../b -- true", []string{`".."`}},
 		{"lock --wait=soon name -- true", []string{"soon", "1m30s"}},
 		{"lock --wait=-1 name -- true", []string{"-1", "negative"}},
@@ -102,6 +112,9 @@ func TestEnvironmentDescribesTheHold(t *testing.T) {
 		"sem --permits 2 --limit 3 --slots name": {"BATON_KIND=semaphore", "BATON_PERMITS=2", "BATON_SLOTS=0 1\n"},
 		"elect --value=v name":                   {"BATON_KIND=election", "BATON_VALUE=v"},
 		"elect --identity=me name":               {"BATON_VALUE=me"},
+		"group join --value=v name":              {"BATON_KIND=group", "BATON_NAME=name", "BATON_TOKEN=", "BATON_VALUE=v"},
+		"group join --identity=me name":          {"BATON_VALUE=me"},
+		"lock name -w 9 a/b":                     {"BATON_NAME_1=name\n", "BATON_NAME_2=a/b\n", "BATON_TOKEN_2=", "BATON_SEQUENCER_1=baton1:", "BATON_SESSION="},
 	} {
 		r := baton(t, "", append(strings.Fields(args), "--", "env")...)
 		if r.code != 0 || strings.Contains(r.out, "of others") {
@@ -111,6 +124,27 @@ func TestEnvironmentDescribesTheHold(t *testing.T) {
 			if !strings.Contains(r.out, w) {
 				t.Errorf("baton %s: the environment has no %q: %s", args, w, r.out)
 			}
+		}
+	}
+}
+
+// The variables are numbered as on the command line, not as the names are
+// acquired, and each has its own token.
+func TestEnvironmentHasATokenForEachName(t *testing.T) {
+	needsShell(t)
+	r := baton(t, "", "lock", "b", "a", "--", "sh", "-c", `echo "$BATON_NAME_1 $BATON_NAME_2 ${BATON_NAME-none} ${BATON_TOKEN-none}"
+		echo "$BATON_TOKEN_1 $BATON_TOKEN_2"; echo "$BATON_SEQUENCER_1 $BATON_SEQUENCER_2"`)
+	var first, second int
+	lines := strings.Split(r.out, "\n")
+	if r.code != 0 || len(lines) != 4 || lines[0] != "b a none none" {
+		t.Fatalf("%+v", r)
+	}
+	if n, _ := fmt.Sscan(lines[1], &first, &second); n != 2 || second >= first {
+		t.Errorf("tokens %q; want a greater one for b, which is acquired later", lines[1])
+	}
+	for i, want := range []string{fmt.Sprintf("mutex/b:%d:", first), fmt.Sprintf("mutex/a:%d:", second)} {
+		if seq := strings.Fields(lines[2])[i]; !strings.Contains(seq, want) {
+			t.Errorf("sequencer %q, want %q in it", seq, want)
 		}
 	}
 }
@@ -171,13 +205,17 @@ func TestCommandThatWasNotStartedIsAFailure(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 0)
 		var errs bytes.Buffer
 		r := &run{
-			app: &app{Env: Env{Err: &errs, Environ: os.Environ}}, flags: &runFlags{}, kind: "mutex", client: s.client,
+			app:   &app{Env: Env{Err: &errs, Environ: os.Environ, Getenv: os.Getenv}},
+			flags: &runFlags{}, kind: "mutex", client: s.client,
 			path: "/no/such/program", argv: []string{"x"},
 		}
 		s.service.Expire(s.lock.Session())
 		synctest.Wait()
 		var exit *exitError
-		if err := r.under(t.Context(), &grant{hold: s.lock, release: s.lock.Unlock}, 0); !errors.As(err, &exit) || exit.code != exitBroken {
+		g := &grant{hold: s.lock, release: s.lock.Unlock, environ: func(ctx context.Context) ([]string, error) {
+			return variables(ctx, "name", "", s.lock)
+		}}
+		if err := r.under(t.Context(), g, 0); !errors.As(err, &exit) || exit.code != exitBroken {
 			t.Errorf("under = %v", err)
 		}
 	})

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
+)
+
+func (a *app) group() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "group",
+		Short: "Be a member of a group while a command runs, or list the members",
+		Long: `Makes the command's process a member of the group NAME, as package recipes/group does, or
+prints the members.
+
+  baton group join NAME -- COMMAND [ARGUMENT]...   runs a command as a member
+  baton group list NAME                            prints the members, in the order of their joins
+
+join has the flags of "baton lock" from --ttl on, --value, which is what list shows (default: the
+identity), and --again, which joins again after a loss and runs the command again. BATON_TOKEN is
+the member's. Nobody waits: a group excludes no one.
+
+list prints "nobody" for an empty group; -o json prints one array on one line. With --watch it
+keeps running, and prints each change; it may skip states, but not the latest.`,
+		Example: `  baton group join workers --value 10.0.0.7:8080 -- ./worker
+  baton group list workers -o json | jq -r '.[].value'
+  baton group list workers --watch`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(a.join(), a.members())
+	return c
+}
+
+func (a *app) join() *cobra.Command {
+	f := &runFlags{}
+	c := a.runs(&cobra.Command{
+		Use:   "join",
+		Short: "Run a command as a member",
+		Long:  `Runs a command as a member of the group NAME. BATON_VALUE is the member's value.`,
+	}, f, "group", f.member)
+	c.Flags().StringVar(&f.value, "value", "",
+		"value in the list of members, such as an address (default: the identity)")
+	c.Flags().BoolVar(&f.again, "again", false,
+		"join again after a loss, and while the service is unavailable")
+	return c
+}
+
+func (a *app) members() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list NAME",
+		Short: "Print the members",
+		Args:  cobra.ExactArgs(1),
+	}
+	output := addOutput(c)
+	watch := c.Flags().Bool("watch", false, "keep running, and print each change")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *watch {
+			return a.watchMembers(cmd.Context(), args[0], output.json())
+		}
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			g, err := group.New(c, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := g.Members(ctx)
+			if err != nil {
+				return err
+			}
+			return a.printMembers(all, output.json())
+		})
+	}
+	return c
+}
+
+// watchMembers prints the members after each change, until an error occurs.
+func (a *app) watchMembers(ctx context.Context, name string, machine bool) error {
+	c, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer finish(c)
+	g, err := group.New(c, name)
+	if err != nil {
+		return err
+	}
+	first := true
+	for all, err := range g.Observe(ctx) {
+		if err == nil && !first && !machine {
+			_, err = fmt.Fprintln(a.Out)
+		}
+		if first = false; err == nil {
+			err = a.printMembers(all, machine)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printMembers prints the members: a line each, or all in one array.
+func (a *app) printMembers(all []recipes.Contender, machine bool) error {
+	if machine {
+		rows := make([]map[string]any, len(all)) // an empty array in JSON
+		for i, m := range all {
+			rows[i] = fields(m)
+		}
+		return json.NewEncoder(a.Out).Encode(rows)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(a.Out, "nobody")
+		return err
+	}
+	for _, m := range all {
+		if err := a.printLeader(m, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
