@@ -79,3 +79,22 @@ func TestExamplesRunOnRealServices(t *testing.T) {
 		})
 	}
 }
+
+// Its two systems are on two services.
+func TestNightlyJobLocksTwoServices(t *testing.T) {
+	program := filepath.Join(build(t, "nightly"), "nightly")
+	shop := fmt.Sprintf("etcd://%s/%s", strings.Join(servers.Etcd(t).Endpoints(), ","), servers.Name(t))
+	warehouse := fmt.Sprintf("zk://%s/%s", strings.Join(servers.ZooKeeper(t).Endpoints(), ","), servers.Name(t))
+	out, err := exec.CommandContext(t.Context(), program, "-shop="+shop, "-warehouse="+warehouse).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		`shop: (\d+) items sold, (\d+) in the ledger`, `warehouse: (\d+) items delivered, (\d+) in the ledger`,
+		`after 3 nights: (\d+) items booked in the shop, (\d+) in the warehouse`,
+	} {
+		if found := regexp.MustCompile(want).FindStringSubmatch(string(out)); found == nil || found[1] != found[2] || found[1] == "0" {
+			t.Errorf("want equal numbers in %q:\n%s", want, out)
+		}
+	}
+}

@@ -53,19 +53,26 @@ func Main(run func(ctx context.Context, out *log.Logger) error) {
 // concurrently, and closes each client when its replica has returned. If a
 // replica fails, the context of the others ends. The end of ctx is no error.
 func Run(ctx context.Context, url string, n int, replica Replica) error {
+	return RunOn(ctx, Opener(url), n, replica)
+}
+
+// Open opens a client with an identity.
+type Open func(identity string) (*coordinator.Client, error)
+
+// RunOn is Run for clients that open opens.
+func RunOn(ctx context.Context, open Open, n int, replica Replica) error {
 	if n < 1 {
 		return fmt.Errorf("%d replicas; want at least 1", n)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	open := opener(url)
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
 			client, err := open(fmt.Sprintf("%d/%d", os.Getpid(), i+1))
 			if err == nil {
-				err = live(ctx, client, replica)
+				err = Live(ctx, client, replica)
 			}
 			if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Cause(ctx))) {
 				errs[i] = err
@@ -77,9 +84,9 @@ func Run(ctx context.Context, url string, n int, replica Replica) error {
 	return errors.Join(errs...)
 }
 
-// opener returns a function that opens a replica's client. In memory all
+// Opener returns a function that opens a replica's client. In memory all
 // replicas share one service, with a short TTL and without a log.
-func opener(url string) func(identity string) (*coordinator.Client, error) {
+func Opener(url string) Open {
 	svc := memory.NewService()
 	return func(identity string) (*coordinator.Client, error) {
 		if url != InMemory {
@@ -91,9 +98,9 @@ func opener(url string) func(identity string) (*coordinator.Client, error) {
 	}
 }
 
-// live runs a replica and closes its client, which releases the replica's holds
+// Live runs a replica and closes its client, which releases the replica's holds
 // at once. A wrong address is an error within five seconds.
-func live(ctx context.Context, client *coordinator.Client, replica Replica) error {
+func Live(ctx context.Context, client *coordinator.Client, replica Replica) error {
 	first, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := client.Session(first)
