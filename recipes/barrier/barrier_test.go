@@ -174,6 +174,24 @@ func TestRemovedAndSetAgainAtOnce(t *testing.T) {
 	})
 }
 
+// TestOpeningIsNoticedAfterALostSession, although the barrier is set again when
+// the waiter reads it.
+func TestOpeningIsNoticedAfterALostSession(t *testing.T) {
+	inWorld(t, func(w world) {
+		a, b := w.join(), w.join()
+		a.set()
+		wait := b.waits(w.Context())
+		time.Sleep(time.Second)
+		b.link.Cut()
+		time.Sleep(time.Minute)
+		a.remove()
+		a.set()
+		b.link.Heal()
+		time.Sleep(time.Minute)
+		w.open(wait)
+	})
+}
+
 // TestBarrierStaysSetWhenSessionsEnd, and waiters go on waiting.
 func TestBarrierStaysSetWhenSessionsEnd(t *testing.T) {
 	inWorld(t, func(w world) {

@@ -1,0 +1,124 @@
+package main
+
+// ofCompositions are mutations of the recipes that are built on the queue.
+var ofCompositions = []mutation{{
+	name: "group-join-not-announced", promise: "P5",
+	what: "A member that joins does not write the record: observers are not notified.",
+	file: "recipes/group/group.go",
+	old: `	if err := g.announce(ctx); err != nil {
+		_ =`,
+	new: `	if err := ctx.Err(); err != nil {
+		_ =`,
+	caught: []test{{pkg: "recipes/group", name: "TestMembersAreListedAndObserved"}, {pkg: "recipes/group", name: "TestJoinersAtOnceAreAllObserved"}},
+}, {
+	name: "group-waits-for-records-only", promise: "P5",
+	what:   "An observer does not watch the entries: a member that dies writes no record.",
+	file:   "recipes/group/group.go",
+	old:    `	if len(o.seen) == 0 {`,
+	new:    `	if len(o.seen) >= 0 {`,
+	caught: []test{{pkg: "recipes/group", name: "TestCrashedMemberIsGoneWithinTheTTL"}},
+}, {
+	name: "group-foreign-members", promise: "P1",
+	what:   "Entries of other programs are members.",
+	file:   "recipes/group/group.go",
+	old:    `		return c.ID == "" || c.Stray != ""`,
+	new:    `		return false`,
+	caught: []test{{pkg: "recipes/group", name: "TestForeignEntriesAreNoMembers"}},
+}, {
+	name: "shard-released-before-drained", promise: "P1",
+	what: "A shard that moves is released before its work has returned.",
+	file: "recipes/partition/internal/member/worker.go",
+	old: `	case <-returned:
+`,
+	new: `	case <-ctx.Done():
+`,
+	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
+}, {
+	name: "plan-before-signals", promise: "P5",
+	what: "The plan is written before the signals: if the writer dies in between, members keep their shards.",
+	file: "recipes/partition/internal/store/store.go",
+	old: `		if err == nil {
+			err = s.signalAll(ctx, session, me, old, now)
+		}
+		if err == nil {
+			_, err = session.SetRecord(ctx, s.plan, text, version)
+		}`,
+	new: `		if err == nil {
+			_, err = session.SetRecord(ctx, s.plan, text, version)
+		}
+		if err == nil {
+			err = s.signalAll(ctx, session, me, old, now)
+		}`,
+	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
+}, {
+	name: "signal-replaced-by-an-older", promise: "P5",
+	what:   "A slow writer replaces the signal of a later plan.",
+	file:   "recipes/partition/internal/store/store.go",
+	old:    `err != nil || marked(r).Covers(mark)`,
+	new:    `err != nil`,
+	caught: []test{{pkg: "recipes/partition/internal/store", name: "TestSlowWriterReplacesNoSignal"}},
+}, {
+	name: "plan-signals-everyone", promise: "P6",
+	what:   "Each change of a partition wakes all members.",
+	file:   "recipes/partition/internal/store/store.go",
+	old:    `	changed := now.Changed(old)`,
+	new:    `	changed := now.Members`,
+	caught: []test{{pkg: "recipes/partition", name: "TestDeathWakesTheAffectedAndOneMore"}},
+}, {
+	name: "plan-from-scratch", promise: "P6",
+	what:   "A plan ignores who holds the shards, and moves most of them.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `old.Seat, slices.Clone(old.Shards),`,
+	new:    `old.Seat, nil,`,
+	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestPlansAreEvenAndMoveLittle"}},
+}, {
+	name: "addition-repeated", promise: "P8",
+	what: "A counter computes again after a lost reply: the addition is applied twice.",
+	file: "recipes/counter/internal/register/write.go",
+	old: `		u.doubt = true
+		return`,
+	new:    `		return`,
+	caught: []test{{pkg: "recipes/counter", name: "TestLostReplies"}, {pkg: "recipes/counter", name: "TestCallsAreLinearizable"}},
+}, {
+	name: "writer-kept-in-doubt", promise: "P8",
+	what:   "A counter writes on under the ID of a write whose fate is unknown, and may take that one for a later one.",
+	file:   "recipes/counter/internal/register/write.go",
+	old:    `	if u.doubt { // a later`,
+	new:    `	if false { // a later`,
+	caught: []test{{pkg: "recipes/counter", name: "TestLateWriteIsNotTakenForALaterOne"}},
+}, {
+	name: "counter-read-at-a-lagging-member", promise: "P1",
+	what:   "A counter's value is read at a member that has not applied earlier writes.",
+	file:   "recipes/counter/internal/register/register.go",
+	old:    `	s, err := r.read(ctx, true)`,
+	new:    `	s, err := r.read(ctx, false)`,
+	caught: []test{{pkg: "recipes/counter", name: "TestCallsAreLinearizable"}},
+}, {
+	name: "blocks-overlap", promise: "P1",
+	what:   "A block of numbers begins with the last number of the block before.",
+	file:   "recipes/counter/ids.go",
+	old:    `block{last - i.size + 1, last}`,
+	new:    `block{last - i.size, last}`,
+	caught: []test{{pkg: "recipes/counter", name: "TestIDsAreUnique"}},
+}, {
+	name: "waiter-misses-the-opening", promise: "P5",
+	what:   "A waiter at a barrier that was opened and closed again waits on.",
+	file:   "recipes/barrier/barrier.go",
+	old:    `first.Set && s.Changes <= first.Changes;`,
+	new:    `s.Set;`,
+	caught: []test{{pkg: "recipes/barrier", name: "TestOpeningIsNoticedAfterALostSession"}},
+}, {
+	name: "earlier-round-counts", promise: "P1",
+	what:   "The entry of an earlier round counts as a member of the next round of a double barrier.",
+	file:   "recipes/barrier/double/internal/round/round.go",
+	old:    `c.Token <= s.Last || `,
+	new:    ``,
+	caught: []test{{pkg: "recipes/barrier/double", name: "TestEntryOfAnEarlierRoundDoesNotCount"}},
+}, {
+	name: "dead-member-not-reported", promise: "P2",
+	what:   "A round of a double barrier that has lost a member ends as if all had left.",
+	file:   "recipes/barrier/double/member.go",
+	old:    `s.End(lost), version)`,
+	new:    `s.End(nil), version)`,
+	caught: []test{{pkg: "recipes/barrier/double", name: "TestMemberThatDiesInsideIsReported"}},
+}}
