@@ -58,33 +58,18 @@ make mutants                  # run all %d, two at a time
 make mutants MUTANTS=herd     # mutations with matching names
 `+"```"+`
 
-Each row breaks one rule of the protocol in the real code, and names the tests that fail. "make mutants" breaks each in turn,
-and fails unless every named test fails. "Simulation" is `+"`TestSimulation`"+` in recipes/internal/simulation with its usual 300 seeds. The
-promises are those of [guarantees](guarantees.md#the-promises).
-
-If no simulation is named, it does not notice, or not with so few seeds: it has no real driver, stops no process between
-two instructions, has no wall clock that runs ahead, and counts no requests. Follow and Pass of the drivers implement the handoff;
-here its effects are broken in the recipes, and in the service in memory.
-
-| mutation | promise | the broken code | caught by |
-|---|---|---|---|
+Each mutation breaks one rule of the protocol in the real code. "make mutants" breaks each in turn, names the tests that failed,
+and fails if one that should does not. "go run ./cmd/mutants -list" in integration lists those tests. The promises are those of
+[guarantees](guarantees.md#the-promises).
 `, regenerate, len(all))
-	for _, m := range all {
-		var by []string
-		for _, t := range m.caught {
-			by = append(by, t.markdown())
+	for promise := range 8 {
+		p := fmt.Sprintf("P%d", promise+1)
+		fmt.Fprintf(&b, "\n## %s\n\n", p)
+		for _, m := range all {
+			if m.promise == p {
+				fmt.Fprintf(&b, "- `%s`: %s\n", m.name, m.what)
+			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.name, m.promise, m.what, strings.Join(by, "; "))
 	}
 	return b.String()
-}
-
-func (t test) markdown() string {
-	if t == simulated("") {
-		return "simulation"
-	}
-	if recipe, ok := strings.CutPrefix(t.env, "BATON_SIM_RECIPE="); ok {
-		return "simulation, " + recipe
-	}
-	return fmt.Sprintf("%s `%s`", t.pkg, t.name)
 }

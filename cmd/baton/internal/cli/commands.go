@@ -54,9 +54,8 @@ const (
 
 // runLong is the help of lock to which the other commands refer.
 const runLong = `
-The command inherits baton's standard streams and receives the signals sent to baton. baton
-exits with the command's exit code. Before the release baton ends the command's remaining
-children, unless they were started with setsid.
+The command inherits baton's standard streams and receives the signals sent to baton. Before the
+release baton ends the command's remaining children, unless they were started with setsid.
 
 If the service does not answer, the command and its children get SIGTERM, and --grace later
 SIGKILL, before anyone else can acquire the name. If the hold ends without warning, for example

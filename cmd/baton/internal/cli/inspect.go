@@ -30,8 +30,8 @@ is PROCLAIMS, the proclaimed value; of a group it is VALUE; of a partition SHARD
   1  holds  batch-1   2026-11-22T02:00:00Z  14m3s  3      37e4a20384d40a03  report.sh
   2  waits  batch-2   2026-11-22T02:00:01Z  14m2s  6      37e4a20384d40a0a  report.sh
 
-On call, use in this order: baton list, baton inspect NAME, baton doctor. Like each client they
-open a session, so they need its rights, and a service that accepts writes.
+On call, use in this order: baton list, baton inspect NAME, baton doctor. Like all commands they
+open a session, so they need a client's rights, and a service that accepts writes.
 
 --watch reads the queues once a second, so it misses shorter changes. If the service becomes
 unavailable, it says so on stderr and keeps trying. -o json prints one object on one line, with

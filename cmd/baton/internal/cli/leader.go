@@ -21,8 +21,7 @@ func (a *app) leader() *cobra.Command {
 		Long: `Prints the current leader of the election NAME: its proclaimed value, and in
 parentheses its identity, the token of its term, and when it joined the queue, by its own clock.
 If there is no leader, the command fails; with --watch, it prints "nobody". The answer can be out
-of date: do not act as leader because of it. baton leader opens a session, so it needs a client's
-rights, and a service that accepts writes.`,
+of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
 		Args: cobra.ExactArgs(1),

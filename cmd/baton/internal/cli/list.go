@@ -27,8 +27,7 @@ with it: "orders" also matches "orders-old"; "orders/" matches only names below 
 
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
-layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. baton list
-opens a session, so it needs a client's rights, and a service that accepts writes. Barriers and
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers and
 counters have nobody in the queue at rest: use baton inspect.
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
