@@ -56,19 +56,22 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 }
 
 // once removes the shared parts from a command's help: the global flags, which
-// the help of baton shows, and -h; and from the commands that run a command the
-// flags from --nonblock to --keep-running, which lock shows, and runSee.
+// the help of baton shows, -h and -o; and from the commands that run a command
+// the flags that lock shows, and runSee.
 func once(help, lock string) string {
 	help, _, _ = strings.Cut(help, "\nGlobal Flags:\n")
 	from, to := strings.Index(lock, "  -n, --nonblock"), strings.Index(lock, "      --payload")
 	if !strings.HasPrefix(lock, help) { // it is not lock itself
-		help = strings.Replace(help, lock[from:to], "", 1)
+		help = lockFlags.ReplaceAllString(strings.Replace(help, lock[from:to], "", 1), "")
 	}
 	help = strings.Replace(help, runSee+"\n", "", 1)
-	return strings.TrimSuffix(helpFlag.ReplaceAllString(help, ""), "\nFlags:\n")
+	return strings.TrimSuffix(everyFlag.ReplaceAllString(help, ""), "\nFlags:\n")
 }
 
-var helpFlag = regexp.MustCompile(`(?m)^  -h, --help .*\n`)
+var (
+	everyFlag = regexp.MustCompile(`(?m)^  (-h, --help|-o, --output) .*\n`)
+	lockFlags = regexp.MustCompile(`(?m)^      --(payload|lock-delay) .*\n`)
+)
 
 func helpOf(t *testing.T, command []string) string {
 	t.Helper()
