@@ -79,26 +79,19 @@ func (b *Barrier) Set(ctx context.Context) error { return b.change(ctx, "set", t
 // Remove does nothing. The errors are those of Set.
 func (b *Barrier) Remove(ctx context.Context) error { return b.change(ctx, "remove", false) }
 
-// change sends the next change. A later state shows that the barrier was in the
-// wanted state meanwhile, by this client or by another.
+// change sends the next change. Each state that it reads is later than the
+// start of the call. So if the change that it sent is part of the history, by
+// this client or by another, the barrier was in the wanted state meanwhile.
 func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 	maybe := int64(0) // the change that may have been applied
-	for latest := false; ; {
-		read := b.queue.Record
-		if latest {
-			read = b.queue.LatestRecord
-		}
-		s, version, err := decode(read(ctx))
+	for {
+		s, version, err := decode(b.queue.LatestRecord(ctx))
 		switch {
 		case err != nil:
 			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
-		case maybe > 0 && s.Changes >= maybe, latest && s.Set == set:
+		case s.Set == set, maybe > 0 && s.Changes >= maybe:
 			return nil
-		case s.Set == set:
-			latest = true // the server may be behind
-			continue
 		}
-		latest = false
 		s = state{Set: set, Changes: s.Changes + 1}
 		value, _ := json.Marshal(s) // never fails for a number
 		err = b.queue.SetRecord(ctx, value, version)
