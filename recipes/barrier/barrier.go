@@ -112,10 +112,11 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	first, version, err := decode(b.queue.LatestRecord(ctx))
 	for s := first; err == nil && first.Set && s.Changes <= first.Changes; {
 		s, version, err = decode(b.queue.NextRecord(ctx, version))
-		if err == nil && s.Changes < first.Changes {
-			// A new session may show an older record. Or it was deleted.
-			first, version, err = decode(b.queue.LatestRecord(ctx))
-			s = first
+		if err == nil && s.Changes < first.Changes { // a new session may show an older record
+			s, version, err = decode(b.queue.LatestRecord(ctx))
+			if s.Changes < first.Changes { // it was deleted
+				first = s
+			}
 		}
 	}
 	return recipes.Describe(ctx, "wait", b.Name(), err)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -88,4 +89,28 @@ func TestChangesBeforeTheCallAreNotItsOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaiterPassesIfTheBarrierWasOpenWhileItHadNoSession, although the server
+// of its next session is behind at first.
+func TestWaiterPassesIfTheBarrierWasOpenWhileItHadNoSession(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		b, show := w.joinBehind()
+		a.set()
+		show()
+		a.remove()
+		a.set()
+		wait := b.waits(w.Context())
+		w.blocked(wait)
+		b.link.Cut()
+		a.remove()
+		a.set()
+		time.Sleep(time.Minute)
+		b.link.Heal()
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		w.open(wait)
+		a.remove()
+	})
 }
