@@ -199,7 +199,8 @@ func (m *Member) take(ctx context.Context, s round.Round, version driver.Version
 		return t, err
 	}
 	for _, c := range list {
-		if c.Token < m.hold.Token() && round.Entering(c.Mode) {
+		earlier := c.Token <= s.Last && s.Find(c.Key) < 0 // a member of an earlier round
+		if c.Token < m.hold.Token() && round.Entering(c.Mode) && !earlier {
 			t.watch = driver.Place{Key: c.Key, ID: c.ID, Mode: c.Mode, Session: c.Session}
 		}
 	}

@@ -482,6 +482,28 @@ func TestRoundIsEndedWhenAllMembersHaveDied(t *testing.T) {
 	})
 }
 
+// TestMemberOfABrokenRoundDoesNotBlockLaterOnes: it is still inside when all
+// members of a later round die.
+func TestMemberOfABrokenRoundDoesNotBlockLaterOnes(t *testing.T) {
+	inWorld(t, func(w world) {
+		first, second := w.crew(3), w.crew(3)
+		members := w.inside(first)
+		first[1].link.Cut()
+		w.loses(first[1:2], w.leave(w.Context(), members[2])) // members[0] works
+		w.inside(second)
+		var waiting []*call
+		for range 3 {
+			waiting = append(waiting, w.join(3).enter(w.Context()))
+		}
+		for _, p := range second {
+			p.link.Cut()
+		}
+		w.blocked(waiting...)
+		w.succeed(waiting...)
+		w.loses(first[1:2], w.leave(w.Context(), members[0]))
+	})
+}
+
 // TestEntryOfAnEarlierRoundDoesNotCount: a member has left, but the request
 // that removes its entry is late.
 func TestEntryOfAnEarlierRoundDoesNotCount(t *testing.T) {
