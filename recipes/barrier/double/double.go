@@ -120,8 +120,10 @@ func (b *Barrier) write(
 // Enter blocks until n members have entered. The caller must [Member.Leave]. On
 // failure the caller is not inside. Errors: the cause of ctx, with
 // coordinator.ErrUnavailable if the service did not answer; ErrInvalid, if a
-// member that waits has another n; ErrSessionLost; ErrRemoved, also if an older
-// backup was restored; ErrRefused; ErrClosed.
+// member that waits has another n; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrClosed. A call that notices its round only when that is over, because of a
+// lost member, returns a [*MemberLostError], or ErrRemoved if the next round has
+// begun.
 func (b *Barrier) Enter(ctx context.Context) (*Member, error) {
 	full := false // n entries may be queued, or one with another n
 	h, err := b.queue.Acquire(ctx, recipes.Request{Op: "enter", Mode: round.Mode(b.n), Fresh: true,
@@ -155,12 +157,16 @@ func (m *Member) enter(ctx context.Context, full bool) error {
 		i := s.Find(m.hold.Place().Key)
 		var t turn
 		switch {
-		case i >= 0 && !s.Over:
+		case i >= 0 && s.Over: // without this member only if others were lost
+			lost, _ := s.Lost(s.Round)
+			return &MemberLostError{b.Name(), lost}
+		case i >= 0:
 			m.round = s
 			m.before = s.Members[(i+len(s.Members)-1)%len(s.Members)].Key
 			return nil
 		case m.hold.Token() <= s.Last: // which the hold does not know yet
-			return fmt.Errorf("%w: the record has later members", coordinator.ErrRemoved)
+			return fmt.Errorf("%w: the record has later members: the round of this one is over, or "+
+				"the record is from another service", coordinator.ErrRemoved)
 		case full || !s.Over:
 			if t, err = m.take(ctx, s, version); err != nil {
 				return err
