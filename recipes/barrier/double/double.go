@@ -41,7 +41,6 @@ package double
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,8 +83,10 @@ func (b *Barrier) Name() string { return b.queue.Name() }
 // MemberLostError says that a round has lost members: they died, lost their
 // sessions or gave up.
 type MemberLostError struct {
-	Name    string
-	Members []string // the identities of their clients, as far as known
+	Name string
+	// Members are the identities of their clients: at most 20, cut to 64 bytes.
+	// None means that they are not known any more.
+	Members []string
 }
 
 func (e *MemberLostError) Error() string {
@@ -107,10 +108,7 @@ func (b *Barrier) result(s round.Round, n int64) error {
 func (b *Barrier) write(
 	ctx context.Context, s round.Round, version driver.Version,
 ) (again bool, err error) {
-	value, err := json.Marshal(s)
-	if err == nil {
-		err = b.queue.SetRecord(ctx, value, version)
-	}
+	err = b.queue.SetRecord(ctx, s.Encode(), version)
 	if err == nil || recipes.Overtaken(ctx, err) {
 		return true, nil
 	}
@@ -162,7 +160,7 @@ func (m *Member) enter(ctx context.Context, full bool) error {
 			return &MemberLostError{b.Name(), lost}
 		case i >= 0:
 			m.round = s
-			m.before = s.Members[(i+len(s.Members)-1)%len(s.Members)].Key
+			m.before = s.Members[(i+len(s.Members)-1)%len(s.Members)].Entry
 			return nil
 		case m.hold.Token() <= s.Last: // which the hold does not know yet
 			return fmt.Errorf("%w: the record has later members: the round of this one is over, or "+
