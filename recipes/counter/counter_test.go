@@ -612,6 +612,38 @@ func TestObserveNeverGoesBack(t *testing.T) {
 	})
 }
 
+// TestObserveDoesNotShowADeletedRecordAgain: a new session first shows the
+// record that an operator has deleted.
+func TestObserveDoesNotShowADeletedRecordAgain(t *testing.T) {
+	inWorld(t, func(w world) {
+		history := remember(w.svc, func(n int) int { return max(0, n-2) }) // the last but one
+		a := w.joinBy(func(link *memory.Driver) driver.Driver { return lag{link, history} })
+		b := w.join()
+		b.add(7)
+		ctx, cancel := context.WithCancel(w.Context())
+		var seen []int64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for n, err := range a.Observe(ctx) {
+				if err == nil {
+					seen = append(seen, n)
+				}
+			}
+		}()
+		synctest.Wait()
+		w.svc.RemoveRecord(queue)
+		synctest.Wait()
+		a.link.Expire()
+		synctest.Wait()
+		cancel()
+		<-done
+		if !slices.Equal(seen, []int64{7, 0}) {
+			w.Errorf("saw %v", seen)
+		}
+	})
+}
+
 func TestObserveEndsWithAValueThatIsNoNumber(t *testing.T) {
 	inWorld(t, func(w world) {
 		a := w.join()

@@ -60,13 +60,14 @@ func (r *Register) read(ctx context.Context, latest bool) (State, error) {
 
 // Next waits for another state than the last one. A new session may show an
 // older one. The number of its latest write reveals that, as it reveals a
-// record that was overwritten: then the latest decides.
+// record that was overwritten: then the latest decides, and also if the last
+// state was no record, which has no number.
 func (r *Register) Next(ctx context.Context, last State) (State, error) {
 	stored, err := r.queue.NextRecord(ctx, last.version)
 	if err != nil {
 		return last, err
 	}
-	if s := decode(stored); s.bad == nil && s.Writes > last.Writes {
+	if s := decode(stored); s.bad == nil && last.version != 0 && s.Writes > last.Writes {
 		return s, nil
 	}
 	return r.Latest(ctx)
