@@ -86,20 +86,25 @@ func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 	maybe := int64(0) // the change that may have been applied
 	for {
 		s, version, err := decode(b.queue.LatestRecord(ctx))
-		switch {
-		case err != nil:
-			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
-		case s.Set == set, maybe > 0 && s.Changes >= maybe:
-			return nil
+		if err == nil {
+			if s.Set == set || maybe > 0 && s.Changes >= maybe {
+				return nil
+			}
+			s = state{Set: set, Changes: s.Changes + 1}
+			value, _ := json.Marshal(s) // never fails for a number
+			err = b.queue.SetRecord(ctx, value, version)
 		}
-		s = state{Set: set, Changes: s.Changes + 1}
-		value, _ := json.Marshal(s) // never fails for a number
-		err = b.queue.SetRecord(ctx, value, version)
 		if coordinator.MayHaveApplied(err) {
 			maybe = s.Changes
 		}
-		if err == nil || !recipes.Overtaken(ctx, err) {
-			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
+		switch {
+		case err == nil:
+			return nil
+		case !recipes.Overtaken(ctx, err):
+			if maybe > 0 {
+				err = &coordinator.Error{Err: err, Maybe: true}
+			}
+			return recipes.Describe(ctx, op, b.Name(), err)
 		}
 	}
 }

@@ -192,6 +192,9 @@ func (u *update) enqueue(ctx context.Context) error {
 	case err == nil:
 		u.hold = h
 	case ctx.Err() != nil:
+		if step, ok := err.(*coordinator.Error); ok { //nolint:errorlint // not the cause of ctx
+			return step.Err // that of the join may say that it may have been applied
+		}
 		return err
 	default:
 		u.queueUntil = time.Time{}
