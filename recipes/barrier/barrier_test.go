@@ -48,10 +48,21 @@ type party struct {
 }
 
 func (w world) join() party {
+	link := w.svc.Driver()
+	return w.joinBy(link, link)
+}
+
+// joinBehind is join by a server that is behind.
+func (w world) joinBehind(h *history) party {
+	link := w.svc.Driver()
+	return w.joinBy(link, lag{link, h})
+}
+
+func (w world) joinBy(link *memory.Driver, d driver.Driver) party {
 	w.Helper()
-	p := party{world: w, link: w.svc.Driver()}
+	p := party{world: w, link: link}
 	var err error
-	p.client, err = coordinator.New(p.link, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	p.client, err = coordinator.New(d, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
 		p.Barrier, err = barrier.New(p.client, "gate")
 	}
@@ -60,6 +71,7 @@ func (w world) join() party {
 	}
 	w.Cleanup(func() {
 		w.svc.OnRequest(nil)
+		w.svc.Start()
 		p.link.Heal()
 		if err := p.client.Close(context.Background()); err != nil {
 			w.Errorf("close: %v", err)

@@ -2,73 +2,98 @@ package barrier_test
 
 import (
 	"context"
-	"log/slog"
-	"sync/atomic"
+	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/recipes/barrier"
 )
 
-// lag is the driver of a client whose server is behind, as a ZooKeeper follower
-// can be: reads of the record return an old one, until the session has finished
-// a write (D1).
-type lag struct {
-	driver.Driver
-	old atomic.Pointer[driver.Record] // nil: the server is not behind
+// history has all states of the record since it was made.
+type history struct {
+	roll func(n int) int // chooses a state of which a server shows it
+	mu   sync.Mutex
+	all  []driver.Record
 }
 
-func (l *lag) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+func (w world) remember(roll func(n int) int) *history {
+	h := &history{roll: roll, all: []driver.Record{w.svc.Record(queue)}}
+	w.svc.OnStep(func(s memory.Step) {
+		if s.Kind == memory.StepRecord && s.Queue == queue {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.all = append(h.all, s.Record)
+		}
+	})
+	return h
+}
+
+// since returns the states from that with a version on.
+func (h *history) since(v driver.Version) []driver.Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.all, func(r driver.Record) bool { return r.Version >= v })
+	return slices.Clone(h.all[max(i, 0):])
+}
+
+// lag is the driver of a client whose server is behind, as a ZooKeeper follower
+// can be: a read of the record is as new as what its session has finished
+// before (D1), and no newer unless by chance.
+type lag struct {
+	driver.Driver
+	*history
+}
+
+func (l lag) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	s, err := l.Driver.Open(ctx, ttl)
-	return &lagging{Session: s, lag: l}, err
+	return &lagging{Session: s, history: l.history}, err
 }
 
 type lagging struct {
 	driver.Session
-	lag   *lag
-	wrote atomic.Bool
+	*history
+	mu   sync.Mutex
+	seen driver.Version
+}
+
+func (s *lagging) sees(v driver.Version) driver.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = max(s.seen, v)
+	return s.seen
 }
 
 func (s *lagging) Record(
 	ctx context.Context, q driver.Queue, known driver.Version,
 ) (driver.Record, error) {
-	if old := s.lag.old.Load(); old != nil && !s.wrote.Load() && old.Version != known {
-		return *old, ctx.Err()
+	old := s.since(s.sees(0))
+	r := old[s.roll(len(old))]
+	if r.Version == known {
+		var err error
+		if r, err = s.Session.Record(ctx, q, known); err != nil {
+			return r, err
+		}
 	}
-	return s.Session.Record(ctx, q, known)
+	s.sees(r.Version)
+	return r, ctx.Err()
 }
 
 func (s *lagging) SetRecord(
 	ctx context.Context, q driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
 	v, err := s.Session.SetRecord(ctx, q, value, known)
-	if ctx.Err() == nil {
-		s.wrote.Store(true)
+	if err == nil || errors.Is(err, driver.ErrStale) || errors.Is(err, driver.ErrRefused) {
+		all := s.since(0)
+		s.sees(all[len(all)-1].Version)
 	}
 	return v, err
 }
 
-// joinBehind is join with a lag. show makes the server show the record of that
-// moment from now on.
-func (w world) joinBehind() (p party, show func()) {
-	w.Helper()
-	p = party{world: w, link: w.svc.Driver()}
-	l := &lag{Driver: p.link}
-	var err error
-	p.client, err = coordinator.New(l, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
-	if err == nil {
-		p.Barrier, err = barrier.New(p.client, "gate")
-	}
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { _ = p.client.Close(context.Background()) })
-	return p, func() { r := w.svc.Record(queue); l.old.Store(&r) }
-}
+func oldest(int) int { return 0 }
 
 // TestChangesBeforeTheCallAreNotItsOwn: the server of b shows a record that is
 // older than changes of a, and the reply to b's write is lost.
@@ -76,9 +101,8 @@ func TestChangesBeforeTheCallAreNotItsOwn(t *testing.T) {
 	for write := range int32(3) {
 		inWorld(t, func(w world) {
 			a := w.join()
-			b, show := w.joinBehind()
 			a.set()
-			show()
+			b := w.joinBehind(w.remember(oldest))
 			a.remove()
 			a.set()
 			w.svc.OnRequest(nth(write, memory.OpSetRecord, memory.Fate{DropReply: true}))
@@ -96,9 +120,8 @@ func TestChangesBeforeTheCallAreNotItsOwn(t *testing.T) {
 func TestWaiterPassesIfTheBarrierWasOpenWhileItHadNoSession(t *testing.T) {
 	inWorld(t, func(w world) {
 		a := w.join()
-		b, show := w.joinBehind()
 		a.set()
-		show()
+		b := w.joinBehind(w.remember(oldest))
 		a.remove()
 		a.set()
 		wait := b.waits(w.Context())
