@@ -120,8 +120,8 @@ func (b *Barrier) write(
 // coordinator.ErrUnavailable if the service did not answer; ErrInvalid, if a
 // member that waits has another n; ErrSessionLost; ErrRemoved; ErrRefused;
 // ErrClosed. A call that notices its round only when that is over, because of a
-// lost member, returns a [*MemberLostError], or ErrRemoved if the next round has
-// begun.
+// lost member, returns a [*MemberLostError], or ErrRemoved if the next round
+// has begun.
 func (b *Barrier) Enter(ctx context.Context) (*Member, error) {
 	full := false // n entries may be queued, or one with another n
 	h, err := b.queue.Acquire(ctx, recipes.Request{Op: "enter", Mode: round.Mode(b.n), Fresh: true,
