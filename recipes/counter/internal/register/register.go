@@ -4,8 +4,6 @@ package register
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -15,20 +13,19 @@ import (
 // Register is the number. It is safe for concurrent use.
 type Register struct {
 	queue *recipes.Queue
-	busy  chan struct{} // held by the goroutine that writes
+	busy  chan struct{} // held by the goroutine that writes, which has the rest
 
-	// of the goroutine that holds busy
 	writer     string    // identifies the writes of this Register in the record
-	wrote      int64     // the number of its latest write; 0 before the first
+	wrote      int64     // the number of its latest write; 0 before the first; or none
 	queueUntil time.Time // until then, writes go through the queue
 }
 
 // New returns the register in the record of a queue.
 func New(q *recipes.Queue) *Register {
-	return &Register{queue: q, busy: make(chan struct{}, 1), writer: newWriter()}
+	return &Register{queue: q, busy: make(chan struct{}, 1), wrote: none}
 }
 
-func newWriter() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+const none = -1 // the next write needs another writer
 
 // State is a state of the register.
 type State struct {
