@@ -23,7 +23,8 @@
 // # Not guaranteed
 //
 // Enter does not notice a member that dies later, nor does work. A member that
-// gives up in the moment in which the last one enters counts as lost.
+// gives up in the moment in which the last one enters counts as lost. If an
+// operator deletes or replaces the record, a Leave may return too early.
 //
 // # Protocol
 //
