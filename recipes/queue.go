@@ -157,17 +157,3 @@ func (q *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Conten
 func Describe(ctx context.Context, op, name string, err error) error {
 	return engine.Describe(ctx, op, name, err)
 }
-
-// DescribeWrite is Describe for a call that writes the record in several steps.
-// maybe: the write may have been applied. Other steps do not count.
-func DescribeWrite(ctx context.Context, op, name string, err error, maybe bool) error {
-	said := Describe(ctx, op, name, err)
-	e, ok := said.(*engine.Error) //nolint:errorlint // made by Describe, or the cause of ctx
-	switch {
-	case ok && said != err: //nolint:errorlint // identity: not the cause of ctx
-		e.Maybe = maybe
-	case maybe && err != nil:
-		return &engine.Error{Op: op, Name: name, Err: err, Maybe: true}
-	}
-	return said
-}

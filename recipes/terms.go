@@ -138,12 +138,8 @@ func (a *attempt) awaitRecord(ctx context.Context, known driver.Version) error {
 }
 
 // Record reads the queue's record. Version 0 means that there is none.
-func (q *Queue) Record(ctx context.Context) (r driver.Record, err error) {
-	err = q.client.OnSession(ctx, func(s *engine.Session) error {
-		r, err = s.Record(ctx, q.id, driver.Any)
-		return err
-	})
-	return r, err
+func (q *Queue) Record(ctx context.Context) (driver.Record, error) {
+	return q.NextRecord(ctx, driver.Any)
 }
 
 // SetRecord writes the queue's record if its version is known. The error is
@@ -162,14 +158,12 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 // LatestRecord is Record for a caller that must see every write that any client
 // has finished before the call. Record shows only those of this client's
 // session: on ZooKeeper its server may be behind. It costs one more request, a
-// write of no version: the service refuses it, but later reads of the session
-// are at least as new as that answer (D1 of [driver.Session]).
+// write of no version: the service refuses it (D3 of [driver.Session]), but
+// later reads of the session are at least as new as that answer (D1).
 func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
 	err = q.client.OnSession(ctx, func(s *engine.Session) error {
-		_, err := s.SetRecord(ctx, q.id, []byte("0"), driver.Any) // D3: never applied
-		if over := s.Ended(); over != nil {
-			err = over
-		} else if ctx.Err() == nil { // it was answered
+		_, err := s.SetRecord(ctx, q.id, []byte("0"), driver.Any)
+		if ctx.Err() == nil { // it was answered, or the session has ended
 			r, err = s.Record(ctx, q.id, driver.Any)
 		}
 		step, ok := err.(*engine.Error) //nolint:errorlint // of this step, not what it wraps

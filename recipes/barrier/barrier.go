@@ -79,34 +79,32 @@ func (b *Barrier) Set(ctx context.Context) error { return b.change(ctx, "set", t
 // Remove does nothing. The errors are those of Set.
 func (b *Barrier) Remove(ctx context.Context) error { return b.change(ctx, "remove", false) }
 
-// change sends the next change. A later state shows that the barrier was in the
-// wanted state meanwhile, by this client or by another.
+// change sends the next change. Each state that it reads is later than the
+// start of the call. So if the change that it sent is part of the history, by
+// this client or by another, the barrier was in the wanted state meanwhile.
 func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 	maybe := int64(0) // the change that may have been applied
-	for latest := false; ; {
-		read := b.queue.Record
-		if latest {
-			read = b.queue.LatestRecord
+	for {
+		s, version, err := decode(b.queue.LatestRecord(ctx))
+		if err == nil {
+			if s.Set == set || maybe > 0 && s.Changes >= maybe {
+				return nil
+			}
+			s = state{Set: set, Changes: s.Changes + 1}
+			value, _ := json.Marshal(s) // never fails for a number
+			err = b.queue.SetRecord(ctx, value, version)
 		}
-		s, version, err := decode(read(ctx))
-		switch {
-		case err != nil:
-			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
-		case maybe > 0 && s.Changes >= maybe, latest && s.Set == set:
-			return nil
-		case s.Set == set:
-			latest = true // the server may be behind
-			continue
-		}
-		latest = false
-		s = state{Set: set, Changes: s.Changes + 1}
-		value, _ := json.Marshal(s) // never fails for a number
-		err = b.queue.SetRecord(ctx, value, version)
 		if coordinator.MayHaveApplied(err) {
 			maybe = s.Changes
 		}
-		if err == nil || !recipes.Overtaken(ctx, err) {
-			return recipes.DescribeWrite(ctx, op, b.Name(), err, maybe > 0)
+		switch {
+		case err == nil:
+			return nil
+		case !recipes.Overtaken(ctx, err):
+			if maybe > 0 {
+				err = &coordinator.Error{Err: err, Maybe: true}
+			}
+			return recipes.Describe(ctx, op, b.Name(), err)
 		}
 	}
 }
@@ -119,10 +117,11 @@ func (b *Barrier) Wait(ctx context.Context) error {
 	first, version, err := decode(b.queue.LatestRecord(ctx))
 	for s := first; err == nil && first.Set && s.Changes <= first.Changes; {
 		s, version, err = decode(b.queue.NextRecord(ctx, version))
-		if err == nil && s.Changes < first.Changes {
-			// A new session may show an older record. Or it was deleted.
-			first, version, err = decode(b.queue.LatestRecord(ctx))
-			s = first
+		if err == nil && s.Changes < first.Changes { // a new session may show an older record
+			s, version, err = decode(b.queue.LatestRecord(ctx))
+			if s.Changes < first.Changes { // it was deleted
+				first = s
+			}
 		}
 	}
 	return recipes.Describe(ctx, "wait", b.Name(), err)

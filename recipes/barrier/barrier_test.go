@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,10 +48,21 @@ type party struct {
 }
 
 func (w world) join() party {
+	link := w.svc.Driver()
+	return w.joinBy(link, link)
+}
+
+// joinBehind is join by a server that is behind.
+func (w world) joinBehind(h *history) party {
+	link := w.svc.Driver()
+	return w.joinBy(link, lag{link, h})
+}
+
+func (w world) joinBy(link *memory.Driver, d driver.Driver) party {
 	w.Helper()
-	p := party{world: w, link: w.svc.Driver()}
+	p := party{world: w, link: link}
 	var err error
-	p.client, err = coordinator.New(p.link, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	p.client, err = coordinator.New(d, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
 		p.Barrier, err = barrier.New(p.client, "gate")
 	}
@@ -59,6 +71,7 @@ func (w world) join() party {
 	}
 	w.Cleanup(func() {
 		w.svc.OnRequest(nil)
+		w.svc.Start()
 		p.link.Heal()
 		if err := p.client.Close(context.Background()); err != nil {
 			w.Errorf("close: %v", err)
@@ -145,7 +158,7 @@ func TestRemoveWakesEachWaiterOnce(t *testing.T) {
 		a.remove()
 		w.open(waits...)
 		s := w.svc.Stats().Since(before)
-		if s.Wakeups != 20 || s.Requests[memory.OpRecord] != 3 || s.Requests[memory.OpSetRecord] != 2 {
+		if s.Wakeups != 20 || s.Requests[memory.OpRecord] != 2 || s.Requests[memory.OpSetRecord] != 3 {
 			w.Errorf("%d wake-ups, requests %v", s.Wakeups, s.Requests)
 		}
 	})
@@ -243,7 +256,7 @@ func TestLostRepliesOfChanges(t *testing.T) {
 			inWorld(t, func(w world) {
 				a, b := w.join(), w.join()
 				a.set()
-				w.svc.OnRequest(memory.Once(memory.OpSetRecord, lost))
+				w.svc.OnRequest(nth(2, memory.OpSetRecord, lost))
 				done := make(chan struct{})
 				go func() { defer close(done); a.remove() }()
 				synctest.Wait()
@@ -260,6 +273,18 @@ func TestLostRepliesOfChanges(t *testing.T) {
 	}
 }
 
+// nth gives a fate to the nth request of an operation. The first SetRecord of a
+// change is that of LatestRecord.
+func nth(n int32, op memory.Op, fate memory.Fate) func(memory.Request) memory.Fate {
+	var seen atomic.Int32
+	return func(r memory.Request) memory.Fate {
+		if r.Op == op && seen.Add(1) == n {
+			return fate
+		}
+		return memory.Fate{}
+	}
+}
+
 func (p party) state() string {
 	ctx, cancel := context.WithTimeout(p.Context(), time.Second)
 	defer cancel()
@@ -271,15 +296,19 @@ func (p party) state() string {
 
 // TestErrorOfAChangeSaysWhetherItMayBeApplied.
 func TestErrorOfAChangeSaysWhetherItMayBeApplied(t *testing.T) {
-	for op, maybe := range map[memory.Op]bool{memory.OpRecord: false, memory.OpSetRecord: true} {
+	for _, c := range []struct {
+		nth   int32
+		op    memory.Op
+		maybe bool
+	}{{1, memory.OpSetRecord, false}, {1, memory.OpRecord, false}, {2, memory.OpSetRecord, true}} {
 		inWorld(t, func(w world) {
 			a := w.join()
 			a.set()
-			w.svc.OnRequest(memory.Once(op, memory.Fate{DelayReply: time.Minute}))
+			w.svc.OnRequest(nth(c.nth, c.op, memory.Fate{DelayReply: time.Minute}))
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			if err := a.Remove(ctx); err == nil || coordinator.MayHaveApplied(err) != maybe {
-				w.Errorf("%s: %v", op, err)
+			if err := a.Remove(ctx); err == nil || coordinator.MayHaveApplied(err) != c.maybe {
+				w.Errorf("%s %d: %v", c.op, c.nth, err)
 			}
 		})
 	}

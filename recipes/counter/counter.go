@@ -150,10 +150,10 @@ func (c *Counter) update(
 	ctx context.Context, op string, compute register.Compute,
 ) (int64, error) {
 	value, doubt, err := c.register.Update(ctx, op, compute)
-	if err != nil {
-		return 0, recipes.DescribeWrite(ctx, op, c.name, err, doubt)
+	if doubt {
+		err = &coordinator.Error{Err: err, Maybe: true}
 	}
-	return value, nil
+	return value, recipes.Describe(ctx, op, c.name, err)
 }
 
 // Get returns the value. It sends two requests: see

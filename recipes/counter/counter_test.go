@@ -427,6 +427,36 @@ func TestErrorSaysWhetherTheWriteMayHaveBeenApplied(t *testing.T) {
 	}
 }
 
+// TestWaitForTheQueueIsNoWrite: ctx ends while a joins the queue, whose reply
+// is late.
+func TestWaitForTheQueueIsNoWrite(t *testing.T) {
+	inWorld(t, func(w world) {
+		a, b := w.join(), w.join()
+		a.add(1)
+		writes := 0
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			switch {
+			case r.Driver == a.link && r.Op == memory.OpSetRecord:
+				if writes++; writes <= 2 {
+					b.add(10)
+				}
+			case r.Op == memory.OpJoin:
+				return memory.Fate{DelayReply: 5 * time.Second}
+			}
+			return memory.Fate{}
+		})
+		cause := errors.New("gone")
+		ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second/2, cause)
+		defer cancel()
+		if _, err := a.Add(ctx, 1); !errors.Is(err, cause) || !errors.Is(err, coordinator.ErrUnavailable) ||
+			coordinator.MayHaveApplied(err) {
+			w.Errorf("got %v", err)
+		}
+		a.is(21)
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestClosedClient: no call goes on.
 func TestClosedClient(t *testing.T) {
 	inWorld(t, func(w world) {
@@ -607,6 +637,38 @@ func TestObserveNeverGoesBack(t *testing.T) {
 		cancel()
 		<-done
 		if !slices.Equal(seen, []int64{0, 1, 2, 3}) {
+			w.Errorf("saw %v", seen)
+		}
+	})
+}
+
+// TestObserveDoesNotShowADeletedRecordAgain: a new session first shows the
+// record that an operator has deleted.
+func TestObserveDoesNotShowADeletedRecordAgain(t *testing.T) {
+	inWorld(t, func(w world) {
+		history := remember(w.svc, func(n int) int { return max(0, n-2) }) // the last but one
+		a := w.joinBy(func(link *memory.Driver) driver.Driver { return lag{link, history} })
+		b := w.join()
+		b.add(7)
+		ctx, cancel := context.WithCancel(w.Context())
+		var seen []int64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for n, err := range a.Observe(ctx) {
+				if err == nil {
+					seen = append(seen, n)
+				}
+			}
+		}()
+		synctest.Wait()
+		w.svc.RemoveRecord(queue)
+		synctest.Wait()
+		a.link.Expire()
+		synctest.Wait()
+		cancel()
+		<-done
+		if !slices.Equal(seen, []int64{7, 0}) {
 			w.Errorf("saw %v", seen)
 		}
 	})

@@ -23,7 +23,8 @@
 // # Not guaranteed
 //
 // Enter does not notice a member that dies later, nor does work. A member that
-// gives up in the moment in which the last one enters counts as lost.
+// gives up in the moment in which the last one enters counts as lost. If an
+// operator deletes or replaces the record, a Leave may return too early.
 //
 // # Protocol
 //
@@ -41,7 +42,6 @@ package double
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,8 +84,10 @@ func (b *Barrier) Name() string { return b.queue.Name() }
 // MemberLostError says that a round has lost members: they died, lost their
 // sessions or gave up.
 type MemberLostError struct {
-	Name    string
-	Members []string // the identities of their clients, as far as known
+	Name string
+	// Members are the identities of their clients: at most 20, cut to 64 bytes.
+	// None means that they are not known any more.
+	Members []string
 }
 
 func (e *MemberLostError) Error() string {
@@ -107,10 +109,7 @@ func (b *Barrier) result(s round.Round, n int64) error {
 func (b *Barrier) write(
 	ctx context.Context, s round.Round, version driver.Version,
 ) (again bool, err error) {
-	value, err := json.Marshal(s)
-	if err == nil {
-		err = b.queue.SetRecord(ctx, value, version)
-	}
+	err = b.queue.SetRecord(ctx, s.Encode(), version)
 	if err == nil || recipes.Overtaken(ctx, err) {
 		return true, nil
 	}
@@ -120,8 +119,10 @@ func (b *Barrier) write(
 // Enter blocks until n members have entered. The caller must [Member.Leave]. On
 // failure the caller is not inside. Errors: the cause of ctx, with
 // coordinator.ErrUnavailable if the service did not answer; ErrInvalid, if a
-// member that waits has another n; ErrSessionLost; ErrRemoved, also if an older
-// backup was restored; ErrRefused; ErrClosed.
+// member that waits has another n; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrClosed. A call that notices its round only when that is over, because of a
+// lost member, returns a [*MemberLostError], or ErrRemoved if the next round
+// has begun.
 func (b *Barrier) Enter(ctx context.Context) (*Member, error) {
 	full := false // n entries may be queued, or one with another n
 	h, err := b.queue.Acquire(ctx, recipes.Request{Op: "enter", Mode: round.Mode(b.n), Fresh: true,
@@ -155,12 +156,16 @@ func (m *Member) enter(ctx context.Context, full bool) error {
 		i := s.Find(m.hold.Place().Key)
 		var t turn
 		switch {
-		case i >= 0 && !s.Over:
+		case i >= 0 && s.Over: // without this member only if others were lost
+			lost, _ := s.Lost(s.Round)
+			return &MemberLostError{b.Name(), lost}
+		case i >= 0:
 			m.round = s
-			m.before = s.Members[(i+len(s.Members)-1)%len(s.Members)].Key
+			m.before = s.Members[(i+len(s.Members)-1)%len(s.Members)].Entry
 			return nil
 		case m.hold.Token() <= s.Last: // which the hold does not know yet
-			return fmt.Errorf("%w: the record has later members", coordinator.ErrRemoved)
+			return fmt.Errorf("%w: the record has later members: the round of this one is over, or "+
+				"the record is from another service", coordinator.ErrRemoved)
 		case full || !s.Over:
 			if t, err = m.take(ctx, s, version); err != nil {
 				return err
@@ -199,7 +204,8 @@ func (m *Member) take(ctx context.Context, s round.Round, version driver.Version
 		return t, err
 	}
 	for _, c := range list {
-		if c.Token < m.hold.Token() && round.Entering(c.Mode) {
+		earlier := c.Token <= s.Last && s.Find(c.Key) < 0 // a member of an earlier round
+		if c.Token < m.hold.Token() && round.Entering(c.Mode) && !earlier {
 			t.watch = driver.Place{Key: c.Key, ID: c.ID, Mode: c.Mode, Session: c.Session}
 		}
 	}

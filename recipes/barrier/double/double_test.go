@@ -343,6 +343,25 @@ func TestMemberThatGivesUpLeavingIsReported(t *testing.T) {
 	})
 }
 
+// TestMemberThatNoticesTheRoundWhenItIsOver gets the loss from Enter.
+func TestMemberThatNoticesTheRoundWhenItIsOver(t *testing.T) {
+	inWorld(t, func(w world) {
+		crew := w.crew(3)
+		late := crew[0].enter(w.Context())
+		crew[0].link.HoldReplies()
+		members := w.inside(crew[1:])
+		ctx, cancel := context.WithCancel(w.Context())
+		gone := w.leave(ctx, members[0])
+		cancel()
+		w.returned(gone)
+		w.loses(crew[1:2], w.leave(w.Context(), members[1]))
+		crew[0].link.Reset() // loses the notification of the round's beginning
+		crew[0].link.Heal()
+		w.loses(crew[1:2], late)
+		w.empty()
+	})
+}
+
 // TestOthersWaitForTheNextRound.
 func TestOthersWaitForTheNextRound(t *testing.T) {
 	inWorld(t, func(w world) {
@@ -482,6 +501,28 @@ func TestRoundIsEndedWhenAllMembersHaveDied(t *testing.T) {
 	})
 }
 
+// TestMemberOfABrokenRoundDoesNotBlockLaterOnes: it is still inside when all
+// members of a later round die.
+func TestMemberOfABrokenRoundDoesNotBlockLaterOnes(t *testing.T) {
+	inWorld(t, func(w world) {
+		first, second := w.crew(3), w.crew(3)
+		members := w.inside(first)
+		first[1].link.Cut()
+		w.loses(first[1:2], w.leave(w.Context(), members[2])) // members[0] works
+		w.inside(second)
+		var waiting []*call
+		for range 3 {
+			waiting = append(waiting, w.join(3).enter(w.Context()))
+		}
+		for _, p := range second {
+			p.link.Cut()
+		}
+		w.blocked(waiting...)
+		w.succeed(waiting...)
+		w.loses(first[1:2], w.leave(w.Context(), members[0]))
+	})
+}
+
 // TestEntryOfAnEarlierRoundDoesNotCount: a member has left, but the request
 // that removes its entry is late.
 func TestEntryOfAnEarlierRoundDoesNotCount(t *testing.T) {
@@ -540,7 +581,7 @@ func TestRefusedRequestIsAnError(t *testing.T) {
 	}
 }
 
-// TestRecordWithLaterMembersIsAnError: an older backup lowers tokens.
+// TestRecordWithLaterMembersIsAnError: it was copied from another service, say.
 func TestRecordWithLaterMembersIsAnError(t *testing.T) {
 	inWorld(t, func(w world) {
 		w.write(`{"round":3,"members":[{"token":99,"key":"x","identity":"y"}],"last":99,"over":true}`)

@@ -20,7 +20,7 @@ type Member struct {
 	barrier *Barrier
 	hold    *recipes.Hold
 	round   round.Round // when it began
-	before  string      // the key of the member that this one watches
+	before  string      // the entry that this member watches; see round.Entry
 	left    atomic.Bool
 }
 
@@ -106,12 +106,12 @@ func (m *Member) judge(mode string, ahead []driver.Place) (lost []string, v reci
 	at := make(map[string]driver.Place, len(ahead))
 	leaving := 1
 	for _, p := range ahead {
-		if at[p.Key] = p; p.Mode == mode {
+		if at[round.Entry(p.Key)] = p; p.Mode == mode {
 			leaving++
 		}
 	}
 	for _, s := range m.round.Members {
-		if _, here := at[s.Key]; !here {
+		if _, here := at[s.Entry]; !here {
 			lost = append(lost, s.Identity)
 		}
 	}

@@ -2,10 +2,12 @@ package register
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 
 	"github.com/baton-go/baton/coordinator"
@@ -76,12 +78,9 @@ func (s State) next(writer string, value int64) write {
 	maps.Copy(after.Writers, s.Writers)
 	after.Writers[writer] = after.Writes
 	for len(after.Writers) > maxWriters {
-		oldest := writer
-		for w, n := range after.Writers {
-			if n < after.Writers[oldest] {
-				oldest = w
-			}
-		}
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(after.Writers)), func(a, b string) int {
+			return cmp.Compare(after.Writers[a], after.Writers[b])
+		})
 		after.Forgotten = max(after.Forgotten, after.Writers[oldest])
 		delete(after.Writers, oldest)
 	}

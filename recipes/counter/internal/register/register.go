@@ -4,8 +4,6 @@ package register
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -15,20 +13,19 @@ import (
 // Register is the number. It is safe for concurrent use.
 type Register struct {
 	queue *recipes.Queue
-	busy  chan struct{} // held by the goroutine that writes
+	busy  chan struct{} // held by the goroutine that writes, which has the rest
 
-	// of the goroutine that holds busy
 	writer     string    // identifies the writes of this Register in the record
-	wrote      int64     // the number of its latest write; 0 before the first
+	wrote      int64     // the number of its latest write; 0 before the first; or none
 	queueUntil time.Time // until then, writes go through the queue
 }
 
 // New returns the register in the record of a queue.
 func New(q *recipes.Queue) *Register {
-	return &Register{queue: q, busy: make(chan struct{}, 1), writer: newWriter()}
+	return &Register{queue: q, busy: make(chan struct{}, 1), wrote: none}
 }
 
-func newWriter() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+const none = -1 // the next write needs another writer
 
 // State is a state of the register.
 type State struct {
@@ -60,13 +57,14 @@ func (r *Register) read(ctx context.Context, latest bool) (State, error) {
 
 // Next waits for another state than the last one. A new session may show an
 // older one. The number of its latest write reveals that, as it reveals a
-// record that was overwritten: then the latest decides.
+// record that was overwritten: then the latest decides, and also if the last
+// state was no record, which has no number.
 func (r *Register) Next(ctx context.Context, last State) (State, error) {
 	stored, err := r.queue.NextRecord(ctx, last.version)
 	if err != nil {
 		return last, err
 	}
-	if s := decode(stored); s.bad == nil && s.Writes > last.Writes {
+	if s := decode(stored); s.bad == nil && last.version != 0 && s.Writes > last.Writes {
 		return s, nil
 	}
 	return r.Latest(ctx)

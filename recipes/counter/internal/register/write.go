@@ -19,13 +19,10 @@ import (
 // queue with patience, since a dead writer stays in it for its TTL, and does
 // not check whether it still holds it.
 const (
-	mode             = "x" // of the writers in the queue
-	maxPause         = 5 * time.Millisecond
-	overtakenToQueue = 2
-	queueTime        = time.Second
-	patience         = time.Second
-	mostRefusals     = 3 // over one version, which the service shows after each
-	releaseTime      = 250 * time.Millisecond
+	maxPause    = 5 * time.Millisecond
+	queueTime   = time.Second
+	patience    = time.Second
+	releaseTime = 250 * time.Millisecond
 )
 
 // Compute returns the value to write over a value. bad, if not nil, says that
@@ -44,11 +41,10 @@ type update struct {
 	compute Compute
 	sent    write
 	doubt   bool // sent may have been applied, or may be later
+	refused bool // the last request, since the record had another version
 
-	overtaken int            // since the last wait for the queue
-	hold      *recipes.Hold  // of the queue; nil without
-	stuck     driver.Version // the version over which the last write was refused
-	refusals  int            // how often
+	overtaken int           // since the last wait for the queue
+	hold      *recipes.Hold // of the queue; nil without
 }
 
 // Update writes the value that compute returns for the latest value, and
@@ -63,11 +59,11 @@ func (r *Register) Update(
 		return 0, false, context.Cause(ctx)
 	}
 	defer func() { <-r.busy }()
-	u := &update{Register: r, op: op, compute: compute, stuck: driver.Any}
+	u := &update{Register: r, op: op, compute: compute}
 	defer u.release(ctx)
 	value, err = u.run(ctx)
 	if u.doubt { // a later write under the same ID could be taken for this one
-		r.writer, r.wrote = newWriter(), 0
+		r.wrote = none
 	}
 	return value, u.doubt, err
 }
@@ -85,36 +81,44 @@ func (u *update) run(ctx context.Context) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if u.doubt {
-			switch u.sent.fate(now) {
-			case applied:
-				return u.finish(nil)
-			case refused:
-				u.doubt = false
-			case unknown:
-				if latest {
-					return 0, errUnknown
-				}
-				latest = true
-				continue
-			}
+		if u.doubt && u.sent.fate(now) == applied {
+			return u.finish(nil)
 		}
-		if !u.doubt { // else send the same write again
-			value, err := u.compute(now.Value, now.bad)
-			if err != nil || now.bad == nil && value == now.Value {
-				if latest {
-					return value, err
-				}
-				latest = true // the answer must not rest on an old value
-				continue
+		send, value, err := u.judge(now)
+		switch {
+		case send:
+			latest = false
+			if again, err := u.write(ctx); !again {
+				return u.finish(err)
 			}
-			u.prepare(now, value)
-		}
-		latest = false
-		if again, err := u.write(ctx); !again {
-			return u.finish(err)
+		case latest:
+			return value, err
+		default:
+			latest = true // the answer must not rest on an old value
 		}
 	}
+}
+
+// judge reports whether to send a write at a state, the same again or another.
+// If not, value and err are the answer.
+func (u *update) judge(now State) (send bool, value int64, err error) {
+	if u.refused && now.version == u.sent.over {
+		return false, 0, errNoVersions
+	}
+	if u.doubt {
+		switch u.sent.fate(now) {
+		case pending:
+			return true, 0, nil
+		case unknown:
+			return false, 0, errUnknown
+		}
+		u.doubt = false // it was refused
+	}
+	value, err = u.compute(now.Value, now.bad)
+	if send = err == nil && (now.bad != nil || value != now.Value); send {
+		u.prepare(now, value)
+	}
+	return send, value, err
 }
 
 // prepare makes the write of a value over a state.
@@ -125,7 +129,7 @@ func (u *update) prepare(now State, value int64) {
 	// The state may be older than this Register's latest write, whose number
 	// the write would then have too.
 	if now.Writers[u.writer] != u.wrote {
-		u.writer, u.wrote = newWriter(), 0
+		u.writer, u.wrote = fmt.Sprintf("%016x", rand.Uint64()), 0
 	}
 	u.sent = now.next(u.writer, value)
 }
@@ -138,19 +142,25 @@ func (u *update) finish(err error) (int64, error) {
 	return u.sent.Value, nil
 }
 
-// errUnknown is the error of a write whose fate is unknown.
-var errUnknown = driver.Wrap(coordinator.ErrUnavailable, errors.New("the service did not reply "+
-	"to a write, and the record no longer shows whether it was applied"))
+// The errors of a write whose fate is unknown, and of one that is refused over
+// the latest version, as on ZooKeeper after 2^31 writes.
+var (
+	errUnknown = driver.Wrap(coordinator.ErrUnavailable, errors.New("the service did not reply "+
+		"to a write, and the record no longer shows whether it was applied"))
+	errNoVersions = driver.Wrap(coordinator.ErrRefused, errors.New("a write over the latest "+
+		"version of the record; the service may have no more versions: use another name"))
+)
 
 // write sends the write. again: read the record again, since another write was
 // first, or the outcome is unknown.
 func (u *update) write(ctx context.Context) (again bool, err error) {
 	err = u.queue.SetRecord(ctx, u.sent.bytes, u.sent.over)
+	u.refused = errors.Is(err, coordinator.ErrStale)
 	switch {
 	case coordinator.MayHaveApplied(err):
 		u.doubt = true
 		return ctx.Err() == nil, err
-	case errors.Is(err, coordinator.ErrStale):
+	case u.refused:
 		err = u.wasOvertaken(ctx)
 		return err == nil, err
 	}
@@ -159,18 +169,10 @@ func (u *update) write(ctx context.Context) (again bool, err error) {
 
 // wasOvertaken waits before the next attempt.
 func (u *update) wasOvertaken(ctx context.Context) error {
-	if u.stuck != u.sent.over {
-		u.stuck, u.refusals = u.sent.over, 0
-	}
-	if u.refusals++; u.refusals > mostRefusals { // as of ZooKeeper after 2^31 writes
-		return fmt.Errorf("%w: every write over version %d of the record, which is the latest, "+
-			"is refused; the service may have no more versions: use another name",
-			coordinator.ErrRefused, u.sent.over)
-	}
 	if u.overtaken++; u.hold != nil { // by a writer that has not met contention yet
 		return nil
 	}
-	if u.overtaken >= overtakenToQueue {
+	if u.overtaken >= 2 {
 		u.queueUntil = time.Now().Add(queueTime)
 		return u.enqueue(ctx)
 	}
@@ -183,20 +185,21 @@ func (u *update) wasOvertaken(ctx context.Context) error {
 }
 
 // enqueue joins the queue. If it cannot, the writer goes on without.
-func (u *update) enqueue(ctx context.Context) error {
+func (u *update) enqueue(ctx context.Context) (err error) {
 	bound, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	u.overtaken = 0
-	h, err := u.queue.Acquire(bound, recipes.Request{Op: u.op, Mode: mode})
-	switch {
-	case err == nil:
-		u.hold = h
-	case ctx.Err() != nil:
-		return err
-	default:
-		u.queueUntil = time.Time{}
+	if u.hold, err = u.queue.Acquire(bound, recipes.Request{Op: u.op, Mode: "x"}); err == nil {
+		return nil
 	}
-	return nil
+	u.queueUntil = time.Time{}
+	if step, ok := err.(*coordinator.Error); ok { //nolint:errorlint // not the cause of ctx
+		err = step.Err // that of the join may say that it may have been applied
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // release leaves the queue, in the background if that takes long: the caller

@@ -2,8 +2,10 @@
 package round
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +27,16 @@ type Round struct {
 // Member is a member of a round.
 type Member struct {
 	Token    coordinator.Token `json:"token"`
-	Key      string            `json:"key"` // of its entry, which has no other use ever
+	Entry    string            `json:"entry"` // see Entry
 	Identity string            `json:"identity"`
+}
+
+// Entry is a short name of the entry with a key: a service takes 64 KiB, and
+// etcd's keys can be longer than 800 bytes. A key has no other use ever.
+func Entry(key string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // Broken is a round that has lost members.
@@ -35,8 +45,13 @@ type Broken struct {
 	Lost  []string `json:"lost"`
 }
 
-// maxBroken is how many are kept, for members that are slow to read the record.
-const maxBroken = 4
+// These bound a record of 200 members. maxBroken is how many broken rounds are
+// kept, for members that are slow to read the record.
+const (
+	maxBroken   = 4
+	maxLost     = 20 // identities of a broken round
+	maxIdentity = 64 // bytes
+)
 
 // Decode reads a record. Without one, a round is over.
 func Decode(r driver.Record, err error) (s Round, _ driver.Version, _ error) {
@@ -48,6 +63,15 @@ func Decode(r driver.Record, err error) (s Round, _ driver.Version, _ error) {
 			coordinator.ErrRefused, r.Value)
 	}
 	return s, r.Version, nil
+}
+
+// Encode returns the record.
+func (s Round) Encode() []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // takes six bytes for one
+	_ = e.Encode(s)        // never fails for numbers and strings
+	return b.Bytes()
 }
 
 // Mode is the mode of an entry to enter as one of n members.
@@ -68,8 +92,8 @@ func (s Round) Next(list []recipes.Contender, n int) (next Round, ok bool, err e
 			return next, false, fmt.Errorf("%w: %s enters as one of %s members, not of %d",
 				coordinator.ErrInvalid, c.Identity, c.Mode[1:], n)
 		default:
-			identity := fmt.Sprintf("%.64s", c.Identity)
-			next.Members = append(next.Members, Member{c.Token, c.Key, identity})
+			identity := strings.ToValidUTF8(c.Identity[:min(len(c.Identity), maxIdentity)], "")
+			next.Members = append(next.Members, Member{c.Token, Entry(c.Key), identity})
 			next.Last = c.Token
 		}
 	}
@@ -80,6 +104,7 @@ func (s Round) Next(list []recipes.Contender, n int) (next Round, ok bool, err e
 func (s Round) End(lost []string) Round {
 	s.Over = true
 	if len(lost) > 0 {
+		lost = lost[:min(len(lost), maxLost)]
 		s.Broken = append(slices.Clone(s.Broken), Broken{s.Round, lost})
 		s.Broken = s.Broken[max(0, len(s.Broken)-maxBroken):]
 	}
@@ -97,9 +122,10 @@ func (s Round) Lost(n int64) (lost []string, ok bool) {
 	return nil, len(s.Broken) < maxBroken || n > s.Broken[0].Round
 }
 
-// Find returns the index of the member with a key, or -1.
+// Find returns the index of the member whose entry has a key, or -1.
 func (s Round) Find(key string) int {
-	return slices.IndexFunc(s.Members, func(m Member) bool { return m.Key == key })
+	entry := Entry(key)
+	return slices.IndexFunc(s.Members, func(m Member) bool { return m.Entry == entry })
 }
 
 // Identities returns those of all members.
