@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -175,18 +174,20 @@ func readDouble(ctx context.Context, c *coordinator.Client, name string) (queueV
 	var state struct {
 		Round   int64
 		Over    bool
-		Members []struct{ Key string }
+		Members []struct{ Token coordinator.Token }
 	}
 	all, _, err := readState(ctx, c, q.Kind, name, &state, everyone)
 	q.Round = state.Round
 	for _, c := range all {
-		mode := "enter"
+		mode, inside := "enter", false
 		if strings.HasPrefix(c.Mode, "l") {
-			mode, c.Holding = "leave", false
-		} else if state.Over || !slices.ContainsFunc(state.Members,
-			func(m struct{ Key string }) bool { return m.Key == c.Key }) {
-			c.Holding = false
+			mode = "leave"
+		} else if !state.Over {
+			for _, m := range state.Members {
+				inside = inside || m.Token == c.Token
+			}
 		}
+		c.Holding = c.Holding && inside
 		q.addMember(c, mode)
 	}
 	return q, err
