@@ -58,18 +58,24 @@ make mutants                  # run all %d, two at a time
 make mutants MUTANTS=herd     # mutations with matching names
 `+"```"+`
 
-Each mutation breaks one rule of the protocol in the real code. "make mutants" breaks each in turn, names the tests that failed,
-and fails if one that should does not. "go run ./cmd/mutants -list" in integration lists those tests. The promises are those of
+Each mutation breaks one rule of the protocol in the real code. "make mutants" breaks each in turn,
+names the tests that failed, and fails if one that should does not. The
+[tables](../integration/cmd/mutants) say what each breaks, where, and which tests notice it, and so
+does "go run ./cmd/mutants -list" in integration. The promises are those of
 [guarantees](guarantees.md#the-promises).
+
+| promise | mutations |
+|---|---|
 `, regenerate, len(all))
 	for promise := range 8 {
 		p := fmt.Sprintf("P%d", promise+1)
-		fmt.Fprintf(&b, "\n## %s\n\n", p)
+		var names []string
 		for _, m := range all {
 			if m.promise == p {
-				fmt.Fprintf(&b, "- `%s`: %s\n", m.name, m.what)
+				names = append(names, "`"+m.name+"`")
 			}
 		}
+		fmt.Fprintf(&b, "| %s | %s |\n", p, strings.Join(names, ", "))
 	}
 	return b.String()
 }
