@@ -161,9 +161,12 @@ func (p Plan) fill(targets []int, taken []bool) {
 
 // targets returns how many shards each member should hold. It deals them one by
 // one to the member with the smallest (2t+1)/weight, where t is what the member
-// has got: the method of Webster and Sainte-Laguë. So members of equal weight
-// differ by at most one, unless Max is in the way. Of equals a member goes
-// first that would otherwise give up a shard.
+// has got, and of equals to the first: the method of Webster and Sainte-Laguë.
+// So members of equal weight differ by at most one, unless Max is in the way.
+//
+// That is the beginning of a list of all (member, t), whose order depends on no
+// other member. So when a member leaves, no other gives up a shard, and when
+// one joins, no other gets one.
 func (p Plan) targets() []int {
 	t := make([]int, len(p.Members))
 	for range p.Shards {
@@ -172,13 +175,7 @@ func (p Plan) targets() []int {
 			if m.Leaving || t[i] >= m.Max {
 				continue
 			}
-			if best < 0 {
-				best = i
-				continue
-			}
-			b := p.Members[best]
-			mine, its := (2*t[i]+1)*b.Weight, (2*t[best]+1)*m.Weight
-			if mine < its || mine == its && len(m.Shards) > t[i] && len(b.Shards) <= t[best] {
+			if best < 0 || (2*t[i]+1)*p.Members[best].Weight < (2*t[best]+1)*m.Weight {
 				best = i
 			}
 		}
