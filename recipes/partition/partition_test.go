@@ -408,6 +408,23 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 		all = append(all, f.start())
 		f.settle(2*time.Second, all...)
 	})
+	run(t, 8, func(f *fleet) { // the seats of those that are left are the highest
+		all := f.startAll(6)
+		for _, p := range all[:3] {
+			p.cancel()
+			<-p.done
+		}
+		all = all[3:]
+		f.settle(2*time.Second, all...)
+		time.Sleep(2 * time.Second)
+		if !f.svc.RemoveRecord("partition/jobs") {
+			t.Fatal("no plan")
+		}
+		all = append(all, f.start())
+		f.settle(2*time.Second, all...)
+		all[0].link.Cut() // the others know whom to watch
+		f.settle(ttl+2*time.Second, all[1:]...)
+	})
 	run(t, 8, func(f *fleet) {
 		s, err := f.svc.Driver().Open(f.Context(), ttl)
 		if err != nil {

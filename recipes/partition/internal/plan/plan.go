@@ -11,20 +11,10 @@ import (
 
 // Plan says which member holds which shards. It is stored as JSON.
 type Plan struct {
-	Mark
+	Number  int64    `json:"number"` // one more for each plan; 0: there is none
 	Shards  int      `json:"shards"`
 	Members []Member `json:"members"` // in the order of their joins
 }
-
-// Mark tells plans apart. It is the value of a signal.
-type Mark struct {
-	ID     string `json:"id"`     // random, of a first plan and all that follow it
-	Number int64  `json:"number"` // one more for each plan
-}
-
-// Covers reports whether a signal m is as good as the signal other: a member
-// that waits for a plan after m waits for one after other.
-func (m Mark) Covers(other Mark) bool { return m.ID == other.ID && m.Number >= other.Number }
 
 // Member is a member of a plan.
 type Member struct {
@@ -61,8 +51,8 @@ func Parse(text []byte) (p Plan, err error) {
 			taken[s] = true
 		}
 	}
-	if p.ID == "" || p.Number < 1 {
-		return p, fmt.Errorf("ID %q and number %d", p.ID, p.Number)
+	if p.Number < 1 {
+		return p, fmt.Errorf("number %d; want 1 or more", p.Number)
 	}
 	return p, nil
 }
@@ -86,9 +76,9 @@ func (p Plan) Predecessor(token int64) int64 {
 	return p.Members[(i+len(p.Members)-1)%len(p.Members)].Token
 }
 
-// Same reports whether two plans differ in their marks at most.
+// Same reports whether two plans differ in their numbers at most.
 func (p Plan) Same(other Plan) bool {
-	other.Mark = p.Mark
+	other.Number = p.Number
 	return reflect.DeepEqual(p, other)
 }
 

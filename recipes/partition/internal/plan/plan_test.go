@@ -281,12 +281,12 @@ func TestPlanFitsARecord(t *testing.T) {
 		alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: 1024})
 	}
 	p := plan.Plan{}.Next(1024, alive)
-	p.Mark = plan.Mark{ID: strings.Repeat("A", 26), Number: 1 << 40}
+	p.Number = 1 << 40
 	text, err := json.Marshal(p)
 	if err != nil || len(text) > 64<<10 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
-	if again, err := plan.Parse(text); err != nil || !again.Same(p) || again.Mark != p.Mark {
+	if again, err := plan.Parse(text); err != nil || !again.Same(p) || again.Number != p.Number {
 		t.Errorf("parsed %+v, %v", again, err)
 	}
 }
@@ -294,17 +294,16 @@ func TestPlanFitsARecord(t *testing.T) {
 // TestParseRefusesAPlanThatBreaksItsRules, and names the value.
 func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
 	for text, want := range map[string]string{
-		`{`:                     "unexpected end",
-		`{"id":"","number":1}`:  `ID ""`,
-		`{"id":"a","number":0}`: "number 0",
-		`{"id":"a","number":1,"shards":2,"members":[{"token":7,"holds":[2]}]}`:                         "shard 2 of member 7",
-		`{"id":"a","number":1,"shards":2,"members":[{"token":7,"holds":[1]},{"token":8,"holds":[1]}]}`: "shard 1 of member 8",
+		`{`:            "unexpected end",
+		`{"number":0}`: "number 0",
+		`{"number":1,"shards":2,"members":[{"token":7,"holds":[2]}]}`:                         "shard 2 of member 7",
+		`{"number":1,"shards":2,"members":[{"token":7,"holds":[1]},{"token":8,"holds":[1]}]}`: "shard 1 of member 8",
 	} {
 		if _, err := plan.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if p, err := plan.Parse(nil); err != nil || p.ID != "" {
+	if p, err := plan.Parse(nil); err != nil || p.Number != 0 {
 		t.Errorf("no text: %+v, %v", p, err)
 	}
 }
