@@ -249,6 +249,32 @@ func TestLeaverHandsOverEachShardWhenItsWorkReturns(t *testing.T) {
 	})
 }
 
+// TestDeathWhileItsWatcherLeaves: a member that drains its work does not plan
+// any more, so another must notice the death.
+func TestDeathWhileItsWatcherLeaves(t *testing.T) {
+	run(t, 3, func(f *fleet) {
+		one := f.start()
+		f.settle(time.Second, one)
+		two := f.startWith(3, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			<-ctx.Done()
+			time.Sleep(50 * time.Second)
+			return nil
+		}, partition.WithDrain(time.Minute))
+		f.settle(time.Second, one, two)
+		three := f.start()
+		f.settle(time.Second, one, two, three)
+		time.Sleep(2 * time.Second)
+		two.cancel()
+		one.link.Cut()
+		time.Sleep(ttl + 2*time.Second)
+		if n := f.held()[three]; n != 2 {
+			t.Errorf("the third member holds %d shards, want its own and that of the dead", n)
+		}
+		<-two.done
+		f.settle(time.Second, three)
+	})
+}
+
 // TestRemovedMemberJoinsAgain: an operator removes its entry in the group.
 func TestRemovedMemberJoinsAgain(t *testing.T) {
 	run(t, 8, func(f *fleet) {

@@ -66,14 +66,22 @@ func (p Plan) Find(token int64) *Member {
 	return &p.Members[i]
 }
 
-// Predecessor returns the member that the member with a token watches: the one
-// before it, and for the first the last. 0: there is no other member.
+// Predecessor returns the member that the member with a token watches: the
+// nearest before it that is not leaving, and for the first the last. A member
+// that leaves watches none, since it plans no more. It is not watched either,
+// since the plan gives it no shards. 0: there is no such member.
 func (p Plan) Predecessor(token int64) int64 {
+	n := len(p.Members)
 	i := slices.IndexFunc(p.Members, func(m Member) bool { return m.Token == token })
-	if i < 0 || len(p.Members) < 2 {
+	if i < 0 || p.Members[i].Leaving {
 		return 0
 	}
-	return p.Members[(i+len(p.Members)-1)%len(p.Members)].Token
+	for back := 1; back < n; back++ {
+		if m := p.Members[(i+n-back)%n]; !m.Leaving {
+			return m.Token
+		}
+	}
+	return 0
 }
 
 // Same reports whether two plans differ in their numbers at most.

@@ -141,7 +141,7 @@ func TestPlansMoveTheFewestShards(t *testing.T) {
 	}
 }
 
-// TestLargePlansMoveTheFewestShards: up to ten members and 70 shards, at random.
+// TestLargePlansMoveTheFewestShards: up to ten members, 70 shards, at random.
 func TestLargePlansMoveTheFewestShards(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -230,7 +230,8 @@ func TestPlansRespectWeightsAndLimits(t *testing.T) {
 	}
 }
 
-// TestLeavingLasts: a member that leaves gets nothing from the plans of others.
+// TestLeavingLasts: a member that leaves gets nothing from the plans of others,
+// and neither watches a member nor is watched.
 func TestLeavingLasts(t *testing.T) {
 	one, two := member(1, 4), member(2, 4)
 	leaves := one
@@ -240,6 +241,9 @@ func TestLeavingLasts(t *testing.T) {
 	check(t, p)
 	if m := p.Find(1); !m.Leaving || len(m.Shards) != 0 {
 		t.Errorf("%+v", m)
+	}
+	if a, b, c := p.Predecessor(1), p.Predecessor(2), p.Predecessor(3); a != 0 || b != 3 || c != 2 {
+		t.Errorf("%d, %d and %d are watched", a, b, c)
 	}
 }
 
