@@ -470,6 +470,41 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 	})
 }
 
+// TestMembersWorkOnWithAForeignPlan: they keep their shards while the plan makes
+// no sense, and settle after an operator has deleted it.
+func TestMembersWorkOnWithAForeignPlan(t *testing.T) {
+	run(t, 9, func(f *fleet) {
+		all := f.startAll(3, partition.WithOnError(func(err error) {
+			if !strings.Contains(err.Error(), `"garbage"`) && !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("reported %v", err)
+			}
+		}))
+		s, err := f.svc.Driver().Open(f.Context(), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const record = "partition/jobs"
+		if _, err := s.SetRecord(f.Context(), record, []byte("garbage"), f.svc.Record(record).Version); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(f.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late := f.start()
+		<-late.done
+		if !errors.Is(late.err, coordinator.ErrInvalid) {
+			t.Errorf("Run: %v", late.err)
+		}
+		all[1].link.Cut()
+		time.Sleep(time.Minute)
+		if held := f.held(); held[all[0]] != 3 || held[all[2]] != 3 {
+			t.Errorf("%d and %d shards", held[all[0]], held[all[2]])
+		}
+		f.svc.RemoveRecord(record)
+		f.settle(20*time.Second, all[0], all[2])
+	})
+}
+
 // TestInputIsChecked: the errors name the value and the rule.
 func TestInputIsChecked(t *testing.T) {
 	run(t, 1, func(f *fleet) {
@@ -527,9 +562,9 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 }
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
-// session or their connection, and are slow. When the faults are over, the
-// shards settle, and an observer of the group has seen the members. BATON_SEEDS
-// is the number of worlds.
+// session or their connection, and are slow or drain long; the plan is deleted.
+// When the faults are over, the shards settle, and an observer of the group has
+// seen the members. BATON_SEEDS is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
 	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
@@ -551,11 +586,20 @@ func faults(f *fleet, r *rand.Rand) {
 	seen := f.observe()
 	for range 40 {
 		if len(alive) < 3 || len(alive) < 8 && r.IntN(3) == 0 {
-			alive = append(alive, f.start())
+			drain := time.Duration(r.IntN(3)) * time.Duration(r.IntN(4000)) * time.Millisecond
+			alive = append(alive, f.startWith(f.shards, func(ctx context.Context, _ int, _ coordinator.Token) error {
+				<-ctx.Done()
+				time.Sleep(drain)
+				return nil
+			}))
 		}
 		i := r.IntN(len(alive))
 		p := alive[i]
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8:
+			if r.IntN(4) == 0 {
+				f.svc.RemoveRecord("partition/jobs")
+			}
 		case 0:
 			p.cancel()
 			alive = slices.Delete(alive, i, i+1)

@@ -139,8 +139,11 @@ func (s *Store) signal(
 	}
 	for {
 		r, err := session.Record(ctx, q, driver.Any)
-		found := r.Version != 0
-		if err != nil || always && !found || !always && found && signalled(r) >= number {
+		found, done := r.Version != 0, signalled(r) >= number
+		if always {
+			done = !found
+		}
+		if err != nil || done {
 			return found, err
 		}
 		_, err = session.SetRecord(ctx, q, signalText(max(number, signalled(r))), r.Version)
