@@ -575,6 +575,7 @@ func TestPartitionUnderFaults(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			run(t, 24, func(f *fleet) { faults(f, rand.New(rand.NewPCG(seed, 1))) },
 				memory.WithFewHints(seed), memory.WithStaleViews(seed))
 		})

@@ -21,7 +21,7 @@
 // numbers begin again, and the seats of the members are not known. So the first
 // plan signals all seats that have a record, whatever their numbers. Those may
 // be greater than that of the plan: their members follow it for longer than
-// they must.
+// they must. A member that was signalled and finds no plan makes one.
 package store
 
 import (
@@ -180,7 +180,7 @@ func (s *Store) Listen(
 	if err != nil {
 		return err
 	}
-	var seen driver.Version
+	seen := driver.Any
 	for known := driver.Any; ; {
 		r, err := session.Record(ctx, q, known)
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *Store) Listen(
 			if now, version, err = s.Read(ctx, session, version); err != nil {
 				return err
 			}
-			if version != seen && now.Number > 0 {
+			if version != seen { // also if an operator has deleted it
 				seen = version
 				changed()
 			}

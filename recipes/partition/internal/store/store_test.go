@@ -114,10 +114,10 @@ func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 		expect()
 		svc.RemoveRecord(s.plan)
 		send(t, s, session, 0, true)
-		expect()
+		expect() // there is none
 		write(1) // a first plan: the signal is beyond it
 		expect()
-		if want := []int{1, 0, 1, 1, 0, 1, 1, 1, 0, 1}; !slices.Equal(got, want) {
+		if want := []int{1, 0, 1, 1, 0, 1, 1, 1, 1, 1}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		cancel()
