@@ -97,9 +97,9 @@ func partitionWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return errors.Join(client.Close(bounded), io.Send("ended"))
 }
 
-// slowness is by how much a duration may exceed its bar before a test fails: the
-// machine is shared, and starts processes meanwhile. The log says which exceeded
-// it at all.
+// slowness is by how much a duration may exceed its bar before a test fails:
+// the machine is shared, and starts processes meanwhile. The log says which
+// exceeded it at all.
 const slowness = 3
 
 // timing is a duration, and what it should be at most.
@@ -341,8 +341,8 @@ func (f *shardFleet) dies(all *[]worker, i int, bar time.Duration) {
 	f.moves("kill", before, count(before, killed.who))
 }
 
-// stops stops a process until the others have its shards. Then it goes on, joins
-// again, and leaves.
+// stops stops a process until the others have its shards. Then it goes on,
+// joins again, and leaves.
 func (f *shardFleet) stops(all *[]worker, i int, death, planned time.Duration) {
 	f.Helper()
 	before, stopped := f.holders(), (*all)[i]

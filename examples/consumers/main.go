@@ -89,7 +89,7 @@ func (f *fleet) consume(ctx context.Context, file string, token coordinator.Toke
 	if err != nil {
 		return err
 	}
-	// A new file for each call, since an earlier one may be linked as the result.
+	// A new file for each call: an earlier one may be linked as the result.
 	part, err := f.write(fmt.Sprintf(".%s.%d.*", file, token), result)
 	defer os.Remove(part)
 	if err != nil {

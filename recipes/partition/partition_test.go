@@ -470,8 +470,8 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 	})
 }
 
-// TestMembersWorkOnWithAForeignPlan: they keep their shards while the plan makes
-// no sense, and settle after an operator has deleted it.
+// TestMembersWorkOnWithAForeignPlan: they keep their shards while the plan
+// makes no sense, and settle after an operator has deleted it.
 func TestMembersWorkOnWithAForeignPlan(t *testing.T) {
 	run(t, 9, func(f *fleet) {
 		all := f.startAll(3, partition.WithOnError(func(err error) {
