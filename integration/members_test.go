@@ -98,9 +98,9 @@ func partitionWorker(ctx context.Context, io *proc.IO, args []string) error {
 }
 
 // slowness is by how much a duration may exceed its bar before a test fails:
-// the machine is shared, and starts processes meanwhile. The log says which
-// exceeded it at all.
-const slowness = 3
+// with forty runnable processes on two cores, a shard was free for twice its
+// bar. The log says which exceeded it at all.
+const slowness = 5
 
 // timing is a duration, and what it should be at most.
 type timing struct {
@@ -279,7 +279,7 @@ func (f *shardFleet) check(since int64) (gap time.Duration) {
 // shards of the dead alone are free for long: the log has the durations.
 func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
 	const (
-		ttl, processes, shards = 4 * time.Second, 8, 64
+		ttl, processes, shards = 6 * time.Second, 8, 64
 		planned, death, free   = 2 * time.Second, ttl + 2*time.Second, time.Second // bars
 	)
 	together(t, func(t *testing.T, s site) {
@@ -308,7 +308,7 @@ func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
 			all[i] = f.start()
 			f.settle(fmt.Sprintf("restart %d", i+1), planned, all)
 		}
-		// It would be the TTL if a shard waited for an expiry.
+		// It would be the TTL if a shard waited for an expiry: more than allowed.
 		f.timed("longest time that a shard was free in the rolling restart", f.check(began), free)
 		for _, w := range all {
 			f.end(w)
