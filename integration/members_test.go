@@ -308,7 +308,7 @@ func TestShardsUnderKillsStopsAndRestarts(t *testing.T) {
 			all[i] = f.start()
 			f.settle(fmt.Sprintf("restart %d", i+1), planned, all)
 		}
-		// It would be the TTL if a shard waited for an expiry: more than allowed.
+		// It would be the TTL, more than allowed, if a shard waited for that.
 		f.timed("longest time that a shard was free in the rolling restart", f.check(began), free)
 		for _, w := range all {
 			f.end(w)
