@@ -89,19 +89,30 @@ func (f *fleet) consume(ctx context.Context, file string, token coordinator.Toke
 	if err != nil {
 		return err
 	}
-	// The temporary name differs for each holder, and the link is made once.
-	part := filepath.Join(f.dir, "done", fmt.Sprintf(".%s.%d", file, token))
-	if err := os.WriteFile(part, []byte(result), 0o600); err != nil {
+	// A new file for each call: an earlier one may be linked as the result.
+	part, err := f.write(fmt.Sprintf(".%s.%d.*", file, token), result)
+	defer os.Remove(part)
+	if err != nil {
 		return err
 	}
 	err = os.Link(part, filepath.Join(f.dir, "done", file))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := os.Remove(filepath.Join(f.dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(f.dir, file)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Remove(part)
+	return nil
+}
+
+// write writes a new file in the directory of results, and returns its name.
+func (f *fleet) write(pattern, text string) (name string, err error) {
+	part, err := os.CreateTemp(filepath.Join(f.dir, "done"), pattern)
+	if err != nil {
+		return "", err
+	}
+	_, err = part.WriteString(text)
+	return part.Name(), errors.Join(err, part.Close())
 }
 
 // fill makes the files of the demonstration.

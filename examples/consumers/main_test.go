@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -81,5 +83,32 @@ func TestEachFileIsDoneOnce(t *testing.T) {
 	results, err2 := filepath.Glob(filepath.Join(dir, "done", "*"))
 	if err != nil || err2 != nil || len(left) != 0 || len(results) != files {
 		t.Errorf("%d files left, %d results, %v, %v", len(left), len(results), err, err2)
+	}
+}
+
+// TestResultIsWrittenOnce, also if the same holder tries again since the file
+// could not be removed.
+func TestResultIsWrittenOnce(t *testing.T) {
+	dir := t.TempDir()
+	stays := filepath.Join(dir, "order-000", "x") // a directory that is not empty
+	done := filepath.Join(dir, "done")
+	if err := errors.Join(os.MkdirAll(stays, 0o700), os.Mkdir(done, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	f := &fleet{dir: dir, process: func(context.Context, string) (string, error) {
+		calls++
+		return fmt.Sprint(calls), nil
+	}}
+	for range 2 {
+		if err := f.consume(t.Context(), "order-000", 7); err == nil {
+			t.Error("no error for a file that stays")
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(done, "order-000")); err != nil || string(text) != "1" {
+		t.Errorf("result %q, %v", text, err)
+	}
+	if all, err := os.ReadDir(done); err != nil || len(all) != 1 {
+		t.Errorf("left in the directory of results: %v, %v", all, err)
 	}
 }

@@ -97,7 +97,12 @@ func (g *Group) Join(ctx context.Context, value []byte) (*Member, error) {
 		return nil, err
 	}
 	if err := g.announce(ctx); err != nil {
-		_ = h.Release(ctx) // continues in the background
+		bound, cancel := ctx, func() {}
+		if ctx.Err() != nil { // with ctx, Release would last two seconds more
+			bound, cancel = context.WithTimeout(context.WithoutCancel(ctx), time.Millisecond)
+		}
+		defer cancel()
+		_ = h.Release(bound) // continues in the background
 		return nil, recipes.Describe(ctx, "join", g.Name(), err)
 	}
 	return &Member{hold: h, group: g}, nil

@@ -339,6 +339,37 @@ func TestJoinCancelledAtAnyStepLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestJoinEndsWithItsContext, also when the service stops to answer at one of
+// its steps.
+func TestJoinEndsWithItsContext(t *testing.T) {
+	for ms := time.Duration(1); ms < 100; ms += 5 {
+		at(t, func(s *site) {
+			g, link := s.group()
+			s.join(g, "other") // opens the session
+			link.Delay(10*time.Millisecond, 10*time.Millisecond)
+			ctx, cancel := context.WithTimeout(s.Context(), 200*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			cut := time.AfterFunc(ms*time.Millisecond, link.Cut)
+			m, err := g.Join(ctx, []byte("a"))
+			cut.Stop()
+			if took := time.Since(began); took > 300*time.Millisecond {
+				t.Errorf("cut off after %v: returned %v after %v", ms*time.Millisecond, err, took)
+			}
+			link.Heal()
+			if err == nil {
+				if err := m.Leave(s.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			if left := s.svc.Snapshot(queue); len(left) != 1 {
+				t.Errorf("cut off after %v: %d entries, %v", ms*time.Millisecond, len(left), err)
+			}
+		})
+	}
+}
+
 // TestFaultsOfObserver: an observer goes on after a lost session, a broken
 // connection, and an outage.
 func TestFaultsOfObserver(t *testing.T) {

@@ -139,7 +139,8 @@ func (p *Partition) Name() string { return p.name }
 // deadline of ctx. It ends, with the cause, when the shard moves to another
 // member, the hold is lost, or ctx ends. Then work must return; see WithDrain.
 // Work that returns earlier, with or without an error, is called again with the
-// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %.
+// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %. Run
+// does not recover panics of work.
 //
 // When ctx ends, each shard moves to another member when its work has returned.
 // Run returns context.Cause(ctx) after the last, joined with ErrOverrun if work

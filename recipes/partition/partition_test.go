@@ -249,6 +249,32 @@ func TestLeaverHandsOverEachShardWhenItsWorkReturns(t *testing.T) {
 	})
 }
 
+// TestDeathWhileItsWatcherLeaves: a member that drains its work does not plan
+// any more, so another must notice the death.
+func TestDeathWhileItsWatcherLeaves(t *testing.T) {
+	run(t, 3, func(f *fleet) {
+		one := f.start()
+		f.settle(time.Second, one)
+		two := f.startWith(3, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			<-ctx.Done()
+			time.Sleep(50 * time.Second)
+			return nil
+		}, partition.WithDrain(time.Minute))
+		f.settle(time.Second, one, two)
+		three := f.start()
+		f.settle(time.Second, one, two, three)
+		time.Sleep(2 * time.Second)
+		two.cancel()
+		one.link.Cut()
+		time.Sleep(ttl + 2*time.Second)
+		if n := f.held()[three]; n != 2 {
+			t.Errorf("the third member holds %d shards, want its own and that of the dead", n)
+		}
+		<-two.done
+		f.settle(time.Second, three)
+	})
+}
+
 // TestRemovedMemberJoinsAgain: an operator removes its entry in the group.
 func TestRemovedMemberJoinsAgain(t *testing.T) {
 	run(t, 8, func(f *fleet) {
@@ -408,6 +434,23 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 		all = append(all, f.start())
 		f.settle(2*time.Second, all...)
 	})
+	run(t, 8, func(f *fleet) { // the seats of those that are left are the highest
+		all := f.startAll(6)
+		for _, p := range all[:3] {
+			p.cancel()
+			<-p.done
+		}
+		all = all[3:]
+		f.settle(2*time.Second, all...)
+		time.Sleep(2 * time.Second)
+		if !f.svc.RemoveRecord("partition/jobs") {
+			t.Fatal("no plan")
+		}
+		all = append(all, f.start())
+		f.settle(2*time.Second, all...)
+		all[0].link.Cut() // the others know whom to watch
+		f.settle(ttl+2*time.Second, all[1:]...)
+	})
 	run(t, 8, func(f *fleet) {
 		s, err := f.svc.Driver().Open(f.Context(), ttl)
 		if err != nil {
@@ -424,6 +467,41 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 		if !errors.Is(p.err, coordinator.ErrInvalid) || !strings.Contains(p.err.Error(), `"not a plan"`) {
 			t.Errorf("Run: %v", p.err)
 		}
+	})
+}
+
+// TestMembersWorkOnWithAForeignPlan: they keep their shards while the plan
+// makes no sense, and settle after an operator has deleted it.
+func TestMembersWorkOnWithAForeignPlan(t *testing.T) {
+	run(t, 9, func(f *fleet) {
+		all := f.startAll(3, partition.WithOnError(func(err error) {
+			if !strings.Contains(err.Error(), `"garbage"`) && !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("reported %v", err)
+			}
+		}))
+		s, err := f.svc.Driver().Open(f.Context(), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const record = "partition/jobs"
+		if _, err := s.SetRecord(f.Context(), record, []byte("garbage"), f.svc.Record(record).Version); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(f.Context()); err != nil {
+			t.Fatal(err)
+		}
+		late := f.start()
+		<-late.done
+		if !errors.Is(late.err, coordinator.ErrInvalid) {
+			t.Errorf("Run: %v", late.err)
+		}
+		all[1].link.Cut()
+		time.Sleep(time.Minute)
+		if held := f.held(); held[all[0]] != 3 || held[all[2]] != 3 {
+			t.Errorf("%d and %d shards", held[all[0]], held[all[2]])
+		}
+		f.svc.RemoveRecord(record)
+		f.settle(20*time.Second, all[0], all[2])
 	})
 }
 
@@ -484,9 +562,9 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 }
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
-// session or their connection, and are slow. When the faults are over, the
-// shards settle, and an observer of the group has seen the members. BATON_SEEDS
-// is the number of worlds.
+// session or their connection, and are slow or drain long; the plan is deleted.
+// When the faults are over, the shards settle, and an observer of the group has
+// seen the members. BATON_SEEDS is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
 	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
@@ -497,6 +575,7 @@ func TestPartitionUnderFaults(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			run(t, 24, func(f *fleet) { faults(f, rand.New(rand.NewPCG(seed, 1))) },
 				memory.WithFewHints(seed), memory.WithStaleViews(seed))
 		})
@@ -508,11 +587,20 @@ func faults(f *fleet, r *rand.Rand) {
 	seen := f.observe()
 	for range 40 {
 		if len(alive) < 3 || len(alive) < 8 && r.IntN(3) == 0 {
-			alive = append(alive, f.start())
+			drain := time.Duration(r.IntN(3)) * time.Duration(r.IntN(4000)) * time.Millisecond
+			alive = append(alive, f.startWith(f.shards, func(ctx context.Context, _ int, _ coordinator.Token) error {
+				<-ctx.Done()
+				time.Sleep(drain)
+				return nil
+			}))
 		}
 		i := r.IntN(len(alive))
 		p := alive[i]
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8:
+			if r.IntN(4) == 0 {
+				f.svc.RemoveRecord("partition/jobs")
+			}
 		case 0:
 			p.cancel()
 			alive = slices.Delete(alive, i, i+1)

@@ -41,7 +41,7 @@ func (t test) String() string {
 	return s
 }
 
-var mutations = slices.Concat(ofRecipes, ofSessions, ofDrivers, ofFencing, ofShared, ofOperators, ofCompositions)
+var mutations = slices.Concat(ofRecipes, ofSessions, ofDrivers, ofFencing, ofShared, ofOperators, ofMembers, ofCompositions)
 
 // regenerate is the command that writes the page.
 const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"

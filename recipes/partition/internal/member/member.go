@@ -130,7 +130,7 @@ func (m *member) loop() error {
 func (m *member) over(err error) bool {
 	return m.ctx.Err() != nil || errors.Is(err, coordinator.ErrSessionLost) ||
 		errors.Is(err, coordinator.ErrRemoved) || errors.Is(err, coordinator.ErrClosed) ||
-		errors.Is(err, coordinator.ErrInvalid) && m.plan.ID == ""
+		errors.Is(err, coordinator.ErrInvalid) && m.plan.Number == 0
 }
 
 func (m *member) token() int64 { return int64(m.joined.Token()) }

@@ -11,20 +11,10 @@ import (
 
 // Plan says which member holds which shards. It is stored as JSON.
 type Plan struct {
-	Mark
+	Number  int64    `json:"number"` // one more for each plan; 0: there is none
 	Shards  int      `json:"shards"`
 	Members []Member `json:"members"` // in the order of their joins
 }
-
-// Mark tells plans apart. It is the value of a signal.
-type Mark struct {
-	ID     string `json:"id"`     // random, of a first plan and all that follow it
-	Number int64  `json:"number"` // one more for each plan
-}
-
-// Covers reports whether a signal m is as good as the signal other: a member
-// that waits for a plan after m waits for one after other.
-func (m Mark) Covers(other Mark) bool { return m.ID == other.ID && m.Number >= other.Number }
 
 // Member is a member of a plan.
 type Member struct {
@@ -61,8 +51,8 @@ func Parse(text []byte) (p Plan, err error) {
 			taken[s] = true
 		}
 	}
-	if p.ID == "" || p.Number < 1 {
-		return p, fmt.Errorf("ID %q and number %d", p.ID, p.Number)
+	if p.Number < 1 {
+		return p, fmt.Errorf("number %d; want 1 or more", p.Number)
 	}
 	return p, nil
 }
@@ -76,19 +66,27 @@ func (p Plan) Find(token int64) *Member {
 	return &p.Members[i]
 }
 
-// Predecessor returns the member that the member with a token watches: the one
-// before it, and for the first the last. 0: there is no other member.
+// Predecessor returns the member that the member with a token watches: the
+// nearest before it that is not leaving, and for the first the last. A member
+// that leaves watches none, since it plans no more. It is not watched either,
+// since the plan gives it no shards. 0: there is no such member.
 func (p Plan) Predecessor(token int64) int64 {
+	n := len(p.Members)
 	i := slices.IndexFunc(p.Members, func(m Member) bool { return m.Token == token })
-	if i < 0 || len(p.Members) < 2 {
+	if i < 0 || p.Members[i].Leaving {
 		return 0
 	}
-	return p.Members[(i+len(p.Members)-1)%len(p.Members)].Token
+	for back := 1; back < n; back++ {
+		if m := p.Members[(i+n-back)%n]; !m.Leaving {
+			return m.Token
+		}
+	}
+	return 0
 }
 
-// Same reports whether two plans differ in their marks at most.
+// Same reports whether two plans differ in their numbers at most.
 func (p Plan) Same(other Plan) bool {
-	other.Mark = p.Mark
+	other.Number = p.Number
 	return reflect.DeepEqual(p, other)
 }
 
@@ -161,9 +159,12 @@ func (p Plan) fill(targets []int, taken []bool) {
 
 // targets returns how many shards each member should hold. It deals them one by
 // one to the member with the smallest (2t+1)/weight, where t is what the member
-// has got: the method of Webster and Sainte-Laguë. So members of equal weight
-// differ by at most one, unless Max is in the way. Of equals a member goes
-// first that would otherwise give up a shard.
+// has got, and of equals to the first: the method of Webster and Sainte-Laguë.
+// So members of equal weight differ by at most one, unless Max is in the way.
+//
+// That is the beginning of a list of all (member, t), whose order depends on no
+// other member. So when a member leaves, no other gives up a shard, and when
+// one joins, no other gets one.
 func (p Plan) targets() []int {
 	t := make([]int, len(p.Members))
 	for range p.Shards {
@@ -172,13 +173,7 @@ func (p Plan) targets() []int {
 			if m.Leaving || t[i] >= m.Max {
 				continue
 			}
-			if best < 0 {
-				best = i
-				continue
-			}
-			b := p.Members[best]
-			mine, its := (2*t[i]+1)*b.Weight, (2*t[best]+1)*m.Weight
-			if mine < its || mine == its && len(m.Shards) > t[i] && len(b.Shards) <= t[best] {
+			if best < 0 || (2*t[i]+1)*p.Members[best].Weight < (2*t[best]+1)*m.Weight {
 				best = i
 			}
 		}

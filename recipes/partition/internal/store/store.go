@@ -5,22 +5,27 @@
 //	read the plan          then the members, which are at least as new
 //	signal the members     whose part changes: write the number of the plan that
 //	                       was read to the signal record of the member's seat,
-//	                       unless it has a greater number
+//	                       unless it has that or a greater number
 //	write the next plan    if the plan is unchanged; else begin again
 //
 // A signalled member follows the plan until its number is greater than that of
 // the signal. So no change is missed if the writer dies after any step: before
 // the write nothing has changed, and the member that watches the writer plans
 // again. Numbers in signals rise, so a slow writer, whose write will fail, does
-// not replace the signal of another.
+// not take the signal of another back.
 //
 // There is a signal record for each seat. They stay, but seats are taken again,
 // so there are as many as there were ever members at a time.
+//
+// If there is no plan, it is the first, or an operator has deleted it: then the
+// numbers begin again, and the seats of the members are not known. So the first
+// plan signals all seats that have a record, whatever their numbers. Those may
+// be greater than that of the plan: their members follow it for longer than
+// they must. A member that was signalled and finds no plan makes one.
 package store
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -79,10 +84,7 @@ func (s *Store) Replace(
 		if err != nil || now.Same(old) {
 			return old, err
 		}
-		now.Mark = plan.Mark{ID: old.ID, Number: old.Number + 1}
-		if old.ID == "" {
-			now.ID = rand.Text()
-		}
+		now.Number = old.Number + 1
 		text, err := json.Marshal(now)
 		if err == nil {
 			err = s.signalAll(ctx, session, me, old, now)
@@ -101,53 +103,67 @@ func (s *Store) Replace(
 func (s *Store) signalAll(
 	ctx context.Context, session *engine.Session, me int64, old, now plan.Plan,
 ) error {
+	if old.Number == 0 {
+		return s.signalSeats(ctx, session)
+	}
 	changed := now.Changed(old)
-	if old.ID == "" { // there was none, or an operator has deleted it: seats may change
-		changed, old.ID, me = now.Members, now.ID, 0
-	}
-	text, err := json.Marshal(old.Mark)
-	if err != nil {
-		return err
-	}
 	errs := make([]error, len(changed))
 	var wg sync.WaitGroup
 	for i, m := range changed {
 		if m.Token != me {
-			wg.Go(func() { errs[i] = s.signal(ctx, session, m.Seat, old.Mark, text) })
+			wg.Go(func() { _, errs[i] = s.signal(ctx, session, m.Seat, old.Number, false) })
 		}
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
 
-// signal makes sure that the signal record of a seat covers a mark.
-func (s *Store) signal(
-	ctx context.Context, session *engine.Session, seat int, mark plan.Mark, text []byte,
-) error {
-	q, err := s.signals(seat)
-	if err != nil {
-		return err
-	}
-	for {
-		r, err := session.Record(ctx, q, driver.Any)
-		if err != nil || marked(r).Covers(mark) {
-			return err
-		}
-		_, err = session.SetRecord(ctx, q, text, r.Version)
-		if err == nil || !recipes.Overtaken(ctx, err) {
+// signalSeats signals all seats that ever had a member. They are the first
+// ones, since a member takes the first that is free, and creates its record.
+func (s *Store) signalSeats(ctx context.Context, session *engine.Session) error {
+	for seat := 0; ; seat++ {
+		if found, err := s.signal(ctx, session, seat, 0, true); err != nil || !found {
 			return err
 		}
 	}
 }
 
-// marked returns the mark in a signal record. A record of another program
-// counts as empty.
-func marked(r driver.Record) (m plan.Mark) {
-	if json.Unmarshal(r.Value, &m) != nil {
-		return plan.Mark{}
+// signal makes sure that the signal record of a seat has at least a number.
+// always: it writes the record in any case, if there is one, and reports that.
+func (s *Store) signal(
+	ctx context.Context, session *engine.Session, seat int, number int64, always bool,
+) (found bool, err error) {
+	q, err := s.signals(seat)
+	if err != nil {
+		return false, err
 	}
-	return m
+	for {
+		r, err := session.Record(ctx, q, driver.Any)
+		found, done := r.Version != 0, signalled(r) >= number
+		if always {
+			done = !found
+		}
+		if err != nil || done {
+			return found, err
+		}
+		_, err = session.SetRecord(ctx, q, signalText(max(number, signalled(r))), r.Version)
+		if err == nil || !recipes.Overtaken(ctx, err) {
+			return found, err
+		}
+	}
 }
+
+// signalled returns the number in a signal record. A record of another program
+// counts as 0.
+func signalled(r driver.Record) int64 {
+	n, err := strconv.ParseInt(string(r.Value), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func signalText(number int64) []byte { return strconv.AppendInt(nil, number, 10) }
 
 // signals returns the queue with the signal record of a seat.
 func (s *Store) signals(seat int) (driver.Queue, error) {
@@ -164,23 +180,27 @@ func (s *Store) Listen(
 	if err != nil {
 		return err
 	}
-	var seen plan.Mark
+	seen := driver.Any
 	for known := driver.Any; ; {
 		r, err := session.Record(ctx, q, known)
 		if err != nil {
 			return err
 		}
-		known = r.Version
-		for signal, version := marked(r), driver.Any; ; {
+		if known = r.Version; known == 0 { // see signalSeats
+			if v, err := session.SetRecord(ctx, q, signalText(0), 0); err == nil {
+				known = v
+			}
+		}
+		for version := driver.Any; ; {
 			var now plan.Plan
 			if now, version, err = s.Read(ctx, session, version); err != nil {
 				return err
 			}
-			if now.Mark != seen {
-				seen = now.Mark
+			if version != seen { // also if an operator has deleted it
+				seen = version
 				changed()
 			}
-			if now.ID != "" && !signal.Covers(now.Mark) {
+			if now.Number > signalled(r) {
 				break
 			}
 		}

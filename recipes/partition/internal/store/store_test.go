@@ -43,36 +43,36 @@ func with(t *testing.T, f func(t *testing.T, svc *memory.Service, s *Store, sess
 	})
 }
 
-func mark(id string, number int64) plan.Mark { return plan.Mark{ID: id, Number: number} }
+const seat0 = "partition-signal/jobs%2F0"
 
-func send(t *testing.T, s *Store, session *engine.Session, m plan.Mark) {
+func send(t *testing.T, s *Store, session *engine.Session, number int64, always bool) {
 	t.Helper()
-	text, err := json.Marshal(m)
-	if err == nil {
-		err = s.signal(t.Context(), session, 0, m, text)
-	}
-	if err != nil {
+	if _, err := s.signal(t.Context(), session, 0, number, always); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestSlowWriterReplacesNoSignal: the numbers of signals rise, unless the plan
-// was deleted.
-func TestSlowWriterReplacesNoSignal(t *testing.T) {
+// TestSlowWriterTakesNoSignalBack: the numbers of signals rise.
+func TestSlowWriterTakesNoSignalBack(t *testing.T) {
 	with(t, func(t *testing.T, svc *memory.Service, s *Store, session *engine.Session) {
-		for _, step := range []struct{ send, want plan.Mark }{
-			{mark("a", 2), mark("a", 2)},
-			{mark("a", 1), mark("a", 2)},
-			{mark("a", 2), mark("a", 2)},
-			{mark("a", 5), mark("a", 5)},
-			{mark("b", 0), mark("b", 0)},
+		for _, step := range []struct {
+			number  int64
+			always  bool
+			want    string
+			written bool
+		}{
+			{0, true, "", false}, // no member has had the seat
+			{2, false, "2", true},
+			{1, false, "2", false},
+			{2, false, "2", false},
+			{5, false, "5", true},
+			{0, true, "5", true},
 		} {
-			before := svc.Record("partition-signal/jobs%2F0").Version
-			covered := marked(svc.Record("partition-signal/jobs%2F0")).Covers(step.send)
-			send(t, s, session, step.send)
-			now := svc.Record("partition-signal/jobs%2F0")
-			if marked(now) != step.want || covered != (now.Version == before) {
-				t.Errorf("%+v: %+v, want %+v", step.send, marked(now), step.want)
+			before := svc.Record(seat0).Version
+			send(t, s, session, step.number, step.always)
+			now := svc.Record(seat0)
+			if string(now.Value) != step.want || step.written != (now.Version != before) {
+				t.Errorf("%+v: %s", step, now.Value)
 			}
 		}
 	})
@@ -82,17 +82,8 @@ func TestSlowWriterReplacesNoSignal(t *testing.T) {
 // reads, and sleeps when one is beyond the signal.
 func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 	with(t, func(t *testing.T, svc *memory.Service, s *Store, session *engine.Session) {
-		write := func(m plan.Mark) {
-			t.Helper()
-			text, err := json.Marshal(plan.Plan{Mark: m, Shards: 1})
-			if err == nil {
-				_, err = session.SetRecord(t.Context(), s.plan, text, svc.Record(s.plan).Version)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		write(mark("a", 1))
+		write := func(number int64) { put(t, s, session, plan.Plan{Number: number, Shards: 1}) }
+		write(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls int
 		done := make(chan error)
@@ -104,23 +95,29 @@ func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 			got, calls = append(got, calls), 0
 		}
 		expect() // at first
-		write(mark("a", 2))
+		if r := svc.Record(seat0); string(r.Value) != "0" {
+			t.Errorf("no record of the seat: %s", r.Value)
+		}
+		write(2)
 		expect() // not signalled
-		send(t, s, session, mark("a", 2))
+		send(t, s, session, 2, false)
 		expect() // it has not seen 2, and waits for 3
-		write(mark("a", 3))
+		write(3)
 		expect()
-		write(mark("a", 4))
+		write(4)
 		expect() // not signalled
-		send(t, s, session, mark("a", 9))
+		send(t, s, session, 9, false)
 		expect()
-		write(mark("a", 9))
+		write(9)
 		expect() // as old as the signal, but new
-		write(mark("b", 1))
-		expect() // not of the lineage of the signal
-		write(mark("b", 2))
-		expect() // not signalled
-		if want := []int{1, 0, 1, 1, 0, 1, 1, 1, 0}; !slices.Equal(got, want) {
+		write(10)
+		expect()
+		svc.RemoveRecord(s.plan)
+		send(t, s, session, 0, true)
+		expect() // there is none
+		write(1) // a first plan: the signal is beyond it
+		expect()
+		if want := []int{1, 0, 1, 1, 0, 1, 1, 1, 1, 1}; !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
 		}
 		cancel()
@@ -128,6 +125,22 @@ func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 			t.Errorf("Listen: %v", err)
 		}
 	})
+}
+
+// put writes a plan whatever the plan is.
+func put(t *testing.T, s *Store, session *engine.Session, p plan.Plan) {
+	t.Helper()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, err := s.Read(t.Context(), session, driver.Any)
+	if err == nil {
+		_, err = session.SetRecord(t.Context(), s.plan, text, version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestReplaceReadsAgainAfterAnotherWrite, with the plan that the other wrote.
@@ -149,14 +162,61 @@ func TestReplaceReadsAgainAfterAnotherWrite(t *testing.T) {
 			t.Errorf("%+v, %v after %v", now, err, olds)
 		}
 		stored, version, err := s.Read(t.Context(), session, driver.Any)
-		if err != nil || !stored.Same(now) || stored.Mark != now.Mark {
+		if err != nil || !stored.Same(now) || stored.Number != now.Number {
 			t.Errorf("%+v, %v", stored, err)
 		}
-		if again, err := s.Replace(t.Context(), session, 1, other(8)); err != nil || again.Mark != now.Mark {
+		if again, err := s.Replace(t.Context(), session, 1, other(8)); err != nil || again.Number != now.Number {
 			t.Errorf("the same plan was written again: %+v, %v", again, err)
 		}
 		if _, v, _ := s.Read(t.Context(), session, driver.Any); v != version {
 			t.Error("the same plan was written again")
 		}
+	})
+}
+
+// TestLatePlannerOfAFirstPlanTakesNoSignalBack: two members find no plan. One
+// writes the first plan; a third is about to write the next, and has signalled
+// seat 0. The other one, which is late, must leave that signal.
+func TestLatePlannerOfAFirstPlanTakesNoSignalBack(t *testing.T) {
+	with(t, func(t *testing.T, _ *memory.Service, s *Store, session *engine.Session) {
+		replace := func(me int64, members ...plan.Member) plan.Plan {
+			t.Helper()
+			now, err := s.Replace(t.Context(), session, me, func(plan.Plan) (plan.Plan, error) {
+				return plan.Plan{Shards: 2, Members: members}, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return now
+		}
+		one := plan.Member{Token: 1, Weight: 1, Max: 2, Shards: []int{0, 1}}
+		late, err := s.Replace(t.Context(), session, 2, func(old plan.Plan) (plan.Plan, error) {
+			if len(old.Members) > 0 {
+				return old, nil
+			}
+			first := replace(1, one)
+			next := plan.Plan{Shards: 2, Members: []plan.Member{{Token: 1, Weight: 1, Max: 2}}}
+			if err := s.signalAll(t.Context(), session, 3, first, next); err != nil {
+				t.Fatal(err)
+			}
+			return plan.Plan{Shards: 2, Members: []plan.Member{one}}, nil
+		})
+		if err != nil || late.Number != 1 {
+			t.Fatalf("%+v, %v", late, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls int
+		done := make(chan error)
+		go func() { done <- s.Listen(ctx, session, 0, func() { calls++ }) }() // slow to see the signal
+		synctest.Wait()
+		time.Sleep(time.Second)
+		put(t, s, session, plan.Plan{Number: 2, Shards: 2})
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if calls != 2 {
+			t.Errorf("%d calls, want 2: the second plan was missed", calls)
+		}
+		cancel()
+		<-done
 	})
 }

@@ -1,0 +1,94 @@
+package main
+
+// ofMembers are mutations of groups and partitions.
+var ofMembers = []mutation{{
+	name: "group-join-is-not-announced", promise: "P5",
+	what:   "A member that joins or updates its value does not write the record, so observers are not notified.",
+	file:   "recipes/group/group.go",
+	old:    `		err = g.queue.SetRecord(ctx, now, r.Version)`,
+	new:    `		_, _ = now, r`,
+	caught: []test{{pkg: "recipes/group", name: "TestMembersAreListedAndObserved"}},
+}, {
+	name: "group-join-outlasts-its-context", promise: "P8",
+	what:   "A failed Join waits for the removal of its entry after its context has ended.",
+	file:   "recipes/group/group.go",
+	old:    `		if ctx.Err() != nil { // with ctx`,
+	new:    `		if false { // with ctx`,
+	caught: []test{{pkg: "recipes/group", name: "TestJoinEndsWithItsContext"}},
+}, {
+	name: "partition-plan-before-signals", promise: "P5",
+	what: "A planner signals after it has written the plan: if it dies between, nobody follows the plan.",
+	file: "recipes/partition/internal/store/store.go",
+	old: `		if err == nil {
+			err = s.signalAll(ctx, session, me, old, now)
+		}
+		if err == nil {
+			_, err = session.SetRecord(ctx, s.plan, text, version)
+		}`,
+	new: `		if err == nil {
+			_, err = session.SetRecord(ctx, s.plan, text, version)
+		}
+		if err == nil {
+			err = s.signalAll(ctx, session, me, old, now)
+		}`,
+	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
+}, {
+	name: "partition-signal-taken-back", promise: "P5",
+	what: "A member that is late with a first plan takes the signal of another planner back.",
+	file: "recipes/partition/internal/store/store.go",
+	old:  `signalText(max(number, signalled(r)))`,
+	new:  `signalText(number)`,
+	caught: []test{
+		{pkg: "recipes/partition/internal/store", name: "TestSlowWriterTakesNoSignalBack"},
+		{pkg: "recipes/partition/internal/store", name: "TestLatePlannerOfAFirstPlanTakesNoSignalBack"},
+	},
+}, {
+	name: "partition-signal-read-once", promise: "P5",
+	what: "A signalled member reads the plan once: it may not be written yet.",
+	file: "recipes/partition/internal/store/store.go",
+	old:  `			if now.Number > signalled(r) {`,
+	new:  `			if now.Number > 0 {`,
+	caught: []test{
+		{pkg: "recipes/partition/internal/store", name: "TestListenerFollowsThePlanBeyondTheSignal"},
+		{pkg: "recipes/partition", name: "TestMembersJoinLeaveAndDie"},
+	},
+}, {
+	name: "partition-first-plan-signals-nobody", promise: "P5",
+	what:   "The first plan after a deletion signals nobody.",
+	file:   "recipes/partition/internal/store/store.go",
+	old:    `		return s.signalSeats(ctx, session)`,
+	new:    `		return nil`,
+	caught: []test{{pkg: "recipes/partition", name: "TestDeletedPlanIsReplaced"}},
+}, {
+	name: "partition-death-unnoticed", promise: "P5",
+	what:   "A member that notices the death of the one that it watches does not plan.",
+	file:   "recipes/partition/internal/member/member.go",
+	old:    `				notify(m.died)`,
+	new:    `				_ = m.died`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMembersJoinLeaveAndDie"}},
+}, {
+	name: "partition-successor-not-signalled", promise: "P5",
+	what: "A planner does not signal the member that is to watch another one: a second death is not noticed.",
+	file: "recipes/partition/internal/plan/plan.go",
+	old: `		if old != nil && (!slices.Equal(old.Shards, m.Shards) ||
+			before.Predecessor(m.Token) != p.Predecessor(m.Token)) {`,
+	new:    `		if old != nil && !slices.Equal(old.Shards, m.Shards) {`,
+	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestChangedAreTheAffectedMembers"}},
+}, {
+	name: "partition-leaver-watches", promise: "P5",
+	what:   "A member watches one that leaves, and the one before that is watched by nobody.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `		if m := p.Members[(i+n-back)%n]; !m.Leaving {`,
+	new:    `		if m := p.Members[(i+n-back)%n]; m.Token != 0 {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestDeathWhileItsWatcherLeaves"}},
+}, {
+	name: "partition-no-drain", promise: "P1",
+	what: "A shard that moves is released before its work has returned.",
+	file: "recipes/partition/internal/member/worker.go",
+	old: `	<-ctx.Done()
+	select {`,
+	new: `	<-ctx.Done()
+	_ = h.Release(context.WithoutCancel(ctx))
+	select {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
+}}
