@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -185,9 +186,15 @@ func readQueues(
 	case c.Shared():
 		return nil, usage(errWhichKind)
 	}
+	read, errs := make([]queueView, len(wanted)), make([]error, len(wanted))
+	var wg sync.WaitGroup
+	for i, k := range wanted {
+		wg.Go(func() { read[i], errs[i] = readers[k](ctx, c, name) })
+	}
+	wg.Wait()
 	queues := []queueView{} // an empty array in JSON
-	for _, k := range wanted {
-		q, err := readers[k](ctx, c, name)
+	for i, k := range wanted {
+		q, err := read[i], errs[i]
 		switch {
 		case kind == "" && errors.Is(err, coordinator.ErrRefused) && readsOther(ctx, c, k, name):
 			return nil, fmt.Errorf("%w; use --kind to read a queue of another kind", err)
