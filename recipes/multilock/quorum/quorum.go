@@ -19,9 +19,9 @@
 //
 // All callers acquire the members in one order, by the identity of the service,
 // and wait only for members after those that they hold. So callers with a
-// minority each do not deadlock. A service without an answer for two seconds is
-// passed over. A caller that cannot get need members releases what it has, and
-// tries again after a random pause, at most three seconds.
+// minority each do not deadlock. A service is passed over if it does not answer
+// within two seconds, or the session is suspended. A caller that cannot get
+// need members releases what it has, and tries again within three seconds.
 //
 // # Tokens
 //

@@ -89,6 +89,33 @@ func TestRestingServiceIsAskedIfItIsNeeded(t *testing.T) {
 	})
 }
 
+// TestSuspendedSessionsAreNotAsked: a call passes over them at once, and if too
+// few are left it does not join a queue, where it would delay other callers.
+func TestSuspendedSessionsAreNotAsked(t *testing.T) {
+	within(t, 3, func(w *world) {
+		p := w.caller(quorum.Majority)
+		w.unlock(p.lock())
+		p.cut(0)
+		time.Sleep(3 * time.Second)
+		w.took(0, func() {
+			l := p.lock()
+			w.held(l, "-xx")
+			w.unlock(l)
+		})
+		p.cut(1)
+		time.Sleep(3 * time.Second)
+		before := p.links[2].Stats().Requests[memory.OpJoin]
+		w.took(0, func() {
+			if _, err := p.TryLock(w.Context()); !errors.Is(err, coordinator.ErrUnavailable) {
+				w.Errorf("got %v", err)
+			}
+		})
+		if after := p.links[2].Stats().Requests[memory.OpJoin]; after != before {
+			w.Error("it joined the queue of the last service")
+		}
+	})
+}
+
 // TestTooFewServices: a call ends with its context, or at once if it cannot
 // succeed later, and the error says why.
 func TestTooFewServices(t *testing.T) {

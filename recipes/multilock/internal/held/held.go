@@ -167,18 +167,18 @@ func (l *Holds) check(i int, h Handle) {
 }
 
 // Deadline returns the time at which too few members are held if no renewal is
-// acknowledged before it: the need-th latest of their deadlines. For a member
-// that was lost, that is when the loss was noticed.
+// acknowledged before it: the need-th latest of their deadlines. That of a lost
+// member is not after the moment at which the loss was noticed.
 func (l *Holds) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ends := make([]time.Time, len(l.members)) // zero if it was never held
 	for i, m := range l.members {
-		switch {
-		case m.held():
+		if m.Handle != nil {
 			ends[i] = m.Deadline()
-		case m.Handle != nil:
-			ends[i] = m.since
+		}
+		if m.why != nil && m.since.Before(ends[i]) {
+			ends[i] = m.since // an operator removed it
 		}
 	}
 	slices.SortFunc(ends, func(a, b time.Time) int { return b.Compare(a) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/internal/held"
 )
@@ -22,8 +23,9 @@ const (
 
 // ErrSilent ends a request to a silent service.
 var (
-	ErrSilent  = unavailable("no answer within %v", Patience)
-	errResting = unavailable("not asked, without an answer a moment ago")
+	ErrSilent    = unavailable("no answer within %v", Patience)
+	errSuspended = unavailable("no answer to renewals for a quarter of the TTL")
+	errResting   = unavailable("not asked, without an answer a moment ago")
 )
 
 func unavailable(format string, args ...any) error {
@@ -76,9 +78,14 @@ func Identities(
 func (s *Service) identity(ctx context.Context) (id string, err error) {
 	err = s.ask(ctx, func(ctx context.Context, _ func()) error {
 		session, err := s.Session(ctx)
-		if err == nil {
-			id, err = session.Service(ctx)
+		if err != nil {
+			return err
 		}
+		// To ask it while other members are held would delay other callers.
+		if state, _ := session.State(); state == event.StateSuspended {
+			return errSuspended
+		}
+		id, err = session.Service(ctx)
 		return err
 	})
 	return id, err
