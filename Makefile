@@ -79,6 +79,7 @@ test-short: ## Run the tests that need no server, in seconds
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same in each run
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
 	BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
+	BATON_SEEDS=$(RACE_SEEDS) go test -count=1 -v -timeout 30m -run 'TestQuorumUnderFaults$$' ./recipes/multilock/quorum
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each noticed its loss

@@ -153,12 +153,12 @@ type quorumHold struct {
 	From, To int64
 }
 
-// TestQuorumUnderFaults: eight processes lock one name at five services. They
+// TestQuorumUnderKillsAndPartitions: eight processes lock one name at five services. They
 // are killed and replaced, and cut off from some services silently; first one
 // service, and then two others are killed and come back. No two hold at once,
 // tokens rise at a shared member, the lock is granted in each phase once the
 // networks work, and nothing is left.
-func TestQuorumUnderFaults(t *testing.T) {
+func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 	const processes, lasts = 8, 8 * time.Second
 	all, name, dir, seed := fiveServices(t), fresh(t)("quorum"), t.TempDir(), rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -163,8 +163,8 @@ func (r *round) miss(i int, err error) {
 	r.lock.holds.Miss(i, err)
 }
 
-// inner returns the members of the outer hold. It misses all others: to wait for
-// one while later ones are held would leave the order.
+// inner returns the members of the outer hold and misses all others: to wait
+// for one while later ones are held would leave the order.
 func (r *round) inner() (order []int) {
 	for i, s := range r.quorum.services {
 		if j := r.outer.quorum.index(s); j >= 0 && r.outer.holds.Holding(j) {

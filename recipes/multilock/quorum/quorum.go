@@ -77,10 +77,10 @@ type Quorum struct {
 	services []*service.Service
 }
 
-// New returns the lock of a name on need of the services of clients; all callers
-// must name the same services. Options are those of a mutex. It does no I/O. The
-// error is coordinator.ErrInvalid, also for a client that is given twice, or
-// that shares its queues with another library.
+// New returns the lock of a name on need of the services of clients. All
+// callers must name the same services. Options are those of a mutex. It does no
+// I/O. The error is coordinator.ErrInvalid, also for a client that is given
+// twice, or that shares its queues with another library.
 func New(
 	name string, need int, clients []*coordinator.Client, opts ...recipes.Option,
 ) (*Quorum, error) {
@@ -109,9 +109,9 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %w", coordinator.ErrInvalid, fmt.Errorf(format, args...))
 }
 
-// Lock waits until the quorum is held. A context that carries its hold re-enters
-// that. On success the caller must Unlock. On failure nothing is held: members
-// that were acquired, and those whose reply was lost, are released, which may
+// Lock waits until the quorum is held. A context that carries its hold
+// re-enters. On success the caller must Unlock. On failure nothing is held:
+// acquired members, and those whose reply was lost, are released, which may
 // take two seconds after the end of ctx, and then continues in the background.
 //
 // Errors: the cause of ctx, with coordinator.ErrUnavailable if too few services
@@ -139,7 +139,7 @@ func (q *Quorum) Do(ctx context.Context, work func(ctx context.Context) error) e
 	return l.holds.Do(ctx, l.Unlock, work)
 }
 
-// Lock is a handle of a held quorum. It is safe for concurrent use; do not copy.
+// Lock is a handle of a held quorum, safe for concurrent use. Do not copy it.
 type Lock struct {
 	quorum   *Quorum
 	holds    *held.Holds
