@@ -126,6 +126,7 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the context does not end")
 	}
+	end = min(end, history.Now()-int64(time.Since(l.Deadline()))) // a stalled machine may notice it late
 	if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
 		t.Errorf("it ended with %v", cause)
 	}

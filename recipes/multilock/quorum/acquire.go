@@ -22,18 +22,17 @@ type key struct{ name string }
 //
 //	order: ask all services who they are, and miss those without an answer
 //	for each of the others, in order: acquire its member
-//	    while too few are held, wait for other callers, and after that only try
+//	    wait for other callers, but once enough are held only for a moment
 //	    miss it after an error, or without an answer in time
 //	enough are held: done
 //	too few are left: release all, pause, next round
-func (q *Quorum) acquire(ctx context.Context, try bool) (*Lock, error) {
+func (q *Quorum) acquire(ctx context.Context, wait time.Duration) (*Lock, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if outer, ok := ctx.Value(key{q.name}).(*Lock); ok && q.overlaps(outer.quorum) {
 		if err := outer.Err(); err == nil {
-			r := &round{quorum: q, lock: q.newLock(ctx), try: true, outer: outer}
-			return r.play(ctx)
+			return (&round{quorum: q, lock: q.newLock(ctx), outer: outer}).play(ctx)
 		} else if !errors.Is(err, coordinator.ErrReleased) {
 			return nil, err
 		}
@@ -43,14 +42,14 @@ func (q *Quorum) acquire(ctx context.Context, try bool) (*Lock, error) {
 		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
 		backoff.WithMaxElapsedTime(0))
 	for all := false; ; {
-		r := &round{quorum: q, lock: q.newLock(ctx), try: try, all: all}
+		r := &round{quorum: q, lock: q.newLock(ctx), wait: wait, all: all}
 		l, err := r.play(ctx)
 		switch all = r.spared > 0; {
 		case err == nil || ctx.Err() != nil || r.taken:
 			return l, err
 		case all: // those may be enough
 			continue
-		case try || len(q.services)-r.failed < q.need:
+		case wait == 0 || len(q.services)-r.failed < q.need:
 			return nil, err
 		}
 		select {
@@ -65,9 +64,9 @@ func (q *Quorum) acquire(ctx context.Context, try bool) (*Lock, error) {
 type round struct {
 	quorum *Quorum
 	lock   *Lock
-	try    bool
-	all    bool  // ask those that did not answer a moment ago, too
-	outer  *Lock // re-enter this one, or nil
+	wait   time.Duration // for other callers
+	all    bool          // ask those that did not answer a moment ago, too
+	outer  *Lock         // re-enter this one, or nil
 
 	spared int  // members that were not asked
 	failed int  // members for which another round is useless
@@ -97,13 +96,16 @@ func (r *round) play(ctx context.Context) (*Lock, error) {
 		if r.lock.holds.Err() != nil {
 			break
 		}
-		enough := r.lock.holds.Held() >= r.quorum.need
-		err := r.acquire(ctx, i, r.try || enough)
+		enough, wait := r.lock.holds.Held() >= r.quorum.need, r.wait
+		if enough {
+			wait = min(wait, service.Brief) // longer could deadlock
+		}
+		err := r.acquire(ctx, i, wait)
 		switch {
 		case err == nil || enough:
 		case ctx.Err() != nil:
 			return nil, err
-		case r.try && errors.Is(err, coordinator.ErrTaken):
+		case r.wait == 0 && errors.Is(err, coordinator.ErrTaken):
 			// The caller that has this member is ahead of this one. To try the
 			// others could make both fail.
 			r.taken = true
@@ -123,9 +125,8 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 	if r.outer != nil {
 		return r.inner(), nil
 	}
-	var ids []string
-	var errs []error
-	ids, errs, r.spared = service.Identities(ctx, r.quorum.services, r.quorum.need, r.all)
+	ids, errs, spared := service.Identities(ctx, r.quorum.services, r.all)
+	r.spared = spared
 	for i, err := range errs {
 		if err != nil {
 			r.miss(i, err)
@@ -143,10 +144,10 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 }
 
 // acquire acquires a member, or misses it.
-func (r *round) acquire(ctx context.Context, i int, try bool) error {
-	wait, stop := r.lock.holds.Under(ctx)
+func (r *round) acquire(ctx context.Context, i int, wait time.Duration) error {
+	bound, stop := r.lock.holds.Under(ctx)
 	defer stop()
-	h, err := r.quorum.services[i].Acquire(wait, try)
+	h, err := r.quorum.services[i].Acquire(bound, wait)
 	if err != nil {
 		r.miss(i, err)
 		return err
@@ -180,6 +181,6 @@ func (q *Quorum) index(s *service.Service) int {
 	return slices.IndexFunc(q.services, func(m *service.Service) bool { return m.Client == s.Client })
 }
 
-func (q *Quorum) overlaps(other *Quorum) bool {
-	return slices.ContainsFunc(q.services, func(s *service.Service) bool { return other.index(s) >= 0 })
+func (q *Quorum) overlaps(o *Quorum) bool {
+	return slices.ContainsFunc(q.services, func(s *service.Service) bool { return o.index(s) >= 0 })
 }

@@ -117,13 +117,13 @@ func invalid(format string, args ...any) error {
 // Errors: the cause of ctx, with coordinator.ErrUnavailable if too few services
 // answered; and at once ErrClosed, ErrRefused or ErrInvalid, if too few members
 // are left without one. Two clients of one service are ErrInvalid.
-func (q *Quorum) Lock(ctx context.Context) (*Lock, error) { return q.acquire(ctx, false) }
+func (q *Quorum) Lock(ctx context.Context) (*Lock, error) { return q.acquire(ctx, service.Forever) }
 
 // TryLock is Lock that waits neither for other callers nor longer than a few
 // seconds for services. If a member that it needs is held or queued for,
 // errors.Is(err, coordinator.ErrTaken) is true. Of several callers that reach
 // the same services, the first gets the quorum.
-func (q *Quorum) TryLock(ctx context.Context) (*Lock, error) { return q.acquire(ctx, true) }
+func (q *Quorum) TryLock(ctx context.Context) (*Lock, error) { return q.acquire(ctx, 0) }
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the hold does; work must then return. Do returns the
@@ -160,8 +160,7 @@ func (l *Lock) Err() error { return l.holds.Err() }
 // renewal is acknowledged before it: the need-th latest of their deadlines.
 func (l *Lock) Deadline() time.Time { return l.holds.Deadline() }
 
-// Held returns how many members are held, by their clocks. At need, the loss of
-// one more ends the hold.
+// Held returns how many members are held, by their clocks.
 func (l *Lock) Held() int {
 	if errors.Is(l.Err(), coordinator.ErrReleased) {
 		return 0

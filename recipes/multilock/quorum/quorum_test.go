@@ -86,6 +86,12 @@ func TestRestingServiceIsAskedIfItIsNeeded(t *testing.T) {
 			w.held(l, "-xx")
 			w.unlock(l)
 		})
+		p.heal()
+		w.took(0, func() { // only the one that has not answered since still rests
+			l := p.lock()
+			w.held(l, "-xx")
+			w.unlock(l)
+		})
 	})
 }
 
@@ -368,9 +374,9 @@ func TestMembersAreAcquiredInOneOrder(t *testing.T) {
 	}
 }
 
-// TestNoMemberIsWaitedForOnceEnoughAreHeld: a member that another caller holds
-// is left out.
-func TestNoMemberIsWaitedForOnceEnoughAreHeld(t *testing.T) {
+// TestNoMemberIsWaitedForLongOnceEnoughAreHeld: a member that another caller
+// holds is left out, unless it is released at that moment.
+func TestNoMemberIsWaitedForLongOnceEnoughAreHeld(t *testing.T) {
 	within(t, 3, func(w *world) {
 		p, minority := w.caller(quorum.Majority), w.caller(quorum.Majority)
 		minority.cut(0, 1)
@@ -384,15 +390,69 @@ func TestNoMemberIsWaitedForOnceEnoughAreHeld(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		w.took(0, func() {
+		w.took(250*time.Millisecond, func() {
 			l := p.lock()
 			w.held(l, "xx-")
 			w.unlock(l)
 		})
-		if err := last.Unlock(ctx); err != nil {
-			w.Error(err)
-		}
+		w.took(0, func() { // the service has answered
+			l, err := p.TryLock(ctx)
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.held(l, "xx-")
+			w.unlock(l)
+		})
+		time.AfterFunc(200*time.Millisecond, func() { _ = last.Unlock(ctx) })
+		w.took(200*time.Millisecond, func() {
+			l := p.lock()
+			w.held(l, "xxx")
+			w.unlock(l)
+		})
 		w.empty()
+	})
+}
+
+// TestWaitersAreGrantedInOrder: each keeps its place, longer than a service has
+// to answer.
+func TestWaitersAreGrantedInOrder(t *testing.T) {
+	within(t, 3, func(w *world) {
+		l := w.caller(quorum.Majority).lock()
+		granted := make(chan int)
+		for i := range 4 {
+			p := w.caller(quorum.Majority)
+			go func() {
+				l := p.lock()
+				granted <- i
+				w.unlock(l)
+			}()
+			time.Sleep(3 * patience)
+		}
+		w.unlock(l)
+		w.took(0, func() {
+			for want := range 4 {
+				if got := <-granted; got != want {
+					w.Errorf("waiter %d was granted as number %d", got, want)
+				}
+			}
+		})
+		w.empty()
+	})
+}
+
+// TestLossIsNotThatOfAMemberNeverHeld: the error does not say that a service was
+// away at the grant.
+func TestLossIsNotThatOfAMemberNeverHeld(t *testing.T) {
+	within(t, 3, func(w *world) {
+		p := w.caller(quorum.Majority)
+		p.cut(0)
+		l := p.lock()
+		p.links[1].Expire()
+		<-l.Context().Done()
+		err := l.Unlock(w.Context())
+		if !errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrUnavailable) {
+			w.Errorf("got %v", err)
+		}
 	})
 }
 
@@ -635,9 +695,28 @@ func TestLongHoldEnds(t *testing.T) {
 		if err := l.Err(); !errors.Is(err, recipes.ErrHeldTooLong) {
 			w.Errorf("got %v", err)
 		}
-		_ = l.Unlock(w.Context())
+		if err := l.Unlock(w.Context()); !errors.Is(err, recipes.ErrHeldTooLong) {
+			w.Errorf("unlock: %v", err)
+		}
 		w.empty()
 	})
+}
+
+// TestUnlockReportsALossThatNobodyHadNoticed: an operator has just removed two
+// entries. If it was one, the hold was good until the end.
+func TestUnlockReportsALossThatNobodyHadNoticed(t *testing.T) {
+	for removed, want := range []error{nil, nil, coordinator.ErrNotHeld} {
+		within(t, 3, func(w *world) {
+			l := w.caller(quorum.Majority).lock()
+			for _, svc := range w.services[:removed] {
+				svc.Remove(nightly, svc.Snapshot(nightly)[0].Key)
+			}
+			if err := l.Unlock(w.Context()); !errors.Is(err, want) || want == nil && err != nil {
+				w.Errorf("%d removed: %v", removed, err)
+			}
+			w.empty()
+		})
+	}
 }
 
 func TestWrongQuorumsAreRefused(t *testing.T) {

@@ -4,6 +4,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,13 @@ import (
 const (
 	Patience = 2 * time.Second
 	rest     = 10 * Patience
+)
+
+// How long Acquire waits for other callers. Brief is enough for a release that
+// is under way at another service, too.
+const (
+	Brief   = 250 * time.Millisecond
+	Forever = time.Duration(math.MaxInt64)
 )
 
 // ErrSilent ends a request to a silent service.
@@ -52,9 +60,9 @@ func (s *Service) resting() bool {
 
 // Identities asks the services for the identities of their data, at the same
 // time. Unless all must be asked, it spares those that did not answer a moment
-// ago, if the others may be enough.
+// ago.
 func Identities(
-	ctx context.Context, services []*Service, need int, all bool,
+	ctx context.Context, services []*Service, all bool,
 ) (ids []string, errs []error, spared int) {
 	ids, errs = make([]string, len(services)), make([]error, len(services))
 	for i, s := range services {
@@ -62,10 +70,6 @@ func Identities(
 			errs[i] = errResting
 			spared++
 		}
-	}
-	if len(services)-spared < need {
-		clear(errs)
-		spared = 0
 	}
 	held.Together(len(services), func(i int) {
 		if errs[i] == nil {
@@ -76,7 +80,7 @@ func Identities(
 }
 
 func (s *Service) identity(ctx context.Context) (id string, err error) {
-	err = s.ask(ctx, func(ctx context.Context, _ func()) error {
+	err = s.ask(ctx, func(ctx context.Context, _ func(time.Duration)) error {
 		session, err := s.Session(ctx)
 		if err != nil {
 			return err
@@ -91,27 +95,33 @@ func (s *Service) identity(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// Acquire acquires the mutex. Once the service has answered that it is taken, a
-// try fails, and others wait until ctx ends.
-func (s *Service) Acquire(ctx context.Context, try bool) (h *recipes.Hold, err error) {
-	err = s.ask(ctx, func(ctx context.Context, answered func()) (err error) {
-		h, err = s.queue.Acquire(ctx,
-			recipes.Request{Op: "lock", Mode: "x", Try: try, Queued: answered})
+// Acquire acquires the mutex. Once the service has answered that it is taken, it
+// waits for other callers: until ctx ends, or for so long, or not at all.
+func (s *Service) Acquire(ctx context.Context, wait time.Duration) (h *recipes.Hold, err error) {
+	err = s.ask(ctx, func(ctx context.Context, answered func(time.Duration)) (err error) {
+		h, err = s.queue.Acquire(ctx, recipes.Request{Op: "lock", Mode: "x",
+			Try: wait == 0, Queued: func() { answered(wait) }})
 		return err
 	})
 	return h, err
 }
 
 // ask calls f with a context that ends when the service has not answered in
-// time. f calls answered if it goes on to wait for something else.
-func (s *Service) ask(ctx context.Context, f func(ctx context.Context, answered func()) error) error {
+// time. f calls answered before it waits for something else.
+func (s *Service) ask(
+	ctx context.Context, f func(ctx context.Context, answered func(time.Duration)) error,
+) error {
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(Patience, func() { cancel(ErrSilent) })
 	defer timer.Stop()
-	err := f(bound, func() { timer.Stop() })
+	silent := true
+	err := f(bound, func(wait time.Duration) {
+		silent = false
+		timer.Reset(wait)
+	})
 	switch {
-	case err == nil:
+	case err == nil || !silent:
 		s.rests.Store(nil)
 	case ctx.Err() == nil && bound.Err() != nil:
 		until := time.Now().Add(rest)
