@@ -126,7 +126,8 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the context does not end")
 	}
-	end = min(end, history.Now()-int64(time.Since(l.Deadline()))) // a stalled machine may notice it late
+	// A stalled machine may notice it late.
+	end = min(end, history.Now()-int64(time.Since(l.Deadline())))
 	if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
 		t.Errorf("it ended with %v", cause)
 	}
@@ -154,11 +155,11 @@ type quorumHold struct {
 	From, To int64
 }
 
-// TestQuorumUnderKillsAndPartitions: eight processes lock one name at five services. They
-// are killed and replaced, and cut off from some services silently; first one
-// service, and then two others are killed and come back. No two hold at once,
-// tokens rise at a shared member, the lock is granted in each phase once the
-// networks work, and nothing is left.
+// TestQuorumUnderKillsAndPartitions: eight processes lock one name at five
+// services. They are killed and replaced, and cut off from some services
+// silently; first one service, and then two others are killed and come back. No
+// two hold at once, tokens rise at a shared member, the lock is granted in each
+// phase once the networks work, and nothing is left.
 func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 	const processes, lasts = 8, 8 * time.Second
 	all, name, dir, seed := fiveServices(t), fresh(t)("quorum"), t.TempDir(), rand.Uint64()

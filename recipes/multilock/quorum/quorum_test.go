@@ -440,8 +440,8 @@ func TestWaitersAreGrantedInOrder(t *testing.T) {
 	})
 }
 
-// TestLossIsNotThatOfAMemberNeverHeld: the error does not say that a service was
-// away at the grant.
+// TestLossIsNotThatOfAMemberNeverHeld: the error does not say that a service
+// was away at the grant.
 func TestLossIsNotThatOfAMemberNeverHeld(t *testing.T) {
 	within(t, 3, func(w *world) {
 		p := w.caller(quorum.Majority)

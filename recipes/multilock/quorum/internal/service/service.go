@@ -95,8 +95,8 @@ func (s *Service) identity(ctx context.Context) (id string, err error) {
 	return id, err
 }
 
-// Acquire acquires the mutex. Once the service has answered that it is taken, it
-// waits for other callers: until ctx ends, or for so long, or not at all.
+// Acquire acquires the mutex. Once the service has answered that it is taken,
+// Acquire waits for other callers until ctx ends, for so long, or not at all.
 func (s *Service) Acquire(ctx context.Context, wait time.Duration) (h *recipes.Hold, err error) {
 	err = s.ask(ctx, func(ctx context.Context, answered func(time.Duration)) (err error) {
 		h, err = s.queue.Acquire(ctx, recipes.Request{Op: "lock", Mode: "x",
