@@ -40,11 +40,10 @@
 // The critics of Redlock are right here, too: without tokens, exclusion rests
 // on clocks and on stored data. A server clock that is faster than the client's
 // by more than the margin, a tenth of the TTL, gives a member away early. So
-// does a service that loses its data; its tokens can start again, too. A second
-// holder is then possible: keep such a service away for a TTL. A stopped
-// process can complete a write when another one holds. Tokens stop that write;
-// they do not stop it at a service that forgot them. Unlike Redlock's, a hold
-// is renewed, and waiters are queued.
+// does a service that loses its data: keep it away for a TTL first. Its tokens
+// may start again; the resource refuses them until it forgets the old ones. A
+// stopped process can complete a write when another one holds: only the tokens
+// stop that. Unlike Redlock's, a hold is renewed, and waiters are queued.
 //
 // A lost member is not acquired again during the hold. A holder that dies or
 // unlocks without reaching a service, or a caller that locks the mutex of the
