@@ -81,6 +81,7 @@ simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others unde
 	BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
 	BATON_SEEDS=$(SEEDS) go test -count=1 -timeout 30m -run 'TestPartitionUnderFaults$$' ./recipes/partition
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistory' ./recipes/counter ./recipes/barrier/...
+	BATON_SEEDS=$(RACE_SEEDS) go test -count=1 -v -timeout 30m -run 'TestQuorumUnderFaults$$' ./recipes/multilock/quorum
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each noticed its loss

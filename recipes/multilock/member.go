@@ -2,60 +2,50 @@ package multilock
 
 import (
 	"context"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/multilock/internal/held"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
+
+type release = func(ctx context.Context) error
 
 // Member is one of the locks of a [Set].
 type Member struct {
 	client  *coordinator.Client
 	queue   driver.Queue
-	acquire func(ctx context.Context, try bool) (held, error)
+	acquire func(ctx context.Context, try bool) (held.Handle, release, error)
 	err     error // why it cannot be made
 }
 
 func (m Member) same(other Member) bool { return m.client == other.client && m.queue == other.queue }
 
-// handle is what the handles of all recipes have in common.
-type handle interface {
-	Context() context.Context
-	Err() error
-	Deadline() time.Time
-	Token() coordinator.Token
-}
+// label names the member in errors.
+func (m Member) label() string { return string(m.queue) + " of " + m.client.String() }
 
-// held is a member that is held; zero if it is not.
-type held struct {
-	handle
-	release func(ctx context.Context) error
-	stop    func() bool // the report of a loss
-}
-
-func member[H handle](
+func member[H held.Handle](
 	c *coordinator.Client, kind, name string, err error,
-	lock, try func(context.Context) (H, error), release func(H, context.Context) error,
+	lock, try func(context.Context) (H, error), unlock func(H, context.Context) error,
 ) Member {
 	m := Member{client: c, err: err}
 	if err == nil {
 		m.queue, m.err = engine.Of(c).Queue(kind, name)
 	}
-	m.acquire = func(ctx context.Context, once bool) (held, error) {
+	m.acquire = func(ctx context.Context, once bool) (held.Handle, release, error) {
 		acquire := lock
 		if once {
 			acquire = try
 		}
 		h, err := acquire(ctx)
 		if err != nil {
-			return held{}, err
+			return nil, nil, err
 		}
-		return held{handle: h, release: func(ctx context.Context) error { return release(h, ctx) }}, nil
+		return h, func(ctx context.Context) error { return unlock(h, ctx) }, nil
 	}
 	return m
 }

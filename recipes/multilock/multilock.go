@@ -29,12 +29,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes/multilock/internal/held"
 )
 
 // Set is several locks that are acquired together. It has no state, and is safe
@@ -98,18 +97,7 @@ func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err
 	if err != nil {
 		return err
 	}
-	bound, stop := l.under(ctx)
-	defer func() {
-		stop()
-		over := l.Err()
-		if unlocked := l.Unlock(ctx); over == nil {
-			over = unlocked
-		}
-		if over != nil && !errors.Is(err, over) {
-			err = errors.Join(err, over)
-		}
-	}()
-	return work(bound)
+	return l.holds.Do(ctx, l.Unlock, work)
 }
 
 // acquire takes the members in order. When one is lost, the wait for the next
@@ -119,72 +107,33 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lock{set: s, holds: make([]held, len(s.members))}
-	l.over, l.end = context.WithCancelCause(context.Background())
-	l.ctx = lockContext{Context: l.over, values: ctx, lock: l}
+	n := len(s.members)
+	l := &Lock{holds: held.New(ctx, n, n, func(i int) string { return s.members[i].label() })}
 	done := false
 	defer func() {
 		if !done { // also if an observer panics
-			_ = l.release(ctx, coordinator.ErrReleased)
+			_ = l.Unlock(ctx)
 		}
 	}()
 	for _, i := range order {
-		wait, stop := l.under(ctx)
+		wait, stop := l.holds.Under(ctx)
 		m := s.members[i]
-		h, err := m.acquire(wait, try)
+		h, release, err := m.acquire(wait, try)
 		stop()
-		switch {
-		case l.over.Err() != nil && ctx.Err() == nil:
-			err = context.Cause(l.over) // why the wait ended
+		if err == nil {
+			l.holds.Add(i, h, release)
+		}
+		switch lost := l.holds.Err(); {
+		case lost != nil && (err == nil || ctx.Err() == nil):
+			return nil, lost // also why the wait ended
 		case err != nil && s.manyClients && ctx.Err() == nil:
-			err = fmt.Errorf("%s: %w", m.client, err)
-		}
-		if h.handle != nil {
-			l.add(i, h)
-		}
-		if lost := l.Err(); err == nil && lost != nil {
-			err = lost
-		}
-		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.client, err)
+		case err != nil:
 			return nil, err
 		}
 	}
 	done = true
 	return l, nil
-}
-
-// workContext is a context of the caller with other values. It ends with the
-// caller's or with the hold.
-type workContext struct {
-	context.Context
-	values context.Context
-	lock   *Lock
-	cancel context.CancelCauseFunc
-}
-
-func (c *workContext) Value(key any) any {
-	if v := c.values.Value(key); v != nil {
-		return v
-	}
-	return c.Context.Value(key)
-}
-
-func (c *workContext) Err() error {
-	if c.Context.Err() == nil && c.lock.Err() != nil {
-		c.cancel(context.Cause(c.lock.over))
-	}
-	return c.Context.Err()
-}
-
-// under returns a context that ends with ctx or l, and carries the holds.
-func (l *Lock) under(ctx context.Context) (context.Context, func()) {
-	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
-	stop := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
-	return c, func() {
-		stop()
-		cancel(nil)
-	}
 }
 
 // order returns the members' indexes in the order that all callers use.
@@ -218,43 +167,8 @@ func (s *Set) order(ctx context.Context) ([]int, error) {
 // Lock is a handle of a held set. It is safe for concurrent use, and must not
 // be copied.
 type Lock struct {
-	set      *Set
-	over     context.Context // ends when a member is lost, or all are released
-	end      context.CancelCauseFunc
-	ctx      lockContext
-	holds    []held // by the index of the member
+	holds    *held.Holds
 	unlocked atomic.Bool
-}
-
-// lockContext is the context of a set: it ends with the embedded one, has the
-// values of the last hold, and thus of all, and reads the clock as theirs do.
-type lockContext struct {
-	context.Context
-	values context.Context
-	lock   *Lock
-}
-
-func (c *lockContext) Err() error {
-	_ = c.lock.Err()
-	return c.Context.Err()
-}
-
-func (c *lockContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
-		return v
-	}
-	return c.values.Value(key)
-}
-
-func (l *Lock) add(i int, h held) {
-	l.holds[i], l.ctx.values = h, h.Context()
-	l.holds[i].stop = context.AfterFunc(h.Context(), func() { l.lost(i, context.Cause(h.Context())) })
-}
-
-// lost ends the hold for the loss of a member, unless it has ended.
-func (l *Lock) lost(i int, cause error) {
-	m := l.set.members[i]
-	l.end(&coordinator.Error{Op: "hold", Name: string(m.queue) + " of " + m.client.String(), Err: cause})
 }
 
 // Unlock releases all members at once. If one was lost before, or its release
@@ -265,74 +179,23 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	if l.unlocked.Swap(true) {
 		return fmt.Errorf("baton: multilock: %w", coordinator.ErrNotHeld)
 	}
-	return l.release(ctx, coordinator.ErrReleased)
-}
-
-func (l *Lock) release(ctx context.Context, cause error) error {
-	ctx, stop := engine.ReleaseContext(ctx)
-	defer stop()
-	l.end(cause) // before another caller can acquire a member
-	errs, panics := make([]error, len(l.holds)), make([]any, len(l.holds))
-	var wg sync.WaitGroup
-	for i, h := range l.holds {
-		if h.handle != nil {
-			h.stop()
-			wg.Go(func() {
-				defer func() { panics[i] = recover() }()
-				errs[i] = h.release(ctx)
-			})
-		}
-	}
-	wg.Wait()
-	for _, p := range panics { // of an observer
-		if p != nil {
-			panic(p)
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(l.holds.Release(ctx)...)
 }
 
 // Context ends when the hold does: when it is unlocked, with
 // coordinator.ErrReleased as its cause, or when a member is lost. It works like
 // the contexts of the members, and re-enters them.
-func (l *Lock) Context() context.Context { return &l.ctx }
+func (l *Lock) Context() context.Context { return l.holds.Context() }
 
 // Err returns nil while all members are held, by the clock, and then why not. A
 // member that is held for longer than its WithMaxHold counts as lost.
-func (l *Lock) Err() error {
-	for i, h := range l.holds {
-		if l.over.Err() != nil {
-			break
-		}
-		if h.handle == nil {
-			continue // while the set is acquired
-		}
-		if err := h.Err(); err != nil {
-			l.lost(i, err)
-		}
-	}
-	return context.Cause(l.over)
-}
+func (l *Lock) Err() error { return l.holds.Err() }
 
 // Deadline returns the time at which the set counts as lost if no renewal is
 // acknowledged before it.
-func (l *Lock) Deadline() time.Time {
-	first := l.holds[0].Deadline()
-	for _, h := range l.holds[1:] {
-		if d := h.Deadline(); d.Before(first) {
-			first = d
-		}
-	}
-	return first
-}
+func (l *Lock) Deadline() time.Time { return l.holds.Deadline() }
 
 // Tokens returns the fencing tokens of the members, in the order that New was
 // given them. A resource refuses a request if one of them is too small. Tokens
 // of different names cannot be compared.
-func (l *Lock) Tokens() []coordinator.Token {
-	tokens := make([]coordinator.Token, len(l.holds))
-	for i, h := range l.holds {
-		tokens[i] = h.Token()
-	}
-	return tokens
-}
+func (l *Lock) Tokens() []coordinator.Token { return l.holds.Tokens() }

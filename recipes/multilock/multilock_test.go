@@ -180,10 +180,15 @@ func TestMembersAreAcquiredInOneOrder(t *testing.T) {
 				got = s.lock(s.set(two, order...))
 			}()
 			synctest.Wait()
-			if _, err := s.set(one, "a").TryLock(s.Context()); !errors.Is(err, coordinator.ErrTaken) {
+			if a, err := s.set(one, "a").TryLock(s.Context()); !errors.Is(err, coordinator.ErrTaken) {
 				s.Errorf("%v: a: %v", order, err)
+				s.unlock(a)
 			}
-			s.unlock(s.lock(s.set(one, "c")))
+			if c, err := s.set(one, "c").TryLock(s.Context()); err != nil {
+				s.Errorf("%v: c: %v", order, err)
+			} else {
+				s.unlock(c)
+			}
 			s.unlock(b)
 			<-done
 			for i, token := range got.Tokens() {

@@ -2,6 +2,53 @@ package main
 
 // ofCompositions are mutations of the recipes that are built on the queue.
 var ofCompositions = []mutation{{
+	name: "set-in-the-given-order", promise: "P8",
+	what:   "The members of a set are acquired in the order given to New: callers deadlock.",
+	file:   "recipes/multilock/multilock.go",
+	old:    `	slices.SortFunc(order, func`,
+	new:    `	slices.SortFunc(order[:0], func`,
+	caught: []test{{pkg: "recipes/multilock", name: "TestMembersAreAcquiredInOneOrder"}},
+}, {
+	name: "set-kept-after-a-failure", promise: "P4",
+	what: "A set that cannot be acquired keeps the members that it has acquired.",
+	file: "recipes/multilock/multilock.go",
+	old: `		if !done { // also if an observer panics
+			_ = l.Unlock(ctx)`,
+	new: `		if !done { // also if an observer panics
+			_ = l.Unlock`,
+	caught: []test{{pkg: "recipes/multilock", name: "TestTryLockOfATakenNameHoldsNothing"}},
+}, {
+	name: "set-without-clock-comparison", promise: "P2",
+	what: "A set of locks or a quorum does not compare the deadlines of its members.",
+	file: "recipes/multilock/internal/held/held.go",
+	old: `		default:
+			l.check(i, h)
+`,
+	new: `		default:
+`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestErrReadsTheClocks"}},
+}, {
+	name: "quorum-of-a-minority", promise: "P1",
+	what:   "A quorum may need half of the services or fewer: two can be held.",
+	file:   "recipes/multilock/quorum/quorum.go",
+	old:    `	if need <= m/2 || need > m {`,
+	new:    `	if need < 1 || need > m {`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestWrongQuorumsAreRefused"}},
+}, {
+	name: "quorum-in-the-given-order", promise: "P8",
+	what:   "A quorum acquires its members in the order given to New.",
+	file:   "recipes/multilock/quorum/acquire.go",
+	old:    `cmp.Compare(ids[i], ids[j])`,
+	new:    `cmp.Compare(i, j)`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestMembersAreAcquiredInOneOrder"}},
+}, {
+	name: "quorum-deadline-of-the-latest", promise: "P2",
+	what:   "The deadline of a quorum is that of the member that lives longest.",
+	file:   "recipes/multilock/internal/held/held.go",
+	old:    `	return ends[l.need-1]`,
+	new:    `	return ends[0]`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestDeadlineIsThatOfTheNeedThLatestMember"}},
+}, {
 	name: "group-waits-for-records-only", promise: "P5",
 	what:   "An observer does not watch the entries: a member that dies writes no record.",
 	file:   "recipes/group/group.go",

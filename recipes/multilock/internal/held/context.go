@@ -1,0 +1,80 @@
+package held
+
+import (
+	"context"
+	"errors"
+)
+
+// holdContext is the context of a hold: it ends with the embedded one, has the
+// values of the last handle's, and thus of all, and its Err reads the clock.
+type holdContext struct {
+	context.Context
+	values context.Context
+	holds  *Holds
+}
+
+func (c *holdContext) Err() error {
+	_ = c.holds.Err()
+	return c.Context.Err()
+}
+
+func (c *holdContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
+		return v
+	}
+	return c.values.Value(key)
+}
+
+// workContext is a context of the caller that has the values of a hold's and
+// ends with either.
+type workContext struct {
+	context.Context
+	values context.Context
+	holds  *Holds
+	cancel context.CancelCauseFunc
+}
+
+func (c *workContext) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
+func (c *workContext) Err() error {
+	if c.Context.Err() == nil && c.holds.Err() != nil {
+		c.cancel(context.Cause(c.holds.over))
+	}
+	return c.Context.Err()
+}
+
+// Under returns a context that ends with ctx or the hold, and carries its
+// members. Until stop is called it costs a registration with both.
+func (l *Holds) Under(ctx context.Context) (under context.Context, stop func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
+	unhook := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
+	return c, func() {
+		unhook()
+		cancel(nil)
+	}
+}
+
+// Do calls work and then unlock, also if work panics. It returns the error of
+// work, joined with the loss of the hold or the error of unlock.
+func (l *Holds) Do(
+	ctx context.Context, unlock, work func(ctx context.Context) error,
+) (err error) {
+	bound, stop := l.Under(ctx)
+	defer func() {
+		stop()
+		over := l.Err()
+		if unlocked := unlock(ctx); over == nil {
+			over = unlocked
+		}
+		if over != nil && !errors.Is(err, over) {
+			err = errors.Join(err, over)
+		}
+	}()
+	return work(bound)
+}

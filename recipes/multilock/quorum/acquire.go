@@ -1,0 +1,186 @@
+package quorum
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes/multilock/internal/held"
+	"github.com/baton-go/baton/recipes/multilock/quorum/internal/service"
+)
+
+// key finds the innermost hold of a quorum of this name in a context.
+type key struct{ name string }
+
+// acquire plays rounds until one succeeds:
+//
+//	order: ask all services who they are, and miss those without an answer
+//	for each of the others, in order: acquire its member
+//	    wait for other callers, but once enough are held only for a moment
+//	    miss it after an error, or without an answer in time
+//	enough are held: done
+//	too few are left: release all, pause, next round
+func (q *Quorum) acquire(ctx context.Context, wait time.Duration) (*Lock, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if outer, ok := ctx.Value(key{q.name}).(*Lock); ok && q.overlaps(outer.quorum) {
+		if err := outer.Err(); err == nil {
+			return (&round{quorum: q, lock: q.newLock(ctx), outer: outer}).play(ctx)
+		} else if !errors.Is(err, coordinator.ErrReleased) {
+			return nil, err
+		}
+	}
+	pauses := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(50*time.Millisecond), backoff.WithMaxInterval(2*time.Second),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
+		backoff.WithMaxElapsedTime(0))
+	for all := false; ; {
+		r := &round{quorum: q, lock: q.newLock(ctx), wait: wait, all: all}
+		l, err := r.play(ctx)
+		switch all = r.spared > 0; {
+		case err == nil || ctx.Err() != nil || r.taken:
+			return l, err
+		case all: // those may be enough
+			continue
+		case wait == 0 || len(q.services)-r.failed < q.need:
+			return nil, err
+		}
+		select {
+		case <-time.After(pauses.NextBackOff()):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+		}
+	}
+}
+
+// round is one attempt to acquire all members.
+type round struct {
+	quorum *Quorum
+	lock   *Lock
+	wait   time.Duration // for other callers
+	all    bool          // ask those that did not answer a moment ago, too
+	outer  *Lock         // re-enter this one, or nil
+
+	spared int  // members that were not asked
+	failed int  // members for which another round is useless
+	taken  bool // it would have had to wait
+}
+
+func (q *Quorum) newLock(ctx context.Context) *Lock {
+	l := &Lock{quorum: q}
+	l.holds = held.New(context.WithValue(ctx, key{q.name}, l), len(q.services), q.need,
+		func(i int) string { return q.services[i].String() })
+	return l
+}
+
+// play acquires the quorum, or releases all that it has acquired.
+func (r *round) play(ctx context.Context) (*Lock, error) {
+	done := false
+	defer func() {
+		if !done { // also if an observer panics
+			_ = r.lock.release(ctx)
+		}
+	}()
+	order, err := r.order(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range order {
+		if r.lock.holds.Err() != nil {
+			break
+		}
+		enough, wait := r.lock.holds.Held() >= r.quorum.need, r.wait
+		if enough {
+			wait = min(wait, service.Brief) // longer could deadlock
+		}
+		err := r.acquire(ctx, i, wait)
+		switch {
+		case err == nil || enough:
+		case ctx.Err() != nil:
+			return nil, err
+		case r.wait == 0 && errors.Is(err, coordinator.ErrTaken):
+			// The caller that has this member is ahead of this one. To try the
+			// others could make both fail.
+			r.taken = true
+			return nil, fmt.Errorf("%s: %w", r.quorum.services[i], err)
+		}
+	}
+	if err := r.lock.holds.Err(); err != nil {
+		return nil, &coordinator.Error{Op: "lock", Name: r.quorum.name, Err: err}
+	}
+	done = true
+	return r.lock, nil
+}
+
+// order returns the indexes of the members whose services answer, in the order
+// that all callers use.
+func (r *round) order(ctx context.Context) (order []int, err error) {
+	if r.outer != nil {
+		return r.inner(), nil
+	}
+	ids, errs, spared := service.Identities(ctx, r.quorum.services, r.all)
+	r.spared = spared
+	for i, err := range errs {
+		if err != nil {
+			r.miss(i, err)
+			continue
+		}
+		if j := slices.Index(ids, ids[i]); j < i {
+			r.failed = len(ids)
+			return nil, invalid("quorum %q: clients %d and %d are of one service, %s",
+				r.quorum.name, j, i, r.quorum.services[i])
+		}
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(ids[i], ids[j]) })
+	return order, nil
+}
+
+// acquire acquires a member, or misses it.
+func (r *round) acquire(ctx context.Context, i int, wait time.Duration) error {
+	bound, stop := r.lock.holds.Under(ctx)
+	defer stop()
+	h, err := r.quorum.services[i].Acquire(bound, wait)
+	if err != nil {
+		r.miss(i, err)
+		return err
+	}
+	r.lock.holds.Add(i, h, h.Release)
+	return nil
+}
+
+func (r *round) miss(i int, err error) {
+	if errors.Is(err, coordinator.ErrClosed) || errors.Is(err, coordinator.ErrRefused) ||
+		errors.Is(err, coordinator.ErrInvalid) {
+		r.failed++
+	}
+	r.lock.holds.Miss(i, err)
+}
+
+// inner returns the members of the outer hold and misses all others: to wait
+// for one while later ones are held would leave the order.
+func (r *round) inner() (order []int) {
+	for i, s := range r.quorum.services {
+		if j := r.outer.quorum.index(s); j >= 0 && r.outer.holds.Holding(j) {
+			order = append(order, i)
+		} else {
+			r.miss(i, coordinator.ErrNotHeld)
+		}
+	}
+	return order
+}
+
+func (q *Quorum) index(s *service.Service) int {
+	return slices.IndexFunc(q.services, func(m *service.Service) bool { return m.Client == s.Client })
+}
+
+func (q *Quorum) overlaps(o *Quorum) bool {
+	return slices.ContainsFunc(q.services, func(s *service.Service) bool { return o.index(s) >= 0 })
+}
