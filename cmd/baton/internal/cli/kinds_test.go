@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -37,6 +38,27 @@ func TestNamesAreLockedTogetherOrNotAtAll(t *testing.T) {
 	if r := s.baton("list"); r.out != "KIND   NAME  HOLDERS  WAITING\nmutex  b     web-1    0\n" {
 		t.Errorf("left behind: %+v", r)
 	}
+}
+
+// After the loss of one name its command still has the grace to end.
+func TestDeadlineOfSeveralNamesIsThatOfTheirSession(t *testing.T) {
+	onStage(t, func(s *stage) {
+		names := must((&runFlags{}).mutex(s.client("web-1"), []string{"b", "a"}))(s)
+		g := must(names.wait(s.Context()))(s)
+		if r := s.baton("break", "b", "--token", s.tokens("mutex/b")[0].String()); r.code != 0 {
+			t.Fatalf("%+v", r)
+		}
+		time.Sleep(time.Second)
+		if left := time.Until(g.Deadline()); g.Err() == nil || left < 5*time.Second {
+			t.Errorf("%v, and %v are left", g.Err(), left)
+		}
+		if err := g.release(s.Context()); !errors.Is(err, coordinator.ErrRemoved) {
+			t.Errorf("release: %v", err)
+		}
+		if r := s.baton("list"); r.out != "KIND  NAME  HOLDERS  WAITING\n" {
+			t.Errorf("left behind: %+v", r)
+		}
+	})
 }
 
 func TestGroupListShowsTheMembers(t *testing.T) {

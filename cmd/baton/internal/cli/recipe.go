@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -111,25 +112,55 @@ func (f *runFlags) mutex(c *coordinator.Client, names []string) (taker, error) {
 	if err != nil {
 		return taker{}, err
 	}
-	return newTaker(set.Lock, set.TryLock, (*multilock.Lock).Unlock,
-		func(ctx context.Context, l *multilock.Lock) ([]string, error) {
-			return variablesOfAll(ctx, l, mutexes)
-		}), nil
+	hold := func(take func(context.Context) (*multilock.Lock, error)) func(context.Context) (*locks, error) {
+		return func(ctx context.Context) (*locks, error) {
+			l, err := take(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return newLocks(ctx, l, mutexes)
+		}
+	}
+	return newTaker(hold(set.Lock), hold(set.TryLock), (*locks).Unlock,
+		func(ctx context.Context, l *locks) ([]string, error) { return l.variables(ctx, names) }), nil
 }
 
-// variablesOfAll returns the variables of mutexes that are held together. They
-// are numbered in the order of the command line.
-func variablesOfAll(
-	ctx context.Context, l *multilock.Lock, mutexes []*mutex.Mutex,
-) (all []string, err error) {
-	held := l.Context()
-	for i, m := range mutexes {
-		h, err := m.TryLock(held) // re-enters, without a request
+// locks are mutexes that are held together. All are of one session.
+type locks struct {
+	*multilock.Lock
+	each []*mutex.Lock // in the order of the command line
+}
+
+// newLocks enters each of the mutexes that l holds again, without a request.
+func newLocks(ctx context.Context, l *multilock.Lock, mutexes []*mutex.Mutex) (*locks, error) {
+	all := &locks{Lock: l}
+	for _, m := range mutexes {
+		one, err := m.TryLock(l.Context())
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, all.Unlock(ctx))
 		}
-		env, err := variables(ctx, m.Name(), "_"+strconv.Itoa(i+1), h)
-		if err = cmp.Or(err, h.Unlock(ctx)); err != nil {
+		all.each = append(all.each, one)
+	}
+	return all, nil
+}
+
+// Deadline is that of the session, also after a name was lost. That of the set
+// is then over, and the command would have no time to end.
+func (l *locks) Deadline() time.Time { return l.each[0].Deadline() }
+
+// Unlock releases the names at once. Its error is that of the set.
+func (l *locks) Unlock(ctx context.Context) error {
+	for _, one := range l.each {
+		_ = one.Unlock(ctx) // sends nothing: the set holds too
+	}
+	return l.Lock.Unlock(ctx)
+}
+
+// variables numbers the variables of the names.
+func (l *locks) variables(ctx context.Context, names []string) (all []string, err error) {
+	for i, one := range l.each {
+		env, err := variables(ctx, names[i], "_"+strconv.Itoa(i+1), one)
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, env...)
