@@ -7,6 +7,21 @@ MODULES := $(PARTS) integration
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT ?= $(shell command -v golangci-lint || ls "$$(go env GOPATH)/bin/golangci-lint" 2>/dev/null || echo go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION))
 
+# Tools of the release, compiled on first use: seconds each. An installed one is used with, for example, APIDIFF=apidiff.
+ACTIONLINT ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+APIDIFF ?= go run golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
+BENCHSTAT ?= go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+GOVULNCHECK ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.18.2
+CYCLONEDX ?= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+export ACTIONLINT APIDIFF BENCHSTAT GOVULNCHECK GORELEASER CYCLONEDX
+
+# The systems that check-platforms compiles and vets for, besides this one.
+PLATFORMS := linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64
+
+# For make apicheck: a commit or tag to compare with instead of the last release.
+BASE ?=
+
 # Seconds for each fuzz target.
 FUZZTIME ?= 10s
 
@@ -116,7 +131,27 @@ quickstart: ## Run the smallest example, which needs no server
 	go run ./examples/quickstart
 
 .PHONY: check
-check: fmt-check vet tidy-check ## Run the static checks that need only Go
+check: fmt-check vet check-platforms tidy-check ## Run the static checks that need only Go
+
+.PHONY: check-platforms
+check-platforms: ## Compile and vet library, observers and command for PLATFORMS; with an empty build cache a minute each
+	@set -e; for platform in $(filter-out $(shell go env GOOS)/$(shell go env GOARCH),$(PLATFORMS)); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		for dir in $(PARTS); do (cd $$dir && go vet ./...) || { echo "on $$platform, in $$dir"; exit 1; }; done; \
+		(cd cmd/baton && go build -o /dev/null .); \
+	done
+
+.PHONY: test-386
+test-386: ## Run the tests that need no server on 32 bits, on a machine that can: linux/amd64 can
+	@set -e; for dir in $(PARTS); do (cd $$dir && GOARCH=386 CGO_ENABLED=0 go test ./...); done
+
+.PHONY: apicheck
+apicheck: ## Fail if the API broke since the last release, or BASE, and CHANGELOG.md does not say so
+	.ci/apicheck $(BASE)
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the code calls; says so if their database cannot be reached
+	.ci/vulncheck $(PARTS)
 
 .PHONY: fmt-check
 fmt-check: ## Fail if a file is not gofmt'ed
