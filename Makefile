@@ -70,6 +70,14 @@ test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install m
 test-all: ## Run the tests, the fault tests and the tests with other libraries
 	BATON_TESTS=all $(MAKE) test
 
+.PHONY: conformance
+conformance: ## Run the suite of the driver contract, and programs of two versions, on the servers of make servers
+	.ci/test-integration -run '^(TestConformance|TestVersionsShareQueues)'
+
+.PHONY: servers
+servers: ## Copy ETCD=3.6.5 or ZOOKEEPER=3.9 from container images; prints the environment that selects them
+	@.ci/servers build/servers "$(ETCD)" "$(ZOOKEEPER)"
+
 .PHONY: interop
 interop: ## Share queues with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
 	.ci/deps
@@ -118,6 +126,10 @@ bench: ## Compare Baton with bare clients and other libraries, and rewrite docs/
 microbench: ## Measure Baton's own cost on the memory service, six times, for benchstat
 	go test -run '^$$' -bench . -count 6 ./mutex ./rwlock ./semaphore ./election
 
+.PHONY: benchcompare
+benchcompare: ## Compare microbench of the last release, or BASE, with this tree's, with benchstat: some minutes
+	.ci/benchcompare $(BASE)
+
 .PHONY: demo
 demo: ## Show how a lock survives a kill and a pause, on an embedded etcd or on DEMO_URL (zk://host:2181)
 	cd integration && go run ./cmd/demo
@@ -161,8 +173,13 @@ fmt-check: ## Fail if a file is not gofmt'ed
 vet: ## Run go vet on all modules
 	@set -e; for dir in $(MODULES); do (cd $$dir && go vet ./...); done
 
+.PHONY: lint-ci
+lint-ci: ## Check the workflow files with actionlint, and the scripts with shellcheck
+	@files=$$(ls .github/workflows/*.yml) && $(ACTIONLINT) $$files
+	shellcheck .ci/* docs/model/run.sh
+
 .PHONY: lint
-lint: ## Run golangci-lint on all modules; if it is not installed, compile it first (minutes)
+lint: lint-ci ## Run golangci-lint on all modules; if it is not installed, compile it first (minutes)
 	@set -e; for dir in $(MODULES); do (cd $$dir && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: tidy-check
@@ -192,6 +209,35 @@ fuzz-short: ## Fuzz each target of all modules for FUZZTIME (10s)
 			done; \
 		done; \
 	done
+
+.PHONY: manuals
+manuals: ## Write the man pages and shell completions of the command below build/manuals
+	@rm -rf build/manuals && mkdir -p build/manuals/man build/manuals/completion
+	cd cmd/baton && go run . man ../../build/manuals/man
+	@set -e; cd cmd/baton; for shell in bash zsh fish powershell; do go run . completion $$shell > ../../build/manuals/completion/baton.$$shell; done
+
+.PHONY: sbom
+sbom: ## Write the modules and licences in the command and the library below build/sbom, in CycloneDX
+	@mkdir -p build/sbom
+	$(CYCLONEDX) app -json -licenses -std -main cmd/baton -output build/sbom/baton.cdx.json .
+	$(CYCLONEDX) mod -json -licenses -output build/sbom/library.cdx.json .
+
+.PHONY: binaries
+binaries: manuals ## Build the command's archives for all systems below build/dist with goreleaser, and publish nothing
+	$(GORELEASER) release --snapshot --clean
+
+.PHONY: publish
+publish: ## For the workflow of a release: build the archives and publish them with the notes of CHANGELOG.md
+	@mkdir -p build
+	awk '/^## \[/ {on = !seen && !/Unreleased/; seen = seen || on; next} on' CHANGELOG.md > build/notes.md
+	$(GORELEASER) release --clean --release-notes build/notes.md
+
+# It refuses at once what it would refuse after the tests.
+.PHONY: release
+release: ## Check everything, and tag all modules as VERSION (v0.1.0); publishes nothing (RELEASING.md)
+	.ci/release -n "$(VERSION)" $(PARTS)
+	$(MAKE) check lint apicheck vulncheck test
+	.ci/release "$(VERSION)" $(PARTS)
 
 .PHONY: clean
 clean: ## Delete the build directory
