@@ -12,7 +12,7 @@ ACTIONLINT ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 APIDIFF ?= go run golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
 BENCHSTAT ?= go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GOVULNCHECK ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.18.2
+GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.17.0
 CYCLONEDX ?= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 export ACTIONLINT APIDIFF BENCHSTAT GOVULNCHECK GORELEASER CYCLONEDX
 
@@ -52,7 +52,7 @@ export GOFLAGS += -buildvcs=false
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Compile all modules
@@ -219,7 +219,7 @@ manuals: ## Write the man pages and shell completions of the command below build
 .PHONY: sbom
 sbom: ## Write the modules and licences in the command and the library below build/sbom, in CycloneDX
 	@mkdir -p build/sbom
-	$(CYCLONEDX) app -json -licenses -std -main cmd/baton -output build/sbom/baton.cdx.json .
+	$(CYCLONEDX) app -json -licenses -std -output build/sbom/baton.cdx.json cmd/baton
 	$(CYCLONEDX) mod -json -licenses -output build/sbom/library.cdx.json .
 
 .PHONY: binaries
