@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestAPICheckFindsBreakingChanges: a removed function fails make apicheck until
-// the changelog names it. Before the first release the tree is compared with
-// its last commit, later with the last release.
+// TestAPICheckFindsBreakingChanges: a removed function fails make apicheck
+// until the changelog names it. Before the first release the tree is compared
+// with its last commit, later with the last release.
 func TestAPICheckFindsBreakingChanges(t *testing.T) {
 	tr := copyOfTree(t)
 	check := func(wants bool, words ...string) {

@@ -83,9 +83,10 @@ func (c consumer) packagesWith(t *testing.T, words ...string) (found []string) {
 	return found
 }
 
-// TestServicesCompileOneDriver: a service on etcd compiles nothing of ZooKeeper,
-// and the reverse, and nothing of the command and the observers. Its go.mod
-// requires no more than the service's own client does, plus Baton and backoff.
+// TestServicesCompileOneDriver: a service on etcd compiles nothing of
+// ZooKeeper, and the reverse, and nothing of the command and the observers. Its
+// go.mod requires no more than the service's own client does, plus Baton and
+// backoff.
 func TestServicesCompileOneDriver(t *testing.T) {
 	const unreleased = library + " v0.0.0-00010101000000-000000000000"
 	observers := []string{"prometheus", "opentelemetry", "cobra"}
