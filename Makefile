@@ -22,6 +22,9 @@ PLATFORMS := linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64
 # For make apicheck: a commit or tag to compare with instead of the last release.
 BASE ?=
 
+# Time for each benchmark of make microbench.
+BENCHTIME ?= 1s
+
 # Seconds for each fuzz target.
 FUZZTIME ?= 10s
 
@@ -124,7 +127,7 @@ bench: ## Compare Baton with bare clients and other libraries, and rewrite docs/
 
 .PHONY: microbench
 microbench: ## Measure Baton's own cost on the memory service, six times, for benchstat
-	go test -run '^$$' -bench . -count 6 ./mutex ./rwlock ./semaphore ./election
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -count 6 ./mutex ./rwlock ./semaphore ./election
 
 .PHONY: benchcompare
 benchcompare: ## Compare microbench of the last release, or BASE, with this tree's, with benchstat: some minutes
