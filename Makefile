@@ -12,7 +12,7 @@ ACTIONLINT ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 APIDIFF ?= go run golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
 BENCHSTAT ?= go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 GOVULNCHECK ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.17.0
+GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.15.0
 CYCLONEDX ?= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 export ACTIONLINT APIDIFF BENCHSTAT GOVULNCHECK GORELEASER CYCLONEDX
 
