@@ -16,6 +16,10 @@ import (
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
+// upgradeTTL is long enough that a stall of the machine loses no session, and
+// so no place in a queue. The killed programs' sessions last for it.
+const upgradeTTL = 10 * time.Second
+
 // versions are two programs, this version and an earlier one, that share
 // queues as they do while a deployment rolls from one to the other.
 type versions struct {
@@ -87,7 +91,7 @@ func (q *turns) enqueue(version int, until string, args ...string) {
 func (q *turns) begin(version int, identity, script string, args ...string) {
 	q.t.Helper()
 	args = slices.Concat(args, []string{"--identity", identity, q.name, "--", "sh", "-c", script})
-	q.running = append(q.running, startBaton(q.t, q.paths[version], q.url(3*time.Second), "", args...))
+	q.running = append(q.running, startBaton(q.t, q.paths[version], q.url(upgradeTTL), "", args...))
 	q.queued = append(q.queued, identity)
 	var listed [2][]string
 	eventually(q.t, 30*time.Second, "both versions to list "+identity, func() bool {
@@ -101,7 +105,7 @@ func (q *turns) begin(version int, identity, script string, args ...string) {
 // listed returns the identities that a program's inspect shows.
 func (q *turns) listed(path string) (identities []string) {
 	q.t.Helper()
-	c := startBaton(q.t, path, q.url(3*time.Second), "", "inspect", "--kind", q.kind, q.name, "-o", "json")
+	c := startBaton(q.t, path, q.url(upgradeTTL), "", "inspect", "--kind", q.kind, q.name, "-o", "json")
 	if code := c.code(); code != 0 {
 		q.t.Fatalf("inspect exited with %d: %s", code, c.err.String())
 	}
