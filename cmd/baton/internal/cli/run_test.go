@@ -56,7 +56,7 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"lock -n -w 1 name -- true", []string{"nonblock", "wait"}},
 		{"lock -E 256 name -- true", []string{"256", "0 to 255"}},
 		{"lock --keep-running --grace=1 name -- true", []string{"grace", "keep-running"}},
-		{"lock --grace=4.5 name -- true", []string{"4.5s", "10s", "4s"}},
+		{"lock --grace=5.5 name -- true", []string{"5.5s", "10s", "allows 5s"}},
 		{"lock --ttl=1ms name -- true", []string{"1ms"}},
 		{"lock --ttl=0 name -- true", []string{"ttl 0s"}},
 		{"lock --lock-delay=2m name -- true", []string{"2m0s", "1m"}},
