@@ -121,7 +121,7 @@ var metrics = [...]Metric{
 	SessionOpen: {Name: "baton_session_open_seconds", Type: Histogram, Buckets: short,
 		Help: "Time to open a session, including all attempts."},
 	SessionsSuspended: {Name: "baton_sessions_suspended_total", Type: Counter,
-		Help: "Times that a session was suspended: a renewal failed."},
+		Help: "Times that a session was suspended: no renewal was answered for a quarter of the TTL."},
 	SessionsResumed: {Name: "baton_sessions_resumed_total", Type: Counter,
 		Help: "Times that a suspended session was renewed."},
 	SessionsEnded: {Name: "baton_sessions_ended_total", Type: Counter, Labels: []string{"cause"},
