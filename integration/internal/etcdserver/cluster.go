@@ -110,7 +110,8 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{dir: dir, ports: ports}
 	heartbeat, election := Heartbeat, Election
-	if o.Fsync {
+	fsync := o.Fsync || !skipsFsync(binary)
+	if fsync {
 		heartbeat, election = fsyncHeartbeat, fsyncElection
 	}
 	args := append([]string{
@@ -119,7 +120,7 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 		"--log-level=warn",
 		"--initial-cluster-state=new",
 	}, o.Args...)
-	if !o.Fsync {
+	if !fsync {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	var members []string
@@ -134,6 +135,13 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 		n.args = append(n.arguments(o.Listen), append(args, "--initial-cluster="+strings.Join(members, ","))...)
 	}
 	return c, nil
+}
+
+// skipsFsync reports whether a server has the option that saves the waits for
+// the disk. etcd 3.4 has not.
+func skipsFsync(binary string) bool {
+	out, err := exec.Command(binary, "--version").Output()
+	return err != nil || !strings.HasPrefix(string(out), "etcd Version: 3.4.")
 }
 
 // start launches all nodes before it waits for any: none is ready without a

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -87,7 +88,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	if op == "lock" {
 		long = runLong
 	}
-	c.Long = strings.TrimSpace(c.Long) + "\n" + long
+	c.Long = strings.TrimSpace(c.Long) + "\n" + long + ward.Limits
 	c.Args = nameAndCommand
 	set := c.Flags()
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -130,7 +130,7 @@ lists the exit codes of the commands that run a command.`,
 		"log everything to stderr (default: warnings and errors)")
 	root.AddCommand(
 		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
-		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(),
+		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(), a.man(),
 	)
 	return root
 }
