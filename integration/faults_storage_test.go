@@ -96,9 +96,9 @@ func TestHoldsSurviveABrokenDiskOfTheLeader(t *testing.T) {
 		workload.progresses("with another leader")
 		heal()
 		if e.zk != nil {
-			// The remaining data may not suffice for a start, even if the member
-			// went on: the epochs are in separate files. Once the others work
-			// without it, they do not need its data.
+			// The remaining data may not suffice for a start, even if the
+			// member went on: the epochs are in separate files. The others,
+			// which then work without the member, have all data.
 			e.members[leader].Kill()
 			workload.progresses("without the member")
 			if err := e.zk.Node(leader).Wipe(); err != nil {
