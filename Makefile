@@ -252,7 +252,7 @@ publish: ## For the workflow of a release: build the archives and publish them w
 release: ## Check everything, and tag all modules as VERSION (v0.1.0); publishes nothing (RELEASING.md)
 	.ci/release -n "$(VERSION)" $(PARTS)
 	$(GORELEASER) check
-	$(MAKE) check lint apicheck vulncheck test
+	.ci/run
 	.ci/release "$(VERSION)" $(PARTS)
 
 .PHONY: clean

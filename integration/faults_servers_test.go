@@ -464,8 +464,8 @@ func oldEtcd(t *testing.T) string {
 	return tool(t, "etcd", "etcd-server")
 }
 
-// The oldest supported ZooKeeper, 3.8.0, is the one that all other tests use
-// where Debian's package is installed.
+// Other versions of both services run the suite in CI, from container images:
+// make servers.
 func TestConformanceOfTheOldestEtcd(t *testing.T) {
 	expensive(t) // it waits for the disk
 	t.Parallel()

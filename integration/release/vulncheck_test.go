@@ -2,7 +2,6 @@ package release_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,22 +16,22 @@ func TestVulncheckReportsOrSaysThatItCannot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^GOVULNCHECK \?= go run (.+)$`).FindSubmatch(makefile)
+	m := regexp.MustCompile(`(?m)^GOVULNCHECK \?= (.+)$`).FindSubmatch(makefile)
 	if m == nil {
 		t.Fatal("the Makefile has no GOVULNCHECK")
 	}
-	// Compiled, since go run asks a proxy, too.
-	bin := t.TempDir()
-	install := exec.Command("go", "install", string(m[1]))
-	install.Env = append(os.Environ(), "GOBIN="+bin)
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	govulncheck := string(m[1])
+	if own := os.Getenv("GOVULNCHECK"); own != "" {
+		govulncheck = own
 	}
-	govulncheck := filepath.Join(bin, "govulncheck")
 	clean := database(t, "")
 	vulnerable := database(t, "github.com/cenkalti/backoff/v4")
 	tr := tree{t, root}
-	const unreachable = "HTTPS_PROXY=http://127.0.0.1:1"
+	offline := filepath.Join(t.TempDir(), "offline") // only govulncheck is: the go command may need the module proxy
+	if err := os.WriteFile(offline, []byte("#!/bin/sh\nHTTPS_PROXY=http://127.0.0.1:1 exec \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unreachable := "GOVULNCHECK=" + strings.Replace(govulncheck, "go run ", "go run -exec="+offline+" ", 1)
 	for _, c := range []struct {
 		args []string
 		ok   bool
@@ -40,8 +39,8 @@ func TestVulncheckReportsOrSaysThatItCannot(t *testing.T) {
 	}{
 		{[]string{"GOVULNCHECK=" + govulncheck + " -db " + clean}, true, ".: no known vulnerability is called"},
 		{[]string{"GOVULNCHECK=" + govulncheck + " -db " + vulnerable}, false, "GO-2026-0001"},
-		{[]string{"GOVULNCHECK=" + govulncheck, "GITHUB_ACTIONS=", unreachable}, true, "NOTHING WAS CHECKED"},
-		{[]string{"GOVULNCHECK=" + govulncheck, "GITHUB_ACTIONS=true", unreachable}, false, "NOTHING WAS CHECKED"},
+		{[]string{"GITHUB_ACTIONS=", unreachable}, true, "NOTHING WAS CHECKED"},
+		{[]string{"GITHUB_ACTIONS=true", unreachable}, false, "NOTHING WAS CHECKED"},
 	} {
 		args := append([]string{"vulncheck", "PARTS=."}, c.args...)
 		out, err := tr.run("make", args...)

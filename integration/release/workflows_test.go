@@ -52,6 +52,9 @@ func blocks(t *testing.T) (all []block) {
 				}
 			}
 			for i, step := range job.Steps {
+				if step.Uses != "" && !pinned.MatchString(step.Uses) {
+					t.Errorf("%s, job %s: %s is no commit, and can be replaced by another", file, name, step.Uses)
+				}
 				if step.Run != "" {
 					all = append(all, block{fmt.Sprintf("%s, job %s, step %d", filepath.Base(file), name, i+1), step.Run})
 				}
@@ -62,6 +65,7 @@ func blocks(t *testing.T) (all []block) {
 }
 
 var (
+	pinned     = regexp.MustCompile(`^[a-z-]+/[a-z-]+@[0-9a-f]{40}$`)
 	expression = regexp.MustCompile(`\$\{\{.*?\}\}`)
 	makeCall   = regexp.MustCompile(`\bmake((?: +(?:[A-Z_]+=(?:"[^"]*"|\S+)|[a-z][a-z0-9-]*))+)`)
 	script     = regexp.MustCompile(`(?:^|\s)(\.ci/[a-z-]+)`)
