@@ -45,6 +45,9 @@ type Options struct {
 	Args []string
 	// Binary is the server's program; if empty, Binary builds it.
 	Binary string
+	// Dir is the parent of the data's directory; if empty, the default for
+	// temporary files.
+	Dir string
 	// Hosts are the nodes' addresses, for nodes in network namespaces of their
 	// own; empty for loopback.
 	Hosts []string
@@ -103,7 +106,7 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "baton-etcd-")
+	dir, err := os.MkdirTemp(o.Dir, "baton-etcd-")
 	if err != nil {
 		freeport.Release(ports...)
 		return nil, fmt.Errorf("etcdserver: %w", err)
