@@ -7,6 +7,24 @@ MODULES := $(PARTS) integration
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT ?= $(shell command -v golangci-lint || ls "$$(go env GOPATH)/bin/golangci-lint" 2>/dev/null || echo go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION))
 
+# Tools of the release, compiled on first use: seconds each. An installed one is used with, for example, APIDIFF=apidiff.
+ACTIONLINT ?= go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+APIDIFF ?= go run golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
+BENCHSTAT ?= go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+GOVULNCHECK ?= go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GORELEASER ?= go run github.com/goreleaser/goreleaser/v2@v2.15.0
+CYCLONEDX ?= go run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+export ACTIONLINT APIDIFF BENCHSTAT GOVULNCHECK GORELEASER CYCLONEDX
+
+# The systems that check-platforms compiles and vets for, besides this one.
+PLATFORMS := linux/amd64 linux/arm64 linux/386 darwin/arm64 windows/amd64
+
+# For make apicheck: a commit or tag to compare with instead of the last release.
+BASE ?=
+
+# Time for each benchmark of make microbench.
+BENCHTIME ?= 1s
+
 # Seconds for each fuzz target.
 FUZZTIME ?= 10s
 
@@ -43,7 +61,7 @@ export GOFLAGS += -buildvcs=false
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Compile all modules
@@ -60,6 +78,14 @@ test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install m
 .PHONY: test-all
 test-all: ## Run the tests, the fault tests and the tests with other libraries
 	BATON_TESTS=all $(MAKE) test
+
+.PHONY: conformance
+conformance: ## Run the suite of the driver contract, and programs of two versions, on the servers of make servers
+	.ci/test-integration -run '^(TestConformance|TestVersionsShareQueues)'
+
+.PHONY: servers
+servers: ## Copy ETCD=3.6.5 or ZOOKEEPER=3.9 from container images; prints the environment that selects them
+	@.ci/servers build/servers "$(ETCD)" "$(ZOOKEEPER)"
 
 .PHONY: interop
 interop: ## Share queues with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
@@ -116,7 +142,11 @@ bench: ## Compare Baton with bare clients and other libraries, and rewrite docs/
 
 .PHONY: microbench
 microbench: ## Measure Baton's own cost on the memory service, six times, for benchstat
-	go test -run '^$$' -bench . -count 6 ./mutex ./rwlock ./semaphore ./election
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -count 6 ./mutex ./rwlock ./semaphore ./election
+
+.PHONY: benchcompare
+benchcompare: ## Compare microbench of the last release, or BASE, with this tree's, with benchstat: some minutes
+	.ci/benchcompare $(BASE)
 
 .PHONY: demo
 demo: ## Show how a lock survives a kill and a pause, on an embedded etcd or on DEMO_URL (zk://host:2181)
@@ -131,7 +161,27 @@ quickstart: ## Run the smallest example, which needs no server
 	go run ./examples/quickstart
 
 .PHONY: check
-check: fmt-check vet tidy-check ## Run the static checks that need only Go
+check: fmt-check vet check-platforms tidy-check ## Run the static checks that need only Go
+
+.PHONY: check-platforms
+check-platforms: ## Compile and vet library, observers and command for PLATFORMS; with an empty build cache a minute each
+	@set -e; for platform in $(filter-out $(shell go env GOOS)/$(shell go env GOARCH),$(PLATFORMS)); do \
+		export GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0; \
+		for dir in $(PARTS); do (cd $$dir && go vet ./...) || { echo "on $$platform, in $$dir"; exit 1; }; done; \
+		(cd cmd/baton && go build -o /dev/null .); \
+	done
+
+.PHONY: test-386
+test-386: ## Run the tests that need no server on 32 bits, on a machine that can: linux/amd64 can
+	@set -e; for dir in $(PARTS); do (cd $$dir && GOARCH=386 CGO_ENABLED=0 go test ./...); done
+
+.PHONY: apicheck
+apicheck: ## Fail if the API broke since the last release, or BASE, and CHANGELOG.md does not say so
+	.ci/apicheck $(BASE)
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the code calls; says so if their database cannot be reached
+	.ci/vulncheck $(PARTS)
 
 .PHONY: fmt-check
 fmt-check: ## Fail if a file is not gofmt'ed
@@ -141,8 +191,13 @@ fmt-check: ## Fail if a file is not gofmt'ed
 vet: ## Run go vet on all modules
 	@set -e; for dir in $(MODULES); do (cd $$dir && go vet ./...); done
 
+.PHONY: lint-ci
+lint-ci: ## Check the workflow files with actionlint, and the scripts with shellcheck
+	@files=$$(ls .github/workflows/*.yml) && $(ACTIONLINT) $$files
+	shellcheck .ci/* docs/model/run.sh
+
 .PHONY: lint
-lint: ## Run golangci-lint on all modules; if it is not installed, compile it first (minutes)
+lint: lint-ci ## Run golangci-lint on all modules; if it is not installed, compile it first (minutes)
 	@set -e; for dir in $(MODULES); do (cd $$dir && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: tidy-check
@@ -172,6 +227,36 @@ fuzz-short: ## Fuzz each target of all modules for FUZZTIME (10s)
 			done; \
 		done; \
 	done
+
+.PHONY: manuals
+manuals: ## Write the man pages and shell completions of the command below build/manuals
+	@rm -rf build/manuals && mkdir -p build/manuals/man build/manuals/completion
+	cd cmd/baton && go run . man ../../build/manuals/man
+	@set -e; cd cmd/baton; for shell in bash zsh fish powershell; do go run . completion $$shell > ../../build/manuals/completion/baton.$$shell; done
+
+.PHONY: sbom
+sbom: ## Write the modules and licences in the command and the library below build/sbom, in CycloneDX
+	@mkdir -p build/sbom
+	$(CYCLONEDX) app -json -licenses -std -output build/sbom/baton.cdx.json cmd/baton
+	$(CYCLONEDX) mod -json -licenses -output build/sbom/library.cdx.json .
+
+.PHONY: binaries
+binaries: manuals ## Build the command's archives for all systems below build/dist with goreleaser, and publish nothing
+	$(GORELEASER) release --snapshot --clean
+
+.PHONY: publish
+publish: ## For the workflow of a release: build the archives and publish them with the notes of CHANGELOG.md
+	@mkdir -p build
+	awk '/^## \[/ {on = !seen && !/Unreleased/; seen = seen || on; next} on' CHANGELOG.md > build/notes.md
+	$(GORELEASER) release --clean --release-notes build/notes.md
+
+# It refuses at once what it would refuse after the tests.
+.PHONY: release
+release: ## Check everything, and tag all modules as VERSION (v0.1.0); publishes nothing (RELEASING.md)
+	.ci/release -n "$(VERSION)" $(PARTS)
+	$(GORELEASER) check
+	.ci/run
+	.ci/release "$(VERSION)" $(PARTS)
 
 .PHONY: clean
 clean: ## Delete the build directory

@@ -33,7 +33,13 @@ func baton(t *testing.T, url string, args ...string) *command {
 // batonReading starts the program with an input.
 func batonReading(t *testing.T, url, input string, args ...string) *command {
 	t.Helper()
-	c := &command{t: t, cmd: exec.Command(batonbin.Path(t), args...), done: make(chan struct{})}
+	return startBaton(t, batonbin.Path(t), url, input, args...)
+}
+
+// startBaton starts a program that is baton, perhaps of an earlier version.
+func startBaton(t *testing.T, path, url, input string, args ...string) *command {
+	t.Helper()
+	c := &command{t: t, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), "BATON_URL="+url)
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = strings.NewReader(input), &c.out, &c.err
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell's job

@@ -333,12 +333,12 @@ func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
 // wholeMatrix reports whether to run all fault tests, however long they take.
 func wholeMatrix() bool { return os.Getenv("BATON_FAULTS") == "all" }
 
-// expensive skips a test unless `make faults` runs. The output and the summary
-// report it.
+// expensive skips a test unless `make test-all` or `make faults` runs. The
+// output and the summary report it.
 func expensive(t *testing.T) {
 	t.Helper()
-	if !wholeMatrix() {
-		servers.Skip(t, "left to make faults (BATON_FAULTS=all)")
+	if !wholeMatrix() && os.Getenv("BATON_TESTS") != "all" {
+		servers.Skip(t, "left to make test-all and make faults")
 	}
 }
 

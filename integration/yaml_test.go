@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// It checks blocks in the pages, and files below docs and examples. It is in
+// It checks blocks in the pages, files below docs and examples, and those of
+// the repository itself. It is in
 // this module because the root module has no parser.
 func TestDocumentedYAMLParses(t *testing.T) {
 	list, err := pages.All("..")
@@ -31,7 +32,7 @@ func TestDocumentedYAMLParses(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"../docs", "../examples"} {
+	for _, dir := range []string{"../docs", "../examples", "../.github", "../.goreleaser.yaml", "../.golangci.yml"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if ext := filepath.Ext(path); err != nil || ext != ".yaml" && ext != ".yml" {
 				return err

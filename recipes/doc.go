@@ -1,6 +1,7 @@
 // Package recipes is for authors of recipes. It has the wait queue, the rules
 // that admit contenders, and the holds of admitted contenders. Package mutex,
-// for example, is the rule [Exclusive] on a [Queue], and a handle.
+// for example, is the rule [Exclusive] on a [Queue], and a handle. The package
+// is experimental: a minor version may change it.
 //
 // # A contender's life
 //

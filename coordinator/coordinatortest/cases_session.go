@@ -138,6 +138,7 @@ func renewedLives(e *env) {
 func oddTTL(e *env) {
 	c := e.connect()
 	e.openOn(c)
+	e.settle() // until the service counts it
 	before := e.sessions()
 	_, err := c.Driver.Open(e.soon(), e.OddTTL)
 	e.is(err, "Open", driver.ErrInvalid)

@@ -1,4 +1,5 @@
-// Package coordinatortest is the conformance suite of Baton's drivers.
+// Package coordinatortest is the conformance suite of Baton's drivers. It is
+// experimental: a minor version may change it.
 //
 // Package driver states its contract in numbered clauses. [Run] checks a driver
 // against every clause that can be observed. Each case is named after its

@@ -3,7 +3,8 @@
 //
 // Authors of a driver implement [Driver] and [Session] and test them with the
 // conformance suite in coordinator/coordinatortest. Users of Baton hold a
-// [coordinator.Client] instead.
+// [coordinator.Client] instead. The package is experimental: a minor version
+// may change it.
 //
 // # The contract
 //

@@ -10,6 +10,7 @@ import (
 // network has signs of what goes wrong with connections, and what to try.
 var network = []string{
 	"connection refused", "check address and port, and that the server runs",
+	"actively refused it", "check address and port, and that the server runs", // on Windows
 	"no such host", "check the host's name in the URL",
 	"unknown authority", "name the authority's certificate with cacert= in the URL",
 	"certificate is valid for", "give the name in it with servername= in the URL",

@@ -45,6 +45,9 @@ type Options struct {
 	Args []string
 	// Binary is the server's program; if empty, Binary builds it.
 	Binary string
+	// Dir is the parent of the data's directory; if empty, the default for
+	// temporary files.
+	Dir string
 	// Hosts are the nodes' addresses, for nodes in network namespaces of their
 	// own; empty for loopback.
 	Hosts []string
@@ -103,14 +106,15 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "baton-etcd-")
+	dir, err := os.MkdirTemp(o.Dir, "baton-etcd-")
 	if err != nil {
 		freeport.Release(ports...)
 		return nil, fmt.Errorf("etcdserver: %w", err)
 	}
 	c := &Cluster{dir: dir, ports: ports}
 	heartbeat, election := Heartbeat, Election
-	if o.Fsync {
+	fsync := o.Fsync || !skipsFsync(binary)
+	if fsync {
 		heartbeat, election = fsyncHeartbeat, fsyncElection
 	}
 	args := append([]string{
@@ -119,7 +123,7 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 		"--log-level=warn",
 		"--initial-cluster-state=new",
 	}, o.Args...)
-	if !o.Fsync {
+	if !fsync {
 		args = append(args, "--unsafe-no-fsync")
 	}
 	var members []string
@@ -134,6 +138,13 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 		n.args = append(n.arguments(o.Listen), append(args, "--initial-cluster="+strings.Join(members, ","))...)
 	}
 	return c, nil
+}
+
+// skipsFsync reports whether a server has the option that saves the waits for
+// the disk. etcd 3.4 has not.
+func skipsFsync(binary string) bool {
+	out, err := exec.Command(binary, "--version").Output()
+	return err != nil || !strings.HasPrefix(string(out), "etcd Version: 3.4.")
 }
 
 // start launches all nodes before it waits for any: none is ready without a

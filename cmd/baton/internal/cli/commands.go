@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -92,7 +93,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		use, long, names = runManyUse, runLong, math.MaxInt
 	}
 	c.Use += use
-	c.Long = strings.TrimSpace(c.Long) + "\n" + long
+	c.Long = strings.TrimSpace(c.Long) + "\n" + long + ward.Limits
 	c.Args = namesAndCommand(names)
 	set := c.Flags()
 	c.RunE = func(cmd *cobra.Command, args []string) error {

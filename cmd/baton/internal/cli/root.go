@@ -131,6 +131,7 @@ lists the exit codes of the commands that run a command.`,
 	root.AddCommand(
 		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
 		a.list(), a.inspect(), a.breakGrant(), a.check(), a.counter(), a.group(), a.doctor(), a.bench(),
+		a.man(),
 	)
 	return root
 }

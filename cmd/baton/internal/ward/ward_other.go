@@ -13,6 +13,12 @@ import (
 // Terminate and Kill end the command but not its children, and a command
 // outlives a starter that is killed.
 
+// Limits says what the help of a command adds on this system.
+const Limits = `
+
+On this system there is no guard and no SIGTERM: at the deadline the command is killed, without
+its children, and it lives on if baton itself is killed. Let the resource check BATON_TOKEN.`
+
 // Ending is the only signal that asks a process to end. It is not passed on:
 // the console sends it to the command as well.
 var Ending, Others = []os.Signal{os.Interrupt}, []os.Signal(nil)

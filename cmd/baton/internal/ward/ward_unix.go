@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// Limits says what the help of a command adds on this system: nothing.
+const Limits = ""
+
 // Ending are the signals that ask a process to end. Others are the other
 // signals that Signal passes on.
 var (

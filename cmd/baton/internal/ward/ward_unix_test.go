@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -97,14 +98,22 @@ func TestUserSignalsGoToTheCommandAlone(t *testing.T) {
 	hup := make(chan os.Signal, 1) // under nohup the commands would inherit the ignored signal; a caught one is not inherited
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	const script = `sh -c 'trap "echo child $1; exit" $1; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - "$1" & wait`
+	const script = `sh -c 'trap "echo child $1; exit" $1; : >"$2"; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - NAME "$READY" & wait`
 	for _, c := range []struct {
 		sig   syscall.Signal
 		name  string
 		child bool
 	}{{syscall.SIGHUP, "HUP", true}, {syscall.SIGTERM, "TERM", true}, {syscall.SIGUSR1, "USR1", false}} {
-		w, out := start(t, time.Now().Add(time.Minute), strings.ReplaceAll(script, `"$1" &`, c.name+" &"))
-		time.Sleep(200 * time.Millisecond) // until the trap is set, which has no visible effect
+		ready := filepath.Join(t.TempDir(), c.name) // exists when the trap is set
+		t.Setenv("READY", ready)
+		w, out := start(t, time.Now().Add(time.Minute), strings.Replace(script, "NAME", c.name, 1))
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(ready); err == nil {
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
 		w.Signal(c.sig)
 		if code := w.Code(); code != 128+int(c.sig) {
 			t.Errorf("%s: the command ended with %d", c.name, code)

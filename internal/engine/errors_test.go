@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"testing"
 	"time"
 
@@ -139,4 +141,52 @@ func TestAnswerIsKeptWhenTheContextEnds(t *testing.T) {
 			w.Errorf("Join = %v, but the service is available", err)
 		}
 	})
+}
+
+// TestDescribeNamesOneStep, the one that the user knows. Maybe is set if it is
+// set in any step.
+func TestDescribeNamesOneStep(t *testing.T) {
+	refused := fmt.Errorf("%w: no permission", engine.ErrRefused)
+	step := func(err error, maybe bool) error {
+		return &engine.Error{Op: "convert", Name: "rwlock/x", Err: err, Maybe: maybe}
+	}
+	for _, err := range []error{step(refused, true), step(step(refused, false), true), step(step(step(refused, true), false), false)} {
+		got := engine.Describe(context.Background(), "unlock", "x", err)
+		if want := `baton: unlock "x": refused by the service: no permission (may have been applied)`; got.Error() != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+		if !errors.Is(got, engine.ErrRefused) || !engine.MayHaveApplied(got) {
+			t.Errorf("%#v", got)
+		}
+	}
+	// A user's own text and the cause of a context are kept.
+	said := fmt.Errorf("mine: %w", step(refused, false))
+	if got := engine.Describe(context.Background(), "unlock", "x", step(said, false)); !errors.Is(got, said) {
+		t.Errorf("%v", got)
+	}
+}
+
+// curious is a context whose Err can take long, like that of a hold.
+type curious struct {
+	context.Context
+	asked *int
+}
+
+func (c curious) Err() error {
+	*c.asked++
+	return c.Context.Err()
+}
+
+// TestIsCauseDoesNotCallErrOfALiveContext: an observer that classifies errors
+// must not wait.
+func TestIsCauseDoesNotCallErrOfALiveContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	asked := 0
+	if c := (curious{ctx, &asked}); engine.IsCause(c, io.EOF) || asked != 0 {
+		t.Errorf("Err was called %d times", asked)
+	}
+	cancel(io.EOF)
+	if c := (curious{ctx, &asked}); !engine.IsCause(c, io.EOF) || engine.IsCause(c, context.Canceled) {
+		t.Error("the cause of a context that has ended is not recognized")
+	}
 }
