@@ -229,8 +229,9 @@ fuzz-short: ## Fuzz each target of all modules for FUZZTIME (10s)
 	done
 
 .PHONY: manuals
-manuals: ## Write the man pages and shell completions of the command below build/manuals
+manuals: ## Write what the command's archives contain besides it below build/manuals: man pages, completions, licences
 	@rm -rf build/manuals && mkdir -p build/manuals/man build/manuals/completion
+	.ci/licences build/manuals/licences
 	cd cmd/baton && go run . man ../../build/manuals/man
 	@set -e; cd cmd/baton; for shell in bash zsh fish powershell; do go run . completion $$shell > ../../build/manuals/completion/baton.$$shell; done
 

@@ -14,9 +14,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 )
 
-// It checks blocks in the pages, files below docs and examples, and those of
-// the repository itself. It is in
-// this module because the root module has no parser.
+// It checks blocks in the pages, and files of docs, examples and the repository
+// itself. It is in this module because the root module has no parser.
 func TestDocumentedYAMLParses(t *testing.T) {
 	list, err := pages.All("..")
 	if err != nil || len(list) < 10 {

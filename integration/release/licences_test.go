@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,31 @@ func TestThirdPartyLicencesAreListed(t *testing.T) {
 	}
 	if err := os.WriteFile(path, []byte(head+table.String()), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestArchivesContainLicences: .ci/licences copies the licence of each module
+// that THIRD_PARTY.md lists for the command, and Go's.
+func TestArchivesContainLicences(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "THIRD_PARTY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command(filepath.Join(root, ".ci", "licences"), dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	modules := []string{"go"}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(.+)` \\| .*command").FindAllStringSubmatch(string(page), -1) {
+		modules = append(modules, strings.ReplaceAll(m[1], "/", "_"))
+	}
+	if len(modules) < 10 {
+		t.Fatalf("THIRD_PARTY.md lists %q for the command", modules)
+	}
+	for _, module := range modules {
+		if files, _ := filepath.Glob(filepath.Join(dir, module+"-LICEN[SC]E*")); len(files) == 0 {
+			t.Errorf("no licence of %s", module)
+		}
 	}
 }
 

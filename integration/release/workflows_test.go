@@ -193,7 +193,7 @@ esac
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"create gcr.io/etcd-development/etcd:v3.6.5\n", "create docker.io/library/zookeeper:3.9\n", "rm container-1\n"} {
+	for _, want := range []string{"create gcr.io/etcd-development/etcd:v3.6.5\n", "create zookeeper:3.9\n", "rm container-1\n"} {
 		if !strings.Contains(string(calls), want) {
 			t.Errorf("docker was not called with %q:\n%s", want, calls)
 		}

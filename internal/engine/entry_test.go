@@ -160,7 +160,12 @@ func TestChangeOfARemovedEntryIsErrRemoved(t *testing.T) {
 
 func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
 	calls := []change{converts, writes, forgets, records}
-	away := func(w world, _ int) memory.Fate { w.svc.Stop(); return memory.Fate{} }
+	away := func(w world, n int) memory.Fate {
+		if n == 0 { // Forget is repeated in the background, also after Start
+			w.svc.Stop()
+		}
+		return memory.Fate{}
+	}
 	changed(t, calls, away, func(w world, _ *engine.Session, call func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()

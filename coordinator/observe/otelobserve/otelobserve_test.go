@@ -99,6 +99,7 @@ func TestCallsAndHoldsAreLinkedSpansBelowTheCallers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		synctest.Wait() // a renewal may be writing its sums
 		const with = "baton.kind=mutex baton.name=orders/7 baton.token=2 service=memory"
 		call, hold := s.all[1], s.all[2]
 		if got, want := call.String(), "baton.lock 3s baton.contended=true "+with; got != want {
