@@ -127,11 +127,11 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	}
 }
 
-// 64 sessions request one to three of ten permits, for random times: 1,000
+// 64 sessions request one to three of ten permits, for random times: 500
 // grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 	const limit, clients = 10, 64
-	grants := 1000
+	grants := 500
 	if os.Getenv("BATON_TESTS") == "all" {
 		grants = 2000
 	}
