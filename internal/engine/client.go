@@ -186,8 +186,12 @@ func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 		slow := errors.New("opening the session took longer than the session lives")
 		return nil, driver.Wrap(ErrUnavailable, slow)
 	}
-	s.wg.Go(s.renew)
-	s.wg.Go(s.guard)
+	s.wg.Go(func() {
+		// Added while wg counts this goroutine: if renew loses the session at
+		// once, closeLater waits for wg already.
+		s.wg.Go(s.guard)
+		s.renew()
+	})
 	return s, nil
 }
 

@@ -113,6 +113,28 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 	})
 }
 
+// TestSessionLostWhileItsGoroutinesStart: the opening took so long that a
+// renewal is due at once, and it is told that the session is lost. With -race.
+func TestSessionLostWhileItsGoroutinesStart(t *testing.T) {
+	for range 300 {
+		within(t, func(w world) {
+			opens := 0
+			w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+				switch r.Op {
+				case memory.OpOpen:
+					if opens++; opens == 1 {
+						f.DelayReply = time.Second
+					}
+				case memory.OpRenew:
+					f.Err = driver.ErrSessionLost
+				}
+				return f
+			})
+			<-w.session().Context().Done()
+		})
+	}
+}
+
 // TestNoSignOfTheEndComesBeforeErr: Err reports the end of a session before any
 // other sign of it.
 func TestNoSignOfTheEndComesBeforeErr(t *testing.T) {
