@@ -73,6 +73,7 @@ test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install m
 	@set -e; for dir in $(PARTS); do (cd $$dir && go test -race ./...); done
 	go test -run 'AreBounded' ./internal/engine # the race detector crashes in one of them
 	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=3000 RACE_SEEDS=300)
+	$(if $(filter all,$(BATON_TESTS)),$(MAKE) simulate-recipes SEEDS=1000)
 	.ci/test-integration
 
 .PHONY: test-all
@@ -105,9 +106,11 @@ test-short: ## Run the tests that need no server, in seconds
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same in each run
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
 	BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
-	BATON_SEEDS=$(SEEDS) go test -count=1 -timeout 30m -run 'TestPartitionUnderFaults$$' ./recipes/partition
-	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistory' ./recipes/counter ./recipes/barrier/...
-	BATON_SEEDS=$(RACE_SEEDS) go test -count=1 -v -timeout 30m -run 'TestQuorumUnderFaults$$' ./recipes/multilock/quorum
+
+.PHONY: simulate-recipes
+simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters and both barriers, and for the quorum; 10 minutes
+	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 60m -run 'TestPartitionUnderFaults$$|TestCallsAreLinearizable$$|TestRoundsUnderFaults$$|TestCallsAgreeWithTheHistory$$|TestQuorumUnderFaults$$' \
+		./recipes/partition ./recipes/counter ./recipes/barrier/... ./recipes/multilock/quorum
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each noticed its loss
