@@ -760,8 +760,8 @@ func TestBlockWithoutAReplyIsNeverUsed(t *testing.T) {
 	})
 }
 
-// TestLastIDIsNotFollowedByANegativeOne: somebody has set the number to the end
-// of its range.
+// TestLastIDIsNotFollowedByANegativeOne: an operator has set the number to the
+// end of its range.
 func TestLastIDIsNotFollowedByANegativeOne(t *testing.T) {
 	inWorld(t, func(w world) {
 		p := w.join()

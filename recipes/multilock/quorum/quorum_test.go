@@ -331,6 +331,12 @@ func TestTryLockWithALockDelay(t *testing.T) {
 		}
 		_ = l.Unlock(w.Context())
 		time.Sleep(time.Second) // it is removed in the background
+		began := time.Now()
+		w.unlock(p.lock()) // two members, one after the other
+		if took := time.Since(began); took < 115*time.Second || took > 122*time.Second {
+			w.Errorf("a lock-delay of a minute took %v", took)
+		}
+		time.Sleep(time.Second)
 		w.empty()
 	})
 }
