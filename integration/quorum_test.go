@@ -223,9 +223,9 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 		}
 		healAll(links)
 		before := len(loadQuorum(t, dir, killed))
-		for end := time.Now().Add(patience); len(loadQuorum(t, dir, killed)) == before; {
+		for end := time.Now().Add(2 * patience); len(loadQuorum(t, dir, killed)) == before; {
 			if time.Now().After(end) {
-				t.Fatalf("no grant within %v without %v", patience, away)
+				t.Fatalf("no grant within %v without %v", 2*patience, away)
 			}
 			pause(t.Context(), 100*time.Millisecond)
 		}
