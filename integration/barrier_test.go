@@ -59,7 +59,7 @@ func TestBarrierHoldsBackOtherClients(t *testing.T) {
 			select {
 			case err := <-passed:
 				t.Errorf("passed a closed barrier: %v", err)
-			case <-time.After(500 * time.Millisecond):
+			case <-time.After(2 * time.Second): // all have read it by then
 			}
 			if err := remover.Remove(within(t, patience)); err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func TestCommandHoldsSeveralNames(t *testing.T) {
 		holder.wants(128 + 15)
 		held := batonHolding(t, url, "lock", "-n", name+"-a", name+"-b") // nothing was left
 		waiter := baton(t, url, "lock", name+"-c", name+"-b", "--", "echo", "admitted")
-		eventually(t, 10*time.Second, "the waiter to be queued", func() bool {
+		eventually(t, patience, "the waiter to be queued", func() bool {
 			q := s.inspected(t, name+"-b")
 			return len(q) == 1 && len(q[0].Contenders) == 2
 		})
@@ -49,7 +49,7 @@ func TestCommandHoldsSeveralNames(t *testing.T) {
 // TTL.
 func TestGroupListsWhoseCommandsRun(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
-		url, name := s.url(4*time.Second), servers.Name(t)
+		url, name := s.url(8*time.Second), servers.Name(t)
 		list := func() string {
 			out, said, code := s.operate(t, "group", "list", name)
 			if code != 0 {
@@ -70,8 +70,8 @@ func TestGroupListsWhoseCommandsRun(t *testing.T) {
 			t.Errorf("after the end of one: %q", out)
 		}
 		second.signal(syscall.SIGKILL)
-		eventually(t, 15*time.Second, "the killed member to disappear", func() bool { return list() == "nobody\n" })
-		eventually(t, 15*time.Second, "the watch to print it", func() bool { return strings.HasSuffix(watch.out.String(), "\n\nnobody\n") })
+		eventually(t, 2*patience, "the killed member to disappear", func() bool { return list() == "nobody\n" })
+		eventually(t, patience, "the watch to print it", func() bool { return strings.HasSuffix(watch.out.String(), "\n\nnobody\n") })
 	})
 }
 

@@ -153,7 +153,8 @@ func multilockWorker(ctx context.Context, io *proc.IO, args []string) error {
 		default:
 		}
 		order.begin()
-		if err := lockSome(ctx, client, h, args[1], args[2], r); err != nil {
+		err := lockSome(ctx, client, h, args[1], args[2], r)
+		if err != nil && !errors.Is(err, coordinator.ErrSessionLost) { // as on a stalled machine
 			wrong = err.Error()
 		}
 		if order.wrong != "" {

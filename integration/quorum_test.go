@@ -51,11 +51,13 @@ func fiveServices(t *testing.T) (all []independent) {
 }
 
 // proxies gives a caller a network of its own.
-func proxies(t *testing.T, all []independent) (urls []string, links []*netproxy.Proxy) {
+func proxies(
+	t *testing.T, all []independent, ttl time.Duration,
+) (urls []string, links []*netproxy.Proxy) {
 	t.Helper()
 	for _, s := range all {
 		p := servers.Proxy(t, s.endpoints)
-		links, urls = append(links, p), append(urls, s.url(quorumTTL, p.Addr()))
+		links, urls = append(links, p), append(urls, s.url(ttl, p.Addr()))
 	}
 	return urls, links
 }
@@ -76,8 +78,9 @@ func openQuorum(name string, urls []string) (*quorum.Quorum, []*coordinator.Clie
 // TestQuorumOutlivesTwoOfFiveServices: two are killed, then the holder is cut
 // off from a third, and the next caller holds only after its context has ended.
 func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
+	const ttl = 2 * quorumTTL // a stalled machine must not lose the other three
 	all := fiveServices(t)
-	urls, links := proxies(t, all)
+	urls, links := proxies(t, all, ttl)
 	name := fresh(t)("quorum")
 	q, clients, err := openQuorum(name, urls)
 	if err != nil {
@@ -85,7 +88,7 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	}
 	var others []string
 	for _, s := range all {
-		others = append(others, s.url(quorumTTL))
+		others = append(others, s.url(ttl))
 	}
 	next, more, err := openQuorum(name, others)
 	if err != nil {
@@ -94,13 +97,7 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	for _, c := range append(clients, more...) {
 		closeAtEnd(t, c)
 	}
-	l, err := q.Lock(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slices.Contains(l.Tokens(), 0) {
-		t.Errorf("tokens %v", l.Tokens())
-	}
+	l := lockAll(t, q)
 	type grant struct {
 		*quorum.Lock
 		at  int64
@@ -115,9 +112,11 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	for _, i := range []int{1, 4} { // an etcd and a ZooKeeper
 		all[i].kill()
 	}
-	pause(t.Context(), 2*quorumTTL)
-	if l.Err() != nil || l.Held() != 3 {
-		t.Fatalf("%d members are held, %v", l.Held(), l.Err())
+	for end := time.Now().Add(patience); l.Held() != 3; {
+		if time.Now().After(end) {
+			t.Fatalf("%d members are held, %v", l.Held(), l.Err())
+		}
+		pause(t.Context(), 100*time.Millisecond)
 	}
 	links[2].Cut()
 	var end int64
@@ -144,6 +143,28 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	}
 	if err := g.Unlock(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// lockAll locks until all members are held. A service that has just started may
+// need longer than a quorum waits for it; then it is not asked for a while.
+func lockAll(t *testing.T, q *quorum.Quorum) *quorum.Lock {
+	t.Helper()
+	for end := time.Now().Add(2 * patience); ; {
+		l, err := q.Lock(within(t, patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(l.Tokens(), 0) {
+			return l
+		}
+		if time.Now().After(end) {
+			t.Fatalf("tokens %v", l.Tokens())
+		}
+		if err := l.Unlock(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+		pause(t.Context(), time.Second)
 	}
 }
 
@@ -175,7 +196,7 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 	}
 	var workers []worker
 	for slot := range processes {
-		urls[slot], links[slot] = proxies(t, all)
+		urls[slot], links[slot] = proxies(t, all, quorumTTL)
 		workers = append(workers, start(slot))
 	}
 	killed := make(map[string]int64)
@@ -202,9 +223,9 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 		}
 		healAll(links)
 		before := len(loadQuorum(t, dir, killed))
-		for end := time.Now().Add(patience); len(loadQuorum(t, dir, killed)) == before; {
+		for end := time.Now().Add(2 * patience); len(loadQuorum(t, dir, killed)) == before; {
 			if time.Now().After(end) {
-				t.Fatalf("no grant within %v without %v", patience, away)
+				t.Fatalf("no grant within %v without %v", 2*patience, away)
 			}
 			pause(t.Context(), 100*time.Millisecond)
 		}
@@ -352,8 +373,9 @@ func quorumWorker(ctx context.Context, io *proc.IO, args []string) error {
 			last = true
 		default:
 		}
-		if err := holdQuorum(ctx, q, who, f); err != nil {
-			wrong = err.Error()
+		err := holdQuorum(ctx, q, who, f)
+		if err != nil && (last || !errors.Is(err, context.DeadlineExceeded)) {
+			wrong = err.Error() // another one may have been cut off for a minute
 		}
 	}
 	err = io.Send(wrong)

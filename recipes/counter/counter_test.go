@@ -759,3 +759,26 @@ func TestBlockWithoutAReplyIsNeverUsed(t *testing.T) {
 		}
 	})
 }
+
+// TestLastIDIsNotFollowedByANegativeOne: an operator has set the number to the
+// end of its range.
+func TestLastIDIsNotFollowedByANegativeOne(t *testing.T) {
+	inWorld(t, func(w world) {
+		p := w.join()
+		ids, err := counter.NewIDs(p.client, "n", 2)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.writeTo("ids/n", fmt.Sprint(math.MaxInt64-2))
+		for _, want := range []int64{math.MaxInt64 - 1, math.MaxInt64} {
+			if id, err := ids.Next(w.Context()); err != nil || id != want {
+				w.Errorf("got %d, %v; want %d", id, err, want)
+			}
+		}
+		for range 2 {
+			if id, err := ids.Next(w.Context()); !errors.Is(err, counter.ErrOverflow) {
+				w.Errorf("got %d, %v", id, err)
+			}
+		}
+	})
+}

@@ -28,8 +28,8 @@ type IDs struct {
 	block chan block
 }
 
-// block is the unused numbers of a block; empty if next > last.
-type block struct{ next, last int64 }
+// block is the unused numbers of a block.
+type block struct{ next, left int64 }
 
 // NewIDs returns the allocator of a name. Its numbers are not those of the
 // counter of the same name. size is how many numbers it takes at once, from 1
@@ -45,7 +45,7 @@ func NewIDs(c *coordinator.Client, name string, size int64) (*IDs, error) {
 		return nil, err
 	}
 	ids := &IDs{counter: counter, size: size, block: make(chan block, 1)}
-	ids.block <- block{next: 1}
+	ids.block <- block{}
 	return ids, nil
 }
 
@@ -63,14 +63,14 @@ func (i *IDs) Next(ctx context.Context) (int64, error) {
 		return 0, context.Cause(ctx)
 	}
 	defer func() { i.block <- b }()
-	if b.next > b.last {
+	if b.left == 0 {
 		last, err := i.counter.Add(ctx, i.size)
 		if err != nil {
 			return 0, err
 		}
-		b = block{last - i.size + 1, last}
+		b = block{last - i.size + 1, i.size}
 	}
 	id := b.next
-	b.next++
+	b = block{id + 1, b.left - 1}
 	return id, nil
 }

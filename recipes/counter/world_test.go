@@ -90,6 +90,11 @@ func (p party) is(want int64) {
 // write writes the record as an operator would.
 func (w world) write(value string) {
 	w.Helper()
+	w.writeTo(queue, value)
+}
+
+func (w world) writeTo(queue driver.Queue, value string) {
+	w.Helper()
 	s, err := w.svc.Driver().Open(w.Context(), coordinatorTTL)
 	if err == nil {
 		_, err = s.SetRecord(w.Context(), queue, []byte(value), w.svc.Record(queue).Version)

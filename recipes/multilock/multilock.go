@@ -132,6 +132,9 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 			return nil, err
 		}
 	}
+	if err := l.holds.Grant(); err != nil {
+		return nil, err
+	}
 	done = true
 	return l, nil
 }

@@ -49,6 +49,13 @@ var ofCompositions = []mutation{{
 	new:    `	return ends[0]`,
 	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestDeadlineIsThatOfTheNeedThLatestMember"}},
 }, {
+	name: "quorum-token-of-a-lost-member", promise: "P3",
+	what:   "A quorum shows the token of a member that was lost before the grant.",
+	file:   "recipes/multilock/internal/held/held.go",
+	old:    `	if !l.granted {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestMemberLostBeforeTheGrantHasNoToken"}},
+}, {
 	name: "group-waits-for-records-only", promise: "P5",
 	what:   "An observer does not watch the entries: a member that dies writes no record.",
 	file:   "recipes/group/group.go",
@@ -102,8 +109,8 @@ var ofCompositions = []mutation{{
 	name: "blocks-overlap", promise: "P1",
 	what:   "A block of numbers begins with the last number of the block before.",
 	file:   "recipes/counter/ids.go",
-	old:    `block{last - i.size + 1, last}`,
-	new:    `block{last - i.size, last}`,
+	old:    `block{last - i.size + 1, i.size}`,
+	new:    `block{last - i.size, i.size}`,
 	caught: []test{{pkg: "recipes/counter", name: "TestIDsAreUnique"}},
 }, {
 	name: "waiter-misses-the-opening", promise: "P5",

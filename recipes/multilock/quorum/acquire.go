@@ -112,7 +112,7 @@ func (r *round) play(ctx context.Context) (*Lock, error) {
 			return nil, fmt.Errorf("%s: %w", r.quorum.services[i], err)
 		}
 	}
-	if err := r.lock.holds.Err(); err != nil {
+	if err := r.lock.holds.Grant(); err != nil {
 		return nil, &coordinator.Error{Op: "lock", Name: r.quorum.name, Err: err}
 	}
 	done = true

@@ -77,7 +77,8 @@ type Quorum struct {
 }
 
 // New returns the lock of a name on need of the services of clients. All
-// callers must name the same services. Options are those of a mutex. It does no
+// callers must name the same services. Options are those of a mutex; a
+// lock-delay is waited for at need members, one after the other. It does no
 // I/O. The error is coordinator.ErrInvalid, also for a client that is given
 // twice, or that shares its queues with another library.
 func New(

@@ -309,6 +309,68 @@ func TestTryLockOfATakenQuorum(t *testing.T) {
 	})
 }
 
+// TestTryLockWithALockDelay: it has time for the requests after the join. After
+// the loss of a holder it does not wait for the delay.
+func TestTryLockWithALockDelay(t *testing.T) {
+	within(t, 3, func(w *world) {
+		p := w.caller(quorum.Majority, recipes.WithLockDelay(time.Minute))
+		for _, link := range p.links {
+			link.Delay(time.Millisecond, time.Millisecond)
+		}
+		l, err := p.TryLock(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.held(l, "xxx")
+		for _, link := range p.links {
+			link.Expire()
+		}
+		<-l.Context().Done()
+		if _, err := p.TryLock(w.Context()); !errors.Is(err, coordinator.ErrTaken) {
+			w.Errorf("got %v", err)
+		}
+		_ = l.Unlock(w.Context())
+		time.Sleep(time.Second) // it is removed in the background
+		began := time.Now()
+		w.unlock(p.lock()) // two members, one after the other
+		if took := time.Since(began); took < 115*time.Second || took > 122*time.Second {
+			w.Errorf("a lock-delay of a minute took %v", took)
+		}
+		time.Sleep(time.Second)
+		w.empty()
+	})
+}
+
+// TestMemberLostBeforeTheGrantHasNoToken: another caller may have held it since
+// with a greater token. Then the resource would refuse the holder.
+func TestMemberLostBeforeTheGrantHasNoToken(t *testing.T) {
+	within(t, 3, func(w *world) {
+		first, p := w.caller(quorum.Majority), w.caller(quorum.Majority)
+		first.cut(0)
+		taken := first.lock() // the second and third
+		got := make(chan *quorum.Lock)
+		go func() { got <- p.lock() }()
+		time.Sleep(time.Second)
+		p.links[0].Expire()
+		time.Sleep(time.Second)
+		w.unlock(taken)
+		l := <-got
+		w.held(l, "-xx")
+		if l.Held() != 2 {
+			w.Errorf("%d held", l.Held())
+		}
+		p.links[1].Expire() // after the grant
+		<-l.Context().Done()
+		if slices.Contains(l.Tokens()[1:], 0) {
+			w.Errorf("tokens %v after a loss", l.Tokens())
+		}
+		_ = l.Unlock(w.Context())
+		first.heal()
+		time.Sleep(time.Minute)
+		w.empty()
+	})
+}
+
 // TestCallersOfDifferentMinoritiesDoNotDeadlock: each reaches three of the five
 // services, no two of them the same.
 func TestCallersOfDifferentMinoritiesDoNotDeadlock(t *testing.T) {

@@ -32,7 +32,8 @@ type Holds struct {
 
 	mu      sync.Mutex // guards what follows; never held across I/O
 	members []member
-	left    int // members that are held or may still be acquired
+	left    int  // members that are held or may still be acquired
+	granted bool // see Grant
 }
 
 // member is one of the holds. It is pending while it has neither a handle nor a
@@ -40,6 +41,7 @@ type Holds struct {
 type member struct {
 	Handle
 	release func(ctx context.Context) error
+	token   coordinator.Token
 	stop    func() bool // the report of a loss
 	why     error       // why it is not held
 	since   time.Time   // when why was set
@@ -61,7 +63,7 @@ func (l *Holds) Add(i int, h Handle, release func(ctx context.Context) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.members[i]
-	m.Handle, m.release, l.ctx.values = h, release, h.Context()
+	m.Handle, m.release, m.token, l.ctx.values = h, release, h.Token(), h.Context()
 	m.stop = context.AfterFunc(h.Context(), func() { l.Miss(i, context.Cause(h.Context())) })
 }
 
@@ -74,9 +76,24 @@ func (l *Holds) Miss(i int, why error) {
 		return
 	}
 	m.why, m.since = why, time.Now()
+	if !l.granted {
+		m.token = 0
+	}
 	if l.left--; l.left < l.need {
 		l.end(l.cause())
 	}
+}
+
+// Grant ends the acquisition. It returns nil if the hold is alive. Members that
+// are lost later keep their tokens. One that was lost before has none: another
+// caller may have held it since, with a greater token, and a resource that
+// knows that one would refuse this hold.
+func (l *Holds) Grant() error {
+	err := l.Err()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.granted = true
+	return err
 }
 
 // cause says why too few members are left. If members were lost, it does not
@@ -185,15 +202,14 @@ func (l *Holds) Deadline() time.Time {
 	return ends[l.need-1]
 }
 
-// Tokens returns the token of each member's grant, 0 if there was none.
+// Tokens returns the token of each member's grant, 0 if it was not held when
+// Grant was called.
 func (l *Holds) Tokens() []coordinator.Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tokens := make([]coordinator.Token, len(l.members))
 	for i, m := range l.members {
-		if m.Handle != nil {
-			tokens[i] = m.Token()
-		}
+		tokens[i] = m.token
 	}
 	return tokens
 }

@@ -2,6 +2,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -100,7 +101,8 @@ func (s *Service) identity(ctx context.Context) (id string, err error) {
 func (s *Service) Acquire(ctx context.Context, wait time.Duration) (h *recipes.Hold, err error) {
 	err = s.ask(ctx, func(ctx context.Context, answered func(time.Duration)) (err error) {
 		h, err = s.queue.Acquire(ctx, recipes.Request{Op: "lock", Mode: "x",
-			Try: wait == 0, Queued: func() { answered(wait) }})
+			// Without a wait, a lock-delay still needs requests after the join.
+			Try: wait == 0, Queued: func() { answered(cmp.Or(wait, Patience)) }})
 		return err
 	})
 	return h, err
