@@ -72,7 +72,7 @@ test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install m
 	.ci/deps
 	@set -e; for dir in $(PARTS); do (cd $$dir && go test -race ./...); done
 	go test -run 'AreBounded' ./internal/engine # the race detector crashes in one of them
-	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=3000 RACE_SEEDS=300)
+	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=2000 RACE_SEEDS=200)
 	$(if $(filter all,$(BATON_TESTS)),$(MAKE) simulate-recipes SEEDS=1000)
 	.ci/test-integration
 

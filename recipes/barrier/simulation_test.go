@@ -23,7 +23,7 @@ import (
 // and Wait. After the faults a Remove lets all waiters pass. BATON_SEEDS sets
 // the number of worlds, BATON_SIM_BASE the first.
 func TestCallsAgreeWithTheHistoryOfTheRecord(t *testing.T) {
-	seeds, base := number("BATON_SEEDS", 150), number("BATON_SIM_BASE", 0)
+	seeds, base := number("BATON_SEEDS", 60), number("BATON_SIM_BASE", 0)
 	var done atomic.Int64
 	for seed := base; seed < base+seeds && !t.Failed(); seed++ {
 		inWorld(t, func(w world) {

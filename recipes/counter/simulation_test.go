@@ -31,7 +31,7 @@ type call struct {
 // TestCallsAreLinearizable under random faults of the network, the sessions and
 // the service. BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
 func TestCallsAreLinearizable(t *testing.T) {
-	seeds, base := number("BATON_SEEDS", 150), number("BATON_SIM_BASE", 0)
+	seeds, base := number("BATON_SEEDS", 60), number("BATON_SIM_BASE", 0)
 	var total, maybe atomic.Int64
 	for seed := range seeds {
 		inWorld(t, func(w world) {

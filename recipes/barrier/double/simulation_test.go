@@ -80,7 +80,7 @@ func (s *story) left(m *Member, err error) {
 // have called Leave, nothing hangs, and after the faults a round succeeds.
 // BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
 func TestRoundsUnderFaults(t *testing.T) {
-	seeds, base := number("BATON_SEEDS", 150), number("BATON_SIM_BASE", 0)
+	seeds, base := number("BATON_SEEDS", 60), number("BATON_SIM_BASE", 0)
 	var good, bad atomic.Int64
 	for seed := base; seed < base+seeds && !t.Failed(); seed++ {
 		inWorld(t, func(w world) {

@@ -22,7 +22,7 @@ import (
 // time. After the faults all callers get the lock, and nothing stays.
 // BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
 func TestQuorumUnderFaults(t *testing.T) {
-	seeds, base := number("BATON_SEEDS", 50), number("BATON_SIM_BASE", 0)
+	seeds, base := number("BATON_SEEDS", 25), number("BATON_SIM_BASE", 0)
 	var total judge
 	for seed := base; seed < base+seeds && !t.Failed(); seed++ {
 		within(t, 3+2*int(seed%2), func(w *world) {

@@ -1,0 +1,333 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/history"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/recipes/barrier"
+	"github.com/baton-go/baton/recipes/counter"
+)
+
+func init() { proc.Register("counter", counterWorker) }
+
+// counted is what a call of a worker did, one line of its file.
+type counted struct {
+	kind       string // add, get, id, maybe (an add), failed
+	begin, end int64
+	value      int64
+}
+
+// counters is a process that counts, behind a network of its own.
+type counters struct {
+	*proc.Child
+	proxy *netproxy.Proxy
+}
+
+// TestCounterUnderKillsAndPartitions: 64 goroutines in eight processes add 1,
+// read, and take numbers, while processes are killed and replaced and networks
+// are cut silently, delayed and reset. The sum is exact: each value from 1 to
+// the last was returned to one call, except at most one for each call of
+// unknown outcome and two for each kill; no order of calls contradicts their
+// times; no number comes twice.
+func TestCounterUnderKillsAndPartitions(t *testing.T) {
+	const ttl, processes = 4 * time.Second, 8
+	together(t, func(t *testing.T, s site) {
+		name, dir, seed := fresh(t)("counter"), t.TempDir(), rand.Uint64()
+		t.Logf("seed %d", seed)
+		r, started, killed := rand.New(rand.NewPCG(seed, 0)), 0, 0
+		start := func() (w counters) {
+			started++
+			w.proxy = servers.Proxy(t, s.endpoints)
+			w.Child = proc.Start(t, "counter", s.url(ttl, w.proxy.Addr()), fmt.Sprintf("process-%d", started), name, dir)
+			var ready string
+			w.Recv(&ready)
+			return w
+		}
+		var workers []counters
+		for range processes {
+			workers = append(workers, start())
+		}
+		for end := time.Now().Add(chaosTime(t)); time.Now().Before(end); {
+			i := r.IntN(processes)
+			disturbNetwork(r, workers[(i+1+r.IntN(processes-1))%processes].proxy)
+			pause(t.Context(), time.Second)
+			workers[i].Kill()
+			killed++
+			workers[i] = start()
+		}
+		for _, w := range workers {
+			w.proxy.Delay(netproxy.Down, 0)
+			w.proxy.Heal()
+		}
+		for _, w := range workers {
+			w.Send("end")
+			var wrong string
+			if w.Recv(&wrong); wrong != "" {
+				t.Error(wrong)
+			}
+		}
+		c, err := counter.New(s.client(t, ttl), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := c.Get(within(t, patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		judgeCounts(t, readCounts(t, dir), last, killed)
+	})
+}
+
+func disturbNetwork(r *rand.Rand, p *netproxy.Proxy) {
+	switch r.IntN(7) {
+	case 0:
+		p.Cut()
+	case 1:
+		p.CutUp()
+	case 2:
+		p.CutDown()
+	case 3:
+		p.Reset()
+	case 4:
+		p.Delay(netproxy.Down, time.Duration(r.IntN(1500))*time.Millisecond)
+	case 5:
+		p.DropHeld()
+	default:
+		p.Delay(netproxy.Down, 0)
+		p.Heal()
+	}
+}
+
+// readCounts reads the files of all processes. The last line of a killed one
+// may be incomplete.
+func readCounts(t *testing.T, dir string) (all []counted) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.counts"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var c counted
+			if n, _ := fmt.Sscanf(lines.Text(), "%s %d %d %d .", &c.kind, &c.begin, &c.end, &c.value); n == 4 {
+				all = append(all, c)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return all
+}
+
+// judgeCounts checks all calls. A Counter sends one write at a time. So at most
+// two writes of a killed process are unknown: the one that it had sent, and the
+// one before, if its goroutine had not recorded it yet.
+func judgeCounts(t *testing.T, all []counted, last int64, killed int) {
+	t.Helper()
+	ids, values, kinds := map[int64]bool{}, map[int64]bool{}, map[string]int{}
+	var seen []counted
+	for _, c := range all {
+		kinds[c.kind]++
+		switch c.kind {
+		case "id":
+			if ids[c.value] || c.value < 1 {
+				t.Errorf("number %d twice", c.value)
+			}
+			ids[c.value] = true
+		case "add":
+			if values[c.value] || c.value < 1 || c.value > last {
+				t.Errorf("sum %d twice, or above the last %d", c.value, last)
+			}
+			values[c.value] = true
+			seen = append(seen, c)
+		case "get":
+			seen = append(seen, c)
+		}
+	}
+	missing := int(last) - len(values)
+	t.Logf("value %d; %d sums of unknown calls; %v, %d kills", last, missing, kinds, killed)
+	if missing < 0 || missing > kinds["maybe"]+2*killed {
+		t.Errorf("%d sums are missing after %d calls of unknown outcome and %d kills", missing, kinds["maybe"], killed)
+	}
+	if kinds["add"] < 100 || kinds["id"] < 100 || kinds["get"] < 20 {
+		t.Errorf("only %v", kinds)
+	}
+	slices.SortFunc(seen, func(a, b counted) int { return int(a.value - b.value) })
+	for i, first := len(seen)-1, int64(math.MaxInt64); i >= 0; {
+		j := i
+		for ; j >= 0 && seen[j].value == seen[i].value; j-- {
+			if seen[j].begin > first {
+				t.Errorf("%+v began after a call with a greater value had ended at %d", seen[j], first)
+			}
+		}
+		for ; i > j; i-- {
+			first = min(first, seen[i].end)
+		}
+	}
+}
+
+// counterWorker counts until it receives a message, and then until each
+// goroutine has succeeded once more: url, who, name, directory.
+func counterWorker(ctx context.Context, io *proc.IO, args []string) error {
+	client, err := coordinator.Open(args[0], silent, coordinator.WithIdentity(args[1]))
+	if err != nil {
+		return err
+	}
+	c, err := counter.New(client, args[2])
+	if err != nil {
+		return err
+	}
+	ids, err := counter.NewIDs(client, args[2], 5)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(args[3], args[1]+".counts"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := io.Send("ready"); err != nil {
+		return err
+	}
+	ending := make(chan struct{})
+	go func() {
+		var word string
+		if io.Recv(ctx, &word) == nil {
+			close(ending)
+		}
+	}()
+	wrong := ""
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := countAll(ctx, c, ids, f, ending); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = err.Error()
+			}
+		})
+	}
+	wg.Wait()
+	err = io.Send(wrong)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, client.Close(bounded))
+}
+
+func countAll(
+	ctx context.Context, c *counter.Counter, ids *counter.IDs, f *os.File, ending <-chan struct{},
+) error {
+	for {
+		bound := time.Duration(50+rand.IntN(5000)) * time.Millisecond
+		last := false
+		select {
+		case <-ending:
+			bound, last = healedPatience, true
+		default:
+		}
+		call := func(kind string, do func(context.Context) (int64, error)) (counted, error) {
+			ctx, cancel := context.WithTimeout(ctx, bound)
+			defer cancel()
+			did := counted{kind: kind, begin: history.Now()}
+			var err error
+			did.value, err = do(ctx)
+			did.end = history.Now()
+			switch {
+			case kind == "add" && coordinator.MayHaveApplied(err):
+				did.kind = "maybe"
+			case err != nil:
+				did.kind = "failed-" + kind
+			}
+			return did, err
+		}
+		var failed error
+		for _, kind := range []string{"add", "get", "id"} {
+			do := map[string]func(context.Context) (int64, error){
+				"add": func(ctx context.Context) (int64, error) { return c.Add(ctx, 1) }, "get": c.Get, "id": ids.Next,
+			}[kind]
+			did, err := call(kind, do)
+			if _, written := fmt.Fprintf(f, "%s %d %d %d .\n", did.kind, did.begin, did.end, did.value); written != nil {
+				return written
+			}
+			if err != nil {
+				failed = fmt.Errorf("%s: %w", kind, err)
+			}
+			if took := time.Duration(did.end - did.begin); took > bound+5*time.Second {
+				return fmt.Errorf("%s took %v, not %v", kind, took, bound)
+			}
+		}
+		if last || ctx.Err() != nil {
+			return failed
+		}
+	}
+}
+
+// TestCounterOnALaggingMember: a client of a member that is behind sees each
+// write that another client has finished.
+func TestCounterOnALaggingMember(t *testing.T) {
+	lagging(t, func(t *testing.T, e *ensemble, behind int) {
+		name := fresh(t)("lag")
+		s := site{e.service, e.endpoints}
+		open := func(member int) (*counter.Counter, *barrier.Barrier) {
+			client := s.client(t, longTTL, e.endpoints[member])
+			c, err := counter.New(client, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := barrier.New(client, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c, b
+		}
+		near, gate := open((behind + 1) % len(e.endpoints))
+		far, farGate := open(behind)
+		for i := range int64(5) {
+			if n, err := near.Add(within(t, patience), 1); err != nil || n != 2*i+1 {
+				t.Fatalf("add: %d, %v", n, err)
+			}
+			if n, err := far.Get(within(t, patience)); err != nil || n != 2*i+1 {
+				t.Errorf("get: %d, %v; want %d", n, err, 2*i+1)
+			}
+			if err := near.CompareAndSet(within(t, patience), 2*i+1, 2*i+2); err != nil {
+				t.Fatal(err)
+			}
+			if err := far.CompareAndSet(within(t, patience), 2*i+2, 2*i+2); err != nil {
+				t.Errorf("compare-and-set: %v", err)
+			}
+			if err := gate.Set(within(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			if err := farGate.Wait(within(t, 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("wait at a closed barrier: %v", err)
+			}
+			if err := gate.Remove(within(t, patience)); err != nil {
+				t.Fatal(err)
+			}
+			if err := farGate.Wait(within(t, patience)); err != nil {
+				t.Errorf("wait: %v", err)
+			}
+		}
+	})
+}
