@@ -161,6 +161,7 @@ func (f *shardFleet) spells() (all []spell) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		f.Fatal(err)
 	}
+	b = b[:bytes.LastIndexByte(b, '\n')+1] // a process may be writing the last line
 	for line := range bytes.Lines(b) {
 		var s spell
 		if err := json.Unmarshal(line, &s); err != nil {
