@@ -439,6 +439,24 @@ func TestRemovedMemberIsTold(t *testing.T) {
 	})
 }
 
+// TestUpdateThatFailsAfterItsWriteSaysSo: listings show the new value.
+func TestUpdateThatFailsAfterItsWriteSaysSo(t *testing.T) {
+	at(t, func(s *site) {
+		g, _ := s.group()
+		m := s.join(g, "a")
+		for _, op := range []memory.Op{memory.OpRecord, memory.OpSetRecord} {
+			s.svc.OnRequest(memory.Once(op, memory.Fate{Err: driver.ErrRefused}))
+			err := m.Update(s.Context(), []byte(op))
+			if !errors.Is(err, coordinator.ErrRefused) || !coordinator.MayHaveApplied(err) {
+				t.Errorf("%s: %v", op, err)
+			}
+			if all, err := g.Members(s.Context()); err != nil || values(all) != string(op) {
+				t.Errorf("%s: listed %q, %v", op, values(all), err)
+			}
+		}
+	})
+}
+
 // TestForeignEntriesAreNoMembers, neither in a list nor for an observer.
 func TestForeignEntriesAreNoMembers(t *testing.T) {
 	at(t, func(s *site) {
