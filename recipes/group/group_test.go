@@ -433,7 +433,8 @@ func TestRemovedMemberIsTold(t *testing.T) {
 		if err := m.Update(s.Context(), []byte("b")); !errors.Is(err, coordinator.ErrRemoved) {
 			t.Errorf("update: %v", err)
 		}
-		if err := m.Leave(s.Context()); !errors.Is(err, coordinator.ErrRemoved) {
+		err := m.Leave(m.Context()) // a context that has ended with the same cause
+		if !errors.Is(err, coordinator.ErrRemoved) || !strings.Contains(err.Error(), `leave "workers"`) {
 			t.Errorf("leave: %v", err)
 		}
 	})

@@ -50,5 +50,5 @@ func (m *Member) Update(ctx context.Context, value []byte) error {
 // why. After any other error Leave continues in the background. If ctx has
 // already ended, Leave tries for up to two seconds.
 func (m *Member) Leave(ctx context.Context) error {
-	return recipes.Describe(ctx, "leave", m.group.Name(), m.hold.Release(ctx))
+	return recipes.Describe(context.Background(), "leave", m.group.Name(), m.hold.Release(ctx))
 }
