@@ -200,15 +200,21 @@ func TestAssignmentsAreThePlan(t *testing.T) {
 }
 
 // TestShardIsDrainedBeforeItMoves: the next holder begins when the work has
-// returned.
+// returned. The cause of the first end is ErrMoved.
 func TestShardIsDrainedBeforeItMoves(t *testing.T) {
 	run(t, 2, func(f *fleet) {
-		var busy atomic.Int32
+		var busy, moves atomic.Int32
 		slow := func(ctx context.Context, _ int, _ coordinator.Token) error {
 			if busy.Add(1) > 2 {
 				t.Error("a shard is worked on twice")
 			}
 			<-ctx.Done()
+			switch cause := context.Cause(ctx); {
+			case errors.Is(cause, partition.ErrMoved):
+				moves.Add(1)
+			case !errors.Is(cause, context.Canceled):
+				t.Errorf("work ended with %v", cause)
+			}
 			time.Sleep(5 * time.Second)
 			busy.Add(-1)
 			return nil
@@ -223,6 +229,9 @@ func TestShardIsDrainedBeforeItMoves(t *testing.T) {
 			t.Errorf("a shard was free for %v", f.gap)
 		}
 		<-one.done
+		if n := moves.Load(); n != 1 {
+			t.Errorf("%d contexts ended because of a move", n)
+		}
 		if !errors.Is(one.err, context.Canceled) || errors.Is(one.err, partition.ErrOverrun) {
 			t.Errorf("Run: %v", one.err)
 		}
