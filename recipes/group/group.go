@@ -14,9 +14,10 @@
 //
 // # Not guaranteed
 //
-// A list is a snapshot. Two processes may see different members at one moment,
-// so a decision that must be unique, such as who does a task, needs a lock
-// (package partition uses one for each shard).
+// A list is a snapshot. On ZooKeeper it is that of the client's server, which
+// may be a moment behind the others. Two processes may see different members at
+// one moment, so a decision that must be unique, such as who does a task, needs
+// a lock (package partition uses one for each shard).
 //
 // # Protocol
 //
@@ -254,24 +255,36 @@ func places(members []recipes.Contender) []driver.Place {
 }
 
 // AwaitLeave blocks until the member with a token (see [Member.Token] and
-// Members) has left or died. It lists the members once, and then waits for that
-// entry alone: no other member wakes it. The error is as for Join.
+// Members) has left or died. It lists the members, again if the member is not
+// among them, and then waits for that entry alone: no other member wakes it.
+// The error is as for Join.
 func (g *Group) AwaitLeave(ctx context.Context, member coordinator.Token) error {
+	err := g.awaitLeave(ctx, member)
+	return recipes.Describe(ctx, "await", g.Name(), err)
+}
+
+func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error {
+	var latest *engine.Session // whose lists have all members that joined before the call
 	for {
 		s, err := g.client.Session(ctx)
 		if err != nil {
 			return err
 		}
 		all, err := g.Members(ctx)
-		if err == nil {
-			i := slices.IndexFunc(all, func(c recipes.Contender) bool { return c.Token == member })
-			if i < 0 {
+		i := slices.IndexFunc(all, func(c recipes.Contender) bool { return c.Token == member })
+		switch {
+		case err == nil && i >= 0:
+			if err = s.Await(ctx, g.id, places(all[i:i+1])...); err == nil {
 				return nil
 			}
-			err = s.Await(ctx, g.id, places(all[i:i+1])...)
+		case err == nil && s == latest && s.Ended() == nil:
+			return nil
+		case err == nil: // the server of the session may be behind
+			_, err = g.queue.LatestRecord(ctx)
+			latest = s
 		}
-		if err == nil || ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost) {
-			return recipes.Describe(ctx, "await", g.Name(), err)
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost)) {
+			return err
 		}
 	}
 }

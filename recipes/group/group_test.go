@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,7 +52,12 @@ func at(t *testing.T, f func(s *site)) {
 func (s *site) group(opts ...group.Option) (*group.Group, *memory.Driver) {
 	s.Helper()
 	link := s.svc.Driver()
-	c, err := coordinator.New(link, coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+	return s.groupOn(link, opts...), link
+}
+
+func (s *site) groupOn(d driver.Driver, opts ...group.Option) *group.Group {
+	s.Helper()
+	c, err := coordinator.New(d, coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -60,7 +66,7 @@ func (s *site) group(opts ...group.Option) (*group.Group, *memory.Driver) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return g, link
+	return g
 }
 
 func (s *site) join(g *group.Group, value string) *group.Member {
@@ -427,8 +433,27 @@ func TestRemovedMemberIsTold(t *testing.T) {
 		if err := m.Update(s.Context(), []byte("b")); !errors.Is(err, coordinator.ErrRemoved) {
 			t.Errorf("update: %v", err)
 		}
-		if err := m.Leave(s.Context()); !errors.Is(err, coordinator.ErrRemoved) {
+		err := m.Leave(m.Context()) // a context that has ended with the same cause
+		if !errors.Is(err, coordinator.ErrRemoved) || !strings.Contains(err.Error(), `leave "workers"`) {
 			t.Errorf("leave: %v", err)
+		}
+	})
+}
+
+// TestUpdateThatFailsAfterItsWriteSaysSo: listings show the new value.
+func TestUpdateThatFailsAfterItsWriteSaysSo(t *testing.T) {
+	at(t, func(s *site) {
+		g, _ := s.group()
+		m := s.join(g, "a")
+		for _, op := range []memory.Op{memory.OpRecord, memory.OpSetRecord} {
+			s.svc.OnRequest(memory.Once(op, memory.Fate{Err: driver.ErrRefused}))
+			err := m.Update(s.Context(), []byte(op))
+			if !errors.Is(err, coordinator.ErrRefused) || !coordinator.MayHaveApplied(err) {
+				t.Errorf("%s: %v", op, err)
+			}
+			if all, err := g.Members(s.Context()); err != nil || values(all) != string(op) {
+				t.Errorf("%s: listed %q, %v", op, values(all), err)
+			}
 		}
 	})
 }
@@ -495,6 +520,61 @@ func TestAwaitLeaveWaitsForOneMember(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(enough) })
 		if err := w.AwaitLeave(ctx, c.Token()); !errors.Is(err, enough) {
 			t.Errorf("cancelled: %v", err)
+		}
+	})
+}
+
+// behind is the driver of a client whose server is behind, as a ZooKeeper
+// follower can be: it shows nobody until the session has finished a write (S1).
+type behind struct{ driver.Driver }
+
+func (d behind) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return &behindSession{Session: s}, err
+}
+
+type behindSession struct {
+	driver.Session
+	level atomic.Bool
+}
+
+func (s *behindSession) List(
+	ctx context.Context, q driver.Queue, limit int,
+) ([]driver.Entry, error) {
+	if !s.level.Load() {
+		return nil, nil
+	}
+	return s.Session.List(ctx, q, limit)
+}
+
+func (s *behindSession) SetRecord(
+	ctx context.Context, q driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	v, err := s.Session.SetRecord(ctx, q, value, known)
+	s.level.Store(true)
+	return v, err
+}
+
+// TestAwaitLeaveWaitsForAMemberThatItsServerDoesNotShowYet: a member that has
+// joined has not left.
+func TestAwaitLeaveWaitsForAMemberThatItsServerDoesNotShowYet(t *testing.T) {
+	at(t, func(s *site) {
+		g, _ := s.group()
+		link := s.svc.Driver()
+		w := s.groupOn(behind{link})
+		m := s.join(g, "a")
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, enough)
+		defer cancel()
+		if err := w.AwaitLeave(ctx, m.Token()); !errors.Is(err, enough) {
+			t.Errorf("while it is a member: %v", err)
+		}
+		link.Expire() // the server of the next session is behind, too
+		if err := m.Leave(s.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.AwaitLeave(s.Context(), m.Token()); err != nil {
+			t.Error(err)
 		}
 	})
 }

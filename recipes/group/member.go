@@ -38,7 +38,9 @@ func (m *Member) Deadline() time.Time { return m.hold.Deadline() }
 func (m *Member) Update(ctx context.Context, value []byte) error {
 	err := m.hold.Write(ctx, value)
 	if err == nil {
-		err = m.group.announce(ctx)
+		if err = m.group.announce(ctx); err != nil {
+			err = &coordinator.Error{Err: err, Maybe: true} // listings show the value
+		}
 	}
 	return recipes.Describe(ctx, "update", m.group.Name(), err)
 }
@@ -48,5 +50,5 @@ func (m *Member) Update(ctx context.Context, value []byte) error {
 // why. After any other error Leave continues in the background. If ctx has
 // already ended, Leave tries for up to two seconds.
 func (m *Member) Leave(ctx context.Context) error {
-	return recipes.Describe(ctx, "leave", m.group.Name(), m.hold.Release(ctx))
+	return recipes.Describe(context.Background(), "leave", m.group.Name(), m.hold.Release(ctx))
 }

@@ -32,6 +32,7 @@ type fleet struct {
 	all    []*process
 
 	refuse atomic.Bool // all writes of records
+	past   *past       // not nil: the servers of all clients are behind
 
 	mu      sync.Mutex
 	holders map[int]holder
@@ -99,8 +100,12 @@ func (f *fleet) startWith(shards int, work partition.Work, opts ...partition.Opt
 	f.Helper()
 	p := &process{name: fmt.Sprintf("p%d", len(f.all)), link: f.svc.Driver(), done: make(chan struct{})}
 	p.link.Delay(time.Millisecond, time.Millisecond)
+	var d driver.Driver = p.link
+	if f.past != nil {
+		d = lag{d, f.past}
+	}
 	var err error
-	p.client, err = coordinator.New(refusing{p.link, &f.refuse}, coordinator.WithIdentity(p.name),
+	p.client, err = coordinator.New(refusing{d, &f.refuse}, coordinator.WithIdentity(p.name),
 		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		f.Fatal(err)

@@ -149,8 +149,8 @@ func (p *Partition) Name() string { return p.name }
 //
 // After a lost session Run joins again, as another member, after a pause. While
 // the plan cannot be read or written Run works on, and tries again. ErrClosed
-// and ErrOverrun end it, and at its begin ErrInvalid, which another number of
-// shards than that of the members is, too.
+// and ErrOverrun end it. So does ErrInvalid when it joins, at first or again:
+// for instance, the members have another number of shards.
 func (p *Partition) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return engine.Invalid("nil work for partition %q", p.name)

@@ -200,15 +200,21 @@ func TestAssignmentsAreThePlan(t *testing.T) {
 }
 
 // TestShardIsDrainedBeforeItMoves: the next holder begins when the work has
-// returned.
+// returned. The cause of the first end is ErrMoved.
 func TestShardIsDrainedBeforeItMoves(t *testing.T) {
 	run(t, 2, func(f *fleet) {
-		var busy atomic.Int32
+		var busy, moves atomic.Int32
 		slow := func(ctx context.Context, _ int, _ coordinator.Token) error {
 			if busy.Add(1) > 2 {
 				t.Error("a shard is worked on twice")
 			}
 			<-ctx.Done()
+			switch cause := context.Cause(ctx); {
+			case errors.Is(cause, partition.ErrMoved):
+				moves.Add(1)
+			case !errors.Is(cause, context.Canceled):
+				t.Errorf("work ended with %v", cause)
+			}
 			time.Sleep(5 * time.Second)
 			busy.Add(-1)
 			return nil
@@ -223,6 +229,9 @@ func TestShardIsDrainedBeforeItMoves(t *testing.T) {
 			t.Errorf("a shard was free for %v", f.gap)
 		}
 		<-one.done
+		if n := moves.Load(); n != 1 {
+			t.Errorf("%d contexts ended because of a move", n)
+		}
 		if !errors.Is(one.err, context.Canceled) || errors.Is(one.err, partition.ErrOverrun) {
 			t.Errorf("Run: %v", one.err)
 		}
@@ -279,7 +288,6 @@ func TestDeathWhileItsWatcherLeaves(t *testing.T) {
 func TestRemovedMemberJoinsAgain(t *testing.T) {
 	run(t, 8, func(f *fleet) {
 		all := f.startAll(3)
-		const members = "group/partition%2Fjobs"
 		if !f.svc.Remove(members, f.svc.Snapshot(members)[1].Key) {
 			t.Fatal("no member")
 		}
@@ -562,9 +570,10 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 }
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
-// session or their connection, and are slow or drain long; the plan is deleted.
-// When the faults are over, the shards settle, and an observer of the group has
-// seen the members. BATON_SEEDS is the number of worlds.
+// session or their connection, and are slow or drain long; the plan is deleted;
+// in every other world their servers are behind. When the faults are over, the
+// shards settle, and an observer of the group has seen the members. BATON_SEEDS
+// is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
 	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
@@ -576,8 +585,12 @@ func TestPartitionUnderFaults(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			run(t, 24, func(f *fleet) { faults(f, rand.New(rand.NewPCG(seed, 1))) },
-				memory.WithFewHints(seed), memory.WithStaleViews(seed))
+			run(t, 24, func(f *fleet) {
+				if seed%2 == 1 {
+					f.past = remember(f.svc, seed)
+				}
+				faults(f, rand.New(rand.NewPCG(seed, 1)))
+			}, memory.WithFewHints(seed), memory.WithStaleViews(seed))
 		})
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/partition"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -283,5 +285,71 @@ func TestCountersAndBarriersNeedOnlyTheCore(t *testing.T) {
 		if n, err := c.Get(ctx); n != 40 || err != nil {
 			w.t.Errorf("%d, %v", n, err)
 		}
+	})
+}
+
+// TestGroupsAndPartitionsNeedOnlyTheCore, except that the value of a member
+// cannot be updated: three members share six shards, one leaves, and the client
+// of one is closed.
+func TestGroupsAndPartitionsNeedOnlyTheCore(t *testing.T) {
+	in(t, func(w world) {
+		ctx := w.t.Context()
+		var mu sync.Mutex
+		holders := make(map[int]context.Context)
+		held := func() (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, ctx := range holders {
+				if ctx.Err() == nil {
+					n++
+				}
+			}
+			return n
+		}
+		var wg sync.WaitGroup
+		var ends []context.CancelFunc
+		var clients []*coordinator.Client
+		for range 3 {
+			c := w.client()
+			p, err := partition.New(c, "p", 6)
+			w.ok(err)
+			ctx, end := context.WithCancel(ctx)
+			clients, ends = append(clients, c), append(ends, end)
+			wg.Go(func() {
+				_ = p.Run(ctx, func(ctx context.Context, shard int, _ coordinator.Token) error {
+					mu.Lock()
+					if last := holders[shard]; last != nil && last.Err() == nil {
+						w.t.Errorf("shard %d has two holders", shard)
+					}
+					holders[shard] = ctx
+					mu.Unlock()
+					<-ctx.Done()
+					return nil
+				})
+			})
+		}
+		g, err := group.New(clients[2], "partition/p")
+		w.ok(err)
+		expect := func(members int) {
+			w.t.Helper()
+			time.Sleep(30 * time.Second)
+			all, err := g.Members(ctx)
+			if w.ok(err); len(all) != members || held() != 6 {
+				w.t.Errorf("%d members, %d shards held; want %d, 6", len(all), held(), members)
+			}
+		}
+		expect(3)
+		ends[0]()
+		expect(2)
+		w.ok(clients[1].Close(ctx))
+		expect(1)
+		other, err := group.New(clients[2], "g")
+		w.ok(err)
+		m, err := other.Join(ctx, nil)
+		w.ok(err)
+		w.is(m.Update(ctx, []byte("v")), coordinator.ErrInvalid)
+		w.ok(m.Leave(ctx))
+		ends[2]()
+		wg.Wait()
 	})
 }
