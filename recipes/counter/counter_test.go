@@ -769,7 +769,7 @@ func TestLastIDIsNotFollowedByANegativeOne(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		w.writeTo("ids/n", fmt.Sprint(math.MaxInt64-2))
+		w.writeTo("ids/n", fmt.Sprint(int64(math.MaxInt64-2)))
 		for _, want := range []int64{math.MaxInt64 - 1, math.MaxInt64} {
 			if id, err := ids.Next(w.Context()); err != nil || id != want {
 				w.Errorf("got %d, %v; want %d", id, err, want)
