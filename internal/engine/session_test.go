@@ -104,7 +104,7 @@ func TestSessionEndsAtTheClientBeforeTheService(t *testing.T) {
 		for _, delay := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
 			within(t, func(w world) {
 				s := w.session()
-				w.link.Delay(delay/2, delay-delay/2)
+				w.link.Delay(delay/4, delay-delay/4)
 				time.Sleep(10*time.Second + time.Duration(phase)*67*time.Millisecond)
 				w.link.Cut()
 				<-s.Context().Done()

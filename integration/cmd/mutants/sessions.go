@@ -8,7 +8,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/session.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
-	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsAtTheClientBeforeTheService"}},
+	caught: []test{{pkg: "internal/engine", name: "TestSessionEndsAtTheClientBeforeTheService"}},
 }, {
 	name: "no-margin", promise: "P2",
 	what:   "The deadline has no margin: a service whose TTL is slightly shorter expires the session first.",
