@@ -1,6 +1,6 @@
 // Consumers is a fleet that works on the files of a directory. The files are
 // spread over shards by their names, and the shards over the replicas that are
-// alive, so no two replicas work on one file.
+// alive, so two live replicas never work on one file.
 //
 //	go run ./examples/consumers                                   # no server: four replicas in memory
 //	go run ./examples/consumers -dir /srv/inbox -url etcd://127.0.0.1:2379   # in several terminals; Ctrl-C, kill -9

@@ -6,14 +6,14 @@
 //	go run ./examples/nightly                    # no server: three replicas in memory
 //	go run ./examples/nightly -shop etcd://127.0.0.1:2379 -warehouse zk://127.0.0.1:2181
 //
-// The services of a system lock its ledger alone. The job locks both, or waits
-// for both; its context ends when either lock is lost. All replicas try each
-// night, and one does the job: the others find the night closed.
+// The other processes of a system lock its ledger only. The job locks both, or
+// waits for both; its context ends when either lock is lost. All replicas try
+// each night, and one does the job: the others find the night closed.
 //
-// A job that dies between its two writes has booked sales that are still open.
-// The next one repeats the write, which sets a number and adds nothing. A job
-// that was paused and continues late is refused by the ledgers: each compares
-// the token of its own lock.
+// A job that dies between its two writes has written the warehouse's ledger,
+// and not the shop's. The next job sets both numbers again, and adds nothing. A
+// job that was paused and continues late is refused by the ledgers: each
+// compares the token of its own lock.
 package main
 
 import (

@@ -22,14 +22,14 @@
 // # Not guaranteed
 //
 // A write is one request that compares and replaces the record of the name,
-// after one that reads it. So a name has some hundred or thousand writes per
-// second in all. Take [IDs] for numbers, and one name for each process, and
-// their sum, for statistics.
+// after one that reads it. So a name allows some hundreds to thousands of
+// writes per second in all. For unique numbers use [IDs]; for statistics, add
+// up one Counter per process.
 //
 // If an operator deletes the record or overwrites it, the value is lost with
 // it, and calls under way may be lost or fail with MayHaveApplied. An older
-// backup takes the value back. ZooKeeper refuses further writes of a name after
-// 2^31 of them; the error says so.
+// backup restores an older value. ZooKeeper refuses further writes of a name
+// after 2^31 of them; the error says so.
 //
 // # Lost replies
 //

@@ -9,15 +9,16 @@
 // # Guaranteed
 //
 // A member is listed from the return of Join until it leaves, and after a crash
-// for at most the TTL of its client. The context of a membership ends before
-// the service can remove a lost member.
+// for about the TTL of its client. The context of a membership ends before the
+// service can remove a lost member.
 //
 // # Not guaranteed
 //
 // A list is a snapshot. On ZooKeeper it is that of the client's server, which
-// may be a moment behind the others. Two processes may see different members at
-// one moment, so a decision that must be unique, such as who does a task, needs
-// a lock (package partition uses one for each shard).
+// may be a moment behind and lack a member that has just joined. Two processes
+// may see different members at one moment, so a decision that must be unique,
+// such as who does a task, needs a lock (package partition uses one for each
+// shard).
 //
 // # Protocol
 //
@@ -255,9 +256,9 @@ func places(members []recipes.Contender) []driver.Place {
 }
 
 // AwaitLeave blocks until the member with a token (see [Member.Token] and
-// Members) has left or died. It lists the members, again if the member is not
-// among them, and then waits for that entry alone: no other member wakes it.
-// The error is as for Join.
+// Members) has left or died. It lists the members, twice if the member is
+// missing, and then returns nil; else it waits for that entry alone: no other
+// member wakes it. The error is as for Join.
 func (g *Group) AwaitLeave(ctx context.Context, member coordinator.Token) error {
 	err := g.awaitLeave(ctx, member)
 	return recipes.Describe(ctx, "await", g.Name(), err)

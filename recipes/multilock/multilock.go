@@ -17,10 +17,10 @@
 //
 // # Not guaranteed
 //
-// A caller that waits for one member holds those before it, so a name that is
-// held for long blocks the other names of each set that waits for it. A caller
-// that holds a lock or a set and then locks another set leaves the order, and
-// can deadlock with other callers.
+// A caller that waits for one member holds the earlier ones, so one long hold
+// also blocks the other names of each set that waits. A caller that holds a
+// lock or a set and then locks another set leaves the order, and can deadlock
+// with other callers.
 package multilock
 
 import (
@@ -78,8 +78,8 @@ func invalid(format string, args ...any) error {
 // or was lost meanwhile.
 //
 // With several clients, the first call of a session reads the identity of its
-// service, since the order depends on it. That is not possible for queues
-// shared with clients of etcd's package concurrency.
+// service, since the order depends on it. For queues shared with etcd's package
+// concurrency, Lock returns coordinator.ErrInvalid then.
 func (s *Set) Lock(ctx context.Context) (*Lock, error) { return s.acquire(ctx, false) }
 
 // TryLock is Lock that does not wait for a member that is held or queued for:
@@ -175,9 +175,9 @@ type Lock struct {
 }
 
 // Unlock releases all members at once. If one was lost before, or its release
-// failed, the error says so. A second Unlock returns coordinator.ErrNotHeld.
-// After any other error the release continues in the background. If ctx has
-// already ended, Unlock tries for up to two seconds.
+// failed, the error says so. A second Unlock returns coordinator.ErrNotHeld. A
+// release that failed continues in the background. If ctx has already ended,
+// Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if l.unlocked.Swap(true) {
 		return fmt.Errorf("baton: multilock: %w", coordinator.ErrNotHeld)
@@ -186,8 +186,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 }
 
 // Context ends when the hold does: when it is unlocked, with
-// coordinator.ErrReleased as its cause, or when a member is lost. It works like
-// the contexts of the members, and re-enters them.
+// coordinator.ErrReleased as its cause, or when a member is lost. It re-enters
+// the members, except permits.
 func (l *Lock) Context() context.Context { return l.holds.Context() }
 
 // Err returns nil while all members are held, by the clock, and then why not. A

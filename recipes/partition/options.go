@@ -26,8 +26,8 @@ func WithIdentity(id string) Option { return func(o *options) { o.identity = id 
 // 1.
 func WithWeight(weight int) Option { return func(o *options) { o.weight = weight } }
 
-// WithMaxShards sets the most shards that the member takes. If no member takes
-// more, the other shards have no holder. The default is all.
+// WithMaxShards sets the most shards that the member takes, 0 or more. Shards
+// beyond the sum of all members' maxima have no holder. The default is all.
 func WithMaxShards(k int) Option { return func(o *options) { o.most = k } }
 
 // WithDrain sets how long work may take to return after its context has ended:

@@ -23,8 +23,8 @@
 // token, may still work on a shard: pass the token to the resource. Work that
 // does not return in time overlaps with the next holder: see WithDrain.
 //
-// The shards of a member that dies are free for its TTL, and for up to two if
-// the member that watches it dies or is stopped as well.
+// The shards of a member that dies have no holder for its TTL, and for up to
+// two if the member that watches it dies or is stopped as well.
 //
 // # Protocol
 //
@@ -93,7 +93,8 @@ type Partition struct {
 // It does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
 //
 // The group "partition/NAME" (package group) has the members; do not join it.
-// The plan stays at the service when the last member has left.
+// The plan stays at the service when the last member has left; the number of
+// shards can change then.
 func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Partition, error) {
 	p := &Partition{name: name, client: engine.Of(c), options: options{
 		weight: 1, most: shards, drain: 10 * time.Second, onError: func(error) {}}}
@@ -143,9 +144,9 @@ func (p *Partition) Name() string { return p.name }
 // does not recover panics of work.
 //
 // When ctx ends, each shard moves to another member when its work has returned.
-// Run returns context.Cause(ctx) after the last, joined with ErrOverrun if work
-// has not returned. If the service does not answer, that takes up to four
-// seconds more, and the shards are free after the TTL.
+// Then Run returns context.Cause(ctx), joined with ErrOverrun if work has not
+// returned. If the service does not answer, that takes up to four seconds more,
+// and others get the shards after the TTL.
 //
 // After a lost session Run joins again, as another member, after a pause. While
 // the plan cannot be read or written Run works on, and tries again. ErrClosed
@@ -195,15 +196,16 @@ func (p *Partition) report(err error) {
 // Assignment is a shard in the current plan.
 type Assignment struct {
 	Shard int
-	// Member is the token of the member that holds the shard, or will when its
-	// last holder has released it, and Identity its name. 0: no member.
+	// Member is the token of the membership, not of the shard, of the member
+	// that holds the shard or is queued for it; 0 if there is none. Identity is
+	// its name.
 	Member   coordinator.Token
 	Identity string
 }
 
 // Assignments returns the shards in order, each with its member. It is a
-// snapshot of the plan, which only the token of a hold proves. It reads the
-// plan and lists the members. The error is as for [group.Group.Join].
+// snapshot of the plan: a member may not hold its shards yet. It reads the plan
+// and lists the members. The error is as for [group.Group.Join].
 func (p *Partition) Assignments(ctx context.Context) ([]Assignment, error) {
 	var now plan.Plan
 	err := p.client.OnSession(ctx, func(s *engine.Session) (err error) {

@@ -4,18 +4,19 @@
 //	b, err := double.New(client, "phase", 3)
 //	...
 //	m, err := b.Enter(ctx) // blocks until three have entered
-//	work(ctx)
+//	work(m.Context())
 //	err = m.Leave(ctx)     // blocks until all three are done
 //
 // # Guaranteed
 //
 // n members have called Enter before one Enter returns. All of them have called
 // Leave before one Leave returns without an error. The same name can be used
-// round after round; more than n members wait for the next round.
+// round after round; callers beyond n wait for the next round.
 //
 // A member that dies or gives up inside does not block the others for ever.
-// They get a [*MemberLostError] from Leave, when its session has ended, which
-// takes the TTL, and at the latest when all others have called Leave.
+// Leave then returns a [*MemberLostError] to them: not before the lost session
+// has ended, after a crash with its TTL, and at the latest when that is over
+// and all others have called Leave.
 //
 // A call whose context ends removes its entries, in the background if
 // necessary. The record of the name stays.
@@ -120,8 +121,8 @@ func (b *Barrier) write(
 // failure the caller is not inside. Errors: the cause of ctx, with
 // coordinator.ErrUnavailable if the service did not answer; ErrInvalid, if a
 // member that waits has another n; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrClosed. A call that notices its round only when that is over, because of a
-// lost member, returns a [*MemberLostError], or ErrRemoved if the next round
+// ErrClosed. If a lost member ends a round before this call has noticed its
+// start, the error is a [*MemberLostError], or ErrRemoved once the next round
 // has begun.
 func (b *Barrier) Enter(ctx context.Context) (*Member, error) {
 	full := false // n entries may be queued, or one with another n

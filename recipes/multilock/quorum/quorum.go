@@ -8,7 +8,7 @@
 //
 // One cluster of etcd or ZooKeeper already outlives the loss of a minority of
 // its servers, faster and with one token. Use a quorum if a whole cluster may
-// fail. It asks the services one after the other.
+// fail. It acquires the members one after the other.
 //
 // # Guaranteed
 //
@@ -27,10 +27,10 @@
 //
 // Each member has a token of its own, 0 if it was not held at the grant. Tokens
 // of different services cannot be compared. Let the resource take all of them,
-// demand need of them, and refuse a request if one is smaller than the greatest
-// it has seen of that service: two holders share a member. Or let it compare
-// the token of one agreed service, and refuse holders that have none of it:
-// then nobody can work while that service is away.
+// demand need of them that are not 0, and refuse a request if one of those is
+// smaller than the greatest seen of that service: two holders share a member.
+// Or let it compare the token of one agreed service, and refuse holders that
+// have none of it: then nobody can work while that service is away.
 //
 // # Not guaranteed
 //
@@ -45,9 +45,9 @@
 // stopped process can complete a write when another one holds: only the tokens
 // stop that. Unlike Redlock's, a hold is renewed, and waiters are queued.
 //
-// A lost member is not acquired again during the hold. A holder that dies or
-// unlocks without reaching a service, or a caller that locks the mutex of the
-// name there, delays the next holder, for up to the TTL or until it unlocks.
+// A lost member is not acquired again during the hold. A holder that dies, or
+// cannot reach a service to unlock, delays the next holder for up to the TTL. A
+// plain mutex of the name on one service delays it until it is unlocked.
 package quorum
 
 import (
@@ -76,11 +76,11 @@ type Quorum struct {
 	services []*service.Service
 }
 
-// New returns the lock of a name on need of the services of clients. All
-// callers must name the same services. Options are those of a mutex; a
-// lock-delay is waited for at need members, one after the other. It does no
-// I/O. The error is coordinator.ErrInvalid, also for a client that is given
-// twice, or that shares its queues with another library.
+// New returns the lock of a name on the services of clients. need is the number
+// that must be held: Majority, or any number above half of them. All callers
+// must name the same services. Options are those of a mutex; lock-delays of the
+// members add up. It does no I/O. The error is coordinator.ErrInvalid, also for
+// a client that is given twice, or that shares its queues with another library.
 func New(
 	name string, need int, clients []*coordinator.Client, opts ...recipes.Option,
 ) (*Quorum, error) {
@@ -115,8 +115,8 @@ func invalid(format string, args ...any) error {
 // take two seconds after the end of ctx, and then continues in the background.
 //
 // Errors: the cause of ctx, with coordinator.ErrUnavailable if too few services
-// answered; and at once ErrClosed, ErrRefused or ErrInvalid, if too few members
-// are left without one. Two clients of one service are ErrInvalid.
+// answered; and at once ErrClosed, ErrRefused or ErrInvalid, if these errors
+// leave fewer than need members. Two clients of one service are ErrInvalid.
 func (q *Quorum) Lock(ctx context.Context) (*Lock, error) { return q.acquire(ctx, service.Forever) }
 
 // TryLock is Lock that waits neither for other callers nor longer than a few

@@ -17,7 +17,7 @@ func (a *app) counter() *cobra.Command {
 		Short: "Add to a shared number, or print it",
 		Long: `Adds to the counter NAME, as package recipes/counter does, and prints the sum; or prints the
 value. Each addition is applied exactly once. After an error that ends in "(may have been applied)"
-it may have been applied, or may be later: with "get" decide whether to repeat it.
+it may have been applied, or may be later, which "get" cannot rule out.
 
   baton counter add NAME [NUMBER]   NUMBER is 1 by default; write -- before a negative one
   baton counter get NAME`,

@@ -22,12 +22,12 @@ prints the members.
   baton group join NAME -- COMMAND [ARGUMENT]...   runs a command as a member
   baton group list NAME                            prints the members, in the order of their joins
 
-join has the flags of "baton lock" from --ttl on, --value, which is what list shows (default: the
-identity), and --again, which joins again after a loss and runs the command again. BATON_TOKEN is
-the member's. Nobody waits: a group excludes no one.
+join has some flags of "baton lock"; --value, which is what list shows (default: the identity);
+and --again, which joins and runs the command again after a loss. BATON_TOKEN is the token of the
+member. Nobody waits: a group excludes no one.
 
 list prints "nobody" for an empty group; -o json prints one array on one line. With --watch it
-keeps running, and prints each change; it may skip states, but not the latest.`,
+prints the list again after each change; it may skip states, but not the latest.`,
 		Example: `  baton group join workers --value 10.0.0.7:8080 -- ./worker
   baton group list workers -o json | jq -r '.[].value'
   baton group list workers --watch`,

@@ -21,8 +21,8 @@ func (a *app) inspect() *cobra.Command {
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
 		Long: `Shows the queues with the name NAME, of all kinds: holders and waiters in order.
-SINCE is when it joined the queue, by its own clock, not when it was admitted. FOR is how long
-ago that is, by this machine's clock. TOKEN is for baton break. In an election, the last column
+SINCE is when the contender joined the queue, by its clock, not when it was admitted. FOR is how
+long ago that is, by this machine's clock. TOKEN is for baton break. In an election, the last column
 is PROCLAIMS, the proclaimed value; of a group it is VALUE; of a partition SHARDS, by the plan.
 
   mutex nightly-report: 1 holding, 1 waiting
