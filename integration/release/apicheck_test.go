@@ -25,7 +25,7 @@ func TestAPICheckFindsBreakingChanges(t *testing.T) {
 	remove := func() {
 		t.Helper()
 		tr.replace("election/election.go", "func (e *Election) Leader(", "func (e *Election) FirstLeader(")
-		tr.replace("recipes/multilock/multilock.go", "func New(", "func NewSet(")
+		tr.replace("recipes/multilock/member.go", "func Permits(", "func Semaphore(")
 	}
 	restore := func() { t.Helper(); tr.must("git", "checkout", "-q", ".") }
 
@@ -38,7 +38,7 @@ func TestAPICheckFindsBreakingChanges(t *testing.T) {
 
 	// A release, and commits after it. What its section of the changelog says
 	// is no news.
-	tr.changelog("## [Unreleased]\n\n## [0.1.0] - 2026-01-02\n\n- `multilock.New`\n")
+	tr.changelog("## [Unreleased]\n\n## [0.1.0] - 2026-01-02\n\n- `multilock.Permits`\n")
 	tr.commit()
 	tr.must("git", "tag", "v0.1.0")
 	tr.must("git", "tag", "cmd/baton/v0.9.0") // another module's
@@ -49,10 +49,10 @@ func TestAPICheckFindsBreakingChanges(t *testing.T) {
 
 	remove()
 	tr.commit()
-	check(false, "unnamed: - ./election.(*Election).Leader: removed", "does not name election.Election.Leader", "unnamed: - ./recipes/multilock.New: removed")
-	tr.changelog("## [Unreleased]\n\n- `election.Election.LeaderOf`, `multilock.New.`\n\n## [0.1.0] - 2026-01-02\n")
-	check(false, "unnamed: - ./election.(*Election).Leader", "named:   - ./recipes/multilock.New")
-	tr.changelog("## [Unreleased]\n\n- `election.Election.Leader` and `multilock.New` were removed.\n\n## [0.1.0] - 2026-01-02\n")
+	check(false, "unnamed: - ./election.(*Election).Leader: removed", "does not name election.Election.Leader", "unnamed: - ./recipes/multilock.Permits: removed")
+	tr.changelog("## [Unreleased]\n\n- `election.Election.LeaderOf`, `multilock.Permits.`\n\n## [0.1.0] - 2026-01-02\n")
+	check(false, "unnamed: - ./election.(*Election).Leader", "named:   - ./recipes/multilock.Permits")
+	tr.changelog("## [Unreleased]\n\n- `election.Election.Leader` and `multilock.Permits` were removed.\n\n## [0.1.0] - 2026-01-02\n")
 	check(true, "2 incompatible changes, 0 of them not in CHANGELOG.md")
 
 	// An observer, a module of its own; and a whole package.
