@@ -13,9 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/history"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
-	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes/barrier/double"
 )
 
@@ -31,15 +29,11 @@ func TestDoubleBarrierUnderKillsAndPartitions(t *testing.T) {
 		name, dir, seed := fresh(t)("phase"), t.TempDir(), rand.Uint64()
 		t.Logf("seed %d", seed)
 		r, started := rand.New(rand.NewPCG(seed, 0)), 0
-		start := func() (w counters) {
+		start := func() networked {
 			started++
-			w.proxy = servers.Proxy(t, s.endpoints)
-			w.Child = proc.Start(t, "double", s.url(ttl, w.proxy.Addr()), fmt.Sprintf("process-%d", started), name, dir)
-			var ready string
-			w.Recv(&ready)
-			return w
+			return startNetworked(t, s, ttl, "double", fmt.Sprintf("process-%d", started), name, dir)
 		}
-		var workers []counters
+		var workers []networked
 		for range processes {
 			workers = append(workers, start())
 		}
@@ -50,30 +44,11 @@ func TestDoubleBarrierUnderKillsAndPartitions(t *testing.T) {
 			workers[i].Kill()
 			workers[i] = start()
 		}
-		for _, w := range workers {
-			w.proxy.Delay(netproxy.Down, 0)
-			w.proxy.Heal()
-		}
+		healNetworks(workers)
 		pause(t.Context(), 2*ttl)
-		for _, w := range workers {
-			w.Send("end")
-			var wrong string
-			if w.Recv(&wrong); wrong != "" {
-				t.Error(wrong)
-			}
-		}
+		endAll(t, workers)
 		judgeRounds(t, dir)
-		c := s.client(t, ttl)
-		for end := time.Now().Add(patience); ; {
-			left, err := c.Queues(t.Context(), name)
-			if err == nil && len(left) == 0 {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("left in the queues: %v, %v", left, err)
-			}
-			pause(t.Context(), 100*time.Millisecond)
-		}
+		s.becomesEmpty(t, name)
 	})
 }
 

@@ -16,9 +16,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/history"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
-	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes/barrier"
 	"github.com/baton-go/baton/recipes/counter"
 )
@@ -30,12 +28,6 @@ type counted struct {
 	kind       string // add, get, id, maybe (an add), failed
 	begin, end int64
 	value      int64
-}
-
-// counters is a process that counts, behind a network of its own.
-type counters struct {
-	*proc.Child
-	proxy *netproxy.Proxy
 }
 
 // TestCounterUnderKillsAndPartitions: 64 goroutines in eight processes add 1,
@@ -50,15 +42,11 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 		name, dir, seed := fresh(t)("counter"), t.TempDir(), rand.Uint64()
 		t.Logf("seed %d", seed)
 		r, started, killed := rand.New(rand.NewPCG(seed, 0)), 0, 0
-		start := func() (w counters) {
+		start := func() networked {
 			started++
-			w.proxy = servers.Proxy(t, s.endpoints)
-			w.Child = proc.Start(t, "counter", s.url(ttl, w.proxy.Addr()), fmt.Sprintf("process-%d", started), name, dir)
-			var ready string
-			w.Recv(&ready)
-			return w
+			return startNetworked(t, s, ttl, "counter", fmt.Sprintf("process-%d", started), name, dir)
 		}
-		var workers []counters
+		var workers []networked
 		for range processes {
 			workers = append(workers, start())
 		}
@@ -70,17 +58,8 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 			killed++
 			workers[i] = start()
 		}
-		for _, w := range workers {
-			w.proxy.Delay(netproxy.Down, 0)
-			w.proxy.Heal()
-		}
-		for _, w := range workers {
-			w.Send("end")
-			var wrong string
-			if w.Recv(&wrong); wrong != "" {
-				t.Error(wrong)
-			}
-		}
+		healNetworks(workers)
+		endAll(t, workers)
 		c, err := counter.New(s.client(t, ttl), name)
 		if err != nil {
 			t.Fatal(err)
@@ -91,26 +70,6 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 		}
 		judgeCounts(t, readCounts(t, dir), last, killed)
 	})
-}
-
-func disturbNetwork(r *rand.Rand, p *netproxy.Proxy) {
-	switch r.IntN(7) {
-	case 0:
-		p.Cut()
-	case 1:
-		p.CutUp()
-	case 2:
-		p.CutDown()
-	case 3:
-		p.Reset()
-	case 4:
-		p.Delay(netproxy.Down, time.Duration(r.IntN(1500))*time.Millisecond)
-	case 5:
-		p.DropHeld()
-	default:
-		p.Delay(netproxy.Down, 0)
-		p.Heal()
-	}
 }
 
 // readCounts reads the files of all processes. The last line of a killed one
@@ -209,13 +168,7 @@ func counterWorker(ctx context.Context, io *proc.IO, args []string) error {
 	if err := io.Send("ready"); err != nil {
 		return err
 	}
-	ending := make(chan struct{})
-	go func() {
-		var word string
-		if io.Recv(ctx, &word) == nil {
-			close(ending)
-		}
-	}()
+	ending := toldToEnd(ctx, io)
 	wrong := ""
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -261,7 +261,9 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 			t.Errorf("no grant in phase %d", n)
 		}
 	}
-	quorumIsEmpty(t, all, name)
+	for _, s := range all {
+		s.becomesEmpty(t, name)
+	}
 }
 
 func healAll(links [][]*netproxy.Proxy) {
@@ -329,23 +331,6 @@ func checkQuorum(t *testing.T, holds []quorumHold) {
 	}
 }
 
-func quorumIsEmpty(t *testing.T, all []independent, name string) {
-	t.Helper()
-	for _, s := range all {
-		c := s.client(t, quorumTTL)
-		for end := time.Now().Add(patience); ; {
-			left, err := c.Queues(t.Context(), name)
-			if err == nil && len(left) == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("left at %v: %v, %v", s.endpoints, left, err)
-			}
-			pause(t.Context(), 100*time.Millisecond)
-		}
-	}
-}
-
 // quorumWorker locks until it is told to end, and once more: who, name,
 // directory, seed, and the URLs.
 func quorumWorker(ctx context.Context, io *proc.IO, args []string) error {
@@ -359,13 +344,7 @@ func quorumWorker(ctx context.Context, io *proc.IO, args []string) error {
 		return err
 	}
 	defer f.Close()
-	ending := make(chan struct{})
-	go func() {
-		var word string
-		if io.Recv(ctx, &word) == nil {
-			close(ending)
-		}
-	}()
+	ending := toldToEnd(ctx, io)
 	wrong := ""
 	for last := false; !last && wrong == ""; {
 		select {

@@ -80,17 +80,7 @@ func TestSetsUnderKills(t *testing.T) {
 		if report.Grants[history.Mutex] < started {
 			t.Errorf("only %d grants", report.Grants[history.Mutex])
 		}
-		c := s.client(t, ttl)
-		for end := time.Now().Add(patience); ; {
-			left, err := c.Queues(t.Context(), name)
-			if err == nil && len(left) == 0 {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("left in the queues: %v, %v", left, err)
-			}
-			pause(t.Context(), 100*time.Millisecond)
-		}
+		s.becomesEmpty(t, name)
 	})
 }
 
@@ -133,13 +123,7 @@ func multilockWorker(ctx context.Context, io *proc.IO, args []string) error {
 		return err
 	}
 	defer f.Close()
-	ending := make(chan struct{})
-	go func() {
-		var word string
-		if io.Recv(ctx, &word) == nil {
-			close(ending)
-		}
-	}()
+	ending := toldToEnd(ctx, io)
 	number, err := strconv.ParseUint(strings.TrimPrefix(args[1], "process-"), 10, 64)
 	if err != nil {
 		return err

@@ -78,6 +78,22 @@ func (s site) client(t *testing.T, ttl time.Duration, addrs ...string) *coordina
 	return c
 }
 
+// becomesEmpty waits until no queue of a name has a contender.
+func (s site) becomesEmpty(t *testing.T, name string) {
+	t.Helper()
+	c := s.client(t, 4*time.Second)
+	for end := time.Now().Add(patience); ; {
+		left, err := c.Queues(t.Context(), name)
+		if err == nil && len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left in the queues at %v: %v, %v", s.endpoints, left, err)
+		}
+		pause(t.Context(), 100*time.Millisecond)
+	}
+}
+
 func closeAtEnd(t *testing.T, c *coordinator.Client) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
