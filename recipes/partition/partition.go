@@ -196,8 +196,8 @@ func (p *Partition) report(err error) {
 // Assignment is a shard in the current plan.
 type Assignment struct {
 	Shard int
-	// Member is the token of the membership, not of the shard, of the member
-	// that holds the shard or is queued for it; 0 if there is none. Identity is
+	// Member is the token of the member that holds the shard or is queued for
+	// it, in the group; it is no token of the shard. 0: no member. Identity is
 	// its name.
 	Member   coordinator.Token
 	Identity string

@@ -14,9 +14,9 @@
 // round after round; callers beyond n wait for the next round.
 //
 // A member that dies or gives up inside does not block the others for ever.
-// Leave then returns a [*MemberLostError] to them: not before the lost session
-// has ended, after a crash with its TTL, and at the latest when that is over
-// and all others have called Leave.
+// Their Leave returns a [*MemberLostError], but not before the lost session has
+// ended, which takes the TTL after a crash. At the latest it returns when all
+// others have called Leave, too.
 //
 // A call whose context ends removes its entries, in the background if
 // necessary. The record of the name stays.

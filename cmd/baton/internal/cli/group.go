@@ -22,9 +22,9 @@ prints the members.
   baton group join NAME -- COMMAND [ARGUMENT]...   runs a command as a member
   baton group list NAME                            prints the members, in the order of their joins
 
-join has some flags of "baton lock"; --value, which is what list shows (default: the identity);
-and --again, which joins and runs the command again after a loss. BATON_TOKEN is the token of the
-member. Nobody waits: a group excludes no one.
+join has --ttl, --identity, --grace, --keep-running as in "baton lock"; --value, which is what list
+shows (default: the identity); and --again, which joins and runs the command again after a loss.
+BATON_TOKEN is the token of the member. A group excludes no one.
 
 list prints "nobody" for an empty group; -o json prints one array on one line. With --watch it
 prints the list again after each change; it may skip states, but not the latest.`,
