@@ -243,7 +243,9 @@ func TestOnlyPassReportsAPass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, tr, a, first, done := contendedPair(t)
 			f.cut() // fires all watches
-			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
+			eventually(t, "the next connections, and the watch", func() bool {
+				return a.Renew(soon(t, time.Second)) == nil && tr.watched() == 1
+			})
 			end(t, f, tr, a, first)
 			if got := <-done; got.err != nil || got.passed {
 				t.Errorf("Follow = %+v", got)
