@@ -210,7 +210,7 @@ func soon(t *testing.T, d time.Duration) context.Context {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it did not happen: %s", what)
 		}

@@ -59,7 +59,7 @@ func contend(t *testing.T, tr *tree, sessions ...*session) {
 	}
 	for i, s := range sessions {
 		j := joinFollowing(t, s, 1000+i)
-		ok(t, s.Leave(soon(t, time.Second), "m/a", j.Place))
+		ok(t, s.Leave(soon(t, 10*time.Second), "m/a", j.Place))
 	}
 	for _, other := range others {
 		tr.remove(other)
@@ -120,7 +120,7 @@ func TestContendedHandoffListsNoQueue(t *testing.T) {
 		if early := n%2 == 0; early {
 			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
-		ok(t, holder.Pass(soon(t, time.Second), "m/a", queue[n].Place))
+		ok(t, holder.Pass(soon(t, 10*time.Second), "m/a", queue[n].Place))
 		if done == nil {
 			done = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
@@ -145,7 +145,7 @@ func TestTwoContendersHaveNoSuccessorNodes(t *testing.T) {
 	ahead := joinFollowing(t, a, 1)
 	for i := range 2 * uncontendedAfter {
 		own := joinFollowing(t, sessions[(i+1)%2], 2+i)
-		ok(t, sessions[i%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
+		ok(t, sessions[i%2].Pass(soon(t, 10*time.Second), "m/a", ahead.Place))
 		ahead = own
 	}
 	if names := tr.list("/app/m/a"); len(names) != 1 {
@@ -162,7 +162,7 @@ func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 		if !j.First {
 			t.Errorf("join %d: not first", i)
 		}
-		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+		ok(t, s.Pass(soon(t, 10*time.Second), "m/a", j.Place))
 	}
 	if left := tr.list("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
 		t.Fatalf("left behind: %q, contended %v", left, s.contention.m)
@@ -172,7 +172,7 @@ func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 	if names := successors(tr); len(names) != 0 {
 		t.Errorf("successor nodes %q in an uncontended queue", names)
 	}
-	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", j.Place))
 	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	if after[0]-before[0] != 1 || after[1]-before[1] != 1 || after[2] != before[2] || after[3] != before[3] {
 		t.Errorf("requests of a join and a release: %v, then %v", before, after)
@@ -332,7 +332,7 @@ func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	tr.nodes["/app/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
 	done := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
-	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 	if got := <-done; got.err != nil || got.passed {
 		t.Errorf("Follow = %+v", got)
 	}
@@ -355,7 +355,7 @@ func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 	ok(t, err)
 	done := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
 	eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
-	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
+	ok(t, a.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 	if got := <-done; got.err != nil || got.passed {
 		t.Errorf("Follow = %+v", got)
 	}
@@ -391,7 +391,7 @@ func TestNoSuccessorNodesWhenSequenceNumbersRunOut(t *testing.T) {
 			t.Errorf("join %d: %+v", i, j)
 		}
 		defer func() {
-			ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+			ok(t, s.Pass(soon(t, 10*time.Second), "m/a", j.Place))
 			if i == 0 && len(tr.list("/app/m/a")) > 1 {
 				t.Errorf("left behind: %q", tr.list("/app/m/a"))
 			}
@@ -411,7 +411,7 @@ func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 	if len(successors(tr)) != 1 {
 		t.Errorf("successor nodes %q", successors(tr))
 	}
-	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
+	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", n.Place))
 }
 
 // TestSuccessorNodeDeletionIsRetried while its follower waits; another entry
@@ -433,7 +433,7 @@ func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 		t.Errorf("Leave = %v; want ErrGone", err)
 	}
 	tr.on(nil)
-	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 	if got := <-done; got.err != nil || got.passed {
 		t.Errorf("Follow = %+v", got)
 	}

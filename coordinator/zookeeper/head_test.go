@@ -33,7 +33,7 @@ func nextHead(t *testing.T, seen <-chan driver.Head) driver.Head {
 	select {
 	case h := <-seen:
 		return h
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("no head")
 		return driver.Head{}
 	}
@@ -50,7 +50,7 @@ func TestHeadReadsAWriteAlone(t *testing.T) {
 	for i := range writes {
 		value := fmt.Sprint("new", i)
 		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-		ok(t, s.Write(soon(t, time.Second), "m/a", first.Place, []byte(value)))
+		ok(t, s.Write(soon(t, 10*time.Second), "m/a", first.Place, []byte(value)))
 		if h := nextHead(t, seen); h.Place != first.Place || string(h.Value) != value {
 			t.Errorf("Head after Write = %+v", h)
 		}
@@ -69,9 +69,9 @@ func TestHeadIsNotNotifiedOfOtherEntries(t *testing.T) {
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	before := tr.notified()
 	second := testJoin(t, s, 2, "x")
-	ok(t, s.Write(soon(t, time.Second), "m/a", second.Place, []byte("new")))
+	ok(t, s.Write(soon(t, 10*time.Second), "m/a", second.Place, []byte("new")))
 	second = testConvert(t, s, second, "y")
-	ok(t, s.Leave(soon(t, time.Second), "m/a", second.Place))
+	ok(t, s.Leave(soon(t, 10*time.Second), "m/a", second.Place))
 	if n := tr.notified() - before; n != 0 {
 		t.Errorf("%d notices were sent", n)
 	}
@@ -98,6 +98,7 @@ func TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated(t *testing.T) {
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head of an empty queue = %+v", h)
 	}
+	eventually(t, "a watch for a join", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a/"+testKey(1), "v")
 	if h := nextHead(t, seen); h.Key != testKey(1) {
 		t.Errorf("Head = %+v", h)
@@ -213,7 +214,7 @@ func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	}
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	before := f.count(opGet)
-	ok(t, s.Write(soon(t, time.Second), "m/a", own.Place, []byte("0")))
+	ok(t, s.Write(soon(t, 10*time.Second), "m/a", own.Place, []byte("0")))
 	for range cap(all) {
 		if h := nextHead(t, all); string(h.Value) != "1" {
 			t.Errorf("Value = %q; want only this caller's change", h.Value)

@@ -65,13 +65,13 @@ func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
 		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/m/a"))
 	}
 	done := follow(t.Context(), other, second.Place, first.Place)
-	ok(t, other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token))
+	ok(t, other.Remove(soon(t, 10*time.Second), "m/a", first.Place.Key, first.Token))
 	select {
 	case got := <-done:
 		if got.passed || got.err != nil {
 			t.Errorf("Follow: %+v", got)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("the follower still waits")
 	}
 	if successor() {

@@ -29,7 +29,7 @@ func shows(t *testing.T, sizes <-chan int, want int) {
 			if got == want {
 				return
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Fatalf("a queue of %d is not shown", want)
 		}
 	}
@@ -47,7 +47,7 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	shows(t, sizes, 1)
 	second := joinFollowing(t, other, 2)
 	shows(t, sizes, 2)
-	ok(t, other.Leave(soon(t, time.Second), "m/a", first.Place))
+	ok(t, other.Leave(soon(t, 10*time.Second), "m/a", first.Place))
 	shows(t, sizes, 1)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -57,7 +57,7 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	defer cancel()
 	sizes, _ = watchQueue(ctx, s)
 	shows(t, sizes, 1)
-	ok(t, other.Leave(soon(t, time.Second), "m/a", second.Place))
+	ok(t, other.Leave(soon(t, 10*time.Second), "m/a", second.Place))
 	shows(t, sizes, 0)
 	if n := f.count(opChildren) - lists; n > 5 { // second had a successor node, which may be created and deleted visibly
 		t.Errorf("%d listings for four views", n)
@@ -81,7 +81,7 @@ func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 		if !errors.Is(err, driver.ErrRefused) {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Error("a stray is not refused")
 	}
 }

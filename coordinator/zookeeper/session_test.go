@@ -15,8 +15,9 @@ import (
 
 const testTTL = 4 * time.Second
 
-// grace is how much longer than its context a local call may take.
-const grace = 250 * time.Millisecond
+// grace is how much longer than its context a call may take on a slow machine.
+// One that ignores its context takes longer.
+const grace = 5 * time.Second
 
 func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
 	f := newFake(t)
@@ -61,7 +62,7 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
 		}
-		if took := time.Since(began); took > patience+grace+2*time.Second { // on a slow machine
+		if took := time.Since(began); took > patience+grace {
 			t.Errorf("%s: Open with %v took %v", raw, patience, took)
 		}
 	}
@@ -77,7 +78,7 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	f.cut()
 	select {
 	case <-s.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("Done is not closed")
 	}
 	own := driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.Hex) + "0000000001"}
@@ -164,8 +165,9 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestCloseWithoutServiceReleasesEverything is not parallel: sessions of other
+// tests would run.
 func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
-	t.Parallel()
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
 	f.set(func() {
@@ -188,15 +190,15 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	s := openFake(t, f, 800*time.Millisecond)
+	s := openFake(t, f, 6*time.Second)
 	f.set(func() {
 		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), op != opSync || f.ops[op] > 1 }
 	})
 	began := time.Now()
-	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
+	if err := s.Renew(soon(t, 10*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
 		t.Errorf("Renew = %v; want ErrUnavailable", err)
 	}
-	if took := time.Since(began); took < 200*time.Millisecond || took > 500*time.Millisecond {
+	if took := time.Since(began); took < 1500*time.Millisecond || took > 4*time.Second {
 		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
 	}
 	eventually(t, "Renew on the next connection", func() bool { return s.Renew(soon(t, time.Second)) == nil })
@@ -257,10 +259,13 @@ func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 		}
 	})
 	f.cut()
-	eventually(t, "the next connection", func() bool { return len(f.askedSessions()) == 2 })
-	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("Renew = %v; want ErrSessionLost", err)
-	}
+	eventually(t, "the end of the session", func() bool {
+		err := s.Renew(soon(t, 5*time.Second))
+		if err == nil {
+			t.Error("Renew succeeded on a connection with another session")
+		}
+		return errors.Is(err, driver.ErrSessionLost)
+	})
 	select {
 	case <-s.Done():
 	default:

@@ -17,7 +17,7 @@ func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Watch(t.Context(), "m/a", own.Place) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
-	ok(t, s.Leave(soon(t, time.Second), "m/a", own.Place))
+	ok(t, s.Leave(soon(t, 10*time.Second), "m/a", own.Place))
 	if err := <-done; err != nil || f.count(opChildren) != 1 {
 		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))
 	}
@@ -97,6 +97,6 @@ func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	whole(2)
 	third := testJoin(t, s, 3, "x").Place
 	whole(3)
-	ok(t, s.Leave(soon(t, time.Second), "m/a", third))
+	ok(t, s.Leave(soon(t, 10*time.Second), "m/a", third))
 	whole(2)
 }

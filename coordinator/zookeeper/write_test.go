@@ -19,7 +19,7 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
 	for i := range 3 {
 		value := fmt.Sprint("value ", i)
-		ok(t, s.Write(soon(t, time.Second), "m/a", own.Place, []byte(value)))
+		ok(t, s.Write(soon(t, 10*time.Second), "m/a", own.Place, []byte(value)))
 		if got := testList(t, s, 1); string(got[0].Value) != value || got[0].Token != own.Token {
 			t.Errorf("after Write of %q: %+v", value, got)
 		}
@@ -58,7 +58,7 @@ func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
 			if err := s.Write(soon(t, time.Second), "m/a", own.Place, []byte("1")); !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatalf("Write = %v; want ErrUnavailable", err)
 			}
-			ok(t, s.Write(soon(t, time.Second), "m/a", own.Place, []byte("2")))
+			ok(t, s.Write(soon(t, 10*time.Second), "m/a", own.Place, []byte("2")))
 			tr.deliver()
 			if got := testList(t, s, 1); string(got[0].Value) != "2" {
 				t.Errorf("the value is %q; want that of the later write", got[0].Value)
