@@ -231,7 +231,7 @@ func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 func TestMain(m *testing.M) {
 	status := m.Run()
 	var left string
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if left = running(); left == "" {
 			break
 		}

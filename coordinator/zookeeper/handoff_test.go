@@ -244,7 +244,7 @@ func TestOnlyPassReportsAPass(t *testing.T) {
 			f, tr, a, first, done := contendedPair(t)
 			f.cut() // fires all watches
 			eventually(t, "the next connections, and the watch", func() bool {
-				return a.Renew(soon(t, time.Second)) == nil && tr.watched() == 1
+				return a.Renew(soon(t, 10*time.Second)) == nil && tr.watched() == 1
 			})
 			end(t, f, tr, a, first)
 			if got := <-done; got.err != nil || got.passed {
@@ -351,7 +351,7 @@ func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 	n, _ := parseNode(first.Place.Key)
 	tr.put("/app/m/a/"+n.successor(), "x")
 	second := joinFollowing(t, b, 2)
-	_, err := b.Ahead(soon(t, time.Second), "m/a", second.Place)
+	_, err := b.Ahead(soon(t, 10*time.Second), "m/a", second.Place)
 	ok(t, err)
 	done := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
 	eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
@@ -429,7 +429,7 @@ func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 		}
 		return treeFate{}
 	})
-	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); !errors.Is(err, driver.ErrGone) {
+	if err := s.Leave(soon(t, 10*time.Second), "m/a", second.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("Leave = %v; want ErrGone", err)
 	}
 	tr.on(nil)

@@ -143,7 +143,7 @@ func TestEntryConvertedBetweenListingAndReading(t *testing.T) {
 
 func testHead(t *testing.T, s *session, known driver.Version) []driver.Entry {
 	t.Helper()
-	h, err := s.Head(soon(t, time.Second), "m/a", known)
+	h, err := s.Head(soon(t, 10*time.Second), "m/a", known)
 	ok(t, err)
 	return []driver.Entry{h.Entry}
 }
@@ -153,7 +153,7 @@ func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
 	tr.put("/app/m/a", "")
 	tr.put("/app/m/a/lease_holder", "")
 	for _, known := range []driver.Version{driver.Any, 0, 7} {
-		_, err := s.Head(soon(t, time.Second), "m/a", known)
+		_, err := s.Head(soon(t, 10*time.Second), "m/a", known)
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "lease_holder") {
 			t.Errorf("Head with version %d = %v; want ErrRefused with the stray's name", known, err)
 		}
@@ -198,7 +198,7 @@ func TestHeadsShareOneWatchAndNoValue(t *testing.T) {
 	f, tr, s := openTree(t)
 	own := testJoin(t, s, 1, "x")
 	all := make(chan driver.Head, 10)
-	known, err := s.Head(soon(t, time.Second), "m/a", driver.Any)
+	known, err := s.Head(soon(t, 10*time.Second), "m/a", driver.Any)
 	ok(t, err)
 	for range cap(all) {
 		go func() {

@@ -83,7 +83,7 @@ func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
 	s := openFake(t, f, testTTL)
 	l.set(func() { l.session = s.ID() })
 	for i := range 2 {
-		j, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: testID, Mode: "x"})
+		j, err := s.Join(soon(t, 10*time.Second), "m/a", driver.Contender{ID: testID, Mode: "x"})
 		ok(t, err)
 		key := fmt.Sprintf("x_%s_%s_%010d", testID, s.ID(), i)
 		if want := (driver.Place{Key: key, ID: testID, Mode: "x", Session: s.ID()}); j.Place != want || j.Token != 42 || j.First != (i == 0) {

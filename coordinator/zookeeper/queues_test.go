@@ -27,7 +27,7 @@ func TestQueuesHaveEntries(t *testing.T) {
 	} {
 		tr.put(node, "")
 	}
-	queues, err := s.Queues(soon(t, time.Second))
+	queues, err := s.Queues(soon(t, 10*time.Second))
 	ok(t, err)
 	slices.Sort(queues)
 	if want := []driver.Queue{"m/converted", "m/queued", "mutex/blocked", "other/y"}; !slices.Equal(queues, want) {
@@ -45,7 +45,7 @@ func TestUnreadableQueuesAreErrors(t *testing.T) {
 			}
 			return treeFate{}
 		})
-		_, err := s.Queues(soon(t, time.Second))
+		_, err := s.Queues(soon(t, 10*time.Second))
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), node+":") {
 			t.Errorf("Queues = %v, want ErrRefused that names %s", err, node)
 		}

@@ -20,7 +20,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	join := func(n int, record driver.Version) (driver.Joined, error) {
 		c := driver.Contender{ID: testID[:31] + string(rune('0'+n)), Mode: "p2", Record: record}
-		return s.Join(soon(t, time.Second), "m/a", c)
+		return s.Join(soon(t, 10*time.Second), "m/a", c)
 	}
 	if _, err := join(1, 1); !errors.Is(err, driver.ErrStale) || errors.Is(err, driver.ErrGone) {
 		t.Errorf("Join with a version of no record = %v; want ErrStale", err)
@@ -103,7 +103,7 @@ func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 	f, tr, s := openTree(t)
 	record := testSetRecord(t, s, "5", 0)
 	own, behind := testJoin(t, s, 1, "x"), testJoin(t, s, 2, "x")
-	head, err := s.Head(soon(t, time.Second), "m/a", driver.Any)
+	head, err := s.Head(soon(t, 10*time.Second), "m/a", driver.Any)
 	ok(t, err)
 	for what, wait := range map[string]func(ctx context.Context) error{
 		"Head":         func(ctx context.Context) error { return second(s.Head(ctx, "m/a", head.Version)) },
@@ -116,7 +116,7 @@ func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 	} {
 		tr.put("/app/m/empty", "")
 		f.cut()
-		eventually(t, "a new connection", func() bool { return s.Renew(soon(t, time.Second)) == nil && tr.watched() == 0 })
+		eventually(t, "a new connection", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil && tr.watched() == 0 })
 		waits := func() (requests int) {
 			asked := f.requests()
 			if err := wait(soon(t, 5*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {

@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-const testTTL = 4 * time.Second
+const testTTL = 20 * time.Second
 
 // grace is how much longer than its context a call may take on a slow machine.
 // One that ignores its context takes longer.
@@ -53,10 +53,7 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 	} {
 		d, err := Open(parse(t, raw))
 		ok(t, err)
-		patience := 100 * time.Millisecond
-		if why == "refused" { // Windows tries for two seconds
-			patience = 3 * time.Second
-		}
+		const patience = 3 * time.Second // Windows tries for two seconds to connect
 		began := time.Now()
 		_, err = d.Open(soon(t, patience), testTTL)
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
@@ -103,7 +100,7 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 			t.Errorf("%s = %v; want ErrSessionLost", what, err)
 		}
 	}
-	if err := s.Close(soon(t, time.Second)); err != nil {
+	if err := s.Close(soon(t, 10*time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
@@ -129,7 +126,7 @@ func TestReconnectRefusesAShorterTimeout(t *testing.T) {
 	f.cut()
 	eventually(t, "a third connection", func() bool { return len(f.askedSessions()) >= 3 })
 	f.set(func() { f.grant = grant })
-	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
+	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
 	if s.Err() != nil {
 		t.Errorf("the session is over: %v", s.Err())
 	}
@@ -146,7 +143,7 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { left <- s.Renew(context.Background()) }()
 	eventually(t, "the renewal under way", func() bool { return f.count(opSync) == 1 })
-	if err := s.Close(soon(t, time.Second)); err != nil {
+	if err := s.Close(soon(t, 10*time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 	if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
@@ -201,7 +198,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 	if took := time.Since(began); took < 1500*time.Millisecond || took > 4*time.Second {
 		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
 	}
-	eventually(t, "Renew on the next connection", func() bool { return s.Renew(soon(t, time.Second)) == nil })
+	eventually(t, "Renew on the next connection", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
 }
 
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
@@ -218,12 +215,12 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	for range 3 {
 		f.cut()
 		connections := len(f.askedSessions())
-		eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
+		eventually(t, "a renewal", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
 		if len(f.askedSessions()) == connections && f.count(opAuth) < len(f.askedSessions()) {
 			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.askedSessions()))
 		}
 	}
-	if err := s.Close(soon(t, time.Second)); err != nil {
+	if err := s.Close(soon(t, 10*time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
 	}
 }
@@ -371,7 +368,7 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 	for _, queue := range []driver.Queue{"m/a", "m/b"} {
 		made = false
 		l.set(func() { l.queue = queue })
-		if _, err := s.Join(soon(t, time.Second), queue, driver.Contender{ID: testID, Mode: "x"}); err != nil {
+		if _, err := s.Join(soon(t, 10*time.Second), queue, driver.Contender{ID: testID, Mode: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,7 +28,12 @@ func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 	_, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
-	if err := s.Watch(soon(t, 50*time.Millisecond), "m/a", first, second); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(ctx, "m/a", first, second) }()
+	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	third := testJoin(t, s, 3, "x").Place
@@ -50,7 +55,7 @@ func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 			n := len(f.askedSessions())
 			f.cut()
 			eventually(t, "the next connection", func() bool {
-				_, err := s.Stat(soon(t, time.Second), "/app")
+				_, err := s.Stat(soon(t, 10*time.Second), "/app")
 				return err == nil && len(f.askedSessions()) > n
 			})
 		}
@@ -89,7 +94,7 @@ func TestActiveWatchShowsTheQueueWithoutARequest(t *testing.T) {
 		t.Helper()
 		eventually(t, "a watch that has not fired", func() bool { return tr.watched() == 1 })
 		before := f.count(opChildren)
-		v, err := s.Ahead(soon(t, time.Second), "m/a", driver.Place{})
+		v, err := s.Ahead(soon(t, 10*time.Second), "m/a", driver.Place{})
 		if n := f.count(opChildren) - before; err != nil || len(v.Ahead) != want || n > 0 {
 			t.Errorf("%d places and %v with %d reads; want %d with none", len(v.Ahead), err, n, want)
 		}

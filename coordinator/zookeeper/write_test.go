@@ -34,7 +34,7 @@ func TestWriteChangesTheValueInOneRequest(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
 		t.Errorf("Watch = %v; want only the context to end it", err)
 	}
-	err := s.Write(soon(t, time.Second), "m/a", own.Place, make([]byte, 64<<10+1))
+	err := s.Write(soon(t, 10*time.Second), "m/a", own.Place, make([]byte, 64<<10+1))
 	if !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Write of too much = %v; want ErrInvalid", err)
 	}
@@ -55,7 +55,7 @@ func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
 				}
 				return treeFate{}
 			})
-			if err := s.Write(soon(t, time.Second), "m/a", own.Place, []byte("1")); !errors.Is(err, driver.ErrUnavailable) {
+			if err := s.Write(soon(t, 10*time.Second), "m/a", own.Place, []byte("1")); !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatalf("Write = %v; want ErrUnavailable", err)
 			}
 			ok(t, s.Write(soon(t, 10*time.Second), "m/a", own.Place, []byte("2")))
