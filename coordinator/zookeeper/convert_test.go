@@ -12,14 +12,14 @@ import (
 // testJoin puts the n-th contender of a test into the queue m/a.
 func testJoin(t *testing.T, s *session, n int, mode string) driver.Joined {
 	t.Helper()
-	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: mode, Value: []byte("joined")})
+	j, err := s.Join(soon(t, 20*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: mode, Value: []byte("joined")})
 	ok(t, err)
 	return j
 }
 
 func testConvert(t *testing.T, s *session, own driver.Joined, mode string) driver.Joined {
 	t.Helper()
-	p, err := s.Convert(soon(t, 5*time.Second), "m/a", own, mode, []byte("converted"))
+	p, err := s.Convert(soon(t, 20*time.Second), "m/a", own, mode, []byte("converted"))
 	ok(t, err)
 	own.Place = p
 	return own
@@ -27,7 +27,7 @@ func testConvert(t *testing.T, s *session, own driver.Joined, mode string) drive
 
 func testList(t *testing.T, s *session, limit int) []driver.Entry {
 	t.Helper()
-	entries, err := s.List(soon(t, 5*time.Second), "m/a", limit)
+	entries, err := s.List(soon(t, 20*time.Second), "m/a", limit)
 	ok(t, err)
 	return entries
 }
@@ -48,11 +48,11 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 				return treeFate{}
 			})
 			c := driver.Contender{ID: fmt.Sprintf("%016x", 2), Mode: "w"}
-			if _, err := s.Join(soon(t, 5*time.Second), "m/a", c); !errors.Is(err, driver.ErrUnavailable) {
+			if _, err := s.Join(soon(t, 20*time.Second), "m/a", c); !errors.Is(err, driver.ErrUnavailable) {
 				t.Fatalf("Join = %v; want ErrUnavailable", err)
 			}
 			c.Again = true
-			j, err := s.Join(soon(t, 5*time.Second), "m/a", c)
+			j, err := s.Join(soon(t, 20*time.Second), "m/a", c)
 			if err != nil || j.Token <= first.Token || j.First || !once {
 				t.Errorf("Join again = %+v, %v", j, err)
 			}

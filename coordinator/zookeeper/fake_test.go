@@ -221,7 +221,7 @@ func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	t.Helper()
 	d, err := Open(parse(t, f.url()+"/app"))
 	ok(t, err)
-	s, err := d.Open(soon(t, 5*time.Second), ttl)
+	s, err := d.Open(soon(t, 20*time.Second), ttl)
 	ok(t, err)
 	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
 	return s.(*session)

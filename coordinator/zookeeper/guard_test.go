@@ -23,7 +23,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 		holds, err := Guard("/app", testSequencer(own))
 		ok(t, err)
 		write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
-		_, err = s.Multi(soon(t, 5*time.Second), nil, []any{holds, write})
+		_, err = s.Multi(soon(t, 20*time.Second), nil, []any{holds, write})
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	if !passes(own) {
 		t.Error("Guard fails for a queued entry")
 	}
-	ok(t, s.Write(soon(t, 5*time.Second), "m/a", own.Place, []byte("leads")))
+	ok(t, s.Write(soon(t, 20*time.Second), "m/a", own.Place, []byte("leads")))
 	if !passes(own) {
 		t.Error("Guard fails after a write to the entry")
 	}
@@ -41,7 +41,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 	if passes(own) || !passes(moved) {
 		t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
 	}
-	ok(t, s.Leave(soon(t, 5*time.Second), "m/a", moved.Place))
+	ok(t, s.Leave(soon(t, 20*time.Second), "m/a", moved.Place))
 	testJoin(t, s, 1, "x")
 	if passes(own) || passes(moved) {
 		t.Error("Guard passes after the entry has left")
@@ -89,12 +89,12 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 		return f.ops[op]
 	}
 	syncs, reads := count(opSync), count(opExists)
-	ok(t, s.Check(soon(t, 5*time.Second), "m/a", own.Place.Key, own.Token))
+	ok(t, s.Check(soon(t, 20*time.Second), "m/a", own.Place.Key, own.Token))
 	if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
 		t.Errorf("%d syncs and %d reads", syncs, reads)
 	}
 	for _, key := range []string{"", "/", own.Place.Key + "/0000000001", "a\x00b0000000001", "nothing"} {
-		if err := s.Check(soon(t, 5*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
+		if err := s.Check(soon(t, 20*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
 	testJoin(t, s, 1, "x")
 	for _, name := range []string{"successor_0000000008", "lease_holder"} {
 		tr.put("/app/m/a/"+name, "")
-		if err := s.Check(soon(t, 5*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
+		if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Check of %s = %v", name, err)
 		}
 	}

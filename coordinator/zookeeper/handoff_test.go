@@ -18,7 +18,7 @@ import (
 // joinFollowing joins with Follows.
 func joinFollowing(t *testing.T, s *session, n int) driver.Joined {
 	t.Helper()
-	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
+	j, err := s.Join(soon(t, 20*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
 	ok(t, err)
 	return j
 }
@@ -187,7 +187,7 @@ func TestSuccessorNodesAreNoEntries(t *testing.T) {
 		tr.put("/app/m/a/"+name, "x_0000000000000001_5_")
 	}
 	tr.count("/app/m/a", 8)
-	ctx := soon(t, 5*time.Second)
+	ctx := soon(t, 20*time.Second)
 	if v, err := s.Ahead(ctx, "m/a", driver.Place{}); err != nil || len(v.Ahead) != 0 || !v.Last {
 		t.Errorf("Ahead = %+v, %v", v, err)
 	}
@@ -331,7 +331,7 @@ func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	successor.version = 1
 	tr.nodes["/app/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
-	done := follow(soon(t, 5*time.Second), s, second.Place, second.Nearest)
+	done := follow(soon(t, 20*time.Second), s, second.Place, second.Nearest)
 	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 	if got := <-done; got.err != nil || got.passed {
 		t.Errorf("Follow = %+v", got)
@@ -420,7 +420,7 @@ func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
-	done := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
+	done := follow(soon(t, 20*time.Second), s, third.Place, third.Nearest)
 	tr.remove("/app/m/a/" + second.Place.Key)
 	n, _ := parseNode(second.Place.Key)
 	tr.on(func(op int32, node string) treeFate {

@@ -27,18 +27,18 @@ func TestTokensOrderTheQueueWhenSequenceNumbersRunOut(t *testing.T) {
 			tr.put("/app/m/a/"+key, "")
 			keys = append(keys, key)
 		}
-		whole, err := s.Ahead(soon(t, 5*time.Second), "m/a", driver.Place{})
+		whole, err := s.Ahead(soon(t, 20*time.Second), "m/a", driver.Place{})
 		if err != nil || !slices.Equal(keysOf(whole.Ahead), keys) {
 			t.Errorf("%v: in the queue %q, %v; want %q", numbers, keysOf(whole.Ahead), err, keys)
 		}
 		for i, key := range keys {
 			n, _ := parseNode(key)
-			v, err := s.Ahead(soon(t, 5*time.Second), "m/a", n.Place)
+			v, err := s.Ahead(soon(t, 20*time.Second), "m/a", n.Place)
 			if err != nil || !slices.Equal(keysOf(v.Ahead), keys[:i]) || v.Last != (i == len(keys)-1) {
 				t.Errorf("%v: ahead of %q %+v, %v", numbers, key, v, err)
 			}
 		}
-		if h, err := s.Head(soon(t, 5*time.Second), "m/a", driver.Any); err != nil || h.Key != keys[0] {
+		if h, err := s.Head(soon(t, 20*time.Second), "m/a", driver.Any); err != nil || h.Key != keys[0] {
 			t.Errorf("%v: the head is %q, %v", numbers, h.Key, err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestConvertedEntryKeepsItsPlaceWhenSequenceNumbersRunOut(t *testing.T) {
 		return treeFate{}
 	})
 	own, _ := parseNode(second)
-	v, err := s.Ahead(soon(t, 5*time.Second), "m/a", own.Place)
+	v, err := s.Ahead(soon(t, 20*time.Second), "m/a", own.Place)
 	if err != nil || !slices.Equal(keysOf(v.Ahead), []string{to.Key}) {
 		t.Errorf("ahead of the second %+v, %v; want %q", v, err, to.Key)
 	}

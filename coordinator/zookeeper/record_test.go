@@ -11,7 +11,7 @@ import (
 
 func testSetRecord(t *testing.T, s *session, value string, known driver.Version) driver.Version {
 	t.Helper()
-	v, err := s.SetRecord(soon(t, 5*time.Second), "m/a", []byte(value), known)
+	v, err := s.SetRecord(soon(t, 20*time.Second), "m/a", []byte(value), known)
 	ok(t, err)
 	return v
 }

@@ -22,11 +22,11 @@ const grace = 5 * time.Second
 func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
 	f := newFake(t)
 	f.grant = func(asked hello) (hello, bool) {
-		return hello{timeout: 2 * time.Second, session: 0x77, passwd: make([]byte, 16)}, true
+		return hello{timeout: 5 * time.Second, session: 0x77, passwd: make([]byte, 16)}, true
 	}
 	d, _ := Open(parse(t, f.url()))
-	_, err := d.Open(soon(t, 5*time.Second), testTTL)
-	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "4s") || !strings.Contains(err.Error(), "2s") {
+	_, err := d.Open(soon(t, 20*time.Second), testTTL)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "TTL 20s") || !strings.Contains(err.Error(), "grants 5s") {
 		t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
 	}
 	if got := f.askedSessions(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
@@ -207,7 +207,7 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
-	s, err := d.Open(soon(t, 5*time.Second), testTTL)
+	s, err := d.Open(soon(t, 20*time.Second), testTTL)
 	ok(t, err)
 	if f.count(opAuth) != 1 {
 		t.Errorf("%d credentials were sent by Open; want 1", f.count(opAuth))
@@ -234,7 +234,7 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 		return 0, nil, true
 	}
 	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
-	_, err := d.Open(soon(t, 5*time.Second), testTTL)
+	_, err := d.Open(soon(t, 20*time.Second), testTTL)
 	if !errors.Is(err, driver.ErrRefused) || !errors.Is(err, zk.ErrAuthFailed) {
 		t.Errorf("Open = %v; want ErrRefused", err)
 	}
@@ -257,7 +257,7 @@ func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	})
 	f.cut()
 	eventually(t, "the end of the session", func() bool {
-		err := s.Renew(soon(t, 5*time.Second))
+		err := s.Renew(soon(t, 20*time.Second))
 		if err == nil {
 			t.Error("Renew succeeded on a connection with another session")
 		}
@@ -388,7 +388,7 @@ func TestSlackFollowsTheTick(t *testing.T) {
 	} {
 		d, err := Open(parse(t, newFake(t).url()+"/app"+tick))
 		ok(t, err)
-		s, err := d.Open(soon(t, 5*time.Second), ttl)
+		s, err := d.Open(soon(t, 20*time.Second), ttl)
 		ok(t, err)
 		if s.Slack() != slack {
 			t.Errorf("%q: %v, want %v", tick, s.Slack(), slack)
@@ -397,7 +397,7 @@ func TestSlackFollowsTheTick(t *testing.T) {
 	}
 	d, err := Open(parse(t, newFake(t).url()+"/app?tick=600ms"))
 	ok(t, err)
-	if _, err := d.Open(soon(t, 5*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
+	if _, err := d.Open(soon(t, 20*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
 		t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
 	}
 }

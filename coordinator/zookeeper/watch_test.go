@@ -50,7 +50,7 @@ func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	f, _, s := openTree(t)
 	reads := 0
-	_, err := zkconn.Fresh(soon(t, 5*time.Second), s.Conn, "/app/m/a", func() (int, error) {
+	_, err := zkconn.Fresh(soon(t, 20*time.Second), s.Conn, "/app/m/a", func() (int, error) {
 		if reads++; reads < 3 {
 			n := len(f.askedSessions())
 			f.cut()
