@@ -265,7 +265,7 @@ func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
 	})
 	select {
 	case <-s.Done():
-	default:
+	case <-time.After(20 * time.Second):
 		t.Error("Done is not closed")
 	}
 }
