@@ -39,7 +39,7 @@ func ExampleOpen() {
 func Example_errors() {
 	svc := memory.NewService()
 	lock := func(d *memory.Driver) {
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		client, err := coordinator.New(d, quiet)
 		if err != nil {

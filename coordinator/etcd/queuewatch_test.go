@@ -38,7 +38,7 @@ func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 				if slices.Equal(got, want) {
 					return
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(10 * time.Second):
 				t.Fatalf("not shown after %s: %q", after, want)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -38,13 +38,15 @@ func waitRecord(ctx context.Context, s *session, known driver.Version) <-chan ou
 	return result
 }
 
-// ended waits for the end of a call, stillWaits checks that it has not ended.
+// ended returns what a call returned. Like stillWaits, which checks that it has
+// not ended, it first waits until nothing in the test's bubble can go on.
 func ended[T any](t *testing.T, result <-chan outcome[T]) outcome[T] {
 	t.Helper()
+	synctest.Wait()
 	select {
 	case o := <-result:
 		return o
-	case <-time.After(time.Second):
+	default:
 		t.Fatal("the call still waits")
 		panic("unreachable")
 	}
@@ -52,38 +54,41 @@ func ended[T any](t *testing.T, result <-chan outcome[T]) outcome[T] {
 
 func stillWaits[T any](t *testing.T, result <-chan outcome[T]) {
 	t.Helper()
+	synctest.Wait()
 	select {
 	case o := <-result:
 		t.Fatalf("woken: %+v, %v", o.got, o.err)
-	case <-time.After(20 * time.Millisecond):
+	default:
 	}
 }
 
 // D1: a member that is behind neither shows an old record nor hides the new
 // one.
 func TestRecordIsNoOlderThanEarlierResults(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	v := setRecord(t, s, "one", 0)
-	catchUp := f.lag()
-	w := setRecord(t, s, "three", setRecord(t, s, "two", v))
-	if r := current(t, s); r.Version != w {
-		t.Errorf("%+v, want version %d", r, w)
-	}
-	for _, known := range []driver.Version{0, v} {
-		if o := ended(t, waitRecord(t.Context(), s, known)); o.err != nil || o.got.Version != w {
-			t.Errorf("known %d: %+v, want version %d", known, o, w)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		v := setRecord(t, s, "one", 0)
+		catchUp := f.lag()
+		w := setRecord(t, s, "three", setRecord(t, s, "two", v))
+		if r := current(t, s); r.Version != w {
+			t.Errorf("%+v, want version %d", r, w)
 		}
-	}
-	result := waitRecord(t.Context(), s, w)
-	f.watching(t, 1, "+record")
-	stillWaits(t, result)
-	catchUp() // it sends the events up to w
-	stillWaits(t, result)
-	v = setRecord(t, s, "four", w)
-	if o := ended(t, result); o.err != nil || o.got.Version != v {
-		t.Errorf("%+v, want version %d", o, v)
-	}
+		for _, known := range []driver.Version{0, v} {
+			if o := ended(t, waitRecord(t.Context(), s, known)); o.err != nil || o.got.Version != w {
+				t.Errorf("known %d: %+v, want version %d", known, o, w)
+			}
+		}
+		result := waitRecord(t.Context(), s, w)
+		f.watching(t, 1, "+record")
+		stillWaits(t, result)
+		catchUp() // it sends the events up to w
+		stillWaits(t, result)
+		v = setRecord(t, s, "four", w)
+		if o := ended(t, result); o.err != nil || o.got.Version != v {
+			t.Errorf("%+v, want version %d", o, v)
+		}
+	})
 }
 
 // J7: a late request is not applied after ErrStale was returned.

@@ -13,6 +13,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 // leaseServer counts streams of keep-alives. It does not answer for lease 2,
@@ -72,6 +73,9 @@ func keeper(t *testing.T) (*renewals, *leaseServer, *grpc.Server, net.Addr) {
 	t.Cleanup(func() { _ = d.close(context.Background()) })
 	c, err := d.get(t.Context())
 	check(t, err)
+	// A request may be answered before gRPC reports the connection as ready.
+	c.ActiveConnection().Connect()
+	until(t, "a connection", func() bool { return c.ActiveConnection().GetState() == connectivity.Ready })
 	return c.Lease.(*renewals), l, server, listener.Addr()
 }
 

@@ -229,7 +229,7 @@ func TestCloseClosesTheClientWithADeadContext(t *testing.T) {
 		err = d.close(ctx)
 		select {
 		case <-c.Ctx().Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(10 * time.Second):
 			t.Fatalf("the client is open after close: %v", err)
 		}
 	}

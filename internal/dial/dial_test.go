@@ -40,13 +40,13 @@ func occupied(t *testing.T) (addr string, accept func()) {
 	return "", nil
 }
 
-// The first attempt's packet would be repeated after a second only, and again
-// after two.
+// The first attempt's packet would be repeated after one second only, and again
+// two seconds later.
 func TestConnectionIsTriedAgainBesideTheFirstAttempt(t *testing.T) {
 	addr, accept := occupied(t)
 	before := runtime.NumGoroutine()
 	time.AfterFunc(1100*time.Millisecond, accept) // just after the kernel's repetition
-	ctx, cancel := context.WithTimeout(t.Context(), 1900*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2900*time.Millisecond)
 	defer cancel()
 	conn, err := dial.TCP(ctx, addr)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestConnectionIsTriedAgainBesideTheFirstAttempt(t *testing.T) {
 		t.Errorf("the connection ended with its context: %v", err)
 	}
 	_ = conn.Close()
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
 		}

@@ -77,6 +77,7 @@ func TestRestingServiceIsAskedIfItIsNeeded(t *testing.T) {
 		p.cut(2)
 		w.took(patience, func() { w.unlock(p.lock()) })
 		p.heal()
+		synctest.Wait() // a renewal is due now; the next one shows that there is no answer
 		p.cut(0)
 		w.took(2*patience, func() {
 			l, err := p.TryLock(w.Context())

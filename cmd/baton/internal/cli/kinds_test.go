@@ -29,7 +29,7 @@ func TestNamesAreLockedTogetherOrNotAtAll(t *testing.T) {
 	client := s.client("web-1")
 	defer client.Close(t.Context())
 	must(must(mutex.New(client, "b"))(s).Lock(t.Context()))(s)
-	for args, code := range map[string]int{"-n": 1, "-w 1 -E 75": 75} {
+	for args, code := range map[string]int{"-n": 1, "-w 3 -E 75": 75} {
 		r := s.baton(append(append([]string{"lock"}, strings.Fields(args)...), "c", "a", "b", "--", "true")...)
 		if r.code != code || r.out != "" || !strings.Contains(r.err, `"b"`) || !strings.Contains(r.err, "by web-1") {
 			t.Errorf("lock %s: %+v", args, r)

@@ -39,13 +39,19 @@ func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffe
 	return w, out
 }
 
+// soon is the time to a deadline that passes during a test. A busy machine may
+// need a part of it to start the guard and the command. Tests that wait for it
+// are parallel.
+const soon = 5 * time.Second
+
 func TestCommandIsKilledAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
-	w, _ := start(t, began.Add(300*time.Millisecond), "trap '' TERM; sleep 600 & sleep 600")
+	w, _ := start(t, began.Add(soon), "trap '' TERM; sleep 600 & sleep 600")
 	if code := w.Code(); code != 128+9 {
 		t.Errorf("the command ended with %d", code)
 	}
-	if took := time.Since(began); took > 20*time.Second {
+	if took := time.Since(began); took > soon+20*time.Second {
 		t.Errorf("it was killed after %v", took)
 	}
 	if w.Left(10 * time.Second) {
@@ -54,7 +60,8 @@ func TestCommandIsKilledAtItsDeadline(t *testing.T) {
 }
 
 func TestExtendReplacesTheDeadline(t *testing.T) {
-	w, _ := start(t, time.Now().Add(500*time.Millisecond), "sleep 1; exit 4")
+	t.Parallel()
+	w, _ := start(t, time.Now().Add(soon), "sleep 6; exit 4")
 	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +105,8 @@ func TestUserSignalsGoToTheCommandAlone(t *testing.T) {
 	hup := make(chan os.Signal, 1) // under nohup the commands would inherit the ignored signal; a caught one is not inherited
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	const script = `sh -c 'trap "echo child $1; exit" $1; : >"$2"; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - NAME "$READY" & wait`
+	// The child runs the trap before it looks for the file again.
+	const script = `sh -c 'trap "echo child $1; exit" $1; : >"$2"; until [ -e "$2.over" ]; do sleep 0.1; done' - NAME "$READY" & wait`
 	for _, c := range []struct {
 		sig   syscall.Signal
 		name  string
@@ -115,6 +123,9 @@ func TestUserSignalsGoToTheCommandAlone(t *testing.T) {
 			}
 		}
 		w.Signal(c.sig)
+		if err := os.WriteFile(ready+".over", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if code := w.Code(); code != 128+int(c.sig) {
 			t.Errorf("%s: the command ended with %d", c.name, code)
 		}
@@ -166,12 +177,14 @@ func TestGuardLeadsTheGroupOfTheCommand(t *testing.T) {
 // A guard that was stopped with its group reads the pending deadlines before it
 // acts on an old one.
 func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
-	w, _ := start(t, time.Now().Add(1500*time.Millisecond), "sleep 1; exit 4")
+	t.Parallel()
+	old := time.Now().Add(soon)
+	w, _ := start(t, old, "sleep 1; exit 4")
 	w.send(syscall.SIGSTOP)
 	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // the old deadline passes
+	time.Sleep(time.Until(old.Add(time.Second)))
 	w.send(syscall.SIGCONT)
 	if code := w.Code(); code != 4 {
 		t.Errorf("the command ended with %d", code)
