@@ -150,7 +150,7 @@ func (e *env) lostConversion() *pair {
 	d := e.pair()
 	e.lostReply(d.client,
 		converts.request(d.behind, d.queue, d.second),
-		func() bool { return e.list(d.ahead, d.queue)[1].Mode == "p7" })
+		e.showsSecond(d, func(entry driver.Entry) bool { return entry.Mode == "p7" }))
 	return d
 }
 
@@ -268,7 +268,7 @@ func writeLostReply(e *env) {
 	d := e.pair()
 	e.lostReply(d.client,
 		writes.request(d.behind, d.queue, d.second),
-		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "changed" })
+		e.showsSecond(d, func(entry driver.Entry) bool { return string(entry.Value) == "changed" }))
 	for _, value := range []string{"changed", "next"} {
 		e.write(d.behind, d.queue, d.second.Place, value)
 		e.showsNow(d.behind, d.queue, 1, d.second, value)

@@ -142,7 +142,9 @@ func (j *joiner) join(ctx context.Context) error {
 
 func (e *env) lostJoin() *joiner {
 	j := e.joiner()
-	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.observer, j.queue)) == 2 })
+	e.lostReply(j.client, j.join, func() bool {
+		return slices.Equal(e.queued(j.observer, j.queue), []string{j.other, j.x.ID})
+	})
 	return j
 }
 

@@ -303,6 +303,15 @@ func (e *env) lostReply(c Client, call request, applied func() bool) {
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
 
+// showsSecond returns whether the first contender's session shows an entry of
+// the second that is as wanted. Its view may be older than the second's join.
+func (e *env) showsSecond(d *pair, wanted func(driver.Entry) bool) func() bool {
+	return func() bool {
+		list := e.list(d.ahead, d.queue)
+		return len(list) == 2 && wanted(list[1])
+	}
+}
+
 // seeNonEmpty lets a session see that a queue is not empty. A driver may join a
 // queue of unknown state with other, or more, requests.
 func (e *env) seeNonEmpty(s session, queue driver.Queue) {
