@@ -21,11 +21,11 @@ func TestBarrierHoldsBackOtherClients(t *testing.T) {
 			}
 			return b
 		}
-		setter := s.client(t, 4*time.Second)
-		remover := open(s.client(t, 4*time.Second))
+		setter := s.client(t, longTTL)
+		remover := open(s.client(t, longTTL))
 		var all []*barrier.Barrier
 		for range waiters {
-			b := open(s.client(t, 4*time.Second))
+			b := open(s.client(t, longTTL))
 			if err := b.Wait(within(t, patience)); err != nil {
 				t.Fatalf("before the first Set: %v", err)
 			}

@@ -24,7 +24,7 @@ func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
 			p := servers.Proxy(t, []string{e})
 			proxies, addrs = append(proxies, p), append(addrs, p.Addr())
 		}
-		c := s.client(t, 10*time.Second, addrs...)
+		c := s.client(t, longTTL, addrs...)
 		var lines [names]struct {
 			holders atomic.Int32
 			token   atomic.Uint64
@@ -65,7 +65,7 @@ func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
 		<-done
 		other := s.client(t, 10*time.Second)
 		for i := range names {
-			l, err := newMutex(t, other, name(i)).Lock(within(t, 5*time.Second)) // pending releases finish in the background
+			l, err := newMutex(t, other, name(i)).Lock(within(t, patience)) // pending releases finish in the background
 			if err != nil {
 				t.Fatalf("%s: %v", name(i), err)
 			}

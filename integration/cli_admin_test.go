@@ -25,7 +25,7 @@ import (
 func (s site) operate(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := s.operation(within(t, 30*time.Second), t, args...)
+	cmd := s.operation(within(t, callBound), t, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -103,7 +103,7 @@ func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.
 		return l
 	case err := <-errs:
 		t.Fatal(err)
-	case <-time.After(15 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("not granted")
 	}
 	return nil
@@ -149,7 +149,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 			if !errors.Is(err, coordinator.ErrRemoved) {
 				t.Errorf("the waiter got %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("the waiter still waits")
 		}
 
@@ -158,7 +158,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 			t.Errorf("break: code %d, %q, %q", code, out, said)
 		}
 		next := getsLock(t, locks, errs)
-		eventually(t, 5*time.Second, "the holder to be notified", func() bool { return first.Err() != nil })
+		eventually(t, patience, "the holder to be notified", func() bool { return first.Err() != nil })
 		if cause := context.Cause(first.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("the holder got %v", cause)
 		}
@@ -180,7 +180,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 
 func TestListAndInspectShowAllKinds(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		ctx, c, prefix := within(t, 30*time.Second), s.client(t, 10*time.Second), "kinds-"+servers.Name(t)
+		ctx, c, prefix := within(t, 2*time.Minute), s.client(t, 10*time.Second), "kinds-"+servers.Name(t)
 		sem, err := semaphore.New(c, prefix+"/b", 5)
 		if err != nil {
 			t.Fatal(err)
@@ -246,7 +246,7 @@ func TestInspectWatchPrintsEachHandover(t *testing.T) {
 		name := servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
 		first := getsLock(t, locks, errs)
-		ctx, cancel := context.WithCancel(within(t, 30*time.Second))
+		ctx, cancel := context.WithCancel(within(t, 2*time.Minute))
 		cmd := s.operation(ctx, t, "inspect", name, "--watch", "-o", "json")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -314,7 +314,7 @@ func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 		if _, said, code := s.operate(t, "break", name, "--kind", "mutex", "--token", l.Token().String(), "--url", url); code != 0 {
 			t.Errorf("break: code %d, %q", code, said)
 		}
-		eventually(t, 5*time.Second, "the holder to be notified", func() bool { return l.Err() != nil })
+		eventually(t, patience, "the holder to be notified", func() bool { return l.Err() != nil })
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("the holder got %v", cause)
 		}

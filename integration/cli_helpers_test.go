@@ -90,7 +90,7 @@ func (c *command) wants(code int, words ...string) {
 // says waits for words in stdout.
 func (c *command) says(words string) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, "the command to print "+words, func() bool { return strings.Contains(c.out.String(), words) })
+	eventually(c.t, callBound, "the command to print "+words, func() bool { return strings.Contains(c.out.String(), words) })
 }
 
 func (c *command) signal(sig os.Signal) {

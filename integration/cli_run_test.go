@@ -3,6 +3,7 @@ package integration_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -140,7 +141,7 @@ func TestTakenNameReportsItsHolder(t *testing.T) {
 			}
 			holder := batonHolding(t, url, hold...)
 			baton(t, url, kind, "--nonblock", name, "--", "true").wants(1, "the holder", "since 20")
-			baton(t, url, kind, "-w", "0.3", "-E", "75", name, "--", "true").wants(75, "the holder", "since 20", "300ms")
+			baton(t, url, kind, "-w", "5", "-E", "75", name, "--", "true").wants(75, "the holder", "since 20", "waited for 5s")
 			baton(t, url, kind, "--wait=0", "--conflict-exit-code=0", name, "--", "echo", "ran").wants(0, "the holder")
 			holder.signal(syscall.SIGINT)
 			holder.wants(128 + 2)
@@ -203,7 +204,7 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 			t.Error("the process started with setsid has ended")
 		}
 		// baton waits silently for a child that ends soon by itself.
-		c = baton(t, url, "lock", name, "--", "sh", "-c", `(sleep 0.3; echo drained) & exit 0`)
+		c = baton(t, s.url(40*time.Second), "lock", "--grace=5", name, "--", "sh", "-c", `(sleep 0.3; echo drained) & exit 0`)
 		c.wants(0)
 		if got := c.out.String() + c.err.String(); got != "drained\n" {
 			t.Errorf("baton prints %q", got)
@@ -215,24 +216,30 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 // ignores that.
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
-		url := s.url(10 * time.Second)
+		url, flag := s.url(40*time.Second), filepath.Join(t.TempDir(), "go")
 		for n, c := range []struct {
 			flag, script string
 			code         int
 			words        string
 		}{
-			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold the name already"},
+			{"--grace=5", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold the name already"},
 			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold the name already"},
 			{"--grace=0", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
-			{"--keep-running", "echo ready; sleep 2; exit 6", 6, "runs on"},
+			{"--keep-running", "echo ready; while [ ! -e " + flag + " ]; do sleep 0.05; done; exit 6", 6, "runs on"},
 		} {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
 			b.says("ready")
 			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms, and would notice an earlier removal only then
 			s.remove(t, name)
-			b.wants(c.code, c.words)
-			if told := strings.Contains(b.out.String(), "told"); told != (c.flag == "--grace=1") {
+			eventually(t, callBound, "the loss to be noticed", func() bool { return strings.Contains(b.err.String(), c.words) })
+			if c.flag == "--keep-running" {
+				if err := os.WriteFile(flag, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.wants(c.code)
+			if told := strings.Contains(b.out.String(), "told"); told != (c.flag == "--grace=5") {
 				t.Errorf("%s: stdout is %q", c.flag, b.out.String())
 			}
 		}

@@ -18,11 +18,16 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 	const ttl, clients = 10 * time.Second, 4
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("exact")
-		ctx, stop := context.WithTimeout(t.Context(), chaosTime(t))
+		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var mu sync.Mutex
 		sums := map[int64]int{}
 		cuts := 0
+		enough := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(sums) >= 30 && cuts >= 20
+		}
 		var wg sync.WaitGroup
 		for i := range clients {
 			proxy := servers.Proxy(t, s.endpoints)
@@ -52,6 +57,11 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 				}
 			})
 		}
+		pause(ctx, chaosTime(t))
+		for end := time.Now().Add(time.Minute); !enough() && time.Now().Before(end); {
+			pause(ctx, 100*time.Millisecond)
+		}
+		stop()
 		wg.Wait()
 		c, err := counter.New(s.client(t, ttl), name)
 		if err != nil {
@@ -62,7 +72,7 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 			t.Errorf("the value is %d after %d additions: %v", last, len(sums), err)
 		}
 		t.Logf("%d additions, %d cuts", len(sums), cuts)
-		if len(sums) < 30 || cuts < 20 {
+		if !enough() {
 			t.Errorf("only %d additions, %d cuts", len(sums), cuts)
 		}
 	})

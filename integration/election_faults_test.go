@@ -18,7 +18,7 @@ import (
 // succeeded, and etcd compacts those revisions.
 func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		ctx, name := within(t, time.Minute), servers.Name(t)
+		ctx, name := within(t, 3*time.Minute), servers.Name(t)
 		far := s.link(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)
 		term, err := leader.Campaign(ctx, []byte("first"))
@@ -43,7 +43,7 @@ func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 					if last == want {
 						return
 					}
-				case <-time.After(15 * time.Second):
+				case <-time.After(patience):
 					t.Fatalf("observed %q last, want %q", last, want)
 				}
 			}

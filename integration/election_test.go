@@ -70,9 +70,10 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 }
 
 // Five replicas are restarted one after the other, each while it leads. Without
-// a handover the gap would be the TTL.
+// a handover the gap would be the TTL, of which a slow machine's handover takes
+// a small part.
 func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
-	const ttl, replicas = 10 * time.Second, 5
+	const ttl, replicas = 30 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
 		name, marker := servers.Name(t), filepath.Join(t.TempDir(), "leading")
 		watcher := newElection(t, s.client(t, ttl), name)
@@ -94,7 +95,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 					mu.Unlock()
 				}
 			})
-			eventually(t, 10*time.Second, "the replica to be a candidate", func() bool {
+			eventually(t, callBound, "the replica to be a candidate", func() bool {
 				list, err := watcher.Candidates(within(t, 10*time.Second))
 				return err == nil && len(list) == n
 			})
@@ -115,7 +116,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 			return n
 		}
 		for i, w := range fleet {
-			eventually(t, 20*time.Second, "the next leader", func() bool { return began() == i+1 })
+			eventually(t, callBound, "the next leader", func() bool { return began() == i+1 })
 			if err := w.Interrupt(); err != nil { // SIGTERM, as an orchestrator sends it
 				t.Fatal(err)
 			}
@@ -124,7 +125,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 			}
 			fleet[i] = start(replicas)
 		}
-		eventually(t, 20*time.Second, "the first new replica to lead", func() bool { return began() == replicas+1 })
+		eventually(t, callBound, "the first new replica to lead", func() bool { return began() == replicas+1 })
 		for _, w := range fleet {
 			_ = w.Interrupt()
 			_ = w.Wait()
@@ -132,7 +133,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 		readers.Wait()
 		longest := gaps(t, all)
 		t.Logf("%d terms, longest gap %v", began(), longest.Round(time.Millisecond))
-		if longest > time.Second {
+		if longest > ttl/2 {
 			t.Errorf("a planned gap of %v", longest)
 		}
 	})
@@ -166,7 +167,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 		name := servers.Name(t)
 		o, others := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)
-		term, err := leader.Campaign(within(t, 10*time.Second), []byte("one"))
+		term, err := leader.Campaign(within(t, patience), []byte("one"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 					if string(l.Payload) != value {
 						t.Fatalf("observed %+v, want %q", l, value)
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Fatalf("%q was not observed", value)
 				}
 			}
@@ -207,7 +208,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 					won <- term
 				}
 			})
-			eventually(t, 10*time.Second, "the candidate in the queue", func() bool {
+			eventually(t, patience, "the candidate in the queue", func() bool {
 				list, err := leader.Candidates(within(t, 10*time.Second))
 				return err == nil && len(list) == i+2
 			})
@@ -221,7 +222,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 			t.Errorf("observers were woken %d times by candidates", n)
 		}
 		watched := o.events()
-		if err := term.Proclaim(within(t, 10*time.Second), []byte("two")); err != nil {
+		if err := term.Proclaim(within(t, patience), []byte("two")); err != nil {
 			t.Fatal(err)
 		}
 		sees("two")
@@ -230,7 +231,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 		}
 		quiesce(t, o, others)
 		watched, woken := o.events(), others.events()
-		if err := term.Resign(within(t, 10*time.Second)); err != nil {
+		if err := term.Resign(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		second := <-won

@@ -13,18 +13,27 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// It also leaves the probe's queue empty.
+// It also leaves the probe's queue empty. On a slow machine it finds that the
+// TTL is short; it must not do so in all of a few runs.
 func TestExaminePassesAHealthyService(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		c := s.client(t, 10*time.Second)
-		found := c.Examine(t.Context())
+		c := s.client(t, 40*time.Second)
 		abouts := map[string]bool{}
-		for _, f := range found {
-			t.Logf("%-8v %s: %s. %s", f.Grade, f.About, f.Text, f.Advice)
-			kind, _, _ := strings.Cut(f.About, " ")
-			abouts[kind] = true
-			if f.Grade > driver.Note {
-				t.Error("finding on a healthy service")
+		const runs = 5
+		for run := 1; ; run++ {
+			slow := false
+			for _, f := range c.Examine(t.Context()) {
+				t.Logf("%-8v %s: %s. %s", f.Grade, f.About, f.Text, f.Advice)
+				kind, _, _ := strings.Cut(f.About, " ")
+				abouts[kind] = true
+				if f.Grade == driver.Warning && strings.Contains(f.Advice, "take a TTL of") && run < runs {
+					slow = true
+				} else if f.Grade > driver.Note {
+					t.Error("finding on a healthy service")
+				}
+			}
+			if !slow {
+				break
 			}
 		}
 		service := map[string][]string{"etcd": {"member"}, "zk": {"server"}}[s.service]
@@ -102,7 +111,7 @@ func TestExamineWithoutServersGivesAdvice(t *testing.T) {
 				t.Fatal(err)
 			}
 			closeAtEnd(t, c)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			worst := driver.Fine
 			for _, f := range c.Examine(ctx) {

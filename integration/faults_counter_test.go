@@ -226,7 +226,7 @@ func countAll(
 			if err != nil {
 				failed = fmt.Errorf("%s: %w", kind, err)
 			}
-			if took := time.Duration(did.end - did.begin); took > bound+5*time.Second {
+			if took := time.Duration(did.end - did.begin); took > bound+patience {
 				return fmt.Errorf("%s took %v, not %v", kind, took, bound)
 			}
 		}

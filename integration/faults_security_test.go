@@ -185,7 +185,7 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 				"a server of another authority than meant": "?cacert=" + stranger.file + "&cert=" + cert + "&key=" + key,
 			} {
 				began := time.Now()
-				err := open(t, base+query)
+				err := openWithin(t, 2*time.Second, base+query)
 				if !errors.Is(err, coordinator.ErrUnavailable) && !errors.Is(err, coordinator.ErrRefused) {
 					t.Errorf("%s: %v, want a refusal", what, err)
 				}

@@ -60,7 +60,7 @@ type stepper struct {
 func (s stepper) held() {
 	s.t.Helper()
 	eventually(s.t, patience, "a request is held", func() bool { return s.far.proxy.Stats().HeldUp > 0 })
-	time.Sleep(50 * time.Millisecond) // all of it
+	time.Sleep(500 * time.Millisecond) // all of it
 }
 
 func (s stepper) sprung(trap interface{ Wait(context.Context) error }) {

@@ -27,7 +27,7 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	}
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
-		first, second := s.link(t, 4*time.Second), s.client(t, 4*time.Second)
+		first, second := s.link(t, 10*time.Second), s.client(t, 10*time.Second)
 		b := s.board(t)
 		if err := b.write(within(t, callBound), fence.Sequencer{}, name, "new"); err != nil {
 			t.Fatal(err)

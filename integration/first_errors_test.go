@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -20,15 +21,11 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// soonWarned is when a call that gets no answer has logged so at the latest;
-// machines are slow at times.
-const soonWarned = 2 * time.Second
-
 // firstClient is a client whose log and strays a test reads.
 type firstClient struct {
 	*coordinator.Client
-	log    lockedBuffer
-	strays chan string // what removes them
+	log, debug lockedBuffer // debug has the lines of log, too
+	strays     chan string  // what removes them
 }
 
 func newFirstClient(t *testing.T, url string) *firstClient {
@@ -36,7 +33,8 @@ func newFirstClient(t *testing.T, url string) *firstClient {
 	f := &firstClient{strays: make(chan string, 16)}
 	var err error
 	f.Client, err = coordinator.Open(url,
-		coordinator.WithLogger(slog.New(slog.NewTextHandler(&f.log, nil))),
+		coordinator.WithLogger(slog.New(slog.NewMultiHandler(slog.NewTextHandler(&f.log, nil),
+			slog.NewTextHandler(&f.debug, &slog.HandlerOptions{Level: slog.LevelDebug})))),
 		coordinator.WithObserver(events.ObserverFunc(func(e events.Event) {
 			if e.Kind == events.Stray {
 				f.strays <- e.Err.Error()
@@ -49,12 +47,23 @@ func newFirstClient(t *testing.T, url string) *firstClient {
 	return f
 }
 
-// warned waits for a warning with all the words, of one line.
+// warned waits for a warning, and for a line with all the words. That is the
+// warning itself, except if the service took long to answer the first attempt:
+// then a later one says why it failed.
 func (f *firstClient) warned(t *testing.T, words ...string) {
 	t.Helper()
-	eventually(t, soonWarned, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
+	eventually(t, patience, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
 	line, _, _ := strings.Cut(f.log.String(), "\n")
-	says(t, line, append(words, "level=WARN")...)
+	says(t, line, "level=WARN")
+	eventually(t, patience, fmt.Sprintf("a line with %q", words), func() bool {
+		for line = range strings.Lines(f.debug.String()) {
+			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+				return true
+			}
+		}
+		return false
+	})
+	says(t, strings.TrimSuffix(line, "\n"), words...)
 }
 
 // says checks that an error is one line that has the words, and no cause twice.
@@ -117,12 +126,14 @@ func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
 		for _, url := range []string{"etcd://" + none, "zk://" + none} {
 			c := baton(t, url, "lock", "n", "--", "true")
 			warned := func() bool { return strings.Contains(c.err.String(), "\n") }
-			eventually(t, soonWarned, "a warning", warned)
-			says(t, strings.TrimSpace(c.err.String()), url, "level=WARN", "connection refused", start)
+			eventually(t, patience, "a warning", warned)
+			line, _, _ := strings.Cut(c.err.String(), "\n") // more may follow
+			says(t, line, url, "level=WARN", "connection refused", start)
 		}
-		c := baton(t, "zk://"+none, "lock", "-w", "0.5", "n", "--", "true")
+		c := baton(t, "zk://"+none, "lock", "-w", "5", "n", "--", "true")
 		c.wants(125)
-		says(t, strings.TrimSpace(c.err.String()), none, "connection refused", start, "baton doctor")
+		lines := strings.Split(strings.TrimSpace(c.err.String()), "\n") // warnings may precede the error
+		says(t, lines[len(lines)-1], none, "connection refused", start, "baton doctor")
 	})
 }
 

@@ -41,7 +41,7 @@ func groupWorker(ctx context.Context, io *proc.IO, args []string) error {
 // TestMembersAreObserved: an observer follows joins of several processes at the
 // same time, an update, a leave and a kill.
 func TestMembersAreObserved(t *testing.T) {
-	const ttl, processes = 4 * time.Second, 5
+	const ttl, processes = 10 * time.Second, 5
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("members")
 		g, err := group.New(s.client(t, ttl), name)
@@ -121,7 +121,7 @@ func TestMembersAreObserved(t *testing.T) {
 // notified before the group shows its end, and before another member has its
 // shards. When the network is back it is a member again.
 func TestPartitionedMemberIsGoneInTime(t *testing.T) {
-	const ttl, shards = 4 * time.Second, 8
+	const ttl, shards = 10 * time.Second, 8
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		cut, other := s.link(t, ttl), s.silentClient(t, ttl)

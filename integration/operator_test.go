@@ -52,7 +52,7 @@ func (s site) remove(t *testing.T, name string) {
 	t.Helper()
 	removed := 0
 	if s.service == "etcd" {
-		c, ctx := s.etcdClient(t), within(t, 5*time.Second)
+		c, ctx := s.etcdClient(t), within(t, patience)
 		all, err := c.Get(ctx, "baton-test/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +92,11 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 			l := lock(t, m)
 			time.Sleep(age)
 			s.remove(t, name)
-			eventually(t, 2*time.Second, "the hold ended", func() bool { return l.Err() != nil })
+			eventually(t, patience, "the hold ended", func() bool { return l.Err() != nil })
 			if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 				t.Errorf("cause %v", cause)
 			}
-			if err := l.Unlock(within(t, time.Second)); !errors.Is(err, coordinator.ErrRemoved) {
+			if err := l.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrRemoved) {
 				t.Errorf("Unlock = %v", err)
 			}
 		}
@@ -106,17 +106,21 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 	})
 }
 
-// Renewals are fifteen seconds apart here.
+// Renewals are a minute apart on etcd. ZooKeeper's servers grant no TTL for
+// which they would be more than a few seconds apart.
 func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		const ttl = 20 * time.Second
+		ttl := 10 * time.Minute
+		if s.service == "zk" {
+			ttl = 40 * time.Second
+		}
 		c, killer := s.link(t, ttl), s.client(t, ttl)
 		name := servers.Name(t)
 		m := newMutex(t, c.Client, name)
 		l := lock(t, m)
 		waiter := wait(context.Background(), m)
 		awaitQueue(t, newMutex(t, killer, name), 2)
-		session, err := c.Session(within(t, time.Second))
+		session, err := c.Session(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,9 +129,9 @@ func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.service == "etcd" {
-			_, err = s.etcdClient(t).Revoke(within(t, 5*time.Second), clientv3.LeaseID(id))
+			_, err = s.etcdClient(t).Revoke(within(t, patience), clientv3.LeaseID(id))
 		} else {
-			err = c.counter.Session().Kill(within(t, 5*time.Second), s.endpoints[0])
+			err = c.counter.Session().Kill(within(t, patience), s.endpoints[0])
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +141,7 @@ func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 			if !errors.Is(err, coordinator.ErrSessionLost) {
 				t.Errorf("the waiter got %v", err)
 			}
-		case <-time.After(3 * time.Second):
+		case <-time.After(15 * time.Second):
 			t.Error("the waiter still waits")
 		}
 		if !errors.Is(l.Err(), coordinator.ErrSessionLost) {
@@ -158,7 +162,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	l := lock(t, newMutex(t, holder, name))
 	got := wait(context.Background(), newMutex(t, c.Client, name))
 	awaitQueue(t, newMutex(t, holder, name), 2)
-	raw, ctx := s.etcdClient(t), within(t, 20*time.Second)
+	raw, ctx := s.etcdClient(t), within(t, callBound)
 	c.proxy.Refuse()
 	c.proxy.Reset()
 	unlock(t, l) // while the waiter is cut off
@@ -193,7 +197,7 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 	l := lock(t, m)
 	first := l.Token()
 	unlock(t, l)
-	eventually(t, 20*time.Second, "the empty container reaped", func() bool {
+	eventually(t, callBound, "the empty container reaped", func() bool {
 		there, _, err := conn.Exists("/baton-test/mutex/" + name)
 		return err == nil && !there
 	})
@@ -218,7 +222,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		m := newMutex(t, c, servers.Name(t))
 		unlock(t, lock(t, m))
 		lock(t, m) // and not unlocked
-		if err := c.Close(within(t, 5*time.Second)); err != nil {
+		if err := c.Close(within(t, patience)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -227,20 +231,20 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		ec := s.etcdClient(t)
 		d, err := etcd.FromClient(ec, etcd.Namespace("baton-test"))
 		use(t, d, err, 10*time.Second)
-		if _, err := ec.Get(within(t, time.Second), "x"); err != nil {
+		if _, err := ec.Get(within(t, patience), "x"); err != nil {
 			t.Errorf("the client was closed: %v", err)
 		}
 	})
 	t.Run("concurrency.Session", func(t *testing.T) {
 		s := site{"etcd", servers.Etcd(t).Endpoints()}
 		ec := s.etcdClient(t)
-		cs, err := concurrency.NewSession(ec, concurrency.WithTTL(10))
+		cs, err := concurrency.NewSession(ec, concurrency.WithTTL(30))
 		if err != nil {
 			t.Fatal(err)
 		}
 		d, err := etcd.FromSession(cs, etcd.Namespace("baton-test"))
-		use(t, d, err, 10*time.Second)
-		lease, err := ec.TimeToLive(within(t, time.Second), cs.Lease(), clientv3.WithAttachedKeys())
+		use(t, d, err, 30*time.Second)
+		lease, err := ec.TimeToLive(within(t, patience), cs.Lease(), clientv3.WithAttachedKeys())
 		if err != nil || lease.TTL <= 0 || len(lease.Keys) != 0 {
 			t.Errorf("lease %+v, %v: want a live lease without keys", lease, err)
 		}
@@ -257,13 +261,12 @@ func TestTTLThatTheServerWouldChangeIsRefused(t *testing.T) {
 		{site{"zk", servers.ZooKeeper(t).Endpoints()}, time.Hour},
 	} {
 		c := s.client(t, s.ttl)
-		began := time.Now()
-		_, err := c.Session(within(t, 10*time.Second))
+		_, err := c.Session(within(t, patience))
 		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), s.ttl.String()) {
 			t.Errorf("%s: Session = %v, want ErrInvalid naming %v", s.service, err, s.ttl)
 		}
-		if time.Since(began) > 5*time.Second {
-			t.Errorf("%s: refused only after %v: it was retried", s.service, time.Since(began))
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v: it was retried", s.service, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 				waiting <- l
 			}
 		}()
-		eventually(t, 10*time.Second, "a waiter behind the holder", func() bool { return inQueue(t, m) == 2 && waiter.watches() > 0 })
+		eventually(t, patience, "a waiter behind the holder", func() bool { return inQueue(t, m) == 2 && waiter.watches() > 0 })
 		probe := newMutex(t, c.Client, name)
 		if n := inQueue(t, probe); n != 2 { // opens the session, too
 			t.Fatalf("%d in the queue", n)
@@ -86,7 +86,7 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 		return c.watches()
 	}
 	for _, addr := range s.endpoints {
-		sessions, err := zkserver.Watches(within(t, 5*time.Second), addr)
+		sessions, err := zkserver.Watches(within(t, patience), addr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func (l *locking) wait() *rwlock.Lock {
 
 func (l *locking) unlock() {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	if err := l.wait().Unlock(ctx); err != nil {
 		l.t.Error(err)
@@ -75,9 +75,9 @@ func (l *locking) unlock() {
 func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	t.Helper()
 	var list []rwlock.Contender
-	eventually(t, 20*time.Second, "contenders in the queue", func() bool {
+	eventually(t, patience, "contenders in the queue", func() bool {
 		var err error
-		if list, err = l.Contenders(within(t, 10*time.Second)); err != nil {
+		if list, err = l.Contenders(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		return len(list) == n
@@ -203,7 +203,7 @@ func TestFiveWritersThenTwentyReadersCauseNoHerd(t *testing.T) {
 // goLockTry opens the client's session with a call that leaves no entry.
 func goLockTry(t *testing.T, l *rwlock.RWLock) {
 	t.Helper()
-	if _, err := l.TryLock(within(t, 10*time.Second)); !errors.Is(err, coordinator.ErrTaken) {
+	if _, err := l.TryLock(within(t, patience)); !errors.Is(err, coordinator.ErrTaken) {
 		t.Fatalf("TryLock behind a writer = %v", err)
 	}
 }
@@ -218,7 +218,7 @@ func quiesce(t *testing.T, clients ...meter) {
 		return n
 	}
 	last, since := sum(), time.Now()
-	eventually(t, 30*time.Second, "no requests for 400 ms", func() bool {
+	eventually(t, callBound, "no requests for 400 ms", func() bool {
 		if now := sum(); now != last {
 			last, since = now, time.Now()
 		}
@@ -306,7 +306,7 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if reader.granted() {
 			t.Fatal("a reader beside a writer")
 		}
-		if err := w.Unlock(within(t, 10*time.Second)); err != nil {
+		if err := w.Unlock(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		reader.wait()
@@ -326,7 +326,7 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if writer.granted() {
 			t.Error("a writer beside the downgraded lock")
 		}
-		if err := r.Unlock(within(t, 10*time.Second)); err != nil {
+		if err := r.Unlock(within(t, patience)); err != nil {
 			t.Error(err)
 		}
 		if next := writer.wait(); next.Token() <= w.Token() {

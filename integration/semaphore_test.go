@@ -37,7 +37,7 @@ func acquire(t testing.TB, s *semaphore.Semaphore, n int) *semaphore.Permit {
 
 func release(t testing.TB, p *semaphore.Permit) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	if err := p.Release(ctx); err != nil {
 		t.Error(err)
@@ -87,9 +87,9 @@ func (a *asking) wait() *semaphore.Permit {
 func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	t.Helper()
 	var l semaphore.Listing
-	eventually(t, 20*time.Second, "contenders in the queue", func() bool {
+	eventually(t, patience, "contenders in the queue", func() bool {
 		var err error
-		if l, err = s.List(within(t, 10*time.Second)); err != nil {
+		if l, err = s.List(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
 		return len(l.Contenders) == n
@@ -122,7 +122,7 @@ func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 // newMutexUnlocked opens a client's session.
 func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	t.Helper()
-	if _, err := c.Session(within(t, 10*time.Second)); err != nil {
+	if _, err := c.Session(within(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -290,7 +290,7 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := goAcquire(t, b, 1)
-		eventually(t, 5*time.Second, "a listing with 5 of 3 permits held", func() bool {
+		eventually(t, patience, "a listing with 5 of 3 permits held", func() bool {
 			l := asked(t, b, 4)
 			return l.Limit == 3 && l.Held == 5 && l.Free() == 0
 		})
@@ -359,7 +359,7 @@ func TestPartOfAGrantIsReleased(t *testing.T) {
 		asked(t, a, 2)
 		three := goAcquire(t, b, 3)
 		asked(t, a, 3)
-		if err := p.ReleasePart(within(t, 10*time.Second), 2); err != nil {
+		if err := p.ReleasePart(within(t, patience), 2); err != nil {
 			t.Fatal(err)
 		}
 		one.wait()

@@ -72,8 +72,7 @@ func populate(t *testing.T, s site, root string) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	t.Cleanup(func() { stop(); <-done })
+	t.Cleanup(stop)
 	waiting, err := mutex.New(b, "job")
 	if err != nil {
 		t.Fatal(err)
@@ -81,14 +80,20 @@ func populate(t *testing.T, s site, root string) {
 	// On ZooKeeper a session that has found three others in a queue creates a
 	// successor node the next time.
 	var others sync.WaitGroup
+	contending, cancel := context.WithCancel(ctx)
 	for range 3 {
 		others.Go(func() {
-			if _, err := waiting.Lock(within(t, 300*time.Millisecond)); err == nil {
+			if _, err := waiting.Lock(contending); err == nil {
 				t.Error("two hold")
 			}
 		})
 	}
+	awaitQueue(t, newMutex(t, a, "job"), 4)
+	pause(ctx, time.Second) // for the replies to the joins
+	cancel()
 	others.Wait()
+	done := make(chan struct{})
+	t.Cleanup(func() { stop(); <-done })
 	go func() {
 		defer close(done)
 		_, _ = waiting.Lock(ctx)

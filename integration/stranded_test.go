@@ -22,8 +22,8 @@ func strand(t *testing.T, c *cable, write func() error) {
 	c.HoldRequests()
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
-	eventually(t, 5*time.Second, "the write to be held", func() bool { return c.heldUp() > c.held })
-	time.Sleep(50 * time.Millisecond) // all of it
+	eventually(t, patience, "the write to be held", func() bool { return c.heldUp() > c.held })
+	time.Sleep(500 * time.Millisecond) // all of it
 	c.Strand()
 	if err := <-wrote; err == nil {
 		t.Fatal("the write was acknowledged")
@@ -50,7 +50,7 @@ func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
 			t.Fatal("the put was applied before it was delivered")
 		}
 		c.Deliver()
-		eventually(t, 5*time.Second, "the put is applied", func() bool { return there(witness) })
+		eventually(t, patience, "the put is applied", func() bool { return there(witness) })
 	}
 	t.Run("etcd", func(t *testing.T) { run(t, servers.Etcd(t)) })
 	t.Run("etcd-3", func(t *testing.T) { run(t, servers.EtcdCluster(t)) })
@@ -94,14 +94,14 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 			return err
 		})
 		if moves {
-			eventually(t, 10*time.Second, "the client is back", func() bool { _, err := victim.Sync("/"); return err == nil })
+			eventually(t, patience, "the client is back", func() bool { _, err := victim.Sync("/"); return err == nil })
 		}
 		if there() {
 			t.Fatal("the create was applied before it was delivered")
 		}
 		c.Deliver()
 		if !moves {
-			eventually(t, 5*time.Second, "the create is applied", there)
+			eventually(t, patience, "the create is applied", there)
 			return
 		}
 		time.Sleep(500 * time.Millisecond) // time for the create, which must not be applied

@@ -34,14 +34,14 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 				cut.Add(1)
 				for range 20 {
 					wg.Go(func() {
-						s, err := d.Open(within(t, 20*time.Second), ttl)
+						s, err := d.Open(within(t, callBound), ttl)
 						opened.Done()
 						if err != nil {
 							t.Error(err)
 							return
 						}
 						cut.Wait()
-						if err := s.Close(within(t, 10*time.Second)); err != nil {
+						if err := s.Close(within(t, callBound)); err != nil {
 							t.Errorf("Close, over %v: %v", over, err)
 						}
 					})
@@ -49,7 +49,7 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 				opened.Wait()
 				if over {
 					proxy.Cut()
-					eventually(t, 20*time.Second, "the sessions to expire", func() bool { return sessions(t, cluster) == 0 })
+					eventually(t, callBound, "the sessions to expire", func() bool { return sessions(t, cluster) == 0 })
 					proxy.DropHeld()
 				}
 				cut.Done()
@@ -63,7 +63,7 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 }
 
 func sessions(t *testing.T, cluster *zkserver.Cluster) int {
-	dump, err := zkserver.Sessions(within(t, 5*time.Second), cluster.Endpoints()[0])
+	dump, err := zkserver.Sessions(within(t, patience), cluster.Endpoints()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

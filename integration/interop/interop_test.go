@@ -33,7 +33,7 @@ const callBound = 60 * time.Second
 // long for all others, since on a loaded machine a process may not renew for a
 // while.
 const (
-	brief = 4 * time.Second
+	brief = 8 * time.Second
 	long  = 20 * time.Second
 )
 

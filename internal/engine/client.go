@@ -134,6 +134,7 @@ const firstAttempt = 1250 * time.Millisecond
 // caller who may give up soon is not cut short.
 func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	var s *Session
+	var why error // of the latest attempt that ended by itself
 	began := time.Now()
 	warned := false
 	c.mu.Lock()
@@ -159,13 +160,16 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 			level, warned = slog.LevelWarn, true
 		}
 		c.mu.Lock()
-		c.openError = err
+		c.openError, why = err, err
 		c.mu.Unlock()
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
 			"service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
 	})
 	if err != nil {
+		if why != nil && ctx.Err() != nil && unanswered(err) {
+			err = why // an attempt that was cut short says less
+		}
 		return nil, err
 	}
 	c.config.Log.Debug("baton: session opened",

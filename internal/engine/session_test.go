@@ -366,3 +366,30 @@ func TestStartStopStress(t *testing.T) {
 		})
 	}
 }
+
+// TestOpenGivenUpSaysWhyTheAttemptBeforeFailed: the caller's time is over in
+// the middle of an attempt, which itself has nothing to say.
+func TestOpenGivenUpSaysWhyTheAttemptBeforeFailed(t *testing.T) {
+	within(t, func(w world) {
+		refused, attempts := errors.New("connection refused"), 0
+		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+			if r.Op != memory.OpOpen {
+				return f
+			}
+			if attempts++; attempts == 1 {
+				f.Err = driver.Wrap(driver.ErrUnavailable, refused)
+			} else {
+				f.DelayReply = time.Hour
+			}
+			return f
+		})
+		ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+		defer cancel()
+		_, err := w.client.Session(ctx)
+		for _, want := range []error{coordinator.ErrUnavailable, refused, context.DeadlineExceeded} {
+			if !errors.Is(err, want) {
+				w.Errorf("after %d attempts Session = %v, want %v", attempts, err, want)
+			}
+		}
+	})
+}

@@ -203,25 +203,25 @@ func TestPacketsAreSwallowedRefusedOrLost(t *testing.T) {
 	p.w.Lose(20, 0)
 	p.check("some packets lost")
 	p.w.Restore(0)
-	if err := p.dial(0); err != nil {
+	if err := p.dial(0, 30*time.Second); err != nil {
 		t.Errorf("dial: %v", err)
 	}
 	p.w.Refuse(0)
 	p.check("refused: datagrams pass")
-	if err := p.dial(0); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := p.dial(0, 30*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("refused: dial: %v", err)
 	}
 	p.w.Swallow(0)
 	var silence net.Error
-	if err := p.dial(0); !errors.As(err, &silence) || !silence.Timeout() {
+	if err := p.dial(0, 500*time.Millisecond); !errors.As(err, &silence) || !silence.Timeout() {
 		t.Errorf("swallowed: dial: %v", err)
 	}
 	p.w.Restore(0)
 }
 
 // dial connects from the test process to a host.
-func (p *party) dial(to int) error {
-	conn, err := net.DialTimeout("tcp", p.addrs[to]+":7777", 500*time.Millisecond)
+func (p *party) dial(to int, within time.Duration) error {
+	conn, err := net.DialTimeout("tcp", p.addrs[to]+":7777", within)
 	if err == nil {
 		_ = conn.Close()
 	}

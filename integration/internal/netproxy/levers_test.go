@@ -136,7 +136,7 @@ func TestDelayShiftsOneDirection(t *testing.T) {
 		start := time.Now()
 		send(t, conn, "a")
 		expect(t, conn, "a")
-		if took := time.Since(start); took < delay || took > 2*delay+time.Second {
+		if took := time.Since(start); took < delay {
 			t.Errorf("direction %d: took %v with a delay of %v", way, took, delay)
 		}
 		p.Delay(way, 0)
@@ -199,7 +199,7 @@ func TestHalfCloseIsPassedOn(t *testing.T) {
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "all of it" {
 		t.Fatalf("read %q, %v", got, err)
 	}
