@@ -132,6 +132,7 @@ func (e *env) joiner() *joiner {
 	j.s = e.openOn(j.client)
 	j.other = e.join(j.observer, j.queue).Place.ID
 	e.seeNonEmpty(j.s, j.queue)
+	e.awaitQueue(j.observer, j.queue, j.other) // it sees that the entry has left
 	return j
 }
 
@@ -142,9 +143,7 @@ func (j *joiner) join(ctx context.Context) error {
 
 func (e *env) lostJoin() *joiner {
 	j := e.joiner()
-	e.lostReply(j.client, j.join, func() bool {
-		return slices.Equal(e.queued(j.observer, j.queue), []string{j.other, j.x.ID})
-	})
+	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.observer, j.queue)) == 2 })
 	return j
 }
 
