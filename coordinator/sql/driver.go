@@ -1,0 +1,150 @@
+package sql
+
+import (
+	"cmp"
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Dialect is the kind of a database: Postgres or MySQL.
+type Dialect string
+
+// The dialects.
+const (
+	Postgres Dialect = "postgres"
+	MySQL    Dialect = "mysql" // MariaDB, too
+)
+
+func (d Dialect) known() bool { return d == Postgres || d == MySQL }
+
+// query returns a query, whose parameters are "?", in the dialect.
+func (d Dialect) query(q string) string {
+	for n := 1; d == Postgres && strings.Contains(q, "?"); n++ {
+		q = strings.Replace(q, "?", "$"+strconv.Itoa(n), 1)
+	}
+	return q
+}
+
+// sqlDriver is a database as one client sees it.
+type sqlDriver struct {
+	db, renewals    *stdsql.DB // renewals do not wait for requests that wait for locks
+	dialect         Dialect
+	namespace, name string
+	listens         bool           // sessions use a connection for notifications
+	tasks           sync.WaitGroup // of sessions
+}
+
+func (d *sqlDriver) String() string {
+	return strings.TrimSuffix(d.name+"?namespace="+d.namespace, "?namespace=")
+}
+
+// Close waits for the goroutines of sessions, and closes pools that Open made.
+func (d *sqlDriver) Close(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { // closing a connection may wait for its server
+		d.tasks.Wait()
+		var err error
+		if d.renewals != d.db {
+			err = errors.Join(d.db.Close(), d.renewals.Close())
+		}
+		done <- wrap(ctx, err)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// path returns the name of a queue's row.
+func (d *sqlDriver) path(queue driver.Queue) string {
+	return strings.TrimPrefix(d.namespace+"/"+string(queue), "/")
+}
+
+func (d *sqlDriver) call(
+	ctx context.Context, name string, args ...any,
+) (outcome string, number int64, err error) {
+	db, verb := d.db, "SELECT outcome, COALESCE(number, 0) FROM"
+	if name == "renew" {
+		db = d.renewals
+	}
+	if d.dialect == MySQL {
+		verb = "CALL"
+	}
+	query := verb + " baton_" + name + "(?" + strings.Repeat(", ?", len(args)-1) + ")"
+	err = d.ask(ctx, db, query, args,
+		func(r *stdsql.Rows) error { return r.Scan(&outcome, &number) })
+	return outcome, number, err
+}
+
+// ask sends a statement and calls scan for each row.
+func (d *sqlDriver) ask(
+	ctx context.Context, db *stdsql.DB, query string, args []any, scan func(*stdsql.Rows) error,
+) error {
+	rows, err := db.QueryContext(ctx, d.dialect.query(query), args...)
+	if err != nil {
+		return wrap(ctx, err)
+	}
+	defer rows.Close()
+	for err == nil && rows.Next() {
+		err = scan(rows)
+	}
+	return wrap(ctx, cmp.Or(err, rows.Err(), rows.Close()))
+}
+
+var (
+	errLate = driver.Wrap(driver.ErrUnavailable, errors.New("another contender was forgotten"))
+	errGone = driver.Wrap(driver.ErrGone, nil)
+	errLost = driver.Wrap(driver.ErrSessionLost, nil)
+)
+
+func invalid(format string, args ...any) error {
+	return driver.Wrap(driver.ErrInvalid, fmt.Errorf(format, args...))
+}
+
+func codeOf(err error) string {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pg.Code
+	}
+	if my, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return strconv.Itoa(int(my.Number))
+	}
+	return ""
+}
+
+// outages has the SQLSTATEs of PostgreSQL, or their classes, and the numbers of
+// MySQL for connections, read-only servers, shutdown (perhaps after a commit),
+// deadlocks, timeouts, memory, too many connections and internal errors.
+const outages = " 08 25006 57 40 55P03 53200 53300 58 XX " +
+	"1047 1053 1927 1290 1792 1836 1205 1206 1213 1317 1969 3024 1040 1041 1203 1226 1180 "
+
+// refused says whether an error means that nothing was applied.
+func refused(err error) bool {
+	code := codeOf(err)
+	return code != "" && !strings.Contains(outages, " "+code+" ") &&
+		(len(code) != 5 || !strings.Contains(outages, " "+code[:2]+" ")) // MySQL has no classes
+}
+
+// wrap returns a database's error as one of the contract.
+func wrap(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case refused(err):
+		return driver.Wrap(driver.ErrRefused, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return driver.Wrap(driver.ErrUnavailable, err)
+}

@@ -1,0 +1,189 @@
+-- Tables and functions of Baton, schema version 1. PostgreSQL 12 or newer.
+
+-- Each call of Baton is one statement in a transaction of its own. So no lock
+-- is held while the server waits for a client.
+-- A session counts until its row is deleted. A session that has expired is
+-- deleted by the next client that meets it, and its entries with it (ON DELETE
+-- CASCADE), so a late renewal cannot revive what another client has ignored.
+
+-- Locks are taken in the order queues by name, session. A renewal needs the lock
+-- on its session alone, which joins share with it, so it waits for no queue.
+
+CREATE TABLE baton_schema (version integer NOT NULL);
+INSERT INTO baton_schema VALUES (1);
+
+-- ttl is in microseconds. Joins whose epoch is lower than the session's are
+-- refused: they were sent before their contender was forgotten.
+CREATE TABLE baton_sessions (
+	id text COLLATE "C" PRIMARY KEY,
+	ttl bigint NOT NULL,
+	expires timestamptz NOT NULL,
+	epoch bigint NOT NULL DEFAULT 0
+);
+
+-- baton_live has the microseconds that sessions have left.
+CREATE VIEW baton_live AS SELECT id,
+	CAST(EXTRACT(EPOCH FROM expires - clock_timestamp()) * 1000000 AS bigint) AS remains
+	FROM baton_sessions;
+
+-- token is the latest token of the name. Rows stay, so that tokens rise.
+CREATE TABLE baton_queues (
+	name text COLLATE "C" PRIMARY KEY,
+	token bigint NOT NULL DEFAULT 0,
+	version bigint NOT NULL DEFAULT 0,
+	record bytea
+);
+
+CREATE TABLE baton_entries (
+	queue text COLLATE "C" NOT NULL,
+	token bigint NOT NULL,
+	contender text COLLATE "C" NOT NULL,
+	session text COLLATE "C" NOT NULL REFERENCES baton_sessions ON DELETE CASCADE,
+	mode text NOT NULL,
+	value bytea NOT NULL,
+	PRIMARY KEY (queue, token),
+	UNIQUE (queue, contender)
+);
+CREATE INDEX baton_entries_session ON baton_entries (session);
+
+-- baton_channel names the channel of notifications, one for each set of tables.
+CREATE FUNCTION baton_channel() RETURNS text LANGUAGE sql STABLE AS $$
+	SELECT 'baton_' || 'baton_entries'::regclass::oid
+$$;
+
+-- baton_left notifies of an entry that has left a queue with other contenders.
+-- It locks the queue first: a contender that joins at the same time is either
+-- seen here, or sees that the entry is gone. Commits with a notification wait
+-- for each other in the whole cluster, so an uncontended release has none.
+CREATE FUNCTION baton_left() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM FROM baton_queues WHERE name = OLD.queue FOR UPDATE;
+	IF EXISTS (SELECT FROM baton_entries WHERE queue = OLD.queue) THEN
+		PERFORM pg_notify('baton_' || TG_RELID, OLD.token || ' ' || OLD.queue);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER baton_left AFTER DELETE ON baton_entries FOR EACH ROW EXECUTE FUNCTION baton_left();
+
+-- The functions below return an outcome, which session.go explains, and a number.
+
+CREATE FUNCTION baton_open(p_session text, p_ttl bigint,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'Baton needs the isolation level read committed, not %',
+			current_setting('transaction_isolation') USING ERRCODE = 'feature_not_supported';
+	END IF;
+	PERFORM baton_end(id, true) FROM (SELECT id FROM baton_live WHERE remains <= 0 LIMIT 2) AS s;
+	INSERT INTO baton_sessions (id, ttl, expires)
+		VALUES (p_session, p_ttl, clock_timestamp() + p_ttl * interval '1 microsecond');
+	outcome := 'ok';
+END $$;
+
+CREATE FUNCTION baton_renew(p_session text,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE baton_sessions SET expires = clock_timestamp() + ttl * interval '1 microsecond'
+		WHERE id = p_session AND expires > clock_timestamp();
+	outcome := CASE WHEN FOUND THEN 'ok' ELSE 'lost' END;
+END $$;
+
+-- baton_end ends a session, unless p_expired asks for one that has expired and
+-- it has not.
+CREATE FUNCTION baton_end(p_session text, p_expired boolean,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	outcome := 'ok';
+	IF p_expired AND NOT EXISTS (SELECT FROM baton_sessions WHERE id = p_session AND expires <= clock_timestamp()) THEN
+		RETURN;
+	END IF;
+	PERFORM FROM baton_queues WHERE name IN
+		(SELECT queue FROM baton_entries WHERE session = p_session) ORDER BY name FOR UPDATE;
+	DELETE FROM baton_sessions WHERE id = p_session
+		AND (NOT p_expired OR expires <= clock_timestamp());
+END $$;
+
+-- baton_join: the lock on the queue's row makes the order of commits that of
+-- tokens, and orders joins against baton_leave, which raises the epoch. That on
+-- the session's row orders them against baton_end, and lets renewals pass.
+CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_contender text,
+	p_mode text, p_value bytea, p_alone boolean, p_version bigint,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	my baton_sessions;
+	q baton_queues;
+	ahead boolean;
+BEGIN
+	SELECT * INTO q FROM baton_queues WHERE name = p_queue FOR UPDATE;
+	IF NOT FOUND THEN
+		INSERT INTO baton_queues (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
+		SELECT * INTO q FROM baton_queues WHERE name = p_queue FOR UPDATE;
+	END IF;
+	SELECT * INTO my FROM baton_sessions WHERE id = p_session FOR KEY SHARE;
+	IF NOT FOUND OR my.expires <= clock_timestamp() THEN
+		outcome := 'lost';
+		RETURN;
+	END IF;
+	IF my.epoch > p_epoch THEN
+		outcome := 'late';
+		RETURN;
+	END IF;
+	SELECT token INTO number FROM baton_entries WHERE queue = p_queue AND contender = p_contender;
+	ahead := EXISTS (SELECT FROM baton_entries WHERE queue = p_queue AND (number IS NULL OR token < number));
+	outcome := CASE WHEN ahead THEN 'ok' ELSE 'first' END;
+	IF number IS NOT NULL THEN
+		RETURN;
+	END IF;
+	IF p_version <> 0 AND p_version <> q.version THEN
+		outcome := 'stale';
+	ELSIF p_alone AND ahead THEN
+		outcome := 'taken';
+	ELSE
+		number := q.token + 1;
+		UPDATE baton_queues SET token = number WHERE name = p_queue;
+		INSERT INTO baton_entries (queue, token, contender, session, mode, value)
+			VALUES (p_queue, number, p_contender, p_session, p_mode, p_value);
+	END IF;
+END $$;
+
+-- baton_leave removes a contender's entry: the one with a token, or any if it
+-- is 0. An epoch, unless it is 0, keeps joins that were sent earlier away. The
+-- insert waits for one that is creating the queue's row.
+CREATE FUNCTION baton_leave(p_queue text, p_session text, p_epoch bigint, p_contender text, p_token bigint,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM FROM baton_queues WHERE name = p_queue FOR UPDATE;
+	IF p_epoch > 0 THEN
+		INSERT INTO baton_queues (name) VALUES (p_queue) ON CONFLICT (name) DO UPDATE SET name = p_queue;
+		UPDATE baton_sessions SET epoch = GREATEST(epoch, p_epoch) WHERE id = p_session;
+	END IF;
+	DELETE FROM baton_entries WHERE queue = p_queue AND contender = p_contender
+		AND session = p_session AND (p_token = 0 OR token = p_token);
+	IF FOUND THEN
+		outcome := 'ok';
+	ELSIF EXISTS (SELECT FROM baton_sessions WHERE id = p_session AND expires > clock_timestamp()) THEN
+		outcome := 'gone';
+	ELSE
+		outcome := 'lost';
+	END IF;
+END $$;
+
+CREATE FUNCTION baton_set_record(p_queue text, p_session text, p_value bytea, p_version bigint,
+	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	q baton_queues;
+BEGIN
+	SELECT * INTO q FROM baton_queues WHERE name = p_queue FOR UPDATE;
+	IF NOT FOUND THEN
+		INSERT INTO baton_queues (name) VALUES (p_queue) ON CONFLICT DO NOTHING;
+		SELECT * INTO q FROM baton_queues WHERE name = p_queue FOR UPDATE;
+	END IF;
+	PERFORM FROM baton_sessions WHERE id = p_session AND expires > clock_timestamp() FOR KEY SHARE;
+	outcome := CASE WHEN NOT FOUND THEN 'lost' WHEN q.version <> p_version THEN 'stale' ELSE 'ok' END;
+	IF outcome <> 'ok' THEN
+		RETURN;
+	END IF;
+	number := q.version + 1;
+	UPDATE baton_queues SET record = p_value, version = number WHERE name = p_queue;
+	PERFORM pg_notify(baton_channel(), '0 ' || p_queue);
+END $$;
