@@ -1,0 +1,187 @@
+-- The protocol: one section for each script, which Redis runs alone. Each is sent after the section prelude, and after
+-- the section alive if that is before it. A script names all its keys, and they are in one slot:
+--
+--   KEYS[1] sessions  sorted set: session -> the microsecond at which it ends; 0 or less if it was ended
+--   KEYS[2] state     hash: "last" -> the last number; session -> its epoch; "-session" -> how many entries it removed
+--   KEYS[3] index     sorted set, all scores 0: "session queue-key id token" for each entry of a session;
+--                     "queue-key:token session" and "session queue-key - token" for each entry that it watches
+--   KEYS[4] queue     sorted set: "token id mode session\nvalue", an entry -> token
+--   KEYS[5] record    hash: "version", "value"
+--
+-- A watch of the record has the token 0. No key has an expiry: when memory is short Redis evicts such keys first, and a
+-- holder would not know. ARGV[1] is the caller's session. The clock is the server's.
+
+--- prelude
+local sessions, state, index, queue, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local call, own, known = redis.call, ARGV[1], {}
+local time = call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function text(number) return string.format('%.0f', number) end
+local function lives(session)
+	known[session] = known[session] or tonumber(call('ZSCORE', sessions, session) or 0)
+	return known[session] > now
+end
+local function session_of(entry) return string.match(entry, '^%d+ %x+ %w+ (%x+)') end
+local function at(token) return call('ZRANGEBYSCORE', queue, token, token)[1] end
+
+-- Returns a number above all earlier ones. It follows the clock, so it rises even if Redis forgets.
+local function number(last)
+	local next = text(math.max((last or tonumber(call('HGET', state, 'last') or 0)) + 1, now))
+	call('HSET', state, 'last', next)
+	return next
+end
+
+-- Redis over its maxmemory refuses a script whose first write may need memory. This one needs none.
+local function even_if_full() call('HDEL', state, '') end
+
+local function watch(token)
+	even_if_full()
+	call('ZADD', index, 0, queue .. ':' .. token .. ' ' .. own, 0, own .. ' ' .. queue .. ' - ' .. token)
+end
+
+-- Ends the watches of a token. Without the right to publish, their sessions find out when they poll.
+local function notify(token, how)
+	local name = queue .. ':' .. token
+	for _, member in ipairs(call('ZRANGEBYLEX', index, '[' .. name .. ' ', '(' .. name .. '!')) do
+		local session = string.match(member, '%x+$')
+		call('ZREM', index, member, session .. ' ' .. queue .. ' - ' .. token)
+		redis.pcall('PUBLISH', sessions .. ':' .. session, name .. ' ' .. how)
+	end
+end
+
+local function drop(entry, how)
+	local token, id, session = string.match(entry, '^(%d+) (%x+) %w+ (%x+)')
+	call('ZREM', queue, entry)
+	call('ZREM', index, session .. ' ' .. queue .. ' ' .. id .. ' ' .. token)
+	notify(token, how)
+end
+
+-- Returns an entry, or nothing after removing it if its session is dead.
+local function living(entry)
+	if not entry or lives(session_of(entry)) then return entry end
+	drop(entry, 'left')
+end
+
+-- Returns the first (0) or last (-1) living entry.
+local function at_end(i)
+	while true do
+		local entry = call('ZRANGE', queue, i, i)[1]
+		if not entry or living(entry) then return entry end
+	end
+end
+
+-- Returns the caller's entry with an id.
+local function with(id)
+	local prefix = own .. ' ' .. queue .. ' ' .. id
+	local member = call('ZRANGEBYLEX', index, '[' .. prefix .. ' ', '(' .. prefix .. '!')[1]
+	return member and at(string.match(member, '%d+$'))
+end
+
+-- Adds to all what a dead session has left, and notes the time as a negative score, or forgets the session.
+local function leftovers(session, all)
+	local left = call('ZRANGEBYLEX', index, '[' .. session .. ' ', '(' .. session .. '!', 'LIMIT', 0, 1000)
+	for _, member in ipairs(left) do table.insert(all, member) end
+	if #left > 0 then
+		call('ZADD', sessions, 'XX', text(-now), session)
+	else
+		call('ZREM', sessions, session)
+		call('HDEL', state, session, '-' .. session)
+	end
+	return all
+end
+
+--- open: session, ttl
+call('ZADD', sessions, 'NX', text(now + ARGV[2]), own)
+return {'ok'}
+
+--- finish: session -> what it has left
+even_if_full()
+call('ZADD', sessions, 'XX', 0, own)
+return leftovers(own, {'ok'})
+
+--- sweep: dead session, id or "-", token
+if lives(own) then return {'ok'} end
+local entry = at(ARGV[3])
+if entry and session_of(entry) == own then drop(entry, 'left') end
+call('ZREM', index, own .. ' ' .. queue .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], queue .. ':' .. ARGV[3] .. ' ' .. own)
+return {'ok'}
+
+--- alive: in the scripts below, the last argument is how many entries the session has removed
+-- If Redis has forgotten one of these, no one else would remove it, so the session ends.
+local forgot = tonumber(ARGV[#ARGV]) > tonumber(call('HGET', state, '-' .. own) or 0)
+if forgot then even_if_full() call('ZADD', sessions, 'XX', 0, own) end
+if forgot or not lives(own) then return {'lost'} end
+
+--- renew: session, ttl -> what dead sessions have left
+even_if_full()
+call('ZADD', sessions, 'XX', text(now + ARGV[2]), own)
+local all = {'ok'}
+-- One client removes what a session has left; another one, if that is still there after two seconds.
+for _, session in ipairs(call('ZRANGEBYSCORE', sessions, text(2000000 - now), text(now), 'LIMIT', 0, 20)) do
+	if #all < 1000 then leftovers(session, all) end
+end
+return all
+
+--- join: session, epoch, id, mode, alone, version of the record, value -> entry, whether it is first, the one before
+local epoch, id, mode, alone, version, value = unpack(ARGV, 2)
+local shard = call('HMGET', state, own, 'last')
+if tonumber(epoch) < tonumber(shard[1] or 0) then return {'late'} end
+local first = at_end(0)
+local entry = first and with(id)
+if entry then return {'ok', entry, first == entry and '1' or '0', ''} end
+if version ~= '0' and version ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
+if first and alone == '1' then return {'taken'} end
+local before, token = first and at_end(-1) or '', number(tonumber(shard[2] or 0))
+entry = token .. ' ' .. id .. ' ' .. mode .. ' ' .. own
+call('ZADD', queue, token, entry .. '\n' .. value)
+call('ZADD', index, 0, own .. ' ' .. queue .. ' ' .. id .. ' ' .. token)
+return {'ok', entry, first and '0' or '1', before}
+
+--- ahead: session, token or "" -> whether its entry is the last, those ahead of it
+local last, me = at_end(-1), ARGV[2] ~= '' and at(ARGV[2])
+if me == nil then return {'gone'} end
+local view = {'ok', (not me or last == me) and '1' or '0'}
+for _, entry in ipairs(call('ZRANGEBYSCORE', queue, '-inf', me and '(' .. ARGV[2] or '+inf')) do
+	if living(entry) then table.insert(view, string.match(entry, '^[^\n]+')) end
+end
+return view
+
+--- watch: session, tokens
+for token in string.gmatch(ARGV[2], '%S+') do
+	if not living(at(token)) then return {'gone'} end
+	watch(token)
+end
+return {'ok'}
+
+--- leave: session, token, "left" or "passed", which is true of the first entry only -> how many entries it removed
+local entry = at(ARGV[2])
+if not entry or session_of(entry) ~= own then return {'gone'} end
+drop(entry, ARGV[3] == 'passed' and at_end(0) == entry and 'passed' or 'left')
+return {'ok', call('HINCRBY', state, '-' .. own, 1)}
+
+--- forget: session, epoch, id -> as leave
+even_if_full()
+call('HSET', state, own, text(math.max(ARGV[2], call('HGET', state, own) or 0)))
+local entry = with(ARGV[3])
+if entry then drop(entry, 'left') end
+return {'ok', call('HINCRBY', state, '-' .. own, 1)}
+
+--- list: session, limit -> entries
+local list, all
+repeat
+	list, all = {'ok'}, call('ZRANGE', queue, 0, ARGV[2] - 1) -- all of them, if the limit is 0
+	for _, entry in ipairs(all) do if living(entry) then table.insert(list, entry) end end
+until #list > #all
+return list
+
+--- record: session, known version -> version, value
+local version = call('HGET', record, 'version') or '0'
+if version == ARGV[2] then watch('0') end
+return {'ok', version, call('HGET', record, 'value') or ''}
+
+--- write: session, version, value -> the record's new version
+if ARGV[2] ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
+local version = number()
+call('HSET', record, 'version', version, 'value', ARGV[3])
+notify('0', version)
+return {'ok', version}

@@ -1,0 +1,90 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+//go:embed protocol.lua
+var protocol string
+
+// script is the text of a script, and its name at the server.
+type script struct{ text, hash string }
+
+// scripts are the sections of protocol.lua, each after prelude, and after alive
+// if that is before it.
+var scripts = func() map[string]script {
+	all, before := map[string]script{}, ""
+	for _, section := range strings.Split(protocol, "\n--- ")[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		name, _, _ := strings.Cut(title, ":")
+		if name == "prelude" || name == "alive" {
+			before += body + "\n"
+			continue
+		}
+		all[name] = script{before + body, goredis.NewScript(before + body).Hash()}
+	}
+	return all
+}()
+
+// run runs a script, and returns its reply without the status. It ends when ctx
+// does; the request may then still be applied. go-redis does not end a call
+// when its context is cancelled, so each call has a goroutine.
+func (c *client) run(
+	ctx context.Context, name string, queue driver.Queue, args ...any,
+) ([]string, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var reply []string
+	var err error
+	done := make(chan struct{})
+	call := func() {
+		defer close(done)
+		reply, err = c.send(ctx, "evalsha", scripts[name].hash, c.keys(queue), args)
+		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			reply, err = c.send(ctx, "eval", scripts[name].text, c.keys(queue), args)
+		}
+		if many, ok := c.redis.(*goredis.ClusterClient); ok && err != nil {
+			many.ReloadState(ctx) // a replica may have been elected: go-redis asks once a minute
+		}
+	}
+	if !c.spawn(call) {
+		return nil, driver.Wrap(driver.ErrUnavailable, goredis.ErrClosed)
+	}
+	select {
+	case <-done:
+		if err != nil {
+			return nil, wrap(ctx, err)
+		}
+		return reply[1:], statuses[reply[0]]
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// once is a command that go-redis does not repeat after an unknown outcome.
+type once struct{ *goredis.StringSliceCmd }
+
+// NoRetry implements goredis.Cmder.
+func (once) NoRetry() bool { return true }
+
+func (c *client) send(
+	ctx context.Context, command, script string, keys []string, args []any,
+) ([]string, error) {
+	all := append(make([]any, 0, 3+len(keys)+len(args)), command, script, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	cmd := goredis.NewStringSliceCmd(ctx, append(all, args...)...)
+	cmd.SetFirstKeyPos(3)
+	if err := c.redis.Process(ctx, once{cmd}); err != nil {
+		return nil, err
+	}
+	return cmd.Result()
+}
