@@ -13,6 +13,8 @@ tool (
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/baton-go/baton v0.0.0-00010101000000-000000000000
+	github.com/baton-go/baton/coordinator/redis v0.0.0-00010101000000-000000000000
+	github.com/baton-go/baton/coordinator/sql v0.0.0-00010101000000-000000000000
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
@@ -24,12 +26,18 @@ require (
 	go.etcd.io/etcd/server/v3 v3.7.3
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.1
-	go.yaml.in/yaml/v3 v3.0.4
+	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/net v0.61.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.83.2
 	modernc.org/sqlite v1.53.0
 	sigs.k8s.io/yaml v1.6.0
+)
+
+require (
+	github.com/bsm/redislock v0.9.4
+	github.com/go-redsync/redsync/v4 v4.18.1
+	github.com/redis/go-redis/v9 v9.23.0
 )
 
 require (
@@ -100,7 +108,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.45.0 // indirect
 	go.opentelemetry.io/otel/trace v1.45.0 // indirect
 	go.opentelemetry.io/proto/otlp v1.11.0 // indirect
-	go.uber.org/atomic v1.11.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
@@ -118,4 +126,8 @@ require (
 	modernc.org/memory v1.11.0 // indirect
 )
 
+replace github.com/baton-go/baton/coordinator/redis => ../coordinator/redis
+
 replace github.com/baton-go/baton/coordinator/observe/promobserve => ../coordinator/observe/promobserve
+
+replace github.com/baton-go/baton/coordinator/sql => ../coordinator/sql

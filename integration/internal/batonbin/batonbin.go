@@ -76,7 +76,8 @@ func Earlier(t testing.TB) (path, version string, err error) {
 	}
 	dir := t.TempDir()
 	const script = `git -C "$1" archive "$3" | tar -x -C "$2" && cd "$2/cmd/baton" &&
-		go mod edit -replace "$4=$2" && go build -buildvcs=false -o "$2/baton-earlier" .`
+		go mod edit -replace "$4=$2" -replace "$4/coordinator/redis=$2/coordinator/redis" \
+			-replace "$4/coordinator/sql=$2/coordinator/sql" && go build -buildvcs=false -o "$2/baton-earlier" .`
 	build := exec.Command("bash", "-o", "pipefail", "-c", script, "bash", source, dir, version, module)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("batonbin: building %s: %v\n%s", version, err, out)

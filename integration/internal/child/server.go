@@ -100,6 +100,21 @@ func (s *Server) Kill() {
 	}
 }
 
+// Stop asks the server to end (SIGTERM), and kills it if it has not ended after
+// d. It does nothing if the server does not run.
+func (s *Server) Stop(d time.Duration) {
+	proc := s.process()
+	if proc == nil {
+		return
+	}
+	_ = proc.Interrupt() // it may have ended
+	select {
+	case <-proc.Done():
+	case <-time.After(d):
+		proc.Kill()
+	}
+}
+
 // Pause stops the server with SIGSTOP: its connections stay open, and it does
 // not answer.
 func (s *Server) Pause() error { return s.lever((*Process).Pause) }

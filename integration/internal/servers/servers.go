@@ -42,7 +42,7 @@ const startTimeout = 10 * time.Minute
 func Main(m *testing.M) {
 	proc.Main()
 	status := m.Run()
-	for _, s := range []closer{&etcdOne, &etcdThree, &zooKeeperOne, &zooKeeperThree} {
+	for _, s := range []closer{&etcdOne, &etcdThree, &zooKeeperOne, &zooKeeperThree, &postgreSQL, &mariaDB} {
 		s.close()
 	}
 	os.Exit(status)
@@ -60,6 +60,13 @@ func ZooKeeper(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperOne
 // ZooKeeperCluster returns the package's shared ZooKeeper of three nodes.
 func ZooKeeperCluster(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperThree.get(t) }
 
+// PostgreSQL returns the package's shared PostgreSQL, in which tests make
+// databases of their own.
+func PostgreSQL(t testing.TB) *sqlserver.Server { t.Helper(); return postgreSQL.get(t) }
+
+// MariaDB returns the package's shared MariaDB, likewise.
+func MariaDB(t testing.TB) *sqlserver.Server { t.Helper(); return mariaDB.get(t) }
+
 // NewEtcd starts an etcd for this test alone.
 func NewEtcd(t testing.TB, o etcdserver.Options) *etcdserver.Cluster {
 	t.Helper()
@@ -75,13 +82,7 @@ func NewZooKeeper(t testing.TB, o zkserver.Options) *zkserver.Cluster {
 // NewSQL starts a database for this test alone.
 func NewSQL(t testing.TB, start func(context.Context) (*sqlserver.Server, error)) *sqlserver.Server {
 	t.Helper()
-	return private(t, func(ctx context.Context) (*sqlserver.Server, error) {
-		s, err := start(ctx)
-		if err == nil {
-			summarize(s.Name(), s.Version(), 1)
-		}
-		return s, err
-	})
+	return private(t, func(ctx context.Context) (*sqlserver.Server, error) { return startSQL(ctx, start) })
 }
 
 // Proxy starts a proxy for this test alone.
@@ -149,6 +150,12 @@ var (
 	zooKeeperThree = shared[*zkserver.Cluster]{start: func(ctx context.Context) (*zkserver.Cluster, error) {
 		return startZooKeeper(ctx, zkserver.Options{Nodes: 3})
 	}}
+	postgreSQL = shared[*sqlserver.Server]{start: func(ctx context.Context) (*sqlserver.Server, error) {
+		return startSQL(ctx, sqlserver.PostgreSQL)
+	}}
+	mariaDB = shared[*sqlserver.Server]{start: func(ctx context.Context) (*sqlserver.Server, error) {
+		return startSQL(ctx, sqlserver.MariaDB)
+	}}
 )
 
 func (s *shared[C]) get(t testing.TB) C {
@@ -191,4 +198,12 @@ func startZooKeeper(ctx context.Context, o zkserver.Options) (*zkserver.Cluster,
 		summarize("ZooKeeper", c.Version(), len(c.Nodes()))
 	}
 	return c, err
+}
+
+func startSQL(ctx context.Context, start func(context.Context) (*sqlserver.Server, error)) (*sqlserver.Server, error) {
+	s, err := start(ctx)
+	if err == nil {
+		summarize(s.Name(), s.Version(), 1)
+	}
+	return s, err
 }

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-
-	"github.com/baton-go/baton/integration/internal/child"
 )
 
 // ErrNotInstalled means that a database is not installed. The message has the
@@ -22,47 +20,92 @@ var postgreSQL = kind{
 	dsn: func(_ string, port int) string {
 		return fmt.Sprintf("postgres://baton@127.0.0.1:%d/postgres?sslmode=disable&connect_timeout=5", port)
 	},
-	start: func(ctx context.Context, dir string, port int, log *os.File) (*child.Process, error) {
+	url: func(addr string) string { return "postgres://baton@" + addr + "/postgres?sslmode=disable" },
+	prepare: func(ctx context.Context, dir string, log *os.File) error {
+		bin, err := postgresDir()
+		if err != nil {
+			return err
+		}
+		data := filepath.Join(dir, "data")
+		initdb := demoted(filepath.Join(bin, "initdb"), dir, "--pgdata="+data, "--username=baton", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+		return run(ctx, initdb, log)
+	},
+	command: func(dir string, port int) (*exec.Cmd, error) {
 		bin, err := postgresDir()
 		if err != nil {
 			return nil, err
 		}
-		data := filepath.Join(dir, "data")
-		initdb := demoted(filepath.Join(bin, "initdb"), dir, "--pgdata="+data, "--username=baton", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
-		if err := run(ctx, initdb, log); err != nil {
-			return nil, err
-		}
-		postgres := demoted(filepath.Join(bin, "postgres"), dir, "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
-			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", fmt.Sprintf("max_connections=%d", Connections))
-		postgres.Stdout, postgres.Stderr = log, log
-		return child.Start(postgres)
+		return demoted(filepath.Join(bin, "postgres"), dir, "-D", filepath.Join(dir, "data"), "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", fmt.Sprintf("max_connections=%d", Connections)), nil
 	},
 }
 
 var mariaDB = kind{
 	name: "MariaDB", driver: "mysql", versionQuery: "SELECT VERSION()",
 	dsn: func(_ string, port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/?timeout=5s", port) },
-	// Without grant tables it starts on an empty directory, and every user is
-	// root.
-	start: func(_ context.Context, dir string, port int, log *os.File) (*child.Process, error) {
-		path, err := mariadbd()
+	url: func(addr string) string { return "mysql://root@" + addr + "/" + Database },
+	// Without grant tables every user is root. The system tables are needed
+	// for stored procedures.
+	prepare: func(ctx context.Context, dir string, log *os.File) error {
+		tables, err := mariadbTables()
 		if err != nil {
-			return nil, err
+			return err
 		}
+		boot := filepath.Join(dir, "boot.sql")
+		head := []byte("CREATE DATABASE mysql;\nUSE mysql;\nCREATE DATABASE " + Database + ";\n")
+		if err := os.WriteFile(boot, append(head, tables...), 0o600); err != nil {
+			return err
+		}
+		script, err := os.Open(boot)
+		if err != nil {
+			return err
+		}
+		defer script.Close()
 		data := filepath.Join(dir, "data")
 		if err := os.Mkdir(data, 0o700); err != nil {
-			return nil, err
+			return err
 		}
 		if err := chown(data); err != nil {
-			return nil, err
+			return err
 		}
-		cmd := demoted(path, dir, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
-			"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-grant-tables", "--skip-name-resolve",
-			"--innodb-stats-persistent=OFF", "--innodb-use-native-aio=OFF", "--innodb-flush-log-at-trx-commit=0",
-			fmt.Sprintf("--max-connections=%d", Connections))
-		cmd.Stdout, cmd.Stderr = log, log
-		return child.Start(cmd)
+		cmd, err := mariadbCommand(dir, "--bootstrap")
+		if err != nil {
+			return err
+		}
+		cmd.Stdin = script
+		return run(ctx, cmd, log)
 	},
+	// A commit survives the server's end, and not the machine's.
+	command: func(dir string, port int) (*exec.Cmd, error) {
+		return mariadbCommand(dir, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+			"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-name-resolve",
+			fmt.Sprintf("--max-connections=%d", Connections))
+	},
+}
+
+func mariadbCommand(dir string, args ...string) (*exec.Cmd, error) {
+	path, err := mariadbd()
+	if err != nil {
+		return nil, err
+	}
+	return demoted(path, dir, append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data"), "--skip-grant-tables",
+		"--innodb-stats-persistent=OFF", "--innodb-use-native-aio=OFF", "--innodb-flush-log-at-trx-commit=2"}, args...)...), nil
+}
+
+// mariadbTables returns the statements that make the system tables, which are
+// installed beside the server.
+func mariadbTables() ([]byte, error) {
+	path, err := mariadbd()
+	if err != nil {
+		return nil, err
+	}
+	var tables []byte
+	for _, name := range []string{"mysql/mysql_system_tables.sql", "mysql/mariadb_system_tables.sql", "mariadb/mariadb_system_tables.sql"} {
+		if tables, err = os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(path)), "share", name)); err == nil {
+			return tables, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: MariaDB's system tables are not beside %s: %w", ErrNotInstalled, path, err)
 }
 
 // postgresDir returns the directory with postgres and initdb.

@@ -26,20 +26,25 @@ import (
 )
 
 // Connections is how many connections a server accepts.
-const Connections = 200
+const Connections = 400
+
+// Database is a database that MariaDB has besides its own.
+const Database = "baton"
 
 const (
-	startTimeout = time.Minute
+	startTimeout = 3 * time.Minute // loaded machines take long for initdb
 	stopTimeout  = 10 * time.Second
+	askTimeout   = 5 * time.Second
 )
 
 // Server is one database. All methods may be called concurrently.
 type Server struct {
 	name, version string
 	driver, dsn   string
+	url           func(addr string) string
 	dir, log      string
 	port          int
-	process       *child.Process // nil for SQLite
+	process       *child.Server // nil for SQLite
 }
 
 // kind describes how to start a database.
@@ -47,7 +52,9 @@ type kind struct {
 	name, driver string
 	versionQuery string
 	dsn          func(dir string, port int) string
-	start        func(ctx context.Context, dir string, port int, log *os.File) (*child.Process, error)
+	url          func(addr string) string // of Baton's driver
+	prepare      func(ctx context.Context, dir string, log *os.File) error
+	command      func(dir string, port int) (*exec.Cmd, error) // nil for SQLite
 }
 
 // PostgreSQL starts a PostgreSQL.
@@ -64,7 +71,7 @@ var sqlite = kind{
 	dsn: func(dir string, _ int) string {
 		return "file:" + filepath.Join(dir, "data.db") + "?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)"
 	},
-	start: func(context.Context, string, int, *os.File) (*child.Process, error) { return nil, nil },
+	prepare: func(context.Context, string, *os.File) error { return nil },
 }
 
 // start starts a database and waits until it answers. On failure nothing is
@@ -76,7 +83,7 @@ func start(ctx context.Context, k kind) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{name: k.name, driver: k.driver, port: ports[0]}
+	s := &Server{name: k.name, driver: k.driver, url: k.url, port: ports[0]}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("sqlserver: %s: %w", k.name, errors.Join(err, s.Close()))
@@ -94,43 +101,61 @@ func start(ctx context.Context, k kind) (_ *Server, err error) {
 		return nil, err
 	}
 	defer log.Close() // the processes have their own copies
-	if s.process, err = k.start(ctx, s.dir, s.port, log); err != nil {
+	if err := k.prepare(ctx, s.dir, log); err != nil {
 		return nil, err
 	}
-	if err := s.await(ctx, k.versionQuery); err != nil {
-		return nil, fmt.Errorf("%w; its log ends with:\n%s", err, s.Log())
+	ready := func(ctx context.Context) error { return s.ask(ctx, k.versionQuery) }
+	if k.command == nil {
+		return s, ready(ctx)
 	}
-	return s, nil
+	if _, err := k.command(s.dir, s.port); err != nil {
+		return nil, err
+	}
+	s.process = child.NewServer(k.name, s.log, func() *exec.Cmd {
+		cmd, _ := k.command(s.dir, s.port) // has succeeded before
+		return cmd
+	}, ready)
+	if err := s.process.Launch(); err != nil {
+		return nil, err
+	}
+	return s, s.process.AwaitReady(ctx)
 }
 
-// await waits until the server answers.
-func (s *Server) await(ctx context.Context, query string) error {
+// ask asks the server for its version.
+func (s *Server) ask(ctx context.Context, query string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	db, err := s.Open()
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	var version string
+	err = db.QueryRowContext(ctx, query).Scan(&version)
+	if err == nil && s.version == "" {
+		s.version = version
+	}
+	return err
+}
+
+// Addr returns the address of a PostgreSQL or MariaDB.
+func (s *Server) Addr() string { return freeport.Addr(s.port) }
+
+// URL returns the URL of Baton's driver, at an address that leads to Addr.
+func (s *Server) URL(addr string) string { return s.url(addr) }
+
+// Process returns the server's process, or nil for SQLite. Its Restart may find
+// that children of PostgreSQL have not ended yet; use that of Server.
+func (s *Server) Process() *child.Server { return s.process }
+
+// Restart kills the server (kill -9) and starts it with its data.
+func (s *Server) Restart(ctx context.Context) error {
 	for {
-		err := db.QueryRowContext(ctx, query).Scan(&s.version)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-s.ended():
-			return fmt.Errorf("it ended: %w", err)
-		case <-ctx.Done():
+		err := s.process.Restart(ctx)
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
 	}
-}
-
-// ended is closed when the process has ended.
-func (s *Server) ended() <-chan struct{} {
-	if s.process == nil {
-		return nil
-	}
-	return s.process.Done()
 }
 
 // Name returns the database's name.
@@ -149,12 +174,7 @@ func (s *Server) Log() string { return child.Tail(s.log, 8<<10) }
 // waits briefly for them.
 func (s *Server) Close() error {
 	if s.process != nil {
-		_ = s.process.Interrupt() // it may have ended
-		select {
-		case <-s.process.Done():
-		case <-time.After(stopTimeout):
-			s.process.Kill()
-		}
+		s.process.Stop(stopTimeout)
 	}
 	freeport.Release(s.port)
 	if s.dir == "" {

@@ -1,0 +1,138 @@
+package redis_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/integration/internal/redisserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestConformanceInACluster restarts all members in many cases, which takes
+// minutes. TestRecipes has a cluster that stays up.
+func TestConformanceInACluster(t *testing.T) {
+	t.Parallel()
+	h := levers{nodes: startCluster(t, 3).Masters, cluster: true}.harness()
+	h.TTL = 8 * time.Second // a restarted member waits for some seconds before it serves
+	h.OddTTL, h.GrantedTTL = h.TTL+1, h.TTL
+	coordinatortest.Run(t, h)
+}
+
+// TestHoldSurvivesAFailoverOfACluster: the master that has the namespace is
+// killed, and its replica is elected. Clients find it soon, since a request
+// without an answer makes them ask for the members.
+func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, 3*bound), servers.Name(t)
+	cluster := startCluster(t, 3)
+	addrs := strings.Join(cluster.Addrs(), ",")
+	a, b := newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name), newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name)
+	l, err := a.Lock(ctx)
+	ok(t, err)
+	master := homeOf(t, cluster, "baton:{/tests}:")
+	replica, err := cluster.Replicate(ctx, master)
+	ok(t, err)
+	next := make(chan error, 1)
+	var n *mutex.Lock
+	go func() {
+		var err error
+		n, err = b.Lock(ctx)
+		next <- err
+	}()
+	awaitContenders(t, a, 2)
+	time.Sleep(time.Second) // replication takes much less
+	master.Kill()
+	killed := time.Now()
+	awaitInfo(t, replica, "role", "master")
+	elected := time.Now()
+	awaitContenders(t, a, 2)
+	t.Logf("elected after %v, found after %v", elected.Sub(killed), time.Since(killed))
+	ok(t, l.Unlock(ctx))
+	ok(t, <-next)
+	if n.Token() <= l.Token() {
+		t.Errorf("token %d after %d", n.Token(), l.Token())
+	}
+	ok(t, n.Unlock(ctx))
+}
+
+// homeOf returns the master that has a namespace.
+func homeOf(t *testing.T, c *redisserver.Cluster, prefix string) (home *redisserver.Server) {
+	t.Helper()
+	l := levers{nodes: c.Masters, cluster: true}
+	ok(t, l.home(t.Context(), prefix, func(client *goredis.Client) error {
+		for _, s := range c.Masters {
+			if s.Addr() == client.Options().Addr {
+				home = s
+			}
+		}
+		return nil
+	}))
+	if home == nil {
+		t.Fatalf("no master has %s", prefix)
+	}
+	return home
+}
+
+// TestHoldSurvivesAMoveToAnotherMaster: clients follow the redirects.
+func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, 3*bound), servers.Name(t)
+	cluster := startCluster(t, 3)
+	addrs := strings.Join(cluster.Addrs(), ",")
+	a, b := newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name), newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name)
+	l, err := a.Lock(ctx)
+	ok(t, err)
+	next := make(chan error, 1)
+	var n *mutex.Lock
+	go func() {
+		var err error
+		n, err = b.Lock(ctx)
+		next <- err
+	}()
+	awaitContenders(t, a, 2)
+	moveSlot(t, cluster, "baton:{/tests}:")
+	awaitContenders(t, a, 2)
+	ok(t, l.Unlock(ctx))
+	ok(t, <-next)
+	if n.Token() <= l.Token() {
+		t.Errorf("token %d after %d", n.Token(), l.Token())
+	}
+	ok(t, n.Unlock(ctx))
+}
+
+// moveSlot moves a namespace's keys to another master, one at a time: in
+// between, requests that need both masters fail, and others are redirected.
+func moveSlot(t *testing.T, c *redisserver.Cluster, prefix string) {
+	t.Helper()
+	ctx, from := within(t, bound), homeOf(t, c, prefix)
+	to := c.Masters[0]
+	if to == from {
+		to = c.Masters[1]
+	}
+	do := func(s *redisserver.Server, args ...any) any {
+		t.Helper()
+		reply, err := s.Do(ctx, args...)
+		ok(t, err)
+		return reply
+	}
+	slot := do(from, "CLUSTER", "KEYSLOT", prefix)
+	source, target := do(from, "CLUSTER", "MYID"), do(to, "CLUSTER", "MYID")
+	do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
+	do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+	for {
+		keys, some := do(from, "CLUSTER", "GETKEYSINSLOT", slot, 1).([]any)
+		if !some || len(keys) == 0 {
+			break
+		}
+		do(from, "MIGRATE", "127.0.0.1", to.Port(), keys[0], 0, 5000)
+		time.Sleep(200 * time.Millisecond)
+	}
+	for _, s := range append([]*redisserver.Server{to, from}, c.Masters...) {
+		do(s, "CLUSTER", "SETSLOT", slot, "NODE", target)
+	}
+}

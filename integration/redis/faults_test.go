@@ -1,0 +1,780 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/coordinator/redis"
+	"github.com/baton-go/baton/integration/internal/pauses"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/redisserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+)
+
+const ttl = 4 * time.Second
+
+func init() { proc.Register("redis-holder", holder) }
+
+// grant is what a worker reports of its lock.
+type grant struct {
+	Token coordinator.Token
+	Lost  bool
+}
+
+// holder locks a name, reports its token, and then, for each line that it
+// receives, whether it still has the lock.
+func holder(ctx context.Context, io *proc.IO, args []string) error {
+	c, err := coordinator.Open("redis://" + args[0] + "/tests?ttl=" + ttl.String())
+	if err != nil {
+		return err
+	}
+	m, err := mutex.New(c, args[1])
+	if err != nil {
+		return err
+	}
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := io.Send(grant{l.Token(), l.Err() != nil}); err != nil {
+			return err
+		}
+		var line string
+		if err := io.Recv(ctx, &line); err != nil {
+			return err
+		}
+	}
+}
+
+// TestNextIsGrantedWhenHolderIsKilled also bounds how long that takes.
+func TestNextIsGrantedWhenHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	s, name := start(t, redisserver.Options{}), servers.Name(t)
+	w := proc.Start(t, "redis-holder", s.Addr(), name)
+	var dead grant
+	w.Recv(&dead)
+	m := newMutex(t, open(t, s.Addr(), "ttl=4s"), name)
+	w.Kill()
+	killed := time.Now()
+	l, err := m.Lock(within(t, bound))
+	ok(t, err)
+	took := time.Since(killed)
+	t.Logf("granted %v after the kill; the TTL is %v", took.Round(time.Millisecond), ttl)
+	if l.Token() <= dead.Token {
+		t.Errorf("token %d after %d", l.Token(), dead.Token)
+	}
+	ok(t, l.Unlock(t.Context()))
+}
+
+// TestManyHoldsOfADeadSessionAreFreed: 300 waiters get their locks when the
+// session that held them is over.
+func TestManyHoldsOfADeadSessionAreFreed(t *testing.T) {
+	t.Parallel()
+	const locks = 300
+	s, name := start(t, redisserver.Options{}), servers.Name(t)
+	link := newCable(t, s.Addr())
+	dead, alive := open(t, link.addrs()[0], "ttl=4s"), open(t, s.Addr(), "ttl=4s")
+	ctx := within(t, 2*bound)
+	for i := range locks {
+		_, err := newMutex(t, dead, fmt.Sprint(name, i)).Lock(ctx)
+		ok(t, err)
+	}
+	link.cut()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range locks {
+		m := newMutex(t, alive, fmt.Sprint(name, i))
+		wg.Go(func() {
+			if _, err := m.Lock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d locks of a lost session were granted %v after it was cut off", locks, time.Since(began).Round(time.Millisecond))
+}
+
+// TestStoppedHolderIsRefusedByTheGate: a stopped process goes on after its TTL,
+// when another holds.
+func TestStoppedHolderIsRefusedByTheGate(t *testing.T) {
+	t.Parallel()
+	s, name := start(t, redisserver.Options{}), servers.Name(t)
+	w := proc.Start(t, "redis-holder", s.Addr(), name)
+	var old grant
+	w.Recv(&old)
+	ok(t, w.Pause())
+	l, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(within(t, bound))
+	ok(t, err)
+	seq, err := l.Sequencer(t.Context())
+	ok(t, err)
+	gate := fence.NewGate(seq.Scope)
+	ok(t, gate.Check(t.Context(), seq))
+	ok(t, w.Resume())
+	late := seq
+	late.Token = old.Token
+	if err := gate.Check(t.Context(), late); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("the gate on the late token %d after %d: %v", old.Token, seq.Token, err)
+	}
+	w.Send("still?")
+	var now grant
+	if w.Recv(&now); !now.Lost {
+		t.Error("the holder that was stopped for longer than its TTL still has its lock")
+	}
+	ok(t, l.Err())
+	ok(t, l.Unlock(t.Context()))
+}
+
+// TestPausedWritersLoseNoUpdate: the register checks tokens.
+func TestPausedWritersLoseNoUpdate(t *testing.T) {
+	t.Parallel()
+	s := start(t, redisserver.Options{})
+	pauses.LoseNoUpdate(t, "redis://"+s.Addr()+"/tests", servers.Name(t))
+}
+
+// TestHoldSurvivesAKilledServer: a server with appendonly is killed and comes
+// back within the TTL. The holder and the queue behind it are as before, and
+// the token rises.
+func TestHoldSurvivesAKilledServer(t *testing.T) {
+	t.Parallel()
+	s, name := start(t, redisserver.Options{AppendOnly: true}), servers.Name(t)
+	a, b := newMutex(t, open(t, s.Addr(), "ttl=20s"), name), newMutex(t, open(t, s.Addr(), "ttl=20s"), name)
+	ctx := within(t, bound)
+	l, err := a.Lock(ctx)
+	ok(t, err)
+	next := make(chan *mutex.Lock, 1)
+	go func() {
+		n, err := b.Lock(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- n
+	}()
+	awaitContenders(t, a, 2)
+	ok(t, s.Restart(ctx))
+	ok(t, l.Err())
+	awaitContenders(t, a, 2)
+	select {
+	case n := <-next:
+		t.Fatalf("granted %v beside the holder", n)
+	case <-time.After(300 * time.Millisecond):
+	}
+	ok(t, l.Unlock(ctx))
+	n := <-next
+	if n.Token() <= l.Token() {
+		t.Errorf("token %d after %d", n.Token(), l.Token())
+	}
+	ok(t, n.Unlock(ctx))
+}
+
+// TestTokensRiseThoughTheServerForgot: a server without appendonly comes back
+// empty, and the lost holder's token is below the next.
+func TestTokensRiseThoughTheServerForgot(t *testing.T) {
+	t.Parallel()
+	s, name := start(t, redisserver.Options{}), servers.Name(t)
+	ctx := within(t, bound)
+	l, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(ctx)
+	ok(t, err)
+	ok(t, s.Restart(ctx))
+	n, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(ctx)
+	ok(t, err)
+	if n.Token() <= l.Token() {
+		t.Errorf("token %d after %d", n.Token(), l.Token())
+	}
+	select {
+	case <-l.Context().Done():
+		if !errors.Is(context.Cause(l.Context()), coordinator.ErrSessionLost) {
+			t.Error(context.Cause(l.Context()))
+		}
+	case <-ctx.Done():
+		t.Error("the holder was not notified")
+	}
+	ok(t, n.Unlock(ctx))
+}
+
+func awaitContenders(t *testing.T, m *mutex.Mutex, n int) {
+	t.Helper()
+	for end := time.Now().Add(bound); ; time.Sleep(20 * time.Millisecond) {
+		all, err := m.Contenders(t.Context())
+		if err == nil && len(all) == n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d contenders, %v; want %d", len(all), err, n)
+		}
+	}
+}
+
+// TestPartitionedHolderIsNotifiedBeforeTheNextGrant cuts holders off in random
+// phases of their renewals. BATON_PARTITIONS says how many.
+func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
+	t.Parallel()
+	runs, err := strconv.Atoi(os.Getenv("BATON_PARTITIONS"))
+	if err != nil {
+		runs = 6
+	}
+	s := start(t, redisserver.Options{})
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 10)
+	for i := range runs {
+		c, name := newCable(t, s.Addr()), servers.Name(t)
+		held, next := open(t, c.addrs()[0], "ttl="+ttl.String()), open(t, s.Addr(), "ttl=20s")
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := partition(within(t, time.Hour), t, c, i, held, next, name); err != nil {
+				t.Errorf("run %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *coordinator.Client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*bound)
+	defer cancel()
+	h, err := mutex.New(held, name)
+	if err != nil {
+		return err
+	}
+	n, err := mutex.New(next, name)
+	if err != nil {
+		return err
+	}
+	l, err := h.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	told := make(chan time.Time, 1)
+	context.AfterFunc(l.Context(), func() { told <- time.Now() })
+	granted := make(chan error, 1)
+	go func() {
+		n, err := n.Lock(ctx)
+		select {
+		case <-l.Context().Done():
+		default:
+			err = errors.Join(err, fmt.Errorf("LATE: granted %v before the holder was notified", n))
+		}
+		granted <- err
+	}()
+	select {
+	case <-time.After(ttl/4 + time.Duration(rand.Int64N(int64(ttl/4)))):
+	case <-ctx.Done():
+	}
+	[]func(){c.cut, c.HoldRequests, c.HoldReplies}[i%3]()
+	err = <-granted
+	at := time.Now()
+	select {
+	case when := <-told:
+		t.Logf("run %d: notified %v before the next grant", i, at.Sub(when).Round(time.Millisecond))
+	case <-ctx.Done():
+		return errors.New("the holder was never notified")
+	}
+	c.Heal()
+	if e := l.Unlock(ctx); !errors.Is(e, coordinator.ErrSessionLost) {
+		err = errors.Join(err, fmt.Errorf("unlock of the lost lock: %w", e))
+	}
+	return err
+}
+
+// TestFailoverThatForgetsAGrant shows what package redis says first: a lagging
+// replica is promoted, and two hold. The holders' tokens are in the right
+// order, and the register refuses the late one.
+func TestFailoverThatForgetsAGrant(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, 2*bound), servers.Name(t)
+	master := start(t, redisserver.Options{})
+	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
+	replica := start(t, redisserver.Options{Config: []string{
+		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.addrs()[0])),
+	}})
+	awaitInfo(t, replica, "master_link_status", "up")
+
+	a, b := newMutex(t, open(t, service.addrs()[0], "ttl=20s"), name), newMutex(t, open(t, replica.Addr(), "ttl=20s"), name)
+	first, err := a.Lock(ctx) // the session, and this lock, reach the replica
+	ok(t, err)
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
+	ok(t, first.Unlock(ctx))
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 0)
+
+	replication.cut() // the replica lags
+	forgotten, err := a.Lock(ctx)
+	ok(t, err)
+	_, err = replica.Do(ctx, "REPLICAOF", "NO", "ONE")
+	ok(t, err)
+	second, err := b.Lock(ctx)
+	ok(t, err)
+
+	if forgotten.Err() != nil || second.Err() != nil {
+		t.Fatalf("no two holders: %v, %v: the test shows nothing", forgotten.Err(), second.Err())
+	}
+	t.Logf("two holders, with tokens %d and %d", forgotten.Token(), second.Token())
+	if second.Token() <= forgotten.Token() {
+		t.Errorf("the second holder's token %d is not above %d", second.Token(), forgotten.Token())
+	}
+	r := &register{}
+	for _, l := range []*mutex.Lock{forgotten, second} {
+		seq, err := l.Sequencer(ctx)
+		ok(t, err)
+		ok(t, r.write(ctx, seq, fmt.Sprint("of ", l.Token())))
+	}
+	late, err := forgotten.Sequencer(ctx) // it believes that it holds
+	ok(t, err)
+	if err := r.write(ctx, late, "late"); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("the late write: %v", err)
+	}
+	if r.value != fmt.Sprint("of ", second.Token()) {
+		t.Errorf("the register has %q", r.value)
+	}
+
+	// The first holder learns of its loss when it reaches the new master, which
+	// has its session but not its entry.
+	for _, p := range service.proxies {
+		p.Use(replica.Addr())
+		p.Reset()
+	}
+	select {
+	case <-forgotten.Context().Done():
+		t.Logf("the first holder was notified: %v", context.Cause(forgotten.Context()))
+	case <-ctx.Done():
+		t.Error("the first holder was not notified")
+	}
+	if err := forgotten.Unlock(ctx); err == nil {
+		t.Error("the forgotten lock was unlocked")
+	}
+	ok(t, second.Err())
+	ok(t, second.Unlock(ctx))
+}
+
+// TestFailoverThatForgetsAReleaseEndsTheSession: without that, the entry that
+// the promoted replica still has would block the name for as long as the client
+// lives, which does not know it any more. The client renews its session next,
+// or releases another lock before.
+func TestFailoverThatForgetsAReleaseEndsTheSession(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"renewal", "release"} {
+		t.Run(next, func(t *testing.T) { releaseForgotten(t, next == "release") })
+	}
+}
+
+func releaseForgotten(t *testing.T, again bool) {
+	ctx, name := within(t, 2*bound), servers.Name(t)
+	master := start(t, redisserver.Options{})
+	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
+	replica := start(t, redisserver.Options{Config: []string{
+		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.addrs()[0])),
+	}})
+	awaitInfo(t, replica, "master_link_status", "up")
+	c := open(t, service.addrs()[0], "ttl=60s") // a renewal each 6 s
+	l, err := newMutex(t, c, name).Lock(ctx)
+	ok(t, err)
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
+	replication.cut() // the replica lags
+	ok(t, l.Unlock(ctx))
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
+	_, err = replica.Do(ctx, "REPLICAOF", "NO", "ONE")
+	ok(t, err)
+	for _, p := range service.proxies {
+		p.Use(replica.Addr())
+		p.Reset()
+	}
+	if again {
+		other, err := newMutex(t, c, name+"-other").Lock(ctx)
+		ok(t, err)
+		_ = other.Unlock(ctx) // the session may end with it
+	}
+	next, err := newMutex(t, open(t, replica.Addr(), "ttl=20s"), name).Lock(ctx)
+	ok(t, err)
+	ok(t, next.Unlock(ctx))
+	l, err = newMutex(t, c, name).Lock(ctx) // in a session that is known
+	ok(t, err)
+	ok(t, l.Unlock(ctx))
+}
+
+// register is a resource that refuses late writes. Its gate knows tokens alone,
+// as the two holders name different servers.
+type register struct {
+	mu    sync.Mutex
+	gate  *fence.Gate
+	scope fence.Scope
+	value string
+}
+
+func (r *register) write(ctx context.Context, s fence.Sequencer, value string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gate == nil {
+		r.gate, r.scope = fence.NewGate(s.Scope), s.Scope
+	}
+	s.Scope = r.scope
+	return r.gate.Do(ctx, s, func() error {
+		r.value = value
+		return nil
+	})
+}
+
+func portOf(t *testing.T, addr string) int {
+	t.Helper()
+	u, err := url.Parse("redis://" + addr)
+	ok(t, err)
+	port, err := strconv.Atoi(u.Port())
+	ok(t, err)
+	return port
+}
+
+func awaitInfo(t *testing.T, s *redisserver.Server, name, want string) {
+	t.Helper()
+	await(t, func() (string, bool) {
+		got, err := s.Info(t.Context(), name)
+		return fmt.Sprintf("%s of %s is %q, %v; want %q", name, s.Addr(), got, err, want), got == want
+	})
+}
+
+// awaitKey waits until a server has a key (1) or does not (0).
+func awaitKey(t *testing.T, s *redisserver.Server, key string, want int64) {
+	t.Helper()
+	await(t, func() (string, bool) {
+		n, err := s.Do(t.Context(), "EXISTS", key)
+		return fmt.Sprintf("%v keys %q at %s, %v; want %d", n, key, s.Addr(), err, want), n == want
+	})
+}
+
+func await(t *testing.T, holds func() (string, bool)) {
+	t.Helper()
+	for end := time.Now().Add(bound); ; time.Sleep(10 * time.Millisecond) {
+		text, held := holds()
+		if held {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(text)
+		}
+	}
+}
+
+// TestSentinelFailover: the master is killed, Sentinel promotes its replica,
+// and a client that knows the Sentinel goes on there.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, 3*bound), servers.Name(t)
+	master := start(t, redisserver.Options{})
+	replica := start(t, redisserver.Options{Config: []string{
+		"replicaof 127.0.0.1 " + strconv.Itoa(master.Port()),
+	}})
+	awaitInfo(t, replica, "master_link_status", "up")
+	sentinel := start(t, redisserver.Options{Sentinel: true, Config: []string{
+		"sentinel monitor main 127.0.0.1 " + strconv.Itoa(master.Port()) + " 1",
+		"sentinel down-after-milliseconds main 1000",
+		"sentinel failover-timeout main 5000",
+	}})
+	await(t, func() (string, bool) {
+		text, err := sentinel.Info(ctx, "master0")
+		return fmt.Sprintf("sentinel knows %q, %v", text, err), err == nil && strings.Contains(text, "slaves=1")
+	})
+	a, b := newMutex(t, open(t, sentinel.Addr(), "master=main&ttl=20s"), name), newMutex(t, open(t, sentinel.Addr(), "master=main&ttl=20s"), name)
+	l, err := a.Lock(ctx)
+	ok(t, err)
+	next := make(chan error, 1)
+	var n *mutex.Lock
+	go func() {
+		var err error
+		n, err = b.Lock(ctx)
+		next <- err
+	}()
+	awaitContenders(t, a, 2)
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
+	await(t, func() (string, bool) { // both entries have arrived
+		count, err := replica.Do(ctx, "ZCARD", "baton:{/tests}:q:mutex/"+name)
+		return fmt.Sprintf("%v entries, %v", count, err), count == int64(2)
+	})
+	master.Kill()
+	awaitInfo(t, replica, "role", "master")
+	ok(t, l.Err()) // the failover took less than the TTL
+	ok(t, l.Unlock(ctx))
+	ok(t, <-next)
+	if n.Token() <= l.Token() {
+		t.Errorf("token %d after %d", n.Token(), l.Token())
+	}
+	ok(t, n.Unlock(ctx))
+}
+
+// TestWaiterIsWokenThoughItsSubscriptionBroke: the message is lost with its
+// connection.
+func TestWaiterIsWokenThoughItsSubscriptionBroke(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	a, b := newMutex(t, open(t, s.Addr(), "ttl=20s"), name), newMutex(t, open(t, s.Addr(), "ttl=20s"), name)
+	for range 5 {
+		l, err := a.Lock(ctx)
+		ok(t, err)
+		next := make(chan error, 1)
+		var n *mutex.Lock
+		go func() {
+			var err error
+			n, err = b.Lock(ctx)
+			next <- err
+		}()
+		awaitWatches(t, s, name, l.Token(), 1)
+		time.Sleep(500 * time.Millisecond) // from here on it polls every 10 s: five rounds of that are too many
+		_, err = s.Do(ctx, "CLIENT", "KILL", "TYPE", "pubsub")
+		ok(t, err)
+		ok(t, l.Unlock(ctx))
+		ok(t, <-next)
+		ok(t, n.Unlock(ctx))
+	}
+}
+
+// awaitWatches waits until an entry of a mutex is watched by n subscribed
+// sessions of others than its own, and returns all that watch it.
+func awaitWatches(t *testing.T, s *redisserver.Server, name string, token coordinator.Token, n int) (sessions []string) {
+	t.Helper()
+	c := s.Client()
+	defer c.Close()
+	const prefix = "baton:{/tests}:"
+	queue := prefix + "q:mutex/" + name
+	key := fmt.Sprint(queue, ":", token)
+	await(t, func() (string, bool) {
+		own, err := c.ZRangeArgs(t.Context(), goredis.ZRangeArgs{Key: queue, ByScore: true, Start: token.String(), Stop: token.String()}).Result()
+		all, e := c.ZRangeArgs(t.Context(), goredis.ZRangeArgs{Key: prefix + "index", ByLex: true, Start: "[" + key + " ", Stop: "(" + key + "!"}).Result()
+		sessions = nil
+		others := 0
+		for _, w := range all {
+			_, session, _ := strings.Cut(w, " ")
+			sessions = append(sessions, session)
+			channel := prefix + "sessions:" + session
+			up, _ := c.PubSubNumSub(t.Context(), channel).Result()
+			if up[channel] == 1 && !strings.Contains(strings.Join(own, ""), " "+session+"\n") {
+				others++
+			}
+		}
+		return fmt.Sprintf("%s is watched by %v, %v", key, all, errors.Join(err, e)), err == nil && e == nil && others == n
+	})
+	return sessions
+}
+
+// TestRightsToANamespaceSuffice: without a right to channels, as Redis 7 makes
+// a new user, waiters poll.
+func TestRightsToANamespaceSuffice(t *testing.T) {
+	t.Parallel()
+	for _, channels := range []string{"resetchannels", "&baton:{/tests}:*"} {
+		t.Run(channels, func(t *testing.T) { rightsSuffice(t, channels) })
+	}
+}
+
+func rightsSuffice(t *testing.T, channels string) {
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	_, err := s.Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "resetkeys", "resetchannels", channels,
+		"~baton:{/tests}:*", "+@all", "-@dangerous")
+	ok(t, err)
+	a, b := newMutex(t, open(t, "app:secret@"+s.Addr(), "ttl=20s"), name), newMutex(t, open(t, "app:secret@"+s.Addr(), "ttl=20s"), name)
+	l, err := a.Lock(ctx)
+	ok(t, err)
+	next := make(chan error, 1)
+	go func() {
+		n, err := b.Lock(ctx)
+		if err == nil {
+			err = n.Unlock(ctx)
+		}
+		next <- err
+	}()
+	awaitContenders(t, a, 2)
+	if channels != "resetchannels" {
+		awaitWatches(t, s, name, l.Token(), 1) // by a session that is subscribed
+	}
+	ok(t, l.Unlock(ctx))
+	ok(t, <-next)
+}
+
+// TestHoldSurvivesAFullServer: over its maxmemory Redis refuses joins, and the
+// error says so. Sessions are renewed, locks released, and waiters wait.
+func TestHoldSurvivesAFullServer(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	c := open(t, s.Addr(), "ttl=8s")
+	l, err := newMutex(t, c, name).Lock(ctx)
+	ok(t, err)
+	next := make(chan error, 1)
+	go func() {
+		_, err := newMutex(t, open(t, s.Addr(), "ttl=20s"), name).Lock(ctx)
+		next <- err
+	}()
+	awaitWatches(t, s, name, l.Token(), 1)
+	_, err = s.Do(ctx, "CONFIG", "SET", "maxmemory", "1")
+	ok(t, err)
+	_, err = s.Do(ctx, "CLIENT", "KILL", "TYPE", "pubsub") // the waiter watches again
+	ok(t, err)
+	before := l.Deadline()
+	_, err = newMutex(t, c, name+"-other").Lock(ctx)
+	if !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), "maxmemory") {
+		t.Errorf("a join of a full server: %v", err)
+	}
+	await(t, func() (string, bool) {
+		return "the session is not renewed", l.Deadline().After(before.Add(2 * time.Second))
+	})
+	select {
+	case err := <-next:
+		t.Fatalf("a waiter on a full server: %v", err)
+	default:
+	}
+	ok(t, l.Unlock(ctx))
+	ok(t, <-next)
+	ok(t, c.Close(ctx))
+}
+
+// counting counts the commands that a client sends.
+type counting struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *counting) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (c *counting) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (c *counting) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		c.mu.Lock()
+		c.counts[cmd.Name()]++
+		c.mu.Unlock()
+		return next(ctx, cmd)
+	}
+}
+
+// since returns how many scripts were run, and starts again at zero.
+func (c *counting) since() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.counts["evalsha"]
+	c.counts = map[string]int{}
+	return n
+}
+
+// counted makes a client whose requests are counted.
+func counted(t *testing.T, s *redisserver.Server) (*coordinator.Client, *counting) {
+	t.Helper()
+	r := s.Client()
+	count := &counting{counts: map[string]int{}}
+	r.AddHook(count)
+	d, err := redis.FromClient(r, "tests")
+	ok(t, err)
+	c, err := coordinator.New(d, coordinator.WithTTL(10*time.Minute))
+	ok(t, err)
+	t.Cleanup(func() {
+		_ = c.Close(context.Background())
+		_ = r.Close()
+	})
+	return c, count
+}
+
+func TestUncontendedPairIsTwoRequests(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	c, count := counted(t, start(t, redisserver.Options{}))
+	m := newMutex(t, c, name)
+	var took []int
+	for range 11 {
+		l, err := m.Lock(ctx)
+		ok(t, err)
+		ok(t, l.Unlock(ctx))
+		took = append(took, count.since())
+	}
+	took = took[1:] // the first opens a session
+	slices.Sort(took)
+	if took[0] != 2 || took[5] != 2 { // a hold of a second is watched, on a slow machine
+		t.Errorf("pairs took %v requests, want 2", took)
+	}
+}
+
+// TestReleaseWakesOneWaiter: each waiter has a subscription to its predecessor
+// alone, so a release is one message to one client, which holds without a
+// request, and the others send nothing.
+func TestReleaseWakesOneWaiter(t *testing.T) {
+	t.Parallel()
+	const waiters = 8
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	c, _ := counted(t, s)
+	m := newMutex(t, c, name)
+	l, err := m.Lock(ctx)
+	ok(t, err)
+	counts, granted := make([]*counting, waiters), make(chan *mutex.Lock, waiters)
+	for i := range waiters {
+		var w *coordinator.Client
+		w, counts[i] = counted(t, s)
+		next := newMutex(t, w, name)
+		go func() {
+			if l, err := next.Lock(ctx); err == nil {
+				granted <- l
+			}
+		}()
+		awaitContenders(t, m, i+2)
+	}
+	r := s.Client()
+	defer r.Close()
+	await(t, func() (string, bool) { // after a while each contender watches its own entry too
+		n, err := r.ZLexCount(ctx, "baton:{/tests}:index", "[baton:", "(baton;").Result()
+		return fmt.Sprintf("%d watches, %v", n, err), n == 2*waiters+1
+	})
+	entries, err := m.Contenders(ctx)
+	ok(t, err)
+	for i, e := range entries[:waiters] {
+		for _, session := range awaitWatches(t, s, name, e.Token, 1) {
+			if session != e.Session && session != entries[i+1].Session {
+				t.Errorf("entry %d is watched by %v", i, session)
+			}
+		}
+	}
+	for quiet := 0; quiet < 25; quiet++ { // the answers to the last subscriptions
+		time.Sleep(20 * time.Millisecond)
+		for _, c := range counts {
+			if c.since() > 0 {
+				quiet = 0
+			}
+		}
+	}
+	awake, asked := 0, 0
+	for turn := range waiters {
+		for _, c := range counts {
+			c.since()
+		}
+		ok(t, l.Unlock(ctx))
+		l = <-granted
+		if counts[turn].since() > 0 {
+			asked++
+		}
+		for i, c := range counts[turn+1:] {
+			if n := c.since(); n > 1 { // a waiter may poll meanwhile
+				t.Errorf("waiter %d sent %d requests while another was admitted", turn+1+i, n)
+			} else {
+				awake += n
+			}
+		}
+	}
+	if asked > waiters/2 {
+		t.Errorf("%d of %d admitted waiters had to ask", asked, waiters)
+	}
+	if awake > waiters/2 {
+		t.Errorf("waiters that were not admitted sent %d requests in %d handoffs", awake, waiters)
+	}
+	ok(t, l.Unlock(ctx))
+}

@@ -1,0 +1,163 @@
+package sql_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/mutex"
+)
+
+// safety is the time between reads of a client that is notified.
+const safety = 2 * time.Second
+
+// TestUncontendedLockTakesTwoStatements: nothing else is sent but renewals.
+func TestUncontendedLockTakesTwoStatements(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		m, proxy := db.metered(t)
+		lock, err := mutex.New(db.clientAt(t, proxy.Addr()), "pair")
+		ok(t, err)
+		ok(t, lock.Do(soon(t), func(context.Context) error { return nil })) // opens the session
+		m.reset()
+		const rounds = 50
+		for range rounds {
+			ok(t, lock.Do(soon(t), func(context.Context) error { return nil }))
+		}
+		got := m.get()
+		t.Log(got)
+		if got["join"] != rounds || got["leave"] != rounds {
+			t.Errorf("%d joins and %d leaves in %d rounds", got["join"], got["leave"], rounds)
+		}
+		delete(got, "join")
+		delete(got, "leave")
+		delete(got, "renew")
+		delete(got, "-- ping") // of connections that were idle for a second
+		for kind, n := range got {
+			// Of new connections, and of a hold so long that it is watched.
+			if kind != "transaction_read_only" && kind != "SET " && kind != "read" && kind != "LISTEN" || n > 10 {
+				t.Errorf("%d more statements: %q", n, kind)
+			}
+		}
+	})
+}
+
+// TestReleaseWakesOneWaiter: a release is followed by a read or two of the
+// queue, however many contenders wait, in clients of their own. With polling
+// there are more; contenders far behind read rarely.
+func TestReleaseWakesOneWaiter(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		const waiters = 12
+		m, proxy := db.metered(t)
+		holder, err := mutex.New(db.client(t), "herd")
+		ok(t, err)
+		l, err := holder.Lock(soon(t))
+		ok(t, err)
+		var wg sync.WaitGroup
+		turn := make(chan struct{})
+		for i := range waiters {
+			lock, err := mutex.New(db.clientAt(t, proxy.Addr()), "herd")
+			ok(t, err)
+			wg.Go(func() {
+				l, err := lock.Lock(soon(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				turn <- struct{}{}
+				_ = l.Unlock(soon(t))
+			})
+			eventually(t, "it is queued", func() bool { return db.left(t) == i+2 })
+		}
+		time.Sleep(time.Second) // all wait
+		m.reset()
+		began := time.Now()
+		ok(t, l.Unlock(soon(t)))
+		for range waiters {
+			<-turn
+		}
+		wg.Wait()
+		got, took := m.get(), time.Since(began)
+		t.Log(got, took)
+		// The safety net reads, too, every two seconds. A herd reads 72 times.
+		most := waiters * (2 + int(took/safety))
+		if db.dialect == batonsql.MySQL {
+			most = 3*waiters + 4*int(took/time.Millisecond) // the next reads often
+		}
+		if got["read"] > most {
+			t.Errorf("%d reads in %v after %d releases; want at most %d", got["read"], took, waiters, most)
+		}
+	})
+}
+
+// TestWaitersShareOneReader: as many waiters as the client has send no more
+// reads than one.
+func TestWaitersShareOneReader(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		m, proxy := db.metered(t)
+		c := db.clientAt(t, proxy.Addr())
+		holder, err := mutex.New(db.client(t), "shared")
+		ok(t, err)
+		l, err := holder.Lock(soon(t))
+		ok(t, err)
+		ctx, cancel := context.WithCancel(soon(t))
+		defer cancel()
+		var wg sync.WaitGroup
+		lock, err := mutex.New(c, "shared")
+		ok(t, err)
+		reads := func(waiters int) int {
+			for db.left(t) <= waiters {
+				if n := db.left(t); n <= waiters {
+					wg.Go(func() { _, _ = lock.Lock(ctx) })
+					eventually(t, "it is queued", func() bool { return db.left(t) > n })
+				}
+			}
+			time.Sleep(2100 * time.Millisecond) // until reads are rare
+			m.reset()
+			time.Sleep(2 * time.Second)
+			return m.get()["read"]
+		}
+		one, many := reads(1), reads(40)
+		t.Logf("reads in 2 s: %d for one waiter, %d for forty", one, many)
+		if most := 16; one > most || many > most { // a read each 250 ms
+			t.Errorf("%d reads for one waiter, %d for forty; want at most %d", one, many, most)
+		}
+		cancel()
+		wg.Wait()
+		ok(t, l.Unlock(soon(t)))
+		eventually(t, "no entry is left", func() bool { return db.left(t) == 0 })
+	})
+}
+
+// TestWaiterPollsUntilItsOwnNotificationArrives: behind PgBouncer a client may
+// receive notifications of others, and none that concerns itself.
+func TestWaiterPollsUntilItsOwnNotificationArrives(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	_, err := db.pool.Exec(`CREATE OR REPLACE FUNCTION baton_channel() RETURNS text LANGUAGE sql AS $$
+		SELECT CASE WHEN current_query() LIKE '%LISTEN%' THEN 'others' ELSE 'own' END $$`)
+	ok(t, err)
+	m, proxy := db.metered(t)
+	holder, err := mutex.New(db.client(t), "probe")
+	ok(t, err)
+	lock, err := mutex.New(db.clientAt(t, proxy.Addr()), "probe")
+	ok(t, err)
+	l, err := holder.Lock(soon(t))
+	ok(t, err)
+	ctx, cancel := context.WithCancel(soon(t))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { _, _ = lock.Lock(ctx) })
+	notify := func() { _, err = db.pool.Exec("NOTIFY others, '1 m/another'"); ok(t, err) }
+	eventually(t, "it listens", func() bool { notify(); return m.get()["LISTEN"] > 0 })
+	notify()
+	m.reset()
+	began := time.Now()
+	eventually(t, "more reads than the safety net's", func() bool {
+		notify()
+		return m.get()["read"] > 8+int(time.Since(began)/safety)
+	})
+	ok(t, l.Unlock(soon(t)))
+}

@@ -1,0 +1,275 @@
+package sql_test
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestLockAloneEndsExpiredSessions: a non-blocking call meets the entry of a
+// dead holder that nobody waits for.
+func TestLockAloneEndsExpiredSessions(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		w := proc.Start(t, "sqlholder", db.ttlURL(db.Addr()), "alone")
+		var first report
+		w.Recv(&first)
+		m, err := mutex.New(db.client(t), "alone")
+		ok(t, err)
+		_, err = m.TryLock(soon(t))
+		is(t, err, coordinator.ErrTaken)
+		w.Kill()
+		eventually(t, "the dead holder's session expires", func() bool {
+			n, err := db.sessions(t.Context())
+			ok(t, err)
+			return n == 1
+		})
+		if n := db.left(t); n != 1 {
+			t.Fatalf("%d entries before anyone meets that of the dead holder", n)
+		}
+		l, err := m.TryLock(soon(t))
+		ok(t, err)
+		ok(t, l.Unlock(soon(t)))
+	})
+}
+
+func TestWaitersGoOnWithoutNotifications(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	pool := db.open(t)
+	pool.SetMaxOpenConns(2) // too few to listen
+	d, err := batonsql.New(pool, batonsql.Postgres, "polling")
+	ok(t, err)
+	c, err := coordinator.New(d, silent, coordinator.WithTTL(ttl))
+	ok(t, err)
+	defer c.Close(context.Background())
+	m, err := mutex.New(c, "m")
+	ok(t, err)
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			for range 5 {
+				if err := m.Do(soon(t), func(context.Context) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var n int
+	ok(t, db.pool.QueryRow("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%LISTEN %' AND pid <> pg_backend_pid()").Scan(&n))
+	if n != 0 {
+		t.Errorf("%d connections listen", n)
+	}
+}
+
+func TestFirstErrorsSayWhatToDo(t *testing.T) {
+	eachServer(t, func(t *testing.T, db *database) {
+		drop := "DROP TABLE baton_schema"
+		created, err := batonsql.Migrate(soon(t), db.pool, db.dialect) // again
+		ok(t, err)
+		if created {
+			t.Error("the tables were created again")
+		}
+		_, err = db.pool.Exec("UPDATE baton_schema SET version = 2")
+		ok(t, err)
+		m, err := mutex.New(db.client(t), "m")
+		ok(t, err)
+		for _, err := range []error{
+			errOf(m.TryLock(soon(t))), errOf(batonsql.Migrate(soon(t), db.pool, db.dialect)),
+		} {
+			is(t, err, coordinator.ErrRefused)
+			contains(t, err, "version 2")
+		}
+		_, err = db.pool.Exec(drop)
+		ok(t, err)
+		err = errOf(m.TryLock(soon(t)))
+		is(t, err, coordinator.ErrRefused)
+		contains(t, err, "baton migrate")
+		absent, err := mutex.New(opened(t, strings.Replace(db.URL(db.Addr()), "/"+db.name, "/absent", 1)), "m")
+		ok(t, err)
+		err = errOf(absent.TryLock(soon(t)))
+		is(t, err, coordinator.ErrRefused)
+		if strings.Contains(err.Error(), "baton migrate") { // which does not create it
+			t.Error(err)
+		}
+		db.Process().Kill()
+		eventually(t, "the error without a server is ErrUnavailable", func() bool { // children of PostgreSQL may still serve
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return errors.Is(errOf(m.Lock(short)), coordinator.ErrUnavailable)
+		})
+	})
+}
+
+// TestMigrationsRunAtOnce: a new version starts on several machines.
+func TestMigrationsRunAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			db := k.empty(t, k.shared(t))
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					if _, err := batonsql.Migrate(soon(t), db.pool, k.dialect); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			m, err := mutex.New(db.client(t), "m")
+			ok(t, err)
+			ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
+		})
+	}
+}
+
+// TestOpenWaitsForNoOtherSession: a join of another session holds its lock.
+func TestOpenWaitsForNoOtherSession(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		u, err := url.Parse(db.URL(db.Addr()))
+		ok(t, err)
+		d, err := batonsql.Open(u)
+		ok(t, err)
+		defer d.Close(context.Background())
+		s, err := d.Open(soon(t), time.Minute)
+		ok(t, err)
+		tx, err := db.pool.BeginTx(t.Context(), nil)
+		ok(t, err)
+		defer tx.Rollback()
+		lock := map[batonsql.Dialect]string{batonsql.Postgres: "FOR SHARE", batonsql.MySQL: "LOCK IN SHARE MODE"}[db.dialect]
+		_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + s.ID() + "' " + lock)
+		ok(t, err)
+		_, err = d.Open(soon(t), time.Minute)
+		ok(t, err)
+	})
+}
+
+// TestRepeatedTokenIsNotOnesOwn: a replica that was promoted without a join has
+// given its token to another contender.
+func TestRepeatedTokenIsNotOnesOwn(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		u, err := url.Parse(db.URL(db.Addr()))
+		ok(t, err)
+		d, err := batonsql.Open(u)
+		ok(t, err)
+		defer d.Close(context.Background())
+		s, err := d.Open(soon(t), time.Minute)
+		ok(t, err)
+		defer s.Close(context.Background())
+		queue := driver.NewQueue("mutex", "a")
+		own, err := s.Join(soon(t), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		ok(t, err)
+		ok(t, db.one(soon(t), "UPDATE baton_entries SET contender = '123456789abcdef0'"))
+		if view, err := s.Ahead(soon(t), queue, own.Place); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%v, %v; want ErrGone", view, err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		ok(t, s.Watch(short, queue, own.Place))
+	})
+}
+
+// TestRenewalPassesAJoin: a client whose joins overlap all the time keeps its
+// session.
+func TestRenewalPassesAJoin(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	u, err := url.Parse(db.URL(db.Addr()))
+	ok(t, err)
+	d, err := batonsql.Open(u)
+	ok(t, err)
+	defer d.Close(context.Background())
+	s, err := d.Open(soon(t), time.Minute)
+	ok(t, err)
+	tx, err := db.pool.BeginTx(t.Context(), nil)
+	ok(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SELECT baton_join('m/a', $1, 0, 'c', 'x', '', false, 0)", s.ID())
+	ok(t, err)
+	ok(t, s.Renew(soon(t)))
+}
+
+// TestForgetWaitsForTheFirstJoinOfAName: the join that creates the name's row
+// has not committed when its contender is forgotten.
+func TestForgetWaitsForTheFirstJoinOfAName(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	u, err := url.Parse(db.URL(db.Addr()))
+	ok(t, err)
+	d, err := batonsql.Open(u)
+	ok(t, err)
+	defer d.Close(context.Background())
+	s, err := d.Open(soon(t), time.Minute)
+	ok(t, err)
+	tx, err := db.pool.BeginTx(t.Context(), nil)
+	ok(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SELECT baton_join('m/a', $1, 0, 'c', 'x', '', false, 0)", s.ID())
+	ok(t, err)
+	forgotten := make(chan error, 1)
+	go func() {
+		_, err := db.pool.ExecContext(soon(t), "SELECT baton_leave('m/a', $1, 1, 'c', 0)", s.ID())
+		forgotten <- err
+	}()
+	eventually(t, "it waits, or has not", func() bool {
+		var n int
+		ok(t, db.pool.QueryRow("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
+		return n > 0 || len(forgotten) > 0
+	})
+	ok(t, tx.Commit())
+	ok(t, <-forgotten)
+	if n := db.left(t); n != 0 {
+		t.Errorf("%d entries of a forgotten contender", n)
+	}
+}
+
+// TestJoinThatMeetsADeadlockIsRepeated: an operator locks what a join needs, in
+// another order.
+func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		prepare := "SET deadlock_timeout = '1min'" // the join's is shorter
+		if db.dialect == batonsql.MySQL {
+			prepare = "CREATE TABLE t SELECT 1 AS n"
+		}
+		m, err := mutex.New(db.client(t), "deadlock")
+		ok(t, err)
+		join := func(ctx context.Context) error { return m.Do(ctx, func(context.Context) error { return nil }) }
+		ok(t, join(soon(t))) // opens the session
+		operator, err := db.pool.Conn(soon(t))
+		ok(t, err)
+		defer operator.Close()
+		locks := []string{"SELECT id FROM baton_sessions FOR UPDATE", "SELECT name FROM baton_queues FOR UPDATE"}
+		for _, q := range []string{prepare, "BEGIN", locks[0]} {
+			_, err := operator.ExecContext(soon(t), q)
+			ok(t, err)
+		}
+		if db.dialect == batonsql.MySQL { // which ends the transaction that has changed less
+			_, err := operator.ExecContext(soon(t), "INSERT INTO t VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)")
+			ok(t, err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- join(soon(t)) }()
+		eventually(t, "the join has the queue, and waits for the session", func() bool {
+			var name string
+			err := db.pool.QueryRowContext(t.Context(), locks[1]+" SKIP LOCKED").Scan(&name)
+			return errors.Is(err, stdsql.ErrNoRows)
+		})
+		for _, q := range []string{locks[1], "ROLLBACK"} {
+			_, err = operator.ExecContext(soon(t), q)
+			ok(t, err) // so the join did not commit
+		}
+		ok(t, <-done)
+	})
+}
