@@ -14,16 +14,21 @@ import (
 	"context"
 	"os"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/baton-go/baton/cmd/baton/internal/cli"
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 
 	// The services that a URL can name.
 	_ "github.com/baton-go/baton/coordinator/etcd"
+	_ "github.com/baton-go/baton/coordinator/redis"
+	_ "github.com/baton-go/baton/coordinator/sql"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
 )
 
 func main() {
-	ward.Main() // does not return in a guard process
+	ward.Main()       // does not return in a guard process
+	logging.Disable() // else go-redis writes to the standard error
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 	}))

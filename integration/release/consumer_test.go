@@ -84,12 +84,12 @@ func (c consumer) packagesWith(t *testing.T, words ...string) (found []string) {
 }
 
 // TestServicesCompileOneDriver: a service on etcd compiles nothing of
-// ZooKeeper, and the reverse, and nothing of the command and the observers. Its
-// go.mod requires no more than the service's own client does, plus Baton and
-// backoff.
+// ZooKeeper, and the reverse, and nothing of the command, the observers and the
+// drivers for databases and Redis. Its go.mod requires no more than the
+// service's own client does, plus Baton and backoff.
 func TestServicesCompileOneDriver(t *testing.T) {
 	const unreleased = library + " v0.0.0-00010101000000-000000000000"
-	observers := []string{"prometheus", "opentelemetry", "cobra"}
+	observers := []string{"prometheus", "opentelemetry", "cobra", "jackc", "go-redis"}
 	recipes := []string{library + "/coordinator", library + "/mutex", library + "/rwlock", library + "/semaphore", library + "/election", library + "/recipes/multilock"}
 	for _, c := range []struct {
 		driver, client, requires string

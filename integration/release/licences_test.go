@@ -19,11 +19,14 @@ var update = flag.Bool("update", false, "write the table of THIRD_PARTY.md")
 var licences = []struct{ name, words string }{
 	{"Apache-2.0", "Apache License Version 2.0"},
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
+	{"MPL-2.0", "Mozilla Public License Version 2.0"},
 	{"BSD-3-Clause", "Neither the name of"},
+	{"BSD-2-Clause", "Redistributions of source code must retain the above copyright notice"},
 }
 
 // TestThirdPartyLicencesAreListed: THIRD_PARTY.md has the licence of each
-// module from which the library, the command or an observer compiles a package.
+// module from which the library, the command, an observer or a driver compiles
+// a package.
 func TestThirdPartyLicencesAreListed(t *testing.T) {
 	users := map[string][]string{} // by module
 	dirs := map[string]string{}

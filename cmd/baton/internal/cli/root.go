@@ -99,12 +99,14 @@ func (a *app) say(format string, args ...any) {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "baton",
-		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
+		Short: "Locks, permits and leaders between processes, over etcd, ZooKeeper, SQL or Redis",
 		Long: `baton runs a command while it holds a lock, permits of a semaphore, or a leadership.
 It also shows who holds and who waits, and breaks grants. --url or BATON_URL names the service:
 
   etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
   zk://host:2181/chroot?ttl=10s           zks://… with TLS
+  postgres://user:password@host/database  mysql://… also for MariaDB; see "baton migrate"
+  redis://host:6379/namespace?ttl=10s     rediss://… with TLS
 
 For a first try, "make serve" in Baton's sources starts an etcd and prints its URL.
 
@@ -131,7 +133,7 @@ lists the exit codes of the commands that run a command.`,
 	root.AddCommand(
 		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
 		a.list(), a.inspect(), a.breakGrant(), a.check(), a.counter(), a.group(), a.doctor(), a.bench(),
-		a.man(),
+		a.migrate(), a.man(),
 	)
 	return root
 }
@@ -177,12 +179,14 @@ func finish(c *coordinator.Client) {
 // service returns the URL that the user gave.
 func (a *app) service() string { return cmp.Or(a.url, a.Getenv("BATON_URL")) }
 
+var errNoService = errors.New("no service given: use --url or set BATON_URL, for " +
+	"example to etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd")
+
 // open returns a client of the service that the user named.
 func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	url := a.service()
 	if url == "" {
-		return nil, usage(errors.New("no service given: use --url or set BATON_URL, for " +
-			"example to etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd"))
+		return nil, usage(errNoService)
 	}
 	level := slog.LevelWarn
 	if a.verbose {
