@@ -30,15 +30,17 @@ func Register(scheme string, open driver.Opener) {
 //	import _ "github.com/baton-go/baton/coordinator/etcd"      // etcd://, etcds://
 //	import _ "github.com/baton-go/baton/coordinator/zookeeper" // zk://, zks://
 //	import _ "github.com/baton-go/baton/coordinator/memory"    // memory://
+//	import _ "github.com/baton-go/baton/coordinator/sql"       // postgres://, mysql://
+//	import _ "github.com/baton-go/baton/coordinator/redis"     // redis://, rediss://
 //
 // Parts in brackets are optional:
 //
 //	scheme://[user:password@]host[:port][,host[:port]...][/namespace][?ttl=10s]
 //
 // The namespace separates applications that share a service. It is a key prefix
-// on etcd and a chroot on ZooKeeper, created when needed. All drivers have the
-// parameters ttl and identity; WithTTL and WithIdentity take precedence. Each
-// driver's package lists its own.
+// on etcd and Redis and a chroot on ZooKeeper, created when needed. All drivers
+// have the parameters ttl and identity; WithTTL and WithIdentity take
+// precedence. Each driver's package lists its own.
 func Open(rawURL string, opts ...Option) (*Client, error) {
 	u, err := parse(rawURL)
 	if err != nil {
