@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/others"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
@@ -303,6 +304,12 @@ func triesAreRefused(t *testing.T, client func(*testing.T) *coordinator.Client) 
 		return fmt.Sprintf("TryLock of a free name: %v", err), err == nil
 	})
 	ok(t, l.Unlock(ctx))
+}
+
+func TestOtherRecipes(t *testing.T) {
+	t.Parallel()
+	addr := start(t, redisserver.Options{}).Addr()
+	others.Run(t, open(t, addr, "ttl=20s"), open(t, addr, "ttl=20s"))
 }
 
 // TestDeadWaitersLeaveNoWatches: a session is cut off while it waits for an

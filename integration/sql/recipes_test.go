@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/others"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/rwlock"
@@ -28,6 +29,10 @@ func TestRecipes(t *testing.T) {
 			})
 		}
 	})
+}
+
+func TestOtherRecipes(t *testing.T) {
+	each(t, func(t *testing.T, db *database) { others.Run(t, db.client(t), db.client(t)) })
 }
 
 // mutexExcludes: the counter is not synchronized, so the race detector and its
