@@ -10,7 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/mutex"
 )
 
 // TestConformanceInACluster restarts all members in many cases, which takes
@@ -37,13 +36,7 @@ func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
 	master := homeOf(t, cluster, "baton:{/tests}:")
 	replica, err := cluster.Replicate(ctx, master)
 	ok(t, err)
-	next := make(chan error, 1)
-	var n *mutex.Lock
-	go func() {
-		var err error
-		n, err = b.Lock(ctx)
-		next <- err
-	}()
+	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
 	time.Sleep(time.Second) // replication takes much less
 	master.Kill()
@@ -53,7 +46,7 @@ func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
 	awaitContenders(t, a, 2)
 	t.Logf("elected after %v, found after %v", elected.Sub(killed), time.Since(killed))
 	ok(t, l.Unlock(ctx))
-	ok(t, <-next)
+	n := next()
 	if n.Token() <= l.Token() {
 		t.Errorf("token %d after %d", n.Token(), l.Token())
 	}
@@ -87,18 +80,12 @@ func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 	a, b := newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name), newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name)
 	l, err := a.Lock(ctx)
 	ok(t, err)
-	next := make(chan error, 1)
-	var n *mutex.Lock
-	go func() {
-		var err error
-		n, err = b.Lock(ctx)
-		next <- err
-	}()
+	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
 	moveSlot(t, cluster, "baton:{/tests}:")
 	awaitContenders(t, a, 2)
 	ok(t, l.Unlock(ctx))
-	ok(t, <-next)
+	n := next()
 	if n.Token() <= l.Token() {
 		t.Errorf("token %d after %d", n.Token(), l.Token())
 	}

@@ -207,6 +207,23 @@ func TestTokensRiseThoughTheServerForgot(t *testing.T) {
 	ok(t, n.Unlock(ctx))
 }
 
+// startLock locks in the background, and returns what waits for the grant.
+func startLock(ctx context.Context, t *testing.T, m *mutex.Mutex) (granted func() *mutex.Lock) {
+	t.Helper()
+	var l *mutex.Lock
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		l, err = m.Lock(ctx)
+		over <- err
+	}()
+	return func() *mutex.Lock {
+		t.Helper()
+		ok(t, <-over)
+		return l
+	}
+}
+
 func awaitContenders(t *testing.T, m *mutex.Mutex, n int) {
 	t.Helper()
 	for end := time.Now().Add(bound); ; time.Sleep(20 * time.Millisecond) {
@@ -489,13 +506,7 @@ func TestSentinelFailover(t *testing.T) {
 	a, b := newMutex(t, open(t, sentinel.Addr(), "master=main&ttl=20s"), name), newMutex(t, open(t, sentinel.Addr(), "master=main&ttl=20s"), name)
 	l, err := a.Lock(ctx)
 	ok(t, err)
-	next := make(chan error, 1)
-	var n *mutex.Lock
-	go func() {
-		var err error
-		n, err = b.Lock(ctx)
-		next <- err
-	}()
+	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
 	await(t, func() (string, bool) { // both entries have arrived
@@ -506,7 +517,7 @@ func TestSentinelFailover(t *testing.T) {
 	awaitInfo(t, replica, "role", "master")
 	ok(t, l.Err()) // the failover took less than the TTL
 	ok(t, l.Unlock(ctx))
-	ok(t, <-next)
+	n := next()
 	if n.Token() <= l.Token() {
 		t.Errorf("token %d after %d", n.Token(), l.Token())
 	}
@@ -523,19 +534,13 @@ func TestWaiterIsWokenThoughItsSubscriptionBroke(t *testing.T) {
 	for range 5 {
 		l, err := a.Lock(ctx)
 		ok(t, err)
-		next := make(chan error, 1)
-		var n *mutex.Lock
-		go func() {
-			var err error
-			n, err = b.Lock(ctx)
-			next <- err
-		}()
+		next := startLock(ctx, t, b)
 		awaitWatches(t, s, name, l.Token(), 1)
 		time.Sleep(500 * time.Millisecond) // from here on it polls every 10 s: five rounds of that are too many
 		_, err = s.Do(ctx, "CLIENT", "KILL", "TYPE", "pubsub")
 		ok(t, err)
 		ok(t, l.Unlock(ctx))
-		ok(t, <-next)
+		n := next()
 		ok(t, n.Unlock(ctx))
 	}
 }

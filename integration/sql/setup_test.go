@@ -138,21 +138,14 @@ func TestMigrationsRunAtOnce(t *testing.T) {
 // TestOpenWaitsForNoOtherSession: a join of another session holds its lock.
 func TestOpenWaitsForNoOtherSession(t *testing.T) {
 	each(t, func(t *testing.T, db *database) {
-		u, err := url.Parse(db.URL(db.Addr()))
-		ok(t, err)
-		d, err := batonsql.Open(u)
-		ok(t, err)
-		defer d.Close(context.Background())
-		s, err := d.Open(soon(t), time.Minute)
-		ok(t, err)
+		s := db.session(t)
 		tx, err := db.pool.BeginTx(t.Context(), nil)
 		ok(t, err)
 		defer tx.Rollback()
 		lock := map[batonsql.Dialect]string{batonsql.Postgres: "FOR SHARE", batonsql.MySQL: "LOCK IN SHARE MODE"}[db.dialect]
 		_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + s.ID() + "' " + lock)
 		ok(t, err)
-		_, err = d.Open(soon(t), time.Minute)
-		ok(t, err)
+		db.session(t)
 	})
 }
 
@@ -160,13 +153,7 @@ func TestOpenWaitsForNoOtherSession(t *testing.T) {
 // given its token to another contender.
 func TestRepeatedTokenIsNotOnesOwn(t *testing.T) {
 	each(t, func(t *testing.T, db *database) {
-		u, err := url.Parse(db.URL(db.Addr()))
-		ok(t, err)
-		d, err := batonsql.Open(u)
-		ok(t, err)
-		defer d.Close(context.Background())
-		s, err := d.Open(soon(t), time.Minute)
-		ok(t, err)
+		s := db.session(t)
 		defer s.Close(context.Background())
 		queue := driver.NewQueue("mutex", "a")
 		own, err := s.Join(soon(t), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
@@ -181,23 +168,37 @@ func TestRepeatedTokenIsNotOnesOwn(t *testing.T) {
 	})
 }
 
+// session opens a session of a driver of its own.
+func (db *database) session(t *testing.T) driver.Session {
+	t.Helper()
+	u, err := url.Parse(db.URL(db.Addr()))
+	ok(t, err)
+	d, err := batonsql.Open(u)
+	ok(t, err)
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	s, err := d.Open(soon(t), time.Minute)
+	ok(t, err)
+	return s
+}
+
+// joining is a transaction in which a session joins, before its commit.
+func (db *database) joining(t *testing.T, s driver.Session) *stdsql.Tx {
+	t.Helper()
+	tx, err := db.pool.BeginTx(t.Context(), nil)
+	ok(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.Exec("SELECT baton_join('m/a', $1, 0, 'c', 'x', '', false, 0)", s.ID())
+	ok(t, err)
+	return tx
+}
+
 // TestRenewalPassesAJoin: a client whose joins overlap all the time keeps its
 // session.
 func TestRenewalPassesAJoin(t *testing.T) {
 	t.Parallel()
 	db := postgres(t)
-	u, err := url.Parse(db.URL(db.Addr()))
-	ok(t, err)
-	d, err := batonsql.Open(u)
-	ok(t, err)
-	defer d.Close(context.Background())
-	s, err := d.Open(soon(t), time.Minute)
-	ok(t, err)
-	tx, err := db.pool.BeginTx(t.Context(), nil)
-	ok(t, err)
-	defer tx.Rollback()
-	_, err = tx.Exec("SELECT baton_join('m/a', $1, 0, 'c', 'x', '', false, 0)", s.ID())
-	ok(t, err)
+	s := db.session(t)
+	db.joining(t, s)
 	ok(t, s.Renew(soon(t)))
 }
 
@@ -206,18 +207,8 @@ func TestRenewalPassesAJoin(t *testing.T) {
 func TestForgetWaitsForTheFirstJoinOfAName(t *testing.T) {
 	t.Parallel()
 	db := postgres(t)
-	u, err := url.Parse(db.URL(db.Addr()))
-	ok(t, err)
-	d, err := batonsql.Open(u)
-	ok(t, err)
-	defer d.Close(context.Background())
-	s, err := d.Open(soon(t), time.Minute)
-	ok(t, err)
-	tx, err := db.pool.BeginTx(t.Context(), nil)
-	ok(t, err)
-	defer tx.Rollback()
-	_, err = tx.Exec("SELECT baton_join('m/a', $1, 0, 'c', 'x', '', false, 0)", s.ID())
-	ok(t, err)
+	s := db.session(t)
+	tx := db.joining(t, s)
 	forgotten := make(chan error, 1)
 	go func() {
 		_, err := db.pool.ExecContext(soon(t), "SELECT baton_leave('m/a', $1, 1, 'c', 0)", s.ID())
