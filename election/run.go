@@ -9,6 +9,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Run campaigns and calls work while it leads. The context of work has the
@@ -116,7 +117,7 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	var j *job
 	settled := false
 	defer func() {
-		if !settled { // foreign code has panicked: a hook, an observer, a log handler
+		if !settled { // foreign code has panicked: a hook, or an observer that is direct
 			_ = r.leave(ctx, t, j)
 		}
 	}()
@@ -172,6 +173,7 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	r.log().Warn("baton: work has not stopped in time",
 		"election", r.election.Name(), "token", t.Token(),
 		"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
+	engine.Of(r.election.client).Flush(flushPatience) // onOverrun may end the process
 	r.onOverrun()
 	if !last {
 		select {
@@ -182,6 +184,9 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	}
 	return j.poll()
 }
+
+// flushPatience bounds how long a blocked log delays onOverrun.
+const flushPatience = 100 * time.Millisecond
 
 // marginsPerTTL: the context of a lost term ends a tenth of the TTL before the
 // service can elect another leader.

@@ -143,7 +143,7 @@ func TestObserverIsNotifiedOfTheLifeOfAHold(t *testing.T) {
 func TestLossAtTheGrantIsObservedAfterIt(t *testing.T) {
 	var seen memory.Tally
 	var svc *memory.Service
-	expire := event.ObserverFunc(func(e event.Event) {
+	expire := event.DirectFunc(func(e event.Event) {
 		if e.Kind == event.Granted {
 			svc.Expire(e.Session)
 			synctest.Wait()

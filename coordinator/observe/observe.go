@@ -55,7 +55,7 @@ func New(s Sink, class Class) event.Observer {
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
 		m.Record(SessionsEnded, 0, Cause(cause))
 	}
-	for _, id := range []ID{SessionsOpened, SessionsSuspended, SessionsResumed} {
+	for _, id := range []ID{SessionsOpened, SessionsSuspended, SessionsResumed, EventsDropped} {
 		m.Record(id, 0)
 	}
 	for _, s := range []event.State{event.StateConnected, event.StateSuspended} {
@@ -96,6 +96,8 @@ func (m *meter) Observe(e event.Event) {
 	case event.SessionEnded:
 		m.Record(SessionsEnded, 1, Cause(e.Err))
 		m.Record(Sessions, -1, e.State.String())
+	case event.Dropped:
+		m.Record(EventsDropped, float64(e.Count))
 	case event.Retried:
 		m.Record(Retries, 1, e.Op)
 	case event.Cleaning:

@@ -138,6 +138,7 @@ func TestMetricsOfAMutexStepByStep(t *testing.T) {
 		if _, err = m.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		s.take()
 		if err := c.Close(t.Context()); err != nil {
 			t.Fatal(err)

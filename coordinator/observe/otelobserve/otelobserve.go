@@ -15,9 +15,10 @@
 // # Traces
 //
 // Each call is a span below the caller's, for instance baton.lock. The observer
-// creates it when the call returns. Each grant is a span baton.hold from the
-// grant to its release or loss, linked to the span of the call. Both have the
-// attributes baton.kind, baton.name, baton.token and baton.session.
+// creates it after the call has returned, with the times of the call. Each
+// grant is a span baton.hold from the grant to its release or loss, linked to
+// the span of the call. Both have the attributes baton.kind, baton.name,
+// baton.token and baton.session.
 package otelobserve
 
 import (
@@ -99,7 +100,7 @@ func New(opts ...Option) (*Observer, error) {
 // Observe implements event.Observer.
 func (o *Observer) Observe(e event.Event) {
 	o.metrics.Observe(e)
-	now := time.Now()
+	now := e.Time
 	switch e.Kind {
 	case event.Granted:
 		call := o.call(e, now)

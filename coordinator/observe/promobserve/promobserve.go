@@ -39,6 +39,9 @@ func New(opts ...Option) *Collector {
 	return &Collector{Observer: observe.New(s, class), sink: s}
 }
 
+// Direct implements event.Direct: counting in memory does not block.
+func (c *Collector) Direct() {}
+
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, v := range c.sink {
