@@ -46,9 +46,14 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // WithHoldWarning warns of long terms: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
+// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName]. An
+// election has no longest hold: a leader that shall step down after some time
+// returns [ErrStepDown] from its work.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
+	if err == nil {
+		err = recipes.RefuseMaxHold(queue, kind)
+	}
 	if err != nil {
 		return nil, err
 	}
