@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,18 +44,16 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 // printFindings prints a line for each finding, and another for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
-		e := json.NewEncoder(a.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return encode(a.Out, found, "  ")
 	}
 	width := 0
 	for _, f := range found {
 		width = max(width, len(f.About))
 	}
 	for _, f := range found {
-		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, f.About, f.Text)
+		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
 		if f.Advice != "" {
-			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), f.Advice)
+			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
 		}
 	}
 	return nil
@@ -80,7 +77,7 @@ right after the answer: the check rejects late callers, but does not make a writ
 				if err := c.Check(ctx, seq); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Out, "holds: %s, token %d\n", seq.Name, seq.Token)
+				fmt.Fprintf(a.Out, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
 				return nil
 			})
 		},
