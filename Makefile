@@ -89,6 +89,7 @@ servers: ## Copy ETCD=3.6.5 or ZOOKEEPER=3.9 from container images; prints the e
 .PHONY: interop
 interop: ## Share queues with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
 	.ci/deps
+	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v -run '^TestConformanceOfForeignLayouts$$' .
 	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v ./interop
 
 .PHONY: faults

@@ -26,12 +26,14 @@ type step struct {
 // parts are the modules whose tests need no server, besides the library.
 var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
 
-// Files whose tests belong to the matrix: faults of servers and networks, long
-// runs, other versions, other libraries, and our own release scripts. Nothing
-// else is needed to put a test there than to write it in such a file.
+// Files whose tests belong to the matrix: faults of servers and networks, kills
+// and partitions of clients, long runs, other versions, other libraries, and our
+// own release scripts.
 var matrixFiles = []string{
-	"faults_*_test.go", "soak_test.go", "pauses_test.go", "outages*_test.go", "upgrade_test.go", "nightly_*_test.go",
-	"sql/faults_*_test.go", "redis/faults_*_test.go", "examples/nightly_*_test.go",
+	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
+	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
+	"conformance_shared_test.go", "upgrade_test.go",
+	"sql/faults_*_test.go", "redis/faults_*_test.go",
 	"interop/*_test.go", "bench/*_test.go", "release/*_test.go",
 }
 
@@ -121,7 +123,7 @@ func servers(matrix string, race bool) []step {
 func faults(matrix string) []step {
 	return []step{{
 		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector",
-		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples", "./interop", "./bench", "./release"},
+		dir: "integration", packages: []string{".", "./sql", "./redis", "./interop", "./bench", "./release"},
 		race: true, parallel: 2, run: matrix, timeout: "90m", env: []string{"BATON_TESTS=all"},
 	}}
 }
