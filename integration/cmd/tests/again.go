@@ -23,7 +23,7 @@ var late = regexp.MustCompile(`not within |not in time|context deadline exceeded
 // A line of a test's output that t.Error or t.Log wrote.
 var message = regexp.MustCompile(`^\s+[\w.-]+\.go:\d+: `)
 
-// Servers' logs come with a failure; they are not a test's own errors.
+// A failed test prints its servers' logs; they are not its own errors.
 const serverLogs = "server logs:"
 
 // failedOnTime reports whether output, the lines of a failed test, contains at
