@@ -119,8 +119,9 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 // Observe yields the leader and then each change: another leader, or another
 // value (see [Term.Proclaim]). If there is no leader, it yields a Contender
 // with Token 0. It may skip states, but never the latest. Tokens of leaders
-// never fall, unless the service has lost its data. It goes on after a lost session; an older value or a leader that
-// has just left may then come again. An error of Campaign ends it.
+// never fall, unless the service has lost its data. It goes on after a lost
+// session; an older value or a leader that has just left may then come again.
+// An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -77,9 +77,9 @@ func (r *runner) run(ctx context.Context) error {
 		if !again {
 			return err
 		}
-		// The wait in the queue counts as well as the term: the pause limits how
-		// often Run attempts to lead. Time without success does not count, such
-		// as a pause, or the time until a refusal.
+		// The wait in the queue counts as well as the term: the pause limits
+		// how often Run attempts to lead. Time without success does not count,
+		// such as a pause, or the time until a refusal.
 		if !r.queued.IsZero() && time.Since(r.queued) >= r.longest {
 			pauses.Reset()
 		}

@@ -25,8 +25,8 @@ func (q *Queue) Follow() *Follower {
 // Next returns the first contender in the queue. Calls after the first block
 // until it has changed. ok is false if the queue is empty. Next may skip
 // changes, but never the latest. Tokens never fall from one call to the next,
-// unless the service has lost its data. After a lost session Next may return an older payload of the same contender,
-// or a contender that has just left again.
+// unless the service has lost its data. After a lost session Next may return an
+// older payload of the same contender, or a contender that has just left again.
 //
 // Each follower watches one entry, however long the queue is. If ctx ends while
 // Next waits, the error is context.Cause(ctx).

@@ -51,8 +51,8 @@ func (q *Queue) encode(i info) ([]byte, error) {
 
 // contender decodes an entry. A foreign value becomes the payload, and identity
 // and time stay empty. A value whose identity breaks the rule of WithIdentity
-// is foreign: whoever may write to the queue could otherwise put lines and
-// terminal commands into the logs of all who show it.
+// is foreign: otherwise a program that may write to the queue could put lines
+// and terminal commands into the logs of all that show it.
 func (q *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
 		Stray: e.Stray}

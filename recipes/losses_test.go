@@ -120,7 +120,7 @@ func TestObserverIsNotifiedOfTheLifeOfAHold(t *testing.T) {
 			}
 		}
 		want := []event.Kind{
-			event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
+			event.Created, event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
 		}
 		if !slices.Equal(kinds, want) {
 			w.Errorf("observed %v, want %v", kinds, want)

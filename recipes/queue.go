@@ -55,6 +55,7 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	if _, err := q.encode(info{Identity: q.identity, Payload: q.payload}); err != nil {
 		return nil, err
 	}
+	q.client.Observe(event.Event{Kind: event.Created, Queue: q.id})
 	return q, nil
 }
 

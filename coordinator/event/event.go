@@ -58,8 +58,10 @@ type Kind int
 // So a gauge that adds and subtracts does not drift. Events of different
 // goroutines may arrive in another order than they happened.
 const (
+	// Queue: a recipe for a name was created; no Session, which it may not have
+	Created Kind = iota + 1
 	// Duration: of the opening
-	SessionOpened Kind = iota + 1
+	SessionOpened
 	// Duration: round trip; Margin: when the answer came; Life
 	SessionRenewed
 	// Err; Margin
@@ -102,6 +104,7 @@ const (
 )
 
 var kindNames = [...]string{
+	Created:       "created",
 	SessionOpened: "session opened", SessionRenewed: "session renewed",
 	SessionSuspended: "session suspended", SessionResumed: "session resumed",
 	SessionEnded: "session ended", Retried: "retried", Joined: "joined", Granted: "granted",

@@ -104,7 +104,7 @@ func TestBlockedLogOrObserverDelaysNoCall(t *testing.T) {
 			for range calls {
 			}
 			synctest.Wait()
-			if what == "log" && len(p.lines) != 3 || what == "observer" && len(p.seen) != 13 {
+			if what == "log" && len(p.lines) != 3 || what == "observer" && len(p.seen) != 14 {
 				t.Errorf("%s: delivered %q %v", what, p.lines, p.seen)
 			}
 		})

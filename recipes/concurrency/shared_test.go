@@ -35,8 +35,8 @@ func onMemory(t *testing.T, f func(t *testing.T, svc *memory.Service, open func(
 
 const queue = "mutex/n"
 
-// TestUnlockAfterALossReleasesNoOtherLock: the key of the holder is deleted, and
-// another goroutine waits with the same Mutex.
+// TestUnlockAfterALossReleasesNoOtherLock: the key of the holder is deleted,
+// and another goroutine waits with the same Mutex.
 func TestUnlockAfterALossReleasesNoOtherLock(t *testing.T) {
 	onMemory(t, func(t *testing.T, svc *memory.Service, open func() *Session) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
