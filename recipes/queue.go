@@ -118,7 +118,11 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		return nil, context.Cause(ctx)
 	}
 	if h, err = q.acquire(ctx, r); err != nil {
-		return nil, q.describe(ctx, r.Op, err)
+		err = q.describe(ctx, r.Op, err)
+		if failed, ok := err.(*engine.Error); ok && !engine.IsCause(ctx, err) { //nolint:errorlint // ours
+			failed.Maybe = false // a join without an answer is undone: the caller holds nothing
+		}
+		return nil, err
 	}
 	return h, nil
 }
