@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-			found := c.Examine(ctx)
+			found := append(c.Examine(ctx), ofCommands(ctx, c)...)
 			err := a.printFindings(found, output.json())
 			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
 			if err == nil && slices.ContainsFunc(found, bad) {
@@ -39,6 +40,23 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 		})
 	}
 	return cmd
+}
+
+// ofCommands returns how long an outage the commands of "baton lock" survive:
+// they are ended one grace before the hold is lost.
+func ofCommands(ctx context.Context, c *coordinator.Client) []coordinator.Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil // Examine says why
+	}
+	const reconnect = 500 * time.Millisecond // as in Examine
+	grace := min(usualGrace, mostGrace(s))
+	survived := max(0, s.TTL()-s.Margin()-grace-s.TTL()/driver.RenewalsPerTTL-reconnect)
+	return []coordinator.Finding{driver.Found(driver.Fine, "TTL of baton lock",
+		"with the usual --grace of %v, commands survive an outage of %v, in the worst phase",
+		grace.Round(time.Millisecond), survived.Round(time.Millisecond))}
 }
 
 // printFindings prints a line for each finding, and another for its advice.
