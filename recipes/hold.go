@@ -135,7 +135,8 @@ func (h *Hold) Release(ctx context.Context) error {
 	last, t := g.leave(h.level, err != nil)
 	switch {
 	case err != nil:
-		h.lost.Store(&err)
+		lost := err // else err would be on the heap in each release
+		h.lost.Store(&lost)
 		return err
 	case last:
 		return g.end(ctx)

@@ -31,6 +31,9 @@ type outbox[T any] struct {
 // fit: one line and one event each.
 const mostItems = 16 << 10
 
+// mostSpare bounds the slice that an idle outbox keeps.
+const mostSpare = 64
+
 // put adds an item. If the outbox is full, the item is dropped and counted.
 func (o *outbox[T]) put(item T) {
 	o.mu.Lock()
@@ -57,10 +60,11 @@ func (o *outbox[T]) add(item T) {
 // run takes all items at once. So those that were dropped since the last time
 // came after the last of these, and the report of them is in its place.
 func (o *outbox[T]) run() {
+	var spare []T // so that a few items now and then need no new slice
 	for {
 		o.mu.Lock()
 		items, dropped := o.items, o.dropped
-		o.items, o.dropped = nil, 0
+		o.items, o.dropped = spare, 0
 		if len(items) == 0 {
 			o.running = false
 			if o.idle != nil {
@@ -76,6 +80,10 @@ func (o *outbox[T]) run() {
 		}
 		if dropped > 0 {
 			o.report(dropped)
+		}
+		clear(items)
+		if spare = items[:0]; cap(spare) > mostSpare {
+			spare = nil
 		}
 	}
 }
