@@ -58,10 +58,8 @@ type Kind int
 // So a gauge that adds and subtracts does not drift. Events of different
 // goroutines may arrive in another order than they happened.
 const (
-	// Queue: a recipe for a name was created; no Session, which it may not have
-	Created Kind = iota + 1
 	// Duration: of the opening
-	SessionOpened
+	SessionOpened Kind = iota + 1
 	// Duration: round trip; Margin: when the answer came; Life
 	SessionRenewed
 	// Err; Margin
@@ -99,19 +97,21 @@ const (
 	CleanupFailed
 	// Op, Queue; Err: nil, or why the session ended, which removed the entry
 	CleanedUp
-	// Count: so many events were not delivered, as the observer was too slow
+	// Count: so many events were not delivered, as the observer was too slow;
+	// no Session
 	Dropped
+	// Queue: a recipe for a name was created; no Session
+	Created
 )
 
 var kindNames = [...]string{
-	Created:       "created",
 	SessionOpened: "session opened", SessionRenewed: "session renewed",
 	SessionSuspended: "session suspended", SessionResumed: "session resumed",
 	SessionEnded: "session ended", Retried: "retried", Joined: "joined", Granted: "granted",
 	Reentered: "reentered", Converted: "converted", NotGranted: "not granted", Stray: "stray",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
-	Dropped: "dropped",
+	Dropped: "dropped", Created: "created",
 }
 
 func (k Kind) String() string {

@@ -183,7 +183,7 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind := event.Created; kind <= event.Dropped; kind++ {
+	for kind := event.SessionOpened; kind <= event.Created; kind++ {
 		o.Observe(event.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Queue: "mutex/jobs", Token: 1})
 	}
 }
