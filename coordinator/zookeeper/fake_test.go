@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // fake is a server with as much of ZooKeeper's protocol as the tests script: it
@@ -22,6 +24,7 @@ import (
 type fake struct {
 	t        *testing.T
 	listener net.Listener
+	dial     func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
 
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
@@ -65,6 +68,55 @@ func newFake(t *testing.T) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
+	return serveFake(t, l)
+}
+
+// newPipes is newFake for a test in virtual time: connections are pipes in
+// memory.
+func newPipes(t *testing.T) *fake {
+	t.Helper()
+	l := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+	// Registered first, so it runs last: the client library waits a second for
+	// the reply to its own request to end a session.
+	t.Cleanup(func() { time.Sleep(2 * time.Second) })
+	f := serveFake(t, l)
+	f.dial = l.dial
+	return f
+}
+
+// pipes is a listener in memory.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accepted:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error { close(l.closed); return nil }
+
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2181} }
+
+func (l *pipes) dial(ctx context.Context, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.accepted <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func serveFake(t *testing.T, l net.Listener) *fake {
+	t.Helper()
 	f := &fake{t: t, listener: l, ops: make(map[int32]int)}
 	last := int64(0x1000)
 	f.grant = func(asked hello) (hello, bool) {
@@ -219,12 +271,19 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	t.Helper()
-	d, err := Open(parse(t, f.url()+"/app"))
-	ok(t, err)
-	s, err := d.Open(soon(t, 20*time.Second), ttl)
+	s, err := f.driver("/app").Open(soon(t, 20*time.Second), ttl)
 	ok(t, err)
 	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
 	return s.(*session)
+}
+
+// driver returns a driver for the fake with this end of the URL.
+func (f *fake) driver(rest string) driver.Driver {
+	f.t.Helper()
+	d, err := Open(parse(f.t, f.url()+rest))
+	ok(f.t, err)
+	d.(*service).Conf.Dial = f.dial
+	return d
 }
 
 // TestMain fails if a goroutine of this package or its client remains.

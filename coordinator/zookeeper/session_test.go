@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -108,28 +109,68 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	}
 }
 
-// TestReconnectRefusesAShorterTimeout: servers of one ensemble may be
-// configured differently.
-func TestReconnectRefusesAShorterTimeout(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	grant := f.grant
-	f.set(func() {
-		f.grant = func(asked hello) (hello, bool) {
-			if len(f.asked) == 2 {
-				asked.timeout /= 2
+// TestReconnectGrantedAShorterTimeoutEndsTheSession at once: the service ends
+// it that much sooner, also if no other server is asked afterwards. Servers of
+// one ensemble may be configured differently.
+func TestReconnectGrantedAShorterTimeoutEndsTheSession(t *testing.T) {
+	for _, shorter := range []time.Duration{testTTL / 2, testTTL - time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			s := openFake(t, f, testTTL)
+			var expiry time.Time // as the service believes
+			f.set(func() {
+				f.grant = func(asked hello) (hello, bool) {
+					if !expiry.IsZero() { // cut off afterwards
+						return asked, false
+					}
+					expiry, asked.timeout = time.Now().Add(shorter), shorter
+					return asked, true
+				}
+			})
+			f.cut()
+			select {
+			case <-s.Done():
+			case <-time.After(testTTL):
+				t.Fatalf("with %v of %v: Done is not closed", shorter, testTTL)
 			}
-			return asked, true
+			if left := time.Until(expiry); left < shorter-time.Second {
+				t.Errorf("with %v: Done was closed %v before the service ends the session", shorter, left)
+			}
+			err := s.Renew(t.Context())
+			if !errors.Is(err, driver.ErrSessionLost) || !strings.Contains(err.Error(), "maxSessionTimeout") {
+				t.Errorf("Renew = %v; want ErrSessionLost with the reason", err)
+			}
+			f.set(func() { f.grant = func(asked hello) (hello, bool) { return asked, true } })
+			if err := s.Close(soon(t, time.Second)); err != nil || f.count(opCloseSession) != 1 {
+				t.Errorf("Close = %v, %d sessions were ended", err, f.count(opCloseSession))
+			}
+		})
+	}
+}
+
+// TestReconnectRefusesALongerTimeout, which would keep a crashed holder's
+// entries for longer: the session is continued at another server.
+func TestReconnectRefusesALongerTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.grant = func(asked hello) (hello, bool) {
+				if len(f.asked) < 4 {
+					asked.timeout *= 2
+				}
+				return asked, true
+			}
+		})
+		f.cut()
+		time.Sleep(time.Second)
+		if err := s.Renew(soon(t, 10*time.Second)); err != nil {
+			t.Errorf("Renew = %v", err)
+		}
+		if got := f.askedSessions(); len(got) != 4 || s.Err() != nil {
+			t.Errorf("sessions asked for %x; want three reconnects; the session: %v", got, s.Err())
 		}
 	})
-	f.cut()
-	eventually(t, "a third connection", func() bool { return len(f.askedSessions()) >= 3 })
-	f.set(func() { f.grant = grant })
-	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
-	if s.Err() != nil {
-		t.Errorf("the session is over: %v", s.Err())
-	}
 }
 
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {

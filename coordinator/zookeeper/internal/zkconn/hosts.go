@@ -22,11 +22,17 @@ type target struct {
 	host string // the configured name, for the certificate check
 }
 
-func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error) {
-	conn, err := dial.TCP(ctx, t.addr)
-	if err != nil || conf == nil {
+// connect connects to a server, with TLS if so configured.
+func (c *Config) connect(ctx context.Context, t target) (net.Conn, error) {
+	tcp := c.Dial
+	if tcp == nil {
+		tcp = dial.TCP
+	}
+	conn, err := tcp(ctx, t.addr)
+	if err != nil || c.TLS == nil {
 		return conn, err
 	}
+	conf := c.TLS
 	if conf.ServerName == "" {
 		conf = conf.Clone()
 		conf.ServerName = t.host

@@ -50,7 +50,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithDeadline(c.ctx, by)
 	defer cancel()
-	conn, err := c.target.connect(ctx, c.conf.TLS)
+	conn, err := c.conf.connect(ctx, c.target)
 	if err != nil {
 		c.setLastError(err)
 		return nil, err
@@ -70,11 +70,23 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 }
 
 // checkHello checks the session that a server offers. Another session than
-// before, or none, is the end. With another timeout than requested the session
-// would end at another time than its user computes. On the first connection
-// that is the end too: the next servers would do the same, and each would keep
-// a session. On a reconnect only this server, which is configured differently,
-// is not used.
+// before, or none, is the end.
+//
+// So is another timeout than requested, on the first connection: the next
+// servers would do the same, and each would keep a session.
+//
+// On a reconnect a shorter timeout, from a server with a smaller
+// maxSessionTimeout, is the end too. The service ends the session that much
+// after this reply, unless a later connection has moved its end again, and the
+// users' deadline counts the longer time. A longer timeout keeps the session,
+// and only this server is not used.
+//
+// A reply that is lost shows nothing, and a server may have shortened the
+// timeout all the same. It is then as short until the next reconnect succeeds:
+// each request has the server report the whole timeout again. Ending the
+// session instead would end it in every outage, since servers without a quorum
+// take the request and hang up. So all servers must grant the TTL; Examine
+// compares them.
 func (c *Conn) checkHello(h hello) error {
 	c.mu.Lock()
 	known := c.hello
@@ -95,8 +107,12 @@ func (c *Conn) checkHello(h hello) error {
 		err := fmt.Errorf("TTL %v: the service grants %v (its bounds are "+
 			"minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
 			known.timeout, h.timeout)
-		if known.session == 0 {
+		switch {
+		case known.session == 0:
 			c.finish(driver.Wrap(driver.ErrInvalid, err), false)
+		case h.timeout < known.timeout:
+			c.finish(driver.Wrap(driver.ErrSessionLost, fmt.Errorf("zookeeper: %s has shortened "+
+				"the session; give all servers the same maxSessionTimeout: %w", c.target.addr, err)), false)
 		}
 		return err
 	}
@@ -153,7 +169,7 @@ func (c *Config) exchange(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := t.connect(ctx, c.TLS)
+	conn, err := c.connect(ctx, t)
 	if err != nil {
 		return err
 	}
