@@ -29,11 +29,14 @@ type fake struct {
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
-	tree  *tree   // if set, it answers instead of reply
-	asked []hello // of each connect request
-	seen  []int64 // their last zxids
-	ops   map[int32]int
-	conns []net.Conn
+	// demands, if not empty, are the credentials without which a connection
+	// gets no answer but a code and the end, as with enforce.auth.enabled.
+	demands string
+	tree    *tree   // if set, it answers instead of reply
+	asked   []hello // of each connect request
+	seen    []int64 // their last zxids
+	ops     map[int32]int
+	conns   []net.Conn
 }
 
 // hello is the content of a connect request, and of its reply.
@@ -60,6 +63,9 @@ const (
 	opPing         = 11
 	opAuth         = 100
 	opCloseSession = -11
+
+	authFailed   zk.ErrCode = -115
+	requiresAuth zk.ErrCode = -124
 )
 
 // newFake starts a server that grants every session and answers every request
@@ -211,12 +217,20 @@ func (f *fake) serve(c net.Conn) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(answer.passwd)))
 		_, _ = c.Write(append(b, answer.passwd...))
 	}
-	for {
+	for known := f.demands == ""; ; {
 		m, err := readMessage(in)
 		if err != nil {
 			return
 		}
 		op := int32(binary.BigEndian.Uint32(m[8:]))
+		refusal := requiresAuth
+		if op == opAuth {
+			known, refusal = strings.HasSuffix(string(m), f.demands), authFailed
+		}
+		if !known {
+			p.answer(op, m, refusal, nil)
+			return
+		}
 		f.set(func() { f.ops[op]++ })
 		if tree != nil {
 			tree.answer(p, op, m)

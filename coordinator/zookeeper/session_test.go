@@ -266,6 +266,33 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	}
 }
 
+// TestCloseWorksWhereServersDemandCredentials: with enforce.auth.enabled a
+// server answers nothing else on a connection without credentials.
+func TestCloseWorksWhereServersDemandCredentials(t *testing.T) {
+	for password, want := range map[string]error{"hunter2": nil, "wrong": driver.ErrRefused} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			f.demands = "user:hunter2"
+			d := f.driver("/app")
+			d.(*service).Conf.Digest = f.demands
+			s, err := d.Open(soon(t, 10*time.Second), testTTL)
+			ok(t, err)
+			d.(*service).Conf.Digest = "user:" + password
+			began := time.Now()
+			if err := s.Close(soon(t, testTTL)); !errors.Is(err, want) {
+				t.Errorf("password %s: Close = %v; want %v", password, err, want)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("password %s: Close took %v: an answer is no passing failure", password, took)
+			}
+			ended := map[string]int{"hunter2": 1}[password]
+			if n := f.count(opCloseSession); n != ended {
+				t.Errorf("password %s: %d sessions were ended; want %d", password, n, ended)
+			}
+		})
+	}
+}
+
 func TestBadCredentialsAreRefused(t *testing.T) {
 	f := newFake(t)
 	f.reply = func(op int32) (zk.ErrCode, []byte, bool) {

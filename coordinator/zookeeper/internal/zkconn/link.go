@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -144,7 +145,7 @@ func (c *Conn) lastError() error {
 }
 
 // endSession ends a session over its own connection, at the first server that
-// answers, until ctx ends. The library's Close waits a second, on a connection
+// does it or refuses, until ctx ends. The library's Close waits a second, on a connection
 // that may be silent, and does not report the outcome. A session of 0 is a new
 // one, which ends at once and shows the granted timeout.
 func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
@@ -153,14 +154,19 @@ func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err err
 		if stopped != nil {
 			return hello{}, unavailable(ctx, err)
 		}
-		err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
-			answer, err = h.endSession(conn)
-			return err
-		})
-		if err == nil {
-			return answer, nil
+		answer, err = c.endSessionAt(ctx, t, h)
+		if err == nil || errors.Is(err, driver.ErrRefused) {
+			return answer, err
 		}
 	}
+}
+
+func (c *Config) endSessionAt(ctx context.Context, t target, h hello) (answer hello, err error) {
+	err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
+		answer, err = h.endSession(conn, c.Digest)
+		return err
+	})
+	return answer, err
 }
 
 // exchange talks to a server over its own connection.

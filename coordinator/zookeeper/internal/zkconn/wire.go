@@ -165,8 +165,8 @@ func closeNow(c net.Conn) error {
 }
 
 const (
+	opAuth         = 100
 	opCloseSession = -11
-	codeExpired    = -112
 	maxHandshake   = 1 << 10    // a reply has about 40 bytes
 	closeXid       = 0x7fffffff // of no other request of a session
 )
@@ -254,12 +254,16 @@ func (h hello) appendConnect(b []byte) []byte {
 }
 
 // endSession ends the session over a fresh connection: then its nodes are gone.
+// A server that demands credentials gets them first; they may be "".
 //
-// Both requests are sent at once: the service reads the second when it has
+// All requests are sent at once: the service reads the others when it has
 // accepted the first. The first alone would continue the session for a whole
 // TTL, again on each attempt where replies are late or lost.
-func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
+func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err error) {
 	requests := h.appendConnect(nil)
+	if digest != "" {
+		requests = appendAuth(requests, digest)
+	}
 	requests = binary.BigEndian.AppendUint32(requests, 8)
 	requests = binary.BigEndian.AppendUint32(requests, closeXid)
 	requests = binary.BigEndian.AppendUint32(requests, 1<<32+opCloseSession)
@@ -275,16 +279,33 @@ func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
 	if err != nil || answer.session == 0 { // over already
 		return answer, err
 	}
-	// The next message is the reply: xid, zxid, error.
-	message, err = readMessage(in, nil, maxHandshake)
-	if err != nil {
-		return hello{}, err
+	for { // replies have xid, zxid, error
+		message, err = readMessage(in, message, maxHandshake)
+		if err != nil {
+			return hello{}, err
+		}
+		if len(message) < 20 {
+			return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
+		}
+		xid := binary.BigEndian.Uint32(message[4:])
+		if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
+			return hello{}, codeError(code)
+		}
+		if xid == closeXid {
+			return answer, nil
+		}
 	}
-	if len(message) < 20 || binary.BigEndian.Uint32(message[4:]) != closeXid {
-		return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
-	}
-	if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
-		return hello{}, fmt.Errorf("zookeeper: ending the session failed with code %d", code)
-	}
-	return answer, nil
+}
+
+// appendAuth appends credentials. Their number is that of all clients for it.
+func appendAuth(b []byte, digest string) []byte {
+	const scheme = "digest"
+	b = binary.BigEndian.AppendUint32(b, uint32(4+4+4+4+len(scheme)+4+len(digest)))
+	b = binary.BigEndian.AppendUint32(b, 1<<32-4) // xid
+	b = binary.BigEndian.AppendUint32(b, opAuth)
+	b = binary.BigEndian.AppendUint32(b, 0) // type
+	b = binary.BigEndian.AppendUint32(b, uint32(len(scheme)))
+	b = append(b, scheme...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(digest)))
+	return append(b, digest...)
 }
