@@ -190,6 +190,10 @@ func (f *fake) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	f.set(func() { f.conns = append(f.conns, c) })
 	in := bufio.NewReader(c)
+	if word, err := in.Peek(4); err == nil && string(word) == "srvr" {
+		_, _ = c.Write([]byte("Zookeeper version: 3.8.0-x\nMode: follower\n"))
+		return
+	}
 	m, err := readMessage(in)
 	if err != nil {
 		return
@@ -197,7 +201,7 @@ func (f *fake) serve(c net.Conn) {
 	asked := hello{
 		timeout: time.Duration(binary.BigEndian.Uint32(m[16:])) * time.Millisecond,
 		session: int64(binary.BigEndian.Uint64(m[20:])),
-		passwd:  m[32:48],
+		passwd:  m[32:],
 	}
 	p := &peer{Conn: c}
 	f.mu.Lock()

@@ -51,7 +51,10 @@ type Service struct {
 var _ driver.Examiner = (*Service)(nil)
 
 // Examine checks the servers.
-func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
+func (d *Service) Examine(ctx context.Context) []driver.Finding {
+	found, _ := d.Conf.Examine(ctx)
+	return found
+}
 
 func (d *Service) String() string { return d.Name }
 
