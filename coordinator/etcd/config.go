@@ -144,7 +144,7 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 			},
 			MinConnectTimeout: timeout,
 		}),
-		grpc.WithContextDialer(dial.TCP),
+		grpc.WithContextDialer(new(dial.Dialer).TCP),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if files.ServerName != "" {
