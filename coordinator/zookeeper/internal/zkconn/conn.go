@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/dial"
 )
 
 // Config says where the service is.
@@ -26,6 +27,9 @@ type Config struct {
 
 	// Dial connects to an address. It is dial.TCP, except in tests.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	names  dial.Names
+	outage outage
 }
 
 // Conn is one session. It sends its requests through one client connection of
@@ -71,7 +75,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 		stopped: make(chan struct{}),
 		watches: watches{m: make(map[Target]*Watch)},
 		slots:   make(chan struct{}, maxRunning),
-		hosts:   newRotation(conf.Servers),
+		hosts:   conf.newRotation(),
 		up:      make(chan struct{}),
 		hello:   hello{timeout: ttl},
 	}

@@ -23,7 +23,7 @@ const (
 // Examine asks each server for its state ("srvr") and its bounds of timeouts.
 // shortest is a timeout that all grant, or 0.
 func (c *Config) Examine(ctx context.Context) (found []driver.Finding, shortest time.Duration) {
-	targets := newRotation(c.Servers).resolve(ctx)
+	targets := c.newRotation().resolve(ctx)
 	found, modes := make([]driver.Finding, len(targets)), make([]string, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets { // at once, so that a silent server delays no other

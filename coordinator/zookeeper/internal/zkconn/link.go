@@ -25,6 +25,7 @@ func (p provider) Len() int { return len(p.conf.Servers) }
 
 // Connected notes that the client has its session.
 func (p provider) Connected() {
+	p.hosts.connected(p.target, p.TTL())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.up)
@@ -149,12 +150,15 @@ func (c *Conn) lastError() error {
 // that may be silent, and does not report the outcome. A session of 0 is a new
 // one, which ends at once and shows the granted timeout.
 func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
-	for hosts := newRotation(c.Servers); ; {
+	for hosts := c.newRotation(); ; {
 		t, stopped := hosts.next(ctx)
 		if stopped != nil {
 			return hello{}, unavailable(ctx, err)
 		}
 		answer, err = c.endSessionAt(ctx, t, h)
+		if err == nil {
+			c.outage.over()
+		}
 		if err == nil || errors.Is(err, driver.ErrRefused) {
 			return answer, err
 		}
