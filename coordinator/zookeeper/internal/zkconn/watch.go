@@ -63,7 +63,7 @@ type Watch struct {
 
 	ready chan struct{} // closed when Seen or err is set
 	err   error
-	fired chan struct{} // closed when event is set
+	fired chan struct{} // closed when event is set, or stays zero
 	event zk.Event
 }
 
@@ -115,8 +115,9 @@ func (w *watches) failed(old *Watch) {
 	}
 }
 
-// fire fires the watches of an event. A watch that is still being set may fire
-// too early. Its waiters read again, which is always right.
+// fire fires the watches of an event. A watch that is still being set fires
+// without it: the event may be of an earlier watch on the node, which the client
+// set again after a reconnect. Its waiters read again, which is always right.
 func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +125,11 @@ func (w *watches) fire(e zk.Event) {
 		key := Target{kind, e.Path}.key()
 		if old := w.m[key]; old != nil && old.Target.Node == e.Path && kind.firedBy(e.Type) {
 			delete(w.m, key)
-			old.event = e
+			select {
+			case <-old.ready:
+				old.event = e
+			default:
+			}
 			close(old.fired)
 		}
 	}
