@@ -243,6 +243,9 @@ func (f *fake) serve(c net.Conn) {
 		f.mu.Lock()
 		code, body, speak := f.reply(op)
 		f.mu.Unlock()
+		if op == opMulti && len(bytes.TrimLeft(body, "\x00")) == 0 {
+			body = []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff} // no results
+		}
 		if speak {
 			p.answer(op, m, code, body)
 		}

@@ -21,6 +21,7 @@ const (
 
 const (
 	noNode     zk.ErrCode = -101
+	noAuth     zk.ErrCode = -102
 	badVersion zk.ErrCode = -103
 	nodeExists zk.ErrCode = -110
 )
@@ -80,7 +81,7 @@ func (tr *tree) create(node string, data []byte, flags int32) (string, zk.ErrCod
 
 // change applies one operation that writes.
 func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code zk.ErrCode) {
-	node := r.text()
+	node := strings.TrimSuffix(r.text(), "/")
 	n, ok := tr.nodes[node]
 	switch op {
 	case opCreate, opCreateContainer:

@@ -198,7 +198,9 @@ func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Pat
 // every half tick. If it crashes in between, the leader knows only the touch
 // before the last report. A leader that has lost its quorum may acknowledge for
 // a tick, which the coordinator's margin and this cover from a TTL of two and a
-// half ticks on; the new one restarts every session's TTL.
+// half ticks on; the new one restarts every session's TTL. A leader that was
+// paused meanwhile could acknowledge much later, so zkconn has a majority
+// confirm a renewal after a pause.
 //
 // If the tick is not given it counts as 0.4 of the TTL. Not covered is a
 // follower that crashes after a renewal was lost or late: see the model of the

@@ -61,6 +61,9 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	s := newSocket(conn, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hello.session != 0 { // else a majority has written the session down
+		s.doubts = 1
+	}
 	if c.ctx.Err() != nil { // over meanwhile: nothing would close the new socket
 		_ = s.Close()
 		return nil, c.Err()

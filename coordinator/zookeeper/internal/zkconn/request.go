@@ -112,6 +112,16 @@ func (c *Conn) awaitConnection(ctx context.Context) error {
 // touches that never reach a leader, until it notices. Renew takes no slot: the
 // coordinator sends few at a time. Renewals that waited for a connection would
 // all be sent at once.
+//
+// A leader answers a sync by itself. One that was paused while another was
+// elected answers until it notices, up to a tick after it resumes, but by then
+// the new leader may have ended the session. Its clients see the pause: the
+// connection is a new one, or replies on it came late. Then a transaction that
+// changes nothing has to confirm the sync: its reply needs a majority. Late is a
+// twentieth of the TTL. A renewal that is sent too long after the election for
+// the margin to cover it comes at least that much after one that the pause has
+// left unanswered: for a client stays only a third of the TTL on a connection
+// without replies, and an election takes at least a tick.
 func (c *Conn) Renew(ctx context.Context) error {
 	select {
 	case <-c.connected():
@@ -119,10 +129,7 @@ func (c *Conn) Renew(ctx context.Context) error {
 		return cmp.Or(c.Err(), driver.Wrap(driver.ErrUnavailable, c.lastError()))
 	}
 	come := make(chan error, 1)
-	go c.Run(func() {
-		_, err := c.client.Sync("/")
-		come <- c.classify(err)
-	})
+	go c.Run(func() { come <- c.classify(c.renew()) })
 	select {
 	case err := <-come:
 		return err
@@ -131,6 +138,32 @@ func (c *Conn) Renew(ctx context.Context) error {
 	case <-c.ctx.Done():
 		return c.Err()
 	}
+}
+
+func (c *Conn) renew() error {
+	on := c.latestSocket()
+	if _, doubtful := on.doubtful(); !doubtful {
+		_, err := c.client.Sync("/")
+		if _, doubtful = on.doubtful(); err != nil || !doubtful && on == c.latestSocket() {
+			return err
+		}
+	}
+	on = c.latestSocket()
+	doubts, _ := on.doubtful()
+	// Without the right to read the root it fails, with a majority all the same.
+	_, err := c.client.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	on.confirm(doubts) // not of a late reply to this request
+	return nil
+}
+
+// latestSocket is the one that the client uses, or will use next.
+func (c *Conn) latestSocket() *socket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.socket
 }
 
 // Sync makes everything applied before the call known to the server that

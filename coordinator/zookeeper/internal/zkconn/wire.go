@@ -29,7 +29,10 @@ type socket struct {
 	readErr       error  // the end of the connection
 
 	mu         sync.Mutex
-	unanswered int // number of unanswered requests
+	unanswered int       // number of unanswered requests
+	silent     time.Time // since when, if there are some
+	doubts     int       // number of reasons to confirm, see Renew
+	confirmed  int       // number of doubts that were resolved
 }
 
 // maxMessage bounds the memory that a peer can make us allocate. A listing of a
@@ -113,11 +116,31 @@ func isRequest(message []byte) bool {
 func (s *socket) addUnanswered(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
+	if n < 0 && now.Sub(s.silent) > s.session.TTL()/latePerTTL {
+		s.doubts++
+	}
 	s.unanswered += n
 	if s.unanswered > 0 && (n < 0 || s.unanswered == n) { // after a reply, and at the first request
+		s.silent = now
 		patience := max(s.session.TTL()/4, 200*time.Millisecond)
-		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
+		_ = s.Conn.SetReadDeadline(now.Add(patience))
 	}
+}
+
+// doubtful reports whether there are doubts that were not resolved, and how
+// many there have been.
+func (s *socket) doubtful() (doubts int, doubtful bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.doubts, s.doubts > s.confirmed
+}
+
+// confirm notes that so many doubts were resolved.
+func (s *socket) confirm(doubts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confirmed = max(s.confirmed, doubts)
 }
 
 // SetReadDeadline ignores the client's deadline, which is too late, during the
@@ -163,6 +186,9 @@ func closeNow(c net.Conn) error {
 	}
 	return c.Close()
 }
+
+// latePerTTL: a reply is late after this part of the TTL. See Renew.
+const latePerTTL = 20
 
 const (
 	opAuth         = 100
