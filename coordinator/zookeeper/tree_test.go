@@ -60,6 +60,7 @@ type treeFate struct {
 	lost bool       // it is not applied
 	cut  bool       // its connection breaks, without a reply
 	late bool       // it is not applied until deliver
+	mute bool       // it is applied, and gets no reply
 	code zk.ErrCode // it is the reply's code
 }
 
@@ -212,7 +213,7 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	}
 }
 
-// deliver applies the late requests.
+// deliver applies the late requests, which get no reply.
 func (tr *tree) deliver() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

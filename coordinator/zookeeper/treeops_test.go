@@ -24,6 +24,7 @@ const (
 	noAuth     zk.ErrCode = -102
 	badVersion zk.ErrCode = -103
 	nodeExists zk.ErrCode = -110
+	notEmpty   zk.ErrCode = -111
 )
 
 // fields reads a request.
@@ -104,6 +105,9 @@ func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code
 	case opDelete:
 		if code := checked(ok, r.number(), n.version); code != 0 {
 			return nil, nil, code
+		}
+		if len(tr.children(node)) > 0 {
+			return nil, nil, notEmpty
 		}
 		delete(tr.nodes, node)
 		return nil, []notice{{node, zk.EventNodeDeleted}, {path.Dir(node), zk.EventNodeChildrenChanged}}, 0
