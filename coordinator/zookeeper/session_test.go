@@ -2,7 +2,12 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles/tlstest"
 )
 
 const testTTL = 20 * time.Second
@@ -468,4 +474,42 @@ func TestSlackFollowsTheTick(t *testing.T) {
 	if _, err := d.Open(soon(t, 20*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
 		t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
 	}
+}
+
+// TestRotatedAuthorityIsUsedForTheNextConnection: a session outlives the
+// rotation of the authority, since each reconnect reads it again.
+func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
+		d, err := Open(parse(t, "zks://10.0.0.1/app?cacert="+writeFile(t, file, authority.PEM)))
+		ok(t, err)
+		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			there, here := net.Pipe()
+			inner, err := f.dial(ctx, addr)
+			if err != nil {
+				return nil, err
+			}
+			secure := tls.Server(there, authority.Server("10.0.0.1"))
+			go func() { _, _ = io.Copy(inner, secure); _ = inner.Close() }()
+			go func() { _, _ = io.Copy(secure, inner); _ = there.Close() }()
+			return here, nil
+		}
+		s, err := d.Open(soon(t, 10*time.Second), testTTL)
+		ok(t, err)
+		authority = tlstest.NewAuthority()
+		writeFile(t, file, authority.PEM)
+		f.cut()
+		time.Sleep(testTTL / 4)
+		if err := s.Renew(soon(t, testTTL/4)); err != nil {
+			t.Errorf("Renew after the rotation: %v", err)
+		}
+		ok(t, s.Close(soon(t, testTTL)))
+	})
+}
+
+func writeFile(t *testing.T, file string, content []byte) string {
+	t.Helper()
+	ok(t, os.WriteFile(file, content, 0o600))
+	return file
 }

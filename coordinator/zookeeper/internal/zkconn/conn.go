@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -17,13 +16,14 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/dial"
+	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
 // Config says where the service is.
 type Config struct {
-	Servers []string    // host:port
-	TLS     *tls.Config // nil: without TLS
-	Digest  string      // "user:password", or ""
+	Servers []string         // host:port
+	TLS     *tlsfiles.Source // nil: without TLS
+	Digest  string           // "user:password", or ""
 
 	// Dial connects to an address. It is dial.TCP, except in tests.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)

@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -41,17 +40,11 @@ func (c *Config) connect(ctx context.Context, t target) (net.Conn, error) {
 		tcp = dial.TCP
 	}
 	conn, err := tcp(ctx, t.addr)
-	if err != nil || c.TLS == nil {
-		return conn, err
+	if err != nil {
+		return nil, err
 	}
-	conf := c.TLS
-	if conf.ServerName == "" {
-		conf = conf.Clone()
-		conf.ServerName = t.host
-	}
-	secure := tls.Client(conn, conf)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // without TLS's close alert
+	secure, err := c.TLS.Client(ctx, conn, t.host)
+	if err != nil {
 		return nil, fmt.Errorf("%s: TLS handshake failed: %w", t.addr, err)
 	}
 	return secure, nil
