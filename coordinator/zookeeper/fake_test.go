@@ -212,6 +212,7 @@ func (f *fake) serve(c net.Conn) {
 	f.mu.Unlock()
 	p.session = answer.session
 	if tree != nil {
+		tree.join(p)
 		defer tree.leave(p)
 	}
 	if speak {

@@ -230,24 +230,6 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
-// TestUnansweredRequestMovesTheSession from a server that answers only pings.
-func TestUnansweredRequestMovesTheSession(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, 6*time.Second)
-	f.set(func() {
-		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), op != opSync || f.ops[op] > 1 }
-	})
-	began := time.Now()
-	if err := s.Renew(soon(t, 10*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("Renew = %v; want ErrUnavailable", err)
-	}
-	if took := time.Since(began); took < 1500*time.Millisecond || took > 4*time.Second {
-		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
-	}
-	eventually(t, "Renew on the next connection", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
-}
-
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
 // while the credentials are sent, which can block the client library for ever.
 func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {

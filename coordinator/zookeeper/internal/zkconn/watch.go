@@ -82,6 +82,14 @@ type Seen struct {
 // active, and the next waiter for the same target reuses it: one watch per
 // target, however many wait and however often. The client's channels are not
 // read: its callback gets each event first.
+//
+// No wait needs to be refreshed. A server sends the event of a change when it
+// applies the change, before the reply to any later request. Each renewal is a
+// sync, whose reply comes when the server has applied everything that the leader
+// had committed before. So a server that lags, or applies nothing any more, does
+// not answer renewals though it answers pings. After a quarter of the TTL its
+// connection is closed, which fires all watches, and the waiters read again at
+// another server.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
