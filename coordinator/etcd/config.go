@@ -46,12 +46,11 @@ const (
 //
 // The scheme etcds uses TLS. It trusts the system's roots unless cacert names a
 // file of certificates. cert and key name the client's certificate. All three
-// are read again for each connection, so that renewed ones are used; authorities
-// that cannot be read are those of before.
-// servername replaces the host's name in the check of the servers'
-// certificates. dial-timeout (2s) bounds one attempt to connect to one member.
-// layout says how queues are stored: native (the default), or as another client
-// does: see [Layout].
+// are read again for each connection, so that renewed ones are used;
+// authorities that cannot be read are those of before. servername replaces the
+// host's name in the check of the servers' certificates. dial-timeout (2s)
+// bounds one attempt to connect to one member. layout says how queues are
+// stored: native (the default), or as another client does: see [Layout].
 //
 // Open reads the files. For a URL that breaks a rule it fails with
 // driver.ErrInvalid. The first session reports bad credentials with

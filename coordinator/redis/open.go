@@ -34,8 +34,8 @@ import (
 //
 // The scheme rediss uses TLS. It trusts the system's roots unless cacert names
 // a file of certificates. cert and key name the client's certificate. All three
-// are read again for each connection. servername replaces the host's name in the
-// check of the servers' certificates.
+// are read again for each connection. servername replaces the host's name in
+// the check of the servers' certificates.
 //
 // For a URL that breaks a rule Open fails with driver.ErrInvalid. The first
 // session reports bad credentials with driver.ErrRefused. Errors and the

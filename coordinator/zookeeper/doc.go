@@ -27,8 +27,8 @@
 // every 100 ms for a TTL, then more and more seldom, down to every two seconds
 // or so. The servers' names are resolved again for each of these rounds. If a
 // request stays unanswered for a quarter of the TTL, the session moves to
-// another server. After a session has expired, nothing that was queued for it is
-// sent on a new one.
+// another server. After a session has expired, nothing that was queued for it
+// is sent on a new one.
 //
 // All servers must grant the TTL: a session that is continued at one with a
 // smaller maxSessionTimeout ends at once. baton doctor compares them.

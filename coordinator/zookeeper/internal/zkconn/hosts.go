@@ -18,8 +18,8 @@ const (
 	// that returns is found soon compared with how long it was away.
 	pausesPerOutage = 8
 
-	// lookupPatience is how long a round waits for further addresses when it has
-	// some.
+	// lookupPatience is how long a round waits for further addresses when it
+	// has some.
 	lookupPatience = 300 * time.Millisecond
 )
 

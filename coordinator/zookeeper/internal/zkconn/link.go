@@ -149,9 +149,9 @@ func (c *Conn) lastError() error {
 }
 
 // endSession ends a session over its own connection, at the first server that
-// does it or refuses, until ctx ends. The library's Close waits a second, on a connection
-// that may be silent, and does not report the outcome. A session of 0 is a new
-// one, which ends at once and shows the granted timeout.
+// does it or refuses, until ctx ends. The library's Close waits a second, on a
+// connection that may be silent, and does not report the outcome. A session of
+// 0 is a new one, which ends at once and shows the granted timeout.
 func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
 	for hosts := c.newRotation(); ; {
 		t, stopped := hosts.next(ctx)

@@ -117,11 +117,11 @@ func (c *Conn) awaitConnection(ctx context.Context) error {
 // elected answers until it notices, up to a tick after it resumes, but by then
 // the new leader may have ended the session. Its clients see the pause: the
 // connection is a new one, or replies on it came late. Then a transaction that
-// changes nothing has to confirm the sync: its reply needs a majority. Late is a
-// twentieth of the TTL. A renewal that is sent too long after the election for
-// the margin to cover it comes at least that much after one that the pause has
-// left unanswered: for a client stays only a third of the TTL on a connection
-// without replies, and an election takes at least a tick.
+// changes nothing has to confirm the sync: its reply needs a majority. Late is
+// a twentieth of the TTL. A renewal that is sent too long after the election
+// for the margin to cover it comes at least that much after one that the pause
+// has left unanswered: for a client stays only a third of the TTL on a
+// connection without replies, and an election takes at least a tick.
 func (c *Conn) Renew(ctx context.Context) error {
 	select {
 	case <-c.connected():
@@ -150,7 +150,8 @@ func (c *Conn) renew() error {
 	}
 	on = c.latestSocket()
 	doubts, _ := on.doubtful()
-	// Without the right to read the root it fails, with a majority all the same.
+	// Without the right to read the root it fails, with a majority all the
+	// same.
 	_, err := c.client.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
 		return err

@@ -85,11 +85,11 @@ type Seen struct {
 //
 // No wait needs to be refreshed. A server sends the event of a change when it
 // applies the change, before the reply to any later request. Each renewal is a
-// sync, whose reply comes when the server has applied everything that the leader
-// had committed before. So a server that lags, or applies nothing any more, does
-// not answer renewals though it answers pings. After a quarter of the TTL its
-// connection is closed, which fires all watches, and the waiters read again at
-// another server.
+// sync, whose reply comes when the server has applied everything that the
+// leader had committed before. So a server that lags, or applies nothing any
+// more, does not answer renewals though it answers pings. After a quarter of
+// the TTL its connection is closed, which fires all watches, and the waiters
+// read again at another server.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
@@ -124,8 +124,9 @@ func (w *watches) failed(old *Watch) {
 }
 
 // fire fires the watches of an event. A watch that is still being set fires
-// without it: the event may be of an earlier watch on the node, which the client
-// set again after a reconnect. Its waiters read again, which is always right.
+// without it: the event may be of an earlier watch on the node, which the
+// client set again after a reconnect. Its waiters read again, which is always
+// right.
 func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
