@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,36 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 )
+
+// TestUserIsToldThatAServerHasShortenedTheSession, at once: the service ends it
+// before the deadline of its holds.
+func TestUserIsToldThatAServerHasShortenedTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		c, err := coordinator.New(f.driver("/app"), coordinator.WithTTL(testTTL),
+			coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+		ok(t, err)
+		defer func() { ok(t, c.Close(t.Context())) }()
+		s, err := c.Session(t.Context())
+		ok(t, err)
+		f.set(func() {
+			f.grant = func(asked hello) (hello, bool) {
+				asked.timeout /= 2
+				return asked, true
+			}
+		})
+		f.cut()
+		began := time.Now()
+		<-s.Context().Done()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the session's context ended after %v", took)
+		}
+		cause := context.Cause(s.Context())
+		if !errors.Is(cause, coordinator.ErrSessionLost) || !strings.Contains(cause.Error(), "maxSessionTimeout") {
+			t.Errorf("the cause is %v", cause)
+		}
+	})
+}
 
 // TestLongOutageIsDialledSeldom, by a client that lost its session and waits
 // for another: thousands of clients must not keep the servers from electing.
