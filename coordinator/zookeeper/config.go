@@ -127,6 +127,7 @@ func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layo
 	}
 	acl := p.String("acl", standard)
 	tree.Tick = p.Duration("tick", 0)
+	conf.Tick = tree.Tick
 	name, election := p.String("layout", foreign.Native), p.String("election", "")
 	if err := p.Err(); err != nil {
 		return nil, err

@@ -29,6 +29,7 @@ type fake struct {
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
+	delay func(op int32) time.Duration // of each reply but those to pings
 	// demands, if not empty, are the credentials without which a connection
 	// gets no answer but a code and the end, as with enforce.auth.enabled.
 	demands string
@@ -242,8 +243,13 @@ func (f *fake) serve(c net.Conn) {
 			continue
 		}
 		f.mu.Lock()
+		var delay time.Duration
+		if f.delay != nil && op != opPing {
+			delay = f.delay(op)
+		}
 		code, body, speak := f.reply(op)
 		f.mu.Unlock()
+		time.Sleep(delay) // without the lock, which would stop virtual time
 		if op == opMulti && len(bytes.TrimLeft(body, "\x00")) == 0 {
 			body = []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff} // no results
 		}

@@ -17,7 +17,9 @@ import (
 func TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newPipes(t)
-		s := openFake(t, f, testTTL)
+		s, err := f.driver("/app?tick=2s").Open(t.Context(), testTTL)
+		ok(t, err)
+		defer func() { _ = s.Close(soon(t, time.Second)) }()
 		renew := func(when string, syncs, writes int) {
 			t.Helper()
 			syncs, writes = syncs+f.count(opSync), writes+f.count(opMulti)
@@ -34,28 +36,20 @@ func TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused(t *testing.T) {
 		time.Sleep(time.Second)
 		renew("on the next connection", 0, 1)
 		renew("afterwards", 1, 0)
-		slow := func(op int32) (zk.ErrCode, []byte, bool) {
-			time.Sleep(testTTL/20 + time.Millisecond)
-			return 0, nil, true
-		}
+		late := 0 // so many replies
 		f.set(func() {
-			answer := f.reply
-			f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
-				f.reply = answer
-				return slow(op)
+			f.delay = func(int32) time.Duration {
+				if late == 0 {
+					return 0
+				}
+				late--
+				return testTTL/20 + time.Millisecond
 			}
 		})
+		f.set(func() { late = 1 })
 		renew("answered late", 1, 1)
 		renew("afterwards", 1, 0)
-		f.set(func() {
-			answer := f.reply
-			f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
-				if op == opMulti { // the write is late, too
-					f.reply = answer
-				}
-				return slow(op)
-			}
-		})
+		f.set(func() { late = 2 })
 		renew("answered late twice", 1, 1)
 		renew("after a late write", 0, 1)
 		renew("afterwards", 1, 0)
@@ -73,18 +67,41 @@ func TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused(t *testing.T) {
 	})
 }
 
+// TestLateReplyNeedsNoWriteIfTheMarginCoversAPause: writes are slow when the
+// disks are, and must not cost short sessions their renewals.
+func TestLateReplyNeedsNoWriteIfTheMarginCoversAPause(t *testing.T) {
+	for _, query := range []string{"", "?tick=2001ms"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			s, err := f.driver("/app"+query).Open(t.Context(), testTTL)
+			ok(t, err)
+			defer func() { _ = s.Close(soon(t, time.Second)) }()
+			f.set(func() {
+				f.delay = func(int32) time.Duration { return testTTL/4 - time.Millisecond }
+			})
+			for range 3 {
+				ok(t, s.Renew(soon(t, testTTL/4)))
+			}
+			f.set(func() { f.delay = nil })
+			if n := f.count(opMulti); n > 0 {
+				t.Errorf("%q: %d writes", query, n)
+			}
+		})
+	}
+}
+
 // TestLeaderThatWasDeposedInAPauseAcknowledgesNothing when it resumes. It
 // answers syncs until it notices, a tick later, that it has no quorum.
 func TestLeaderThatWasDeposedInAPauseAcknowledgesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newPipes(t)
-		s := openFake(t, f, testTTL)
+		s, err := f.driver("/app?tick=2s").Open(t.Context(), testTTL)
+		ok(t, err)
+		defer func() { _ = s.Close(soon(t, time.Second)) }()
 		resumed := time.Now().Add(testTTL / 5)
 		f.set(func() {
-			f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
-				time.Sleep(time.Until(resumed))
-				return 0, nil, op == opSync
-			}
+			f.delay = func(int32) time.Duration { return time.Until(resumed) }
+			f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opSync }
 		})
 		results := make(chan error, 2)
 		for range 2 { // one of them is sent long after the pause began

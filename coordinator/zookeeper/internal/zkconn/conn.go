@@ -24,6 +24,7 @@ type Config struct {
 	Servers []string         // host:port
 	TLS     *tlsfiles.Source // nil: without TLS
 	Digest  string           // "user:password", or ""
+	Tick    time.Duration    // the servers' tickTime, or 0 if it is not known
 
 	// Dial connects to an address. It is dial.TCP, except in tests.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -115,13 +116,11 @@ func (c *Conn) awaitConnection(ctx context.Context) error {
 //
 // A leader answers a sync by itself. One that was paused while another was
 // elected answers until it notices, up to a tick after it resumes, but by then
-// the new leader may have ended the session. Its clients see the pause: the
-// connection is a new one, or replies on it came late. Then a transaction that
-// changes nothing has to confirm the sync: its reply needs a majority. Late is
-// a twentieth of the TTL. A renewal that is sent too long after the election
-// for the margin to cover it comes at least that much after one that the pause
-// has left unanswered: for a client stays only a third of the TTL on a
-// connection without replies, and an election takes at least a tick.
+// the new leader may have ended the session. So the first renewal over a new
+// connection is a transaction that changes nothing, whose reply needs a
+// majority. (A new session has been written by a majority.) On a connection
+// that the pause has not ended such a transaction confirms the renewal when
+// replies came late: see late.
 func (c *Conn) Renew(ctx context.Context) error {
 	select {
 	case <-c.connected():
@@ -158,6 +157,24 @@ func (c *Conn) renew() error {
 	}
 	on.confirm(doubts) // not of a late reply to this request
 	return nil
+}
+
+// late is the silence of a server after which renewals are confirmed, or 0 if
+// that is never needed.
+//
+// A client stays on a connection without replies for a quarter of the TTL,
+// after at most a tenth without requests. An election takes a tick or more. So
+// a renewal over a connection that the pause has not ended is sent at most 0.35
+// TTL, less a tick, after the election. The margin and Slack cover 0.4 TTL if
+// the tick is not known, else 0.2 TTL and half a tick, which is less only from
+// a TTL of ten ticks on. A renewal that they do not cover is sent at least a
+// tenth of the TTL less half a tick, so a twentieth of the TTL, after one that
+// the pause has left unanswered.
+func (c *Conn) late() time.Duration {
+	if ttl := c.TTL(); c.conf.Tick > 0 && ttl >= 10*c.conf.Tick {
+		return ttl / 20
+	}
+	return 0
 }
 
 // latestSocket is the one that the client uses, or will use next.

@@ -117,7 +117,7 @@ func (s *socket) addUnanswered(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if n < 0 && now.Sub(s.silent) > s.session.TTL()/latePerTTL {
+	if late := s.session.late(); n < 0 && late > 0 && now.Sub(s.silent) > late {
 		s.doubts++
 	}
 	s.unanswered += n
@@ -186,9 +186,6 @@ func closeNow(c net.Conn) error {
 	}
 	return c.Close()
 }
-
-// latePerTTL: a reply is late after this part of the TTL. See Renew.
-const latePerTTL = 20
 
 const (
 	opAuth         = 100
