@@ -119,6 +119,7 @@ func TestKnownAddressesAreUsedWhileTheNameServersAreAway(t *testing.T) {
 			t.Errorf("during a slow lookup: %v; want the known address", got)
 		}
 		time.Sleep(5 * time.Second)
+		synctest.Wait() // the lookup has ended
 		n.Resolve = func(context.Context, string) ([]string, error) { return nil, errors.New("no such host") }
 		if got := lookup(); !slices.Equal(got, []string{"10.0.0.2"}) {
 			t.Errorf("after a lookup that failed: %v; want the latest address", got)
