@@ -14,7 +14,7 @@ import (
 func TestOneFlightOfAContenderAtATime(t *testing.T) {
 	for _, converts := range []bool{false, true} {
 		f, tr, s := openTree(t)
-		tr.put("/app/m/a", "")
+		tr.put("/app/~/m/a", "")
 		c := driver.Contender{ID: testID, Mode: "x"}
 		call := func(ctx context.Context) error { return second(s.Join(ctx, "m/a", c)) }
 		if converts {

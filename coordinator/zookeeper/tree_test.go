@@ -66,7 +66,7 @@ type treeFate struct {
 }
 
 func plant(f *fake) *tree {
-	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/m": {}}, watches: map[spot]map[*peer]bool{}}
+	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/~": {}, "/app/~/m": {}}, watches: map[spot]map[*peer]bool{}}
 	f.set(func() { f.tree = tr })
 	return tr
 }
