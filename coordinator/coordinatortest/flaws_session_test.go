@@ -19,6 +19,10 @@ func sessionFlaws() []flaw {
 			session: func(_ *world, s *patched) { s.slack = 0 },
 		},
 		{
+			name: "external sessions are not renewed", finds: []string{"O1/an external session lives for its ttl after open"},
+			driver: func(w *world, _ *patchedDriver) { w.stale = true },
+		},
+		{
 			name: "renewals send nothing", finds: []string{"R1/a renewal without the service fails", "O1/a renewed session stays alive"},
 			session: func(_ *world, s *patched) { s.renew = func(context.Context) error { return nil } },
 		},

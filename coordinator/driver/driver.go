@@ -156,8 +156,9 @@ type Driver interface {
 	//
 	// O3: Each Open makes a new session with an ID that was never used before.
 	// A driver on an external connection may use that connection's session
-	// instead. It returns ErrSessionLost after the end of that session if it
-	// can get no other.
+	// instead. Such an Open renews it, since O1 counts from the call. It
+	// returns ErrSessionLost after the end of that session if it can get no
+	// other.
 	//
 	// O4: A failed Open leaves nothing that outlives the ttl.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)

@@ -84,7 +84,8 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 }
 
 // FromSession makes a driver that binds Baton's entries to the lease of s. s
-// keeps and revokes the lease, and the end of s ends Baton's session.
+// keeps and revokes the lease, and the end of s ends Baton's session. Baton
+// renews the lease too, first in Open, since it does not know when s did.
 //
 // The driver has one session: Open returns driver.ErrInvalid unless it is asked
 // for exactly the TTL of the lease, and driver.ErrSessionLost after an Open has

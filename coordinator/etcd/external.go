@@ -26,7 +26,10 @@ type externalDriver struct {
 	used  bool // guarded by lock
 }
 
-// Open starts the session on the external lease.
+// Open starts the session on the external lease. It takes two requests and a
+// renewal: the deadline of the engine counts a whole TTL from the call, but the
+// lease may have nearly ended. The owner's renewals do not help, since they are
+// not known here.
 func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	conn, err := d.conn(ctx, ttl)
 	if err != nil {
@@ -49,6 +52,9 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	}
 	if granted := time.Duration(info.GrantedTTL) * time.Second; granted != ttl {
 		return nil, answer.Invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
+	}
+	if _, err := conn.Client.KeepAliveOnce(ctx, id); err != nil {
+		return nil, answer.Wrap(ctx, err)
 	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
