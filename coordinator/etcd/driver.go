@@ -80,7 +80,7 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(o, &source{given: c}), nil
+	return newDriver(o, newGiven(c)), nil
 }
 
 // FromSession makes a driver that binds Baton's entries to the lease of s. s
@@ -103,7 +103,7 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, answer.Invalid("layout %s needs leases of the driver: "+
 			"use FromClient", Concurrency)
 	}
-	service := newService(o.namespace, &source{given: s.Client()})
+	service := newService(o.namespace, newGiven(s.Client()))
 	return &externalDriver{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
@@ -162,7 +162,9 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	if err != nil {
 		return lease.Conn{}, d.source.explain(err)
 	}
-	return lease.Conn{Client: c, Lead: d.source.lead, Streams: &d.streams}, nil
+	return lease.Conn{
+		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
+	}, nil
 }
 
 // Begin starts a session on a lease of its own. If it fails after the grant, it

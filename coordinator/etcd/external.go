@@ -53,8 +53,12 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	if granted := time.Duration(info.GrantedTTL) * time.Second; granted != ttl {
 		return nil, answer.Invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
 	}
-	if _, err := conn.Client.KeepAliveOnce(ctx, id); err != nil {
+	kept, err := conn.KeepAlive(ctx, id)
+	switch {
+	case err != nil:
 		return nil, answer.Wrap(ctx, err)
+	case len(kept.Missing) > 0:
+		return nil, driver.ErrSessionLost
 	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
