@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -52,6 +53,16 @@ func sessionFlaws() []flaw {
 		{
 			name: "close leaves entries", finds: []string{"C1/after close all entries are gone at once", "C2/close ends without the service"},
 			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
+		},
+		{
+			name: "close works once", finds: []string{"C2/close succeeds after it has failed"},
+			session: func(_ *world, s *patched) {
+				var once sync.Once
+				s.close = func(ctx context.Context) (err error) {
+					once.Do(func() { err = s.session.Close(ctx) })
+					return err
+				}
+			},
 		},
 		{
 			name: "close deletes entries and lets the session expire",

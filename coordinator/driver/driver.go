@@ -339,9 +339,10 @@ type Session interface {
 	//
 	// C2: It releases the session's resources in this process even if the
 	// service does not answer. It then returns ErrUnavailable or the context's
-	// error.
+	// error, and the engine calls it again while there is time.
 	//
 	// C3: A driver on an external connection or lease removes its own entries
-	// and leaves the connection or lease as it was.
+	// and leaves the connection or lease as it was. If Close fails, it goes on
+	// removing them in the background, since no ttl ends them.
 	Close(ctx context.Context) error
 }

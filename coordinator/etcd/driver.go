@@ -90,7 +90,8 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 // The driver has one session: Open returns driver.ErrInvalid unless it is asked
 // for exactly the TTL of the lease, and driver.ErrSessionLost after an Open has
 // succeeded, even if that session was closed. Closing the session removes
-// Baton's entries and keeps the lease.
+// Baton's entries and keeps the lease. If that fails, it goes on in the
+// background until it succeeds or s ends.
 func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) {
 	if s == nil {
 		return nil, answer.Invalid("nil session")

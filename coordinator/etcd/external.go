@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -75,13 +76,20 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	// The owner may stop keeping the lease (Orphan) while it still has some
 	// TTL. Then Baton must not renew it, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
-	return &externalSession{session: d.session(s), unhook: unhook}, nil
+	return &externalSession{
+		session: d.session(s), unhook: unhook, owner: d.owner.Ctx(), removed: make(chan struct{}),
+	}, nil
 }
 
 // externalSession is a session on an external lease, which outlives it.
 type externalSession struct {
 	*session
-	unhook func() bool // stops waiting for the owner of the lease
+	unhook func() bool     // stops waiting for the owner of the lease
+	owner  context.Context // ends when the owner stops keeping the lease
+
+	late    sync.Once     // starts removeLater
+	once    sync.Once     // closes removed
+	removed chan struct{} // closed when Close or removeLater has succeeded
 }
 
 // Capabilities are the session's, with this Pass.
@@ -113,9 +121,46 @@ const maxPerTxn = 40
 // not do: the lease has keys of others, and a member may answer before it has
 // applied the last join. A Join that finds the session alive has called expect
 // before.
+//
+// If that fails, it goes on in the background: the lease may live for years.
 func (x *externalSession) Close(ctx context.Context) error {
 	x.unhook()
 	x.Stop()
+	err := x.remove(ctx)
+	if err == nil {
+		x.once.Do(func() { close(x.removed) })
+		return nil
+	}
+	x.late.Do(func() { go x.removeLater() })
+	return err
+}
+
+// removeLater removes the entries over failures, in a goroutine that belongs to
+// the owner of the lease: it ends at the latest when the owner's session does.
+func (x *externalSession) removeLater() {
+	const pause = time.Second
+	for {
+		select {
+		case <-x.owner.Done():
+			return
+		case <-x.removed:
+			return
+		case <-time.After(pause):
+		}
+		ctx, cancel := context.WithTimeout(x.owner, max(x.TTL()/attemptsPerTTL, pause))
+		err := x.remove(ctx)
+		cancel()
+		if err == nil {
+			x.once.Do(func() { close(x.removed) })
+			return
+		}
+	}
+}
+
+// attemptsPerTTL bounds an attempt, like those of the engine.
+const attemptsPerTTL = 4
+
+func (x *externalSession) remove(ctx context.Context) error {
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
 		return answer.Wrap(ctx, err)
 	}

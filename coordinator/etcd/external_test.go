@@ -5,15 +5,20 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/mutex"
 )
 
 func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
@@ -147,6 +152,49 @@ func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 	}
 	if f.leases[s.Lease] == 0 || f.kvs[s.Sentinel.Key] != nil {
 		t.Error("the lease is gone or the sentinel is left")
+	}
+}
+
+// TestCloseOfExternalSessionGoesOnInTheBackground: no TTL ends the entries that
+// a Close could not remove. The work ends with them, or with the owner.
+func TestCloseOfExternalSessionGoesOnInTheBackground(t *testing.T) {
+	for name, ownerEnds := range map[string]bool{"the service returns": false, "the owner ends": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := newFake(t)
+				owner := newOwner(t, c, 7)
+				d, err := FromSession(owner, Namespace("ns"))
+				check(t, err)
+				client, err := coordinator.New(d, coordinator.WithTTL(7*time.Second))
+				check(t, err)
+				m, err := mutex.New(client, "jobs")
+				check(t, err)
+				_, err = m.Lock(t.Context())
+				check(t, err)
+				var away atomic.Bool
+				away.Store(true)
+				f.before = func(context.Context, *pb.TxnRequest) error {
+					if away.Load() {
+						return rpctypes.ErrTimeout
+					}
+					return nil
+				}
+				if err := client.Close(t.Context()); !errors.Is(err, coordinator.ErrUnavailable) {
+					t.Errorf("Close without the service: %v", err)
+				}
+				time.Sleep(time.Minute)
+				if ownerEnds {
+					owner.Orphan()
+				}
+				away.Store(false)
+				time.Sleep(10 * time.Second)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if left := len(f.kvs) > 0; left != ownerEnds {
+					t.Errorf("left: %v", f.kvs)
+				}
+			})
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -34,6 +35,11 @@ func (s *Session) Join(
 	j, uncertain := call.settle(err)
 	return j, maybe("join", queue, err, err != nil && uncertain)
 }
+
+// answerTime is how long a join whose caller has left may take until it counts
+// as unanswered: longer than a round trip, and short enough that the entry which
+// it may have made does not stand in the way of others.
+const answerTime = 500 * time.Millisecond
 
 // joining is a call of Join.
 type joining struct {
@@ -82,9 +88,7 @@ func (c *joining) attempt(ctx context.Context) error {
 	if !first.CompareAndSwap(false, true) {
 		return <-answered
 	}
-	// Nobody waits any more, so that a member which does not answer need not be
-	// given as long as before.
-	context.AfterFunc(s.patience.context(), stop)
+	time.AfterFunc(min(s.patience.lasts, answerTime), stop)
 	c.abandoned = true
 	return ctx.Err()
 }
