@@ -101,7 +101,7 @@ func (d *source) endpoints() []string {
 
 func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	if d.given != nil {
-		return d.given, nil
+		return d.given, lease.Conn{Client: d.given}.Closed()
 	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return nil, err

@@ -71,7 +71,9 @@ func apply(opts []Option) (o options, err error) {
 
 // FromClient makes a driver on an existing client, which may be one of package
 // clientv3/namespace. The caller still owns the client: closing the driver does
-// not close it. It is an error if c is nil or an option breaks a rule.
+// not close it. When the caller closes it, Baton's session ends, and further
+// calls return driver.ErrClosed. It is an error if c is nil or an option breaks
+// a rule.
 func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if c == nil {
 		return nil, answer.Invalid("nil client")

@@ -161,6 +161,9 @@ func (x *externalSession) removeLater() {
 const attemptsPerTTL = 4
 
 func (x *externalSession) remove(ctx context.Context) error {
+	if err := x.Conn.Closed(); err != nil {
+		return err
+	}
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
 		return answer.Wrap(ctx, err)
 	}

@@ -185,6 +185,7 @@ func TestCloseOfExternalSessionGoesOnInTheBackground(t *testing.T) {
 				time.Sleep(time.Minute)
 				if ownerEnds {
 					owner.Orphan()
+					synctest.Wait()
 				}
 				away.Store(false)
 				time.Sleep(10 * time.Second)

@@ -78,6 +78,7 @@ type Session struct {
 	// life ends when the service says that the session is over, or with Close.
 	life    context.Context
 	End     context.CancelFunc
+	unhook  func() bool   // stops waiting for the end of the client
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
 
@@ -111,6 +112,7 @@ func Begin(
 	}
 	s.learnTerm(resp.Header)
 	s.life, s.End = context.WithCancel(context.Background())
+	s.unhook = context.AfterFunc(c.Client.Ctx(), s.End) // if its owner closes it
 	s.watcher = watch.Watcher{Client: c.Client, Streams: c.Streams, Life: s.life}
 	go s.watchSentinel()
 	return s, nil
@@ -232,8 +234,22 @@ func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, e
 	return lease.ID, nil
 }
 
+// Closed returns ErrClosed if the client was closed. Such a client repeats
+// requests for 5 s.
+func (c Conn) Closed() error {
+	if c.Client.Ctx().Err() != nil {
+		return driver.Wrap(driver.ErrClosed, errClosed)
+	}
+	return nil
+}
+
+var errClosed = errors.New("etcd: the owner of the clientv3.Client has closed it")
+
 // Revoke ends a lease and deletes its keys.
 func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
+	if err := c.Closed(); err != nil {
+		return err
+	}
 	_, err := c.Client.Revoke(c.Lead(ctx), lease)
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
@@ -249,6 +265,7 @@ func (s *Session) watchSentinel() {
 	const pause = 250 * time.Millisecond
 
 	defer close(s.stopped)
+	defer s.unhook()
 	for s.life.Err() == nil {
 		if s.awaitLeaving(s.life, "", s.Sentinel) == nil {
 			s.End()
