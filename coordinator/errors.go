@@ -28,8 +28,8 @@ var (
 	// session, the error is usually ErrSessionLost, sometimes ErrRemoved.
 	ErrRemoved = engine.ErrRemoved
 
-	// ErrClosed: the client was closed, which released its holds; or the owner
-	// of the client that Baton was given, such as etcd's or Redis', closed that.
+	// ErrClosed: the client was closed, which released its holds; or Baton was
+	// given a client of the service, and its owner has closed that.
 	ErrClosed = engine.ErrClosed
 
 	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space

@@ -321,8 +321,8 @@ func closeRemoves(e *env) {
 	}
 }
 
-// closeAgain: a Close that gives up its work after the first failure would leave
-// the entries until the ttl has passed.
+// closeAgain: a Close that works once would leave the entries until the ttl has
+// passed.
 func closeAgain(e *env) {
 	c, observer, queue := e.connect(), e.open(), e.queue()
 	s := e.openUnrenewed(c)

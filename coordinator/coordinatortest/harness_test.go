@@ -50,7 +50,7 @@ func (w *world) service() Service {
 			}
 			c.External = func(ctx context.Context) (driver.Driver, error) {
 				s, err := c.Driver.Open(ctx, testTTL)
-				return adopting(w, c.Driver, s), err
+				return external(w, c.Driver, s), err
 			}
 			return c, nil
 		},
@@ -70,8 +70,8 @@ func (w *world) service() Service {
 	}
 }
 
-// adopting returns a driver whose Open returns s.
-func adopting(w *world, d driver.Driver, s driver.Session) driver.Driver {
+// external returns a driver whose Open returns s.
+func external(w *world, d driver.Driver, s driver.Session) driver.Driver {
 	return &patchedDriver{Driver: d, open: func(ctx context.Context, _ time.Duration) (driver.Session, error) {
 		if w.stale {
 			return s, nil

@@ -46,14 +46,14 @@ func TestDeadlinesThatEndDuringJoinsKeepTheEpoch(t *testing.T) {
 		}
 		check(t, lock(t.Context(), "free"))
 		epoch := f.epoch()
-		var crowd sync.WaitGroup
+		var hasty sync.WaitGroup
 		end := time.Now().Add(time.Second)
 		for i := range 50 {
-			crowd.Go(func() {
+			hasty.Go(func() {
 				for time.Now().Before(end) {
 					ctx, cancel := context.WithTimeout(t.Context(),
 						time.Duration(rand.IntN(20_000))*time.Microsecond)
-					_ = lock(ctx, fmt.Sprint("crowd-", i%5))
+					_ = lock(ctx, fmt.Sprint("hasty-", i%5))
 					cancel()
 				}
 			})
@@ -65,7 +65,7 @@ func TestDeadlinesThatEndDuringJoinsKeepTheEpoch(t *testing.T) {
 				t.Errorf("a free name was locked and unlocked in %v", took)
 			}
 		}
-		crowd.Wait()
+		hasty.Wait()
 		time.Sleep(time.Second)
 		if now := f.epoch(); now != epoch {
 			t.Errorf("the epoch rose from %d to %d", epoch, now)

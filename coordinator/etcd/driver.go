@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -136,6 +139,7 @@ type service struct {
 	namespace string
 	keys      keys.Layout
 	streams   watch.Streams
+	cluster   atomic.Uint64 // of the latest session
 }
 
 func newService(namespace string, c *source) *service {
@@ -186,7 +190,18 @@ func (d *service) Begin(
 	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
 	if err != nil {
 		_ = conn.Revoke(ctx, id)
+		if errors.Is(err, driver.ErrSessionLost) { // another member does not know the lease
+			err = cmp.Or(d.oneCluster(ctx, conn.Client), err)
+		}
 		return nil, d.source.explain(err)
+	}
+	before := d.cluster.Swap(s.Cluster)
+	if before == 0 || before == s.Cluster {
+		return s, nil
+	}
+	if err := d.oneCluster(ctx, conn.Client); err != nil { // else it was made anew
+		_ = s.Close(ctx)
+		return nil, err
 	}
 	return s, nil
 }

@@ -24,12 +24,12 @@ func TestDeadlinesThatEndDuringJoinsForgetNothing(t *testing.T) {
 			within(t, func(w world) {
 				w.session()
 				w.link.Delay(time.Millisecond, time.Millisecond)
-				var crowd sync.WaitGroup
+				var hasty sync.WaitGroup
 				end := time.Now().Add(2 * time.Second)
 				for i := range 100 {
-					m, err := mutex.New(w.client, fmt.Sprint("crowd-", i%names))
+					m, err := mutex.New(w.client, fmt.Sprint("hasty-", i%names))
 					check(w, err)
-					crowd.Go(func() {
+					hasty.Go(func() {
 						for time.Now().Before(end) {
 							hurry(w.Context(), m)
 						}
@@ -44,7 +44,7 @@ func TestDeadlinesThatEndDuringJoinsForgetNothing(t *testing.T) {
 						w.Errorf("a free name's lock and unlock took %v", took)
 					}
 				}
-				crowd.Wait()
+				hasty.Wait()
 				time.Sleep(time.Second)
 				stats := w.svc.Stats()
 				if n := stats.Requests[memory.OpForget]; n != 0 {

@@ -29,16 +29,16 @@ func (s *Session) Join(
 	}
 	call := &joining{session: s, queue: queue, contender: c}
 	err := s.repeat(ctx, "join", queue, func() error { return call.attempt(ctx) })
-	if call.abandoned {
+	if call.left {
 		return driver.Joined{}, maybe("join", queue, err, true)
 	}
 	j, uncertain := call.settle(err)
 	return j, maybe("join", queue, err, err != nil && uncertain)
 }
 
-// answerTime is how long a join whose caller has left may take until it counts
-// as unanswered: longer than a round trip, and short enough that the entry which
-// it may have made does not stand in the way of others.
+// answerTime is how long a join may take, after its caller has left, until it
+// counts as unanswered: longer than a round trip, but an entry that it may have
+// made blocks the queue for no longer.
 const answerTime = 500 * time.Millisecond
 
 // joining is a call of Join.
@@ -48,7 +48,7 @@ type joining struct {
 	contender driver.Contender
 	joined    driver.Joined // after an attempt that has joined
 	uncertain bool          // an attempt had no answer
-	abandoned bool          // the caller has left an attempt under way
+	left      bool          // the caller has left an attempt under way
 }
 
 // attempt sends the request once. If ctx can end, it is sent from a goroutine,
@@ -74,7 +74,7 @@ func (c *joining) attempt(ctx context.Context) error {
 			return
 		}
 		s.silence.attempted(err)
-		c.settleAbandoned(err)
+		c.settleAlone(err)
 	})
 	if !sent {
 		stop()
@@ -89,7 +89,7 @@ func (c *joining) attempt(ctx context.Context) error {
 		return <-answered
 	}
 	time.AfterFunc(min(s.patience.lasts, answerTime), stop)
-	c.abandoned = true
+	c.left = true
 	return ctx.Err()
 }
 
@@ -123,8 +123,8 @@ func (c *joining) settle(err error) (j driver.Joined, uncertain bool) {
 	return driver.Joined{}, c.uncertain
 }
 
-// settleAbandoned is settle when the caller has left.
-func (c *joining) settleAbandoned(err error) {
+// settleAlone is settle when the caller has left.
+func (c *joining) settleAlone(err error) {
 	s := c.session
 	if errors.Is(err, ErrSessionLost) {
 		s.end(err)

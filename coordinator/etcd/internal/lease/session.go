@@ -69,6 +69,8 @@ type Session struct {
 	layout Layout
 	ttl    time.Duration
 	id     string // the lease, as etcdctl formats it
+	// Cluster is the ID of the etcd cluster.
+	Cluster uint64
 	// Sentinel is a condition of every write that must not be applied after the
 	// end of the session (C1), unless the write compares an entry of the
 	// session.
@@ -107,6 +109,7 @@ func Begin(
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
 	s := &Session{
 		Conn: c, Lease: lease, layout: layout, ttl: ttl, id: keys.LeaseHex(lease),
+		Cluster:  resp.Header.GetClusterId(),
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
