@@ -127,7 +127,7 @@ func (r *renewals) send(
 	for range ids {
 		resp, err := s.Recv()
 		if err != nil {
-			r.fail(s)
+			r.fail(s, answer.Code(err) == codes.Unauthenticated)
 			return lease.Kept{}, clientv3.ContextError(ctx, err)
 		}
 		all.Add(resp.Header, clientv3.LeaseID(resp.ID), resp.TTL)
@@ -161,18 +161,18 @@ func (s *stream) leadsTo(other *stream) bool {
 }
 
 // fail closes a stream whose keep-alive was not answered, and the idle ones to
-// the same member.
-func (r *renewals) fail(s *stream) {
+// the same member. With all it closes all idle ones: their token is as old.
+func (r *renewals) fail(s *stream, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(s)
 	r.twins = 0
 	r.idle = slices.DeleteFunc(r.idle, func(other *stream) bool {
-		same := other.leadsTo(s)
-		if same {
+		ends := all || other.leadsTo(s)
+		if ends {
 			r.drop(other)
 		}
-		return same
+		return ends
 	})
 }
 
