@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -44,6 +47,27 @@ func (m *threeMembers) KeepAliveOnce(
 		header.RaftTerm, m.counted = 2, now
 	}
 	return &clientv3.LeaseKeepAliveResponse{ResponseHeader: header, ID: id, TTL: 10}, nil
+}
+
+// TestOnlyAnOlderTermRefusesAKeepAlive: a member without entries since its start
+// shows none.
+func TestOnlyAnOlderTermRefusesAKeepAlive(t *testing.T) {
+	var shown uint64
+	s := &lease.Session{Conn: lease.Conn{
+		KeepAlive: func(context.Context, ...clientv3.LeaseID) (lease.Kept, error) {
+			return lease.Kept{Header: &pb.ResponseHeader{RaftTerm: shown}}, nil
+		},
+	}}
+	for i, one := range []struct {
+		term    uint64
+		refused bool
+	}{{0, false}, {7, false}, {7, false}, {0, false}, {6, true}, {8, false}, {7, true}, {8, false}} {
+		shown = one.term
+		_, err := s.Keep(t.Context(), 1)
+		if errors.Is(err, driver.ErrUnavailable) != one.refused || (err != nil) != one.refused {
+			t.Errorf("%d. term %d: %v", i, one.term, err)
+		}
+	}
 }
 
 // TestKeepAlivesOfADeposedLeaderDoNotCount is promise P2 when the old leader

@@ -209,9 +209,13 @@ func (s *Session) Keep(
 }
 
 // learnTerm notes a member's term, and reports whether it is not older than one
-// shown before.
+// shown before. A member that has applied nothing since its start shows 0. It
+// is no leader from before, and need not lag.
 func (s *Session) learnTerm(header *pb.ResponseHeader) bool {
 	shown := header.GetRaftTerm()
+	if shown == 0 {
+		return true
+	}
 	for newest := s.term.Load(); shown >= newest; newest = s.term.Load() {
 		if s.term.CompareAndSwap(newest, shown) {
 			return true
