@@ -143,8 +143,9 @@ func TestManyKeepAlivesAtOnceShareStreams(t *testing.T) {
 		var all sync.WaitGroup
 		for range mostIdle {
 			all.Go(func() {
-				_, err := r.keepAlive(t.Context(), 1)
-				check(t, err)
+				if _, err := r.keepAlive(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 		all.Wait()
