@@ -109,7 +109,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-old-term-renews", promise: "P2",
 	what:   "A renewal counts although its member shows an older term than another.",
-	file:   "coordinator/etcd/internal/lease/session.go",
+	file:   "coordinator/etcd/internal/lease/renew.go",
 	old:    `	if err == nil && !s.learnTerm(kept.Header) {`,
 	new:    `	if false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesOfADeposedLeaderDoNotCount"}},
