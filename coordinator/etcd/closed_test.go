@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,9 @@ func TestClientThatItsOwnerHasClosedIsNoOutage(t *testing.T) {
 		began := time.Now()
 		end()
 		<-s.Context().Done()
+		if why := context.Cause(s.Context()); !errors.Is(why, coordinator.ErrSessionLost) || !strings.Contains(why.Error(), "has closed it") {
+			t.Errorf("the session ended with %v", why)
+		}
 		if _, err := m.Lock(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
 			t.Errorf("Lock: %v", err)
 		}

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -90,6 +91,16 @@ type externalSession struct {
 	late    sync.Once     // starts removeLater
 	once    sync.Once     // closes removed
 	removed chan struct{} // closed when Close or removeLater has succeeded
+}
+
+var errOwnerEnded = errors.New("etcd: the concurrency.Session that keeps the lease has ended")
+
+// Err says so if the owner has stopped keeping the lease.
+func (x *externalSession) Err() error {
+	if err := x.session.Err(); err != nil || x.owner.Err() == nil {
+		return err
+	}
+	return driver.Wrap(driver.ErrSessionLost, errOwnerEnded)
 }
 
 // Capabilities are the session's, with this Pass.

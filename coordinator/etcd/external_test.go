@@ -111,6 +111,9 @@ func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	check(t, err)
 	owner.Orphan() // the lease still exists, but Baton must not renew it
 	wantDone(t, s)
+	if why := s.(*externalSession).Err(); !errors.Is(why, driver.ErrSessionLost) {
+		t.Errorf("it ended with %v", why)
+	}
 	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew: %v", err)
 	}

@@ -122,6 +122,14 @@ func (s *Session) Slack() time.Duration { return 0 }
 // Done is closed when the sentinel or the lease was found gone, and by Close.
 func (s *Session) Done() <-chan struct{} { return s.life.Done() }
 
+// Err says why Done is closed, if the service did not end the session.
+func (s *Session) Err() error {
+	if s.Conn.Closed() != nil {
+		return driver.Wrap(driver.ErrSessionLost, errClosed)
+	}
+	return nil
+}
+
 // Alive begins every call but Close: once a session was found to be over it
 // stays so, even for a call that the service would still accept (R2).
 func (s *Session) Alive() error {
