@@ -156,8 +156,9 @@ type Driver interface {
 	//
 	// O3: Each Open makes a new session with an ID that was never used before.
 	// A driver on an external connection may use that connection's session
-	// instead. It returns ErrSessionLost after the end of that session if it
-	// can get no other.
+	// instead. Such an Open renews it, since O1 counts from the call. It
+	// returns ErrSessionLost after the end of that session if it can get no
+	// other.
 	//
 	// O4: A failed Open leaves nothing that outlives the ttl.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
@@ -340,9 +341,10 @@ type Session interface {
 	//
 	// C2: It releases the session's resources in this process even if the
 	// service does not answer. It then returns ErrUnavailable or the context's
-	// error.
+	// error, and the engine calls it again while there is time.
 	//
 	// C3: A driver on an external connection or lease removes its own entries
-	// and leaves the connection or lease as it was.
+	// and leaves the connection or lease as it was. If Close fails, it goes on
+	// removing them in the background, since no ttl ends them.
 	Close(ctx context.Context) error
 }
