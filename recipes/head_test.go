@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,11 +262,14 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 }
 
 // replaced is a driver whose service can be replaced by an empty one.
-type replaced struct{ *memory.Driver }
+type replaced struct {
+	*memory.Driver
+	now atomic.Pointer[memory.Driver]
+}
 
 // Open opens a session at the present service.
 func (d *replaced) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	return d.Driver.Open(ctx, ttl)
+	return d.now.Load().Open(ctx, ttl)
 }
 
 // Close leaves the service to the other client.
@@ -275,7 +279,8 @@ func (d *replaced) Close(context.Context) error { return nil }
 // every later leader is shown, as by a new follower.
 func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &replaced{memory.NewService().Driver()}
+		d := &replaced{Driver: memory.NewService().Driver()}
+		d.now.Store(d.Driver)
 		watcher, l := queueOn(t, d)
 		client, other := queueOn(t, d)
 		hold := func(payload string) *recipes.Hold {
@@ -293,7 +298,7 @@ func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
 		got := follow(ctx, l)
 		time.Sleep(time.Second)
 		old := d.Service()
-		d.Driver = memory.NewService().Driver()
+		d.now.Store(memory.NewService().Driver())
 		old.Stop()
 		for _, id := range old.Sessions() {
 			old.Expire(id)

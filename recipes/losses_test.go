@@ -83,6 +83,7 @@ func TestEachLossIsLoggedAndObservedOnce(t *testing.T) {
 					_ = h.Release(context.Background())
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait() // the log has a goroutine of its own
 				if n := strings.Count(out.String(), `level=WARN msg="baton: hold lost"`); n != 1 {
 					w.Errorf("logged %d times: %s", n, out.String())
 				}
