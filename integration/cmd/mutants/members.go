@@ -19,18 +19,18 @@ var ofMembers = []mutation{{
 	name: "partition-plan-before-signals", promise: "P5",
 	what: "A planner signals after it has written the plan: if it dies between, nobody follows the plan.",
 	file: "recipes/partition/internal/store/store.go",
-	old: `		if err == nil {
-			err = s.signalAll(ctx, session, me, old, now)
-		}
-		if err == nil {
-			_, err = session.SetRecord(ctx, s.plan, text, version)
-		}`,
-	new: `		if err == nil {
-			_, err = session.SetRecord(ctx, s.plan, text, version)
-		}
-		if err == nil {
-			err = s.signalAll(ctx, session, me, old, now)
-		}`,
+	old: `	if err == nil {
+		err = s.signalAll(ctx, session, c.Me, old, now)
+	}
+	if err == nil {
+		_, err = session.SetRecord(ctx, s.plan, text, version)
+	}`,
+	new: `	if err == nil {
+		_, err = session.SetRecord(ctx, s.plan, text, version)
+	}
+	if err == nil {
+		err = s.signalAll(ctx, session, c.Me, old, now)
+	}`,
 	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
 }, {
 	name: "partition-signal-taken-back", promise: "P5",
@@ -86,9 +86,9 @@ var ofMembers = []mutation{{
 	what: "A shard that moves is released before its work has returned.",
 	file: "recipes/partition/internal/member/worker.go",
 	old: `	<-ctx.Done()
-	select {`,
+	over =`,
 	new: `	<-ctx.Done()
 	_ = h.Release(context.WithoutCancel(ctx))
-	select {`,
+	over =`,
 	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
 }}
