@@ -47,6 +47,7 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		g.low.end(ErrHeldTooLong)
 	}
 	g.mu.Unlock()
+	g.ends.Run()
 	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token,
 		Duration: time.Since(g.since)}
 	c, said := g.queue.client, "baton: hold lasts long"

@@ -49,11 +49,12 @@ func (c *workContext) Err() error {
 }
 
 // Under returns a context that ends with ctx or the hold, and carries its
-// members. Until stop is called it costs a registration with both.
+// members. It ends before the entry of the member leaves whose loss ends the
+// hold. Until stop is called it costs a registration with both.
 func (l *Holds) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
-	unhook := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
+	unhook := l.ends.Add(l.over, func() { cancel(context.Cause(l.over)) })
 	return c, func() {
 		unhook()
 		cancel(nil)

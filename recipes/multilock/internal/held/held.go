@@ -28,6 +28,7 @@ type Holds struct {
 	name func(i int) string
 	over context.Context // ends with the hold
 	end  context.CancelCauseFunc
+	ends engine.Ends // of over; run after each end, before an entry leaves
 	ctx  holdContext
 
 	mu      sync.Mutex // guards what follows; never held across I/O
@@ -42,9 +43,9 @@ type member struct {
 	Handle
 	release func(ctx context.Context) error
 	token   coordinator.Token
-	stop    func() bool // the report of a loss
-	why     error       // why it is not held
-	since   time.Time   // when why was set
+	stop    func()    // stops the report of a loss
+	why     error     // why it is not held
+	since   time.Time // when why was set
 }
 
 func (m *member) held() bool { return m.Handle != nil && m.why == nil }
@@ -61,14 +62,26 @@ func New(ctx context.Context, n, need int, name func(i int) string) *Holds {
 // Add adds the handle of a pending member. Only one goroutine calls Add.
 func (l *Holds) Add(i int, h Handle, release func(ctx context.Context) error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	m := &l.members[i]
 	m.Handle, m.release, m.token, l.ctx.values = h, release, h.Token(), h.Context()
-	m.stop = context.AfterFunc(h.Context(), func() { l.Miss(i, context.Cause(h.Context())) })
+	l.mu.Unlock()
+	// Not with l.mu locked: if the member is lost, Miss is called at once. Not
+	// before the handle is known: it would count as never acquired.
+	stop := engine.OnEnd(h.Context(), func() { l.Miss(i, context.Cause(h.Context())) })
+	l.mu.Lock()
+	m.stop = stop
+	l.mu.Unlock()
 }
 
-// Miss reports that a member was not acquired, or is lost.
+// Miss reports that a member was not acquired, or is lost. When it returns, the
+// member's entry may leave: also for the second of two concurrent calls, the
+// contexts have ended if too few members are left.
 func (l *Holds) Miss(i int, why error) {
+	l.miss(i, why)
+	l.ends.Run()
+}
+
+func (l *Holds) miss(i int, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.members[i]
@@ -220,6 +233,7 @@ func (l *Holds) Release(ctx context.Context) []error {
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	l.end(coordinator.ErrReleased) // before another caller can acquire a member
+	l.ends.Run()
 	errs := make([]error, len(l.members))
 	Together(len(errs), func(i int) {
 		l.mu.Lock()
