@@ -43,9 +43,10 @@ type grant struct {
 	writing    chan struct{}
 	conversion *conversion // the latest conversion; nil if there was none
 
-	timers  []*time.Timer // of WithHoldWarning and WithMaxHold
-	long    bool          // observers were notified that the grant lasts long
-	tooLong bool          // WithMaxHold has ended the contexts
+	timers   []*time.Timer // of WithHoldWarning and WithMaxHold
+	deferred bool          // that of WithMaxHold starts later: see DeferMaxHold
+	long     bool          // observers were notified that the grant lasts long
+	tooLong  bool          // WithMaxHold has ended the contexts
 }
 
 // level is the handles of a grant with the same mode. When the last handle of
@@ -83,7 +84,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	// The loss is reported even if no caller uses the context.
 	var alive bool
 	g.unhook, alive = a.session.Hold(g.settled, g.ends.Run, g.lost)
-	g.watchTime()
+	g.watchTime(ctx)
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}

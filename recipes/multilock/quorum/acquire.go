@@ -78,8 +78,9 @@ type round struct {
 
 func (q *Quorum) newLock(ctx context.Context) *Lock {
 	l := &Lock{quorum: q, sequencers: make([]fence.Sequencer, len(q.services))}
-	l.holds = held.New(context.WithValue(ctx, key{q.name}, l), len(q.services), q.need,
+	l.holds = held.New(ctx, len(q.services), q.need,
 		func(i int) string { return q.services[i].String() })
+	l.holds.Carry(key{q.name}, l)
 	return l
 }
 
@@ -157,7 +158,7 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 // acquire acquires a member, or misses it. after are the members after it in
 // the order, which it may acquire instead: see pass.
 func (r *round) acquire(ctx context.Context, i int, wait time.Duration, after []int) error {
-	bound, stop := r.lock.holds.Under(ctx)
+	bound, stop := r.lock.holds.Under(recipes.DeferMaxHold(ctx))
 	defer stop()
 	h, err := (*recipes.Hold)(nil), error(nil)
 	if wait == service.Forever && len(after) > 0 {

@@ -842,3 +842,22 @@ func TestGateRefusesEarlierHolders(t *testing.T) {
 		}
 	})
 }
+
+// TestLongestHoldCountsFromTheGrantOfTheQuorum, not from that of a member.
+func TestLongestHoldCountsFromTheGrantOfTheQuorum(t *testing.T) {
+	within(t, 3, func(w *world) {
+		blocks, p := w.caller(quorum.Majority), w.caller(quorum.Majority, recipes.WithMaxHold(time.Minute))
+		blocks.cut(0)
+		taken := blocks.lock() // the second and third
+		time.AfterFunc(5*time.Minute, func() { _ = taken.Unlock(context.Background()) })
+		l := p.lock() // the first, and then waits
+		w.took(time.Minute, func() { <-l.Context().Done() })
+		if err := l.Err(); !errors.Is(err, recipes.ErrHeldTooLong) {
+			w.Errorf("got %v", err)
+		}
+		_ = l.Unlock(w.Context())
+		blocks.heal()
+		time.Sleep(time.Minute)
+		w.empty()
+	})
+}

@@ -6,7 +6,10 @@ import (
 )
 
 // holdContext is the context of a hold: it ends with the embedded one, has the
-// values of the last handle's, and thus of all, and its Err reads the clock.
+// values of the caller's and carries the members, and its Err reads the clock.
+//
+// It asks the caller's context once for a key, not once for each member: sets
+// in sets would ask it n^depth times.
 type holdContext struct {
 	context.Context
 	values context.Context
@@ -22,20 +25,22 @@ func (c *holdContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
 		return v
 	}
+	if v := c.holds.carries(key); v != nil {
+		return v
+	}
 	return c.values.Value(key)
 }
 
-// workContext is a context of the caller that has the values of a hold's and
-// ends with either.
+// workContext is a context of the caller that carries the members of a hold,
+// and ends with either.
 type workContext struct {
 	context.Context
-	values context.Context
 	holds  *Holds
 	cancel context.CancelCauseFunc
 }
 
 func (c *workContext) Value(key any) any {
-	if v := c.values.Value(key); v != nil {
+	if v := c.holds.carries(key); v != nil {
 		return v
 	}
 	return c.Context.Value(key)
@@ -53,7 +58,7 @@ func (c *workContext) Err() error {
 // hold. Until stop is called it costs a registration with both.
 func (l *Holds) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
+	c := &workContext{inner, l, cancel}
 	unhook := l.ends.Add(l.over, func() { cancel(context.Cause(l.over)) })
 	return c, func() {
 		unhook()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
 )
 
 // Handle is what the handles of all recipes have in common.
@@ -32,6 +33,7 @@ type Holds struct {
 	ctx  holdContext
 
 	mu      sync.Mutex // guards what follows; never held across I/O
+	carried map[any]any
 	members []member
 	left    int  // members that are held or may still be acquired
 	granted bool // see Grant
@@ -53,7 +55,7 @@ func (m *member) held() bool { return m.Handle != nil && m.why == nil }
 // New returns the hold of n pending members. Its context has the values of ctx.
 // name names a member in errors.
 func New(ctx context.Context, n, need int, name func(i int) string) *Holds {
-	l := &Holds{need: need, name: name, members: make([]member, n), left: n}
+	l := &Holds{need: need, name: name, carried: make(map[any]any), members: make([]member, n), left: n}
 	l.over, l.end = context.WithCancelCause(context.Background())
 	l.ctx = holdContext{Context: l.over, values: ctx, holds: l}
 	return l
@@ -63,7 +65,10 @@ func New(ctx context.Context, n, need int, name func(i int) string) *Holds {
 func (l *Holds) Add(i int, h Handle, release func(ctx context.Context) error) {
 	l.mu.Lock()
 	m := &l.members[i]
-	m.Handle, m.release, m.token, l.ctx.values = h, release, h.Token(), h.Context()
+	m.Handle, m.release, m.token = h, release, h.Token()
+	if key, value, ok := recipes.Carried(h.Context()); ok {
+		l.carried[key] = value
+	}
 	l.mu.Unlock()
 	// Not with l.mu locked: if the member is lost, Miss is called at once. Not
 	// before the handle is known: it would count as never acquired.
@@ -71,6 +76,19 @@ func (l *Holds) Add(i int, h Handle, release func(ctx context.Context) error) {
 	l.mu.Lock()
 	m.stop = stop
 	l.mu.Unlock()
+}
+
+// Carry makes the contexts of the hold have a value, besides its members.
+func (l *Holds) Carry(key, value any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.carried[key] = value
+}
+
+func (l *Holds) carries(key any) any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.carried[key]
 }
 
 // Miss reports that a member was not acquired, or is lost. When it returns, the
@@ -101,13 +119,25 @@ func (l *Holds) miss(i int, why error) {
 // are lost later keep their tokens. One that was lost before has none: another
 // caller may have held it since, with a greater token, and a resource that
 // knows that one would refuse this hold.
+//
+// The time of WithMaxHold starts now: the work did not run while later members
+// were waited for.
 func (l *Holds) Grant() error {
 	err := l.Err()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.granted = true
+	l.mu.Unlock()
+	for i := range l.members {
+		if h := l.handle(i); h != nil && err == nil {
+			recipes.StartMaxHold(h.Context())
+		}
+	}
 	return err
 }
+
+// Over returns why the hold has ended, without reading the clocks of all
+// members, or nil.
+func (l *Holds) Over() error { return context.Cause(l.over) }
 
 // cause says why too few members are left. If members were lost, it does not
 // wrap the errors of those that were never held.
