@@ -124,7 +124,7 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 		}
 	}()
 	for _, i := range order {
-		wait, stop := l.holds.Under(recipes.DeferMaxHold(ctx))
+		wait, stop := l.holds.Wait(recipes.DeferMaxHold(ctx))
 		m := s.members[i]
 		h, release, err := m.acquire(wait, try)
 		stop()

@@ -158,7 +158,7 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 // acquire acquires a member, or misses it. after are the members after it in
 // the order, which it may acquire instead: see pass.
 func (r *round) acquire(ctx context.Context, i int, wait time.Duration, after []int) error {
-	bound, stop := r.lock.holds.Under(recipes.DeferMaxHold(ctx))
+	bound, stop := r.lock.holds.Wait(recipes.DeferMaxHold(ctx))
 	defer stop()
 	h, err := (*recipes.Hold)(nil), error(nil)
 	if wait == service.Forever && len(after) > 0 {

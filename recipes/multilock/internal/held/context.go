@@ -37,6 +37,7 @@ type workContext struct {
 	context.Context
 	holds  *Holds
 	cancel context.CancelCauseFunc
+	clocks bool // Err reads those of all members
 }
 
 func (c *workContext) Value(key any) any {
@@ -47,7 +48,7 @@ func (c *workContext) Value(key any) any {
 }
 
 func (c *workContext) Err() error {
-	if c.Context.Err() == nil && c.holds.Err() != nil {
+	if c.clocks && c.Context.Err() == nil && c.holds.Err() != nil {
 		c.cancel(context.Cause(c.holds.over))
 	}
 	return c.Context.Err()
@@ -57,8 +58,18 @@ func (c *workContext) Err() error {
 // members. It ends before the entry of the member leaves whose loss ends the
 // hold. Until stop is called it costs a registration with both.
 func (l *Holds) Under(ctx context.Context) (under context.Context, stop func()) {
+	return l.under(ctx, true)
+}
+
+// Wait is Under for the wait for a further member: its Err does not read the
+// clocks of those that are held, which would cost n^2 reads for n members.
+func (l *Holds) Wait(ctx context.Context) (under context.Context, stop func()) {
+	return l.under(ctx, false)
+}
+
+func (l *Holds) under(ctx context.Context, clocks bool) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{inner, l, cancel}
+	c := &workContext{inner, l, cancel, clocks}
 	unhook := l.ends.Add(l.over, func() { cancel(context.Cause(l.over)) })
 	return c, func() {
 		unhook()
