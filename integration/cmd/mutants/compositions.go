@@ -85,18 +85,17 @@ var ofCompositions = []mutation{{
 	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestPlansMoveTheFewestShards"}},
 }, {
 	name: "addition-repeated", promise: "P8",
-	what: "A counter computes again after a lost reply: the addition is applied twice.",
-	file: "recipes/counter/internal/register/write.go",
-	old: `		u.doubt = true
-		return`,
-	new:    `		return`,
+	what:   "A counter computes again after a lost reply: the addition is applied twice.",
+	file:   "recipes/counter/internal/register/write.go",
+	old:    `	u.batch.doubt = send //`,
+	new:    `	u.batch.doubt = false //`,
 	caught: []test{{pkg: "recipes/counter", name: "TestLostReplies"}, {pkg: "recipes/counter", name: "TestCallsAreLinearizable"}},
 }, {
 	name: "writer-kept-in-doubt", promise: "P8",
 	what:   "A counter writes on under the ID of a write whose fate is unknown, and may take that one for a later one.",
-	file:   "recipes/counter/internal/register/write.go",
-	old:    `	if u.doubt { // a later`,
-	new:    `	if false { // a later`,
+	file:   "recipes/counter/internal/register/batch.go",
+	old:    `r.wrote, r.doubt = none, false`,
+	new:    `r.doubt = false`,
 	caught: []test{{pkg: "recipes/counter", name: "TestLateWriteIsNotTakenForALaterOne"}},
 }, {
 	name: "counter-read-at-a-lagging-member", promise: "P1",
