@@ -113,7 +113,7 @@ func (g *Group) Join(ctx context.Context, value []byte) (*Member, error) {
 // announce makes sure that the record changes after the call began: by this
 // write, or by that of another member.
 func (g *Group) announce(ctx context.Context) error {
-	for {
+	for failures := 1; ; failures++ {
 		r, err := g.queue.Record(ctx)
 		if err != nil {
 			return err
@@ -128,6 +128,9 @@ func (g *Group) announce(ctx context.Context) error {
 			return err
 		case errors.Is(err, coordinator.ErrStale):
 			return nil // another member has written it since the read
+		}
+		if err := recipes.PauseAgain(ctx, failures); err != nil {
+			return err
 		}
 	}
 }
@@ -152,14 +155,17 @@ func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
 // costs it one listing, and the two watches again.
 func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, error] {
 	return func(yield func([]recipes.Contender, error) bool) {
-		o := observer{Group: g, known: driver.Any}
+		o, losses := observer{Group: g, known: driver.Any}, 0
 		for {
 			members, err := o.next(ctx)
 			if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
 				o.session = nil
-				continue
+				losses++
+				if err = recipes.PauseAgain(ctx, losses); err == nil {
+					continue
+				}
 			}
-			if err != nil {
+			if losses = 0; err != nil {
 				yield(nil, recipes.Describe(ctx, "observe", g.Name(), err))
 				return
 			}
@@ -266,7 +272,7 @@ func (g *Group) AwaitLeave(ctx context.Context, member coordinator.Token) error 
 
 func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error {
 	var latest *engine.Session // whose lists have all members that joined before the call
-	for {
+	for losses := 0; ; {
 		s, err := g.client.Session(ctx)
 		if err != nil {
 			return err
@@ -284,8 +290,14 @@ func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error 
 			_, err = g.queue.LatestRecord(ctx)
 			latest = s
 		}
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost)) {
-			return err
+		if err != nil {
+			if ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost) {
+				return err
+			}
+			losses++
+			if err := recipes.PauseAgain(ctx, losses); err != nil {
+				return err
+			}
 		}
 	}
 }

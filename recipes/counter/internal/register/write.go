@@ -19,7 +19,6 @@ import (
 // queue with patience, since a dead writer stays in it for its TTL, and does
 // not check whether it still holds it.
 const (
-	maxPause    = 5 * time.Millisecond
 	queueTime   = time.Second
 	patience    = time.Second
 	releaseTime = 250 * time.Millisecond
@@ -180,7 +179,7 @@ func (u *update) write(ctx context.Context, again bool) error {
 			return err
 		}
 		u.failures++
-		return pause(ctx, maxPause<<min(u.failures, 7))
+		return recipes.PauseAgain(ctx, u.failures)
 	}
 	u.setDoubt(again) // this request was not applied; the one before may be
 	switch {
@@ -202,17 +201,7 @@ func (u *update) wasOvertaken(ctx context.Context) error {
 		u.queueUntil = time.Now().Add(queueTime)
 		return u.enqueue(ctx)
 	}
-	return pause(ctx, maxPause)
-}
-
-// pause waits for a random time.
-func pause(ctx context.Context, most time.Duration) error {
-	select {
-	case <-time.After(rand.N(most)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return recipes.PauseAgain(ctx, 1)
 }
 
 // enqueue joins the queue. If it cannot, the writer goes on without.

@@ -178,7 +178,7 @@ func (s *Store) signal(
 	if err != nil {
 		return false, err
 	}
-	for {
+	for failures := 1; ; failures++ {
 		r, err := session.Record(ctx, q, driver.Any)
 		found, done := r.Version != 0, signalled(r) >= number
 		if always {
@@ -189,6 +189,9 @@ func (s *Store) signal(
 		}
 		_, err = session.SetRecord(ctx, q, signalText(max(number, signalled(r))), r.Version)
 		if err == nil || !recipes.Overtaken(ctx, err) {
+			return found, err
+		}
+		if err := recipes.PauseAgain(ctx, failures); err != nil {
 			return found, err
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
@@ -41,19 +39,13 @@ func (s *Store) inTurn(
 	if err != nil || c.done(now) {
 		return now, err
 	}
-	pauses := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(10*time.Millisecond), backoff.WithMaxInterval(time.Second),
-		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0))
-	for {
+	for failures := 1; ; failures++ {
 		now, again, err := s.try(ctx, session, c, true)
 		if !again {
 			return now, err
 		}
-		select {
-		case <-time.After(pauses.NextBackOff()):
-		case <-ctx.Done():
-			return now, context.Cause(ctx)
+		if err := recipes.PauseAgain(ctx, failures); err != nil {
+			return now, err
 		}
 	}
 }
