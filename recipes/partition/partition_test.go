@@ -596,10 +596,10 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 }
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
-// session or their connection, and are slow or drain long; the plan is deleted;
-// in every other world their servers are behind. When the faults are over, the
-// shards settle, and an observer of the group has seen the members. BATON_SEEDS
-// is the number of worlds.
+// session or their connection, and are slow, drain long or settle; the plan is
+// deleted; in every other world their servers are behind. When the faults are
+// over, the shards settle, and an observer of the group has seen the members.
+// BATON_SEEDS is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
 	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
@@ -631,7 +631,7 @@ func faults(f *fleet, r *rand.Rand) {
 				<-ctx.Done()
 				time.Sleep(drain)
 				return nil
-			}))
+			}, partition.WithSettle(time.Duration(max(0, r.IntN(4000)-2000))*time.Millisecond)))
 		}
 		i := r.IntN(len(alive))
 		p := alive[i]

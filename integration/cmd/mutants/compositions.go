@@ -56,6 +56,27 @@ var ofCompositions = []mutation{{
 	new:    `	if false {`,
 	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestMemberLostBeforeTheGrantHasNoToken"}},
 }, {
+	name: "quorum-waits-for-the-stuck", promise: "P5",
+	what:   "A quorum waits for ever for a member whose queue does not move.",
+	file:   "recipes/multilock/quorum/acquire.go",
+	old:    `	if wait == service.Forever && len(after) > 0 {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestDeadHolderIsPassedOver"}},
+}, {
+	name: "quorum-waiters-leave-their-places", promise: "P8",
+	what:   "A waiter of a quorum that is held goes on to the next member, and loses its place.",
+	file:   "recipes/multilock/quorum/pass.go",
+	old:    `others > 0 && !same &&`,
+	new:    `others > 0 &&`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestWaitersOfALongHoldKeepTheirPlaces"}},
+}, {
+	name: "set-counts-the-wait", promise: "P8",
+	what:   "The longest hold of an early member of a set counts the wait for later ones.",
+	file:   "recipes/warnings.go",
+	old:    `!= nil; !g.deferred {`,
+	new:    `!= nil; true {`,
+	caught: []test{{pkg: "recipes/multilock", name: "TestLongestHoldCountsFromTheGrantOfTheSet"}},
+}, {
 	name: "group-waits-for-records-only", promise: "P5",
 	what:   "An observer does not watch the entries: a member that dies writes no record.",
 	file:   "recipes/group/group.go",
@@ -90,6 +111,13 @@ var ofCompositions = []mutation{{
 	old:    `	u.batch.doubt = send //`,
 	new:    `	u.batch.doubt = false //`,
 	caught: []test{{pkg: "recipes/counter", name: "TestLostReplies"}, {pkg: "recipes/counter", name: "TestCallsAreLinearizable"}},
+}, {
+	name: "second-request-ends-the-doubt", promise: "P8",
+	what:   "A counter that sends a write again takes the refusal for that of the first request: changes are applied twice.",
+	file:   "recipes/counter/internal/register/write.go",
+	old:    `	u.setDoubt(again) //`,
+	new:    `	u.setDoubt(false) //`,
+	caught: []test{{pkg: "recipes/counter", name: "TestBatchGoesOnWhenItsLeaderGivesUp"}},
 }, {
 	name: "writer-kept-in-doubt", promise: "P8",
 	what:   "A counter writes on under the ID of a write whose fate is unknown, and may take that one for a later one.",
