@@ -64,7 +64,7 @@ var ofCompositions = []mutation{{
 	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestDeadHolderIsPassedOver"}},
 }, {
 	name: "quorum-waiters-leave-their-places", promise: "P8",
-	what:   "A waiter of a quorum that is held goes on to the next member, and loses its place.",
+	what:   "A waiter of a quorum that is held goes on to the next member, and does without the first.",
 	file:   "recipes/multilock/quorum/pass.go",
 	old:    `others > 0 && !same &&`,
 	new:    `others > 0 &&`,

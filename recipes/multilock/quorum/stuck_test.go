@@ -89,7 +89,7 @@ func TestWaitersOfAQuorumWithoutAStuckMember(t *testing.T) {
 	})
 }
 
-// TestWaitersOfALongHoldKeepTheirPlaces, and send few requests.
+// TestWaitersOfALongHoldKeepTheirPlaces at all members, and send few requests.
 func TestWaitersOfALongHoldKeepTheirPlaces(t *testing.T) {
 	within(t, 3, func(w *world) {
 		l := w.callerNamed("holder", quorum.Majority).lock()
@@ -100,6 +100,7 @@ func TestWaitersOfALongHoldKeepTheirPlaces(t *testing.T) {
 			all = append(all, p)
 			go func() {
 				l := p.lock()
+				w.held(l, "xxx")
 				granted <- name
 				w.unlock(l)
 			}()
