@@ -29,7 +29,6 @@ type attempt struct {
 
 	rule   Rule
 	record driver.Version // of the terms of the rule
-	stale  bool           // the record may have changed since it was read
 	moved  bool           // the record has changed since the join
 
 	waited bool      // it was not admitted at once
@@ -247,7 +246,7 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) 
 		case !v.Admitted:
 			return v, a.mayShare() && len(v.Watch) > 0 && shouldShare(view.Ahead), nil
 		}
-		same, err := a.confirm(ctx)
+		same, err := a.confirm(ctx, view.Record)
 		if err != nil {
 			return Verdict{}, false, err
 		}
@@ -263,7 +262,6 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) 
 // await waits for an event that may change the verdict. handedOver: the
 // predecessor left as the first in the queue.
 func (a *attempt) await(ctx context.Context, v Verdict) (handedOver bool, err error) {
-	a.stale = a.Terms != nil
 	switch {
 	case v.Next:
 		return a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])

@@ -118,6 +118,100 @@ func TestNoticeOfADepartureThatOvertakesThatOfTheLimit(t *testing.T) {
 	})
 }
 
+// TestLateFirstViewIsJudgedByTheLimitInForce: contenders that joined while the
+// limit was high, and read the queue for the first time after it was lowered
+// and the holder had released.
+func TestLateFirstViewIsJudgedByTheLimitInForce(t *testing.T) {
+	const many = 20
+	for name, late := range map[string]func(r memory.Request) memory.Fate{
+		"reads are late": func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpAhead {
+				return memory.Fate{DelayRequest: time.Second}
+			}
+			return memory.Fate{}
+		},
+		"replies of the joins are lost": func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin {
+				return memory.Fate{DelayReply: 5 * time.Second}
+			}
+			return memory.Fate{}
+		},
+	} {
+		for hints, opts := range [][]memory.Option{nil, {memory.WithFewHints(1)}} {
+			parties(t, semaphore.Stored, func(a, b party) {
+				a.setLimit(many)
+				held := a.acquire(many)
+				b.session()
+				a.svc.OnRequest(func(r memory.Request) memory.Fate {
+					if r.Driver == b.link {
+						return late(r)
+					}
+					return memory.Fate{}
+				})
+				var all []*wait
+				for range many {
+					all = append(all, b.begin(1))
+				}
+				time.Sleep(500 * time.Millisecond)
+				a.setLimit(1)
+				a.release(held)
+				time.Sleep(time.Minute)
+				granted := 0
+				for _, w := range all {
+					if w.over() {
+						granted++
+					}
+				}
+				if granted != 1 {
+					t.Errorf("%s (%d): %d of 1 permits were granted", name, hints, granted)
+				}
+				a.svc.OnRequest(nil)
+				a.setLimit(many)
+				time.Sleep(time.Minute)
+				for _, w := range all {
+					b.release(w.granted())
+				}
+				a.empty()
+			}, opts...)
+		}
+	}
+}
+
+// TestChangedLimitIsConfirmedAgain: a contender that has found another limit
+// reads the queue again. That view, too, may be newer than the limit.
+func TestChangedLimitIsConfirmedAgain(t *testing.T) {
+	parties(t, semaphore.Stored, func(a, b party) {
+		a.setLimit(5)
+		x, y, z := a.acquire(1), a.acquire(2), a.acquire(1)
+		w := b.begin(2)
+		time.Sleep(time.Second)
+		step := 0
+		a.svc.OnRequest(func(r memory.Request) memory.Fate {
+			switch {
+			case r.Driver != b.link:
+			case step == 0 && r.Op == memory.OpRecord: // its view has shown 3 of 5
+				step++
+				a.setLimit(6)
+			case step == 1 && r.Op == memory.OpAhead:
+				step++
+				a.setLimit(2)
+				a.release(y)
+			}
+			return memory.Fate{}
+		})
+		a.release(x)
+		time.Sleep(time.Minute)
+		if step != 2 {
+			t.Fatalf("step %d", step)
+		}
+		w.waits() // 1 of 2 is held
+		a.release(z)
+		time.Sleep(time.Minute)
+		b.release(w.granted())
+		a.empty()
+	})
+}
+
 // TestSetLimitsOfOneSemaphoreRunOneAfterTheOther, so that it keeps the stored
 // limit, however long the answers take.
 func TestSetLimitsOfOneSemaphoreRunOneAfterTheOther(t *testing.T) {

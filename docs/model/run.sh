@@ -92,6 +92,8 @@ runs() {
 		default semaphore sleeps_though_it_fits  -DNORECORD -DLIMIT=2 -DA0=2 -DMOVES=1
 		default semaphore old_limit              -DNOCONFIRM -DLIMIT=2 -DA0=2 -DA1=2 -DMOVES=1
 		default semaphore old_limit              -DTRUSTRECORD -DLIMIT=3 -DA0=2 -DA1=2 -DMOVES=1
+		default semaphore old_limit              -DFIRSTVIEW -DLIMIT=2 -DA0=2 -DMOVES=1
+		default semaphore old_limit              -DCONFIRMEDONCE -DLIMIT=3 -DMOST=4 -DA1=2 -DMOVES=2
 		full    semaphore over_limit             -DNOVERSION -DLIMIT=1 -DMOVES=2
 		default semaphore over_limit             -DNOBEHIND -DLIMIT=3 -DA0=3 -DMOVES=1 -DPARTS=2
 		default deadline  holds

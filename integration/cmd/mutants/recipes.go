@@ -184,10 +184,10 @@ var ofRecipes = []mutation{{
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "limit-not-confirmed", promise: "P1",
-	what:   "A waiter for permits is admitted by the limit read before its wait.",
+	what:   "A contender for permits is admitted by the limit that it read before its view of the queue.",
 	file:   "recipes/terms.go",
-	old:    `	if !a.stale {`,
-	new:    `	if a.stale || !a.stale {`,
+	old:    `	if a.Terms == nil || shown == a.record && !a.waited {`,
+	new:    `	if a.Terms == nil || shown >= 0 {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
 	name: "holders-behind-not-counted", promise: "P1",

@@ -25,6 +25,7 @@ type queue struct {
 	heads   []leaderAt
 	joined  map[coordinator.Token]time.Duration
 	gone    []departure // in the order in which they left
+	changes []change    // of all entries, in order
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
 	// won are tokens whose grant was observed. The call may still return an
@@ -40,6 +41,13 @@ type queue struct {
 	// The greatest token that was granted, and the greatest of exclusive
 	// grants.
 	greatest, greatestAlone coordinator.Token
+}
+
+// change is the removal or the conversion of an entry.
+type change struct {
+	at    time.Duration
+	token coordinator.Token
+	place driver.Place // before
 }
 
 type limitAt struct {
@@ -63,7 +71,7 @@ type hold struct {
 	// generation is that of the client in the slot.
 	generation int
 	permits    int
-	asked      time.Duration
+	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
 	slots      []int
 }
@@ -143,9 +151,11 @@ func (w *world) step(s memory.Step) {
 		l.entries = append(l.entries, s.Entry)
 		l.joined[s.Entry.Token] = w.now()
 	case memory.StepConverted, memory.StepWritten:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries[i] = s.Entry
 		w.stepConverted(l, s)
 	case memory.StepLeft:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries = slices.Delete(l.entries, i, i+1)
 		l.gone = append(l.gone, departure{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
 		w.stepLeft(l, s)
@@ -338,8 +348,7 @@ func (w *world) granted(c claim) *handle {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
 	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
-		permits: c.permits, asked: c.asked,
-		granted: w.now()}
+		permits: c.permits, decided: w.decided(l, c), granted: w.now()}
 	if i := l.place(h); i >= 0 {
 		h.id = l.entries[i].ID
 	}
@@ -416,32 +425,61 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	for _, e := range l.entries[:i] {
 		used += permitsOf(e.Mode)
 	}
-	since := c.asked
-	if look := w.reads[c.who]; look.slept {
-		since = look.at // the limit was read after it, or before it, if that caused another read
-		if look.read > 0 {
-			since = min(since, look.read)
-		}
-		w.judgeSum(l, h, i, since)
+	if w.reads[c.who].slept {
+		w.judgeSum(l, h, i)
 	}
-	if most := l.most(since, w.now()); used > most {
-		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d",
-			l.name.queue, h.token, h.permits, used, most)
+	if most := l.most(h.decided, w.now()); used > most {
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d; "+
+			"the greatest limit since %v, when its view changed last, is %d",
+			l.name.queue, h.token, h.permits, used, h.decided, most)
 	}
 }
 
+// viewed is called with each view that an actor gets, before its delay. changed
+// is when the view changed last: a place that could be in it and is not had
+// left by then, and those that are in it had not. A view of the whole queue is
+// of a contender that counts places behind it, too.
+func (w *world) viewed(who string, name driver.Queue, own driver.Place, v driver.View) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.queues[name]
+	look := w.reads[who]
+	if l == nil || !look.joined { // the view of a Try, before it joins
+		return
+	}
+	token := coordinator.Token(1 << 62)
+	if i := slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.ID == own.ID }); i >= 0 {
+		token = l.entries[i].Token
+	}
+	look.changed = 0
+	for i := len(l.changes) - 1; i >= 0; i-- {
+		if x := l.changes[i]; x.token < token && !slices.Contains(v.Ahead, x.place) {
+			look.changed = x.at
+			break
+		}
+	}
+	w.reads[who] = look
+}
+
+// decided is when the view changed last by which a contender was admitted. A
+// limit that was not in force then or later must not admit it. Without a view,
+// that is when it joined, as the first.
+func (w *world) decided(l *queue, c claim) time.Duration {
+	return max(l.joined[c.token], w.reads[c.who].changed)
+}
+
 // judgeSum judges the permits held when a waiter is admitted: they fit its
-// limit, which was in force when it read the queue or later. Of the contenders
-// behind it only those count that showed by then that they hold.
-func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
+// limit, which was in force when its view changed last or later. Of the
+// contenders behind it only those count that showed by then that they hold.
+func (w *world) judgeSum(l *queue, h *hold, i int) {
 	sum := 0
 	for _, other := range l.holds {
 		said, says := l.said[other.token]
-		if l.judged(other) && (l.place(other) <= i || says && said < looked) {
+		if l.judged(other) && (l.place(other) <= i || says && said < h.decided) {
 			sum += other.permits
 		}
 	}
-	if most := l.most(looked, w.now()); sum > most {
+	if most := l.most(h.decided, w.now()); sum > most {
 		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue,
 			h.token, h.permits, sum, most)
 	}
@@ -529,7 +567,7 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 		// An admitted contender has counted all entries ahead, and they have
 		// not become more.
 		sum += h.permits
-		if most := l.most(h.asked, h.granted); sum > most {
+		if most := l.most(h.decided, h.granted); sum > most {
 			w.violation("%s: %d permits are held up to %d, which was admitted with %d",
 				l.name.queue, sum, h.token, most)
 		}
