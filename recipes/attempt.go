@@ -36,7 +36,8 @@ type attempt struct {
 	first  bool      // it was admitted as the first in the queue
 	last   bool      // no contender behind can mistake it for a waiter
 
-	noted driver.Version // of its note in the record; see lockDelay
+	noted      driver.Version // of its note in the record; see lockDelay
+	mayBeNoted bool           // the note may be written, also later
 }
 
 // acquire is Acquire without re-entry.
@@ -93,7 +94,7 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.LeaveLater(a.queue.id, a.joined.Place)
+		a.leaveLater()
 		return a.taken(ctx, err)
 	}
 	return nil

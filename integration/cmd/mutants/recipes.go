@@ -82,7 +82,7 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.LeaveLater(a.queue.id, a.joined.Place)`,
+	old:    `		a.leaveLater()`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
