@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -209,6 +210,44 @@ func TestChangedLimitIsConfirmedAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		b.release(w.granted())
 		a.empty()
+	})
+}
+
+// TestAcquireBesideSetLimitOfItsSemaphoreIsNoError: the object and the service
+// agree before and after the change.
+func TestAcquireBesideSetLimitOfItsSemaphoreIsNoError(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		a.link.Delay(time.Millisecond, time.Millisecond)
+		a.setLimit(3)
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range 3 {
+			wg.Go(func() {
+				for done := false; !done; time.Sleep(time.Duration(i+1) * 333 * time.Microsecond) {
+					if p, err := a.s.Acquire(a.Context(), 1); err == nil {
+						a.release(p)
+					} else {
+						t.Error(err)
+					}
+					select {
+					case <-stop:
+						done = true
+					default:
+					}
+				}
+			})
+		}
+		for i := range 200 {
+			a.setLimit(3 + i%7)
+			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+		}
+		close(stop)
+		wg.Wait()
+		b.s = b.withLimit(9)
+		if _, err := b.s.Acquire(b.Context(), 1); !errors.As(err, new(*semaphore.LimitError)) {
+			t.Errorf("another Semaphore, later: %v", err)
+		}
+		a.link.Delay(0, 0)
 	})
 }
 
