@@ -73,8 +73,6 @@ runs() {
 		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
 		default handover  stuck                  -DNOLOOK
 		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
-		default handover  two_hold               -DSOLENEAREST -DN=4 -DCANCELS=1 -DEXCLUSION
-		default handover  two_hold               -DSOLECONVERTS -DRW -DDROPS=1 -DEXCLUSION
 		default semaphore holds                  -DLIMIT=1 -DDROPS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA1=2 -DMOVES=1
