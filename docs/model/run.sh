@@ -135,6 +135,7 @@ runs() {
 		full    semaphore holds                  -DLIMIT=3 -DA0=2 -DA1=2 -DMOST=4 -DMOVES=1 -DPARTS=1
 		full    semaphore holds                  -DLIMIT=2 -DA0=1 -DA1=2 -DMOVES=1 -DCANCELS=1 -DZK
 		full    semaphore holds                  -DLIMIT=1 -DMOVES=2 -DMOST=2
+		full    semaphore holds                  -DLIMIT=3 -DMOST=4 -DA1=2 -DMOVES=2
 	RUNS
 }
 
