@@ -56,12 +56,13 @@ const (
 // runLong is the help of lock to which the other commands refer.
 const runLong = `
 The command inherits baton's standard streams and receives the signals sent to baton. Before the
-release baton ends the command's remaining children, unless they were started with setsid.
+release baton ends all processes that the command left running, unless they are in a session of
+their own, as with setsid; then it names them.
 
-If the service does not answer, the command and its children get SIGTERM, and --grace later
+If the service does not answer, the command and all its descendants get SIGTERM, and --grace later
 SIGKILL, before anyone else can acquire the name. If the hold ends without warning, for example
 by "baton break", others may hold the name already: SIGTERM at once, SIGKILL after the grace.
-If baton itself is killed or stopped, a guard process kills the command.
+If baton itself is killed or stopped, a guard process kills them.
 
 Environment of the command:
   BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore, election or group
