@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,9 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
 			found := c.Examine(ctx)
+			if s, err := c.Session(ctx); err == nil { // else Examine reports it
+				found = append(found, examineGrace(s))
+			}
 			err := a.printFindings(found, output.json())
 			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
 			if err == nil && slices.ContainsFunc(found, bad) {
@@ -40,6 +44,18 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 		})
 	}
 	return cmd
+}
+
+// examineGrace reports the longest outage that commands survive. It is shorter
+// than that of other holds, which [coordinator.Client.Examine] reports, by the
+// grace.
+func examineGrace(s *coordinator.Session) coordinator.Finding {
+	const reconnect = 500 * time.Millisecond // until a renewal is answered, as in Examine
+	grace := min(usualGrace, longestGrace(s))
+	bears := max(0, s.TTL()-s.Margin()-s.TTL()/driver.RenewalsPerTTL-reconnect-grace)
+	return driver.Found(driver.Fine, "commands of baton lock", "--grace is %v by default: "+
+		"they survive an outage of %v, in the worst phase; a shorter --grace gives them the difference",
+		grace.Round(time.Millisecond), bears.Round(10*time.Millisecond))
 }
 
 // printFindings prints a line for each finding, and another for its advice.

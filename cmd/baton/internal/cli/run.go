@@ -292,9 +292,7 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every tenth of the TTL. Three must be able to fail
-	// before the SIGTERM.
-	most := max(0, s.TTL()*6/10-s.Margin())
+	most := longestGrace(s)
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
@@ -308,6 +306,13 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 }
 
 const usualGrace = 2 * time.Second
+
+// longestGrace returns the longest grace that the session's TTL allows. A
+// renewal is sent every tenth of the TTL. Three must be able to fail before the
+// SIGTERM.
+func longestGrace(s *coordinator.Session) time.Duration {
+	return max(0, s.TTL()*6/10-s.Margin())
+}
 
 // broken returns the exit error for a failure of baton itself or a wrong
 // command line.
