@@ -73,6 +73,7 @@ Environment of the command:
   BATON_URL                      the service's URL, with its password
 With several names, BATON_NAME_1, BATON_TOKEN_1 and BATON_SEQUENCER_1 are those of the first name
 given, BATON_NAME_2 and so on those of the second; these three are not set without a number.
+BATON_SEQUENCER is not set for queues shared with other clients: the URL has a layout.
 
 Exit codes: the command's own, 128+n if signal n ended the command or the wait, or:
   1    the name, or one of them, is taken, with --nonblock or --wait (see -E)
