@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper is the starter's handle of the guard process.
-type keeper struct {
+// handle is the starter's handle of the guard process.
+type handle struct {
 	cmd     *exec.Cmd
 	orders  *os.File // its end ends the guard and the command
 	reports *os.File
@@ -36,7 +36,7 @@ const (
 const never = 100 * 365 * 24 * time.Hour
 
 // startGuard starts a guard with the command's streams.
-func startGuard(title string, streams [3]*os.File) (*keeper, error) {
+func startGuard(title string, streams [3]*os.File) (*handle, error) {
 	program, err := executable()
 	if err != nil {
 		return nil, err
@@ -57,46 +57,46 @@ func startGuard(title string, streams [3]*os.File) (*keeper, error) {
 			break
 		}
 	}
-	k := &keeper{orders: orders, reports: reports, ended: make(chan struct{}), cmd: &exec.Cmd{
+	h := &handle{orders: orders, reports: reports, ended: make(chan struct{}), cmd: &exec.Cmd{
 		Path: program, Args: []string{guardName, title},
-		Env:         []string{"GOMAXPROCS=1", fmt.Sprintf("%s=%d,%d", guardPipes, in.Fd(), out.Fd())},
+		Env:         []string{"GOMAXPROCS=2", fmt.Sprintf("%s=%d,%d", guardPipes, in.Fd(), out.Fd())},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}}
-	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = streams[0], streams[1], streams[2]
+	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = streams[0], streams[1], streams[2]
 	if err == nil {
-		err = k.cmd.Start()
+		err = h.cmd.Start()
 	}
 	if err != nil {
 		_ = orders.Close()
 		_ = reports.Close()
 		return nil, err
 	}
-	return k, nil
+	return h, nil
 }
 
-func (k *keeper) pid() int { return k.cmd.Process.Pid }
+func (h *handle) pid() int { return h.cmd.Process.Pid }
 
 // order lets the guard start the command.
-func (k *keeper) order(o order, deadline time.Time) (command process, err error) {
-	late := time.AfterFunc(helloWithin, func() { _ = k.cmd.Process.Kill() })
+func (h *handle) order(o order, deadline time.Time) (command process, err error) {
+	late := time.AfterFunc(helloWithin, func() { _ = h.cmd.Process.Kill() })
 	defer late.Stop()
 	unguarded := func(err error) error { return fmt.Errorf("%w: guard process: %w", ErrUnguarded, err) }
-	if _, err := receiveNote(k.reports); err != nil {
+	if _, err := receiveNote(h.reports); err != nil {
 		return process{}, unguarded(err)
 	}
-	k.epoch = time.Now()
-	if err := k.extend(deadline); err != nil {
+	h.epoch = time.Now()
+	if err := h.extend(deadline); err != nil {
 		return process{}, fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
-	_ = k.orders.SetWriteDeadline(time.Now().Add(helloWithin))
-	if err := o.send(k.orders); err != nil {
+	_ = h.orders.SetWriteDeadline(time.Now().Add(helloWithin))
+	if err := o.send(h.orders); err != nil {
 		var refused *os.PathError
 		if errors.As(err, &refused) && refused.Path == o.path {
 			return process{}, err
 		}
 		return process{}, unguarded(err)
 	}
-	first, err := receiveNote(k.reports)
+	first, err := receiveNote(h.reports)
 	switch {
 	case err != nil:
 		return process{}, unguarded(err)
@@ -105,11 +105,11 @@ func (k *keeper) order(o order, deadline time.Time) (command process, err error)
 	case first.kind == noteFailed:
 		return process{}, &os.PathError{Op: "exec", Path: o.path, Err: syscall.Errno(first.value)}
 	}
-	birth, err := receiveNote(k.reports)
+	birth, err := receiveNote(h.reports)
 	if err != nil {
 		return process{}, unguarded(err)
 	}
-	command = process{pid: int(first.value), start: uint64(birth.value), group: k.pid()}
+	command = process{pid: int(first.value), start: uint64(birth.value), group: h.pid()}
 	if o.job {
 		command.group = command.pid
 	}
@@ -118,8 +118,8 @@ func (k *keeper) order(o order, deadline time.Time) (command process, err error)
 
 // extend sends a deadline. It blocks only if the guard was stopped for so long
 // that thousands of deadlines fill the pipe.
-func (k *keeper) extend(deadline time.Time) error {
-	err := sendNote(k.orders, note{noteDeadline, int64(deadline.Sub(k.epoch))})
+func (h *handle) extend(deadline time.Time) error {
+	err := sendNote(h.orders, note{noteDeadline, int64(deadline.Sub(h.epoch))})
 	if errors.Is(err, syscall.EPIPE) {
 		err = errEnded
 	}
@@ -130,25 +130,25 @@ func (k *keeper) extend(deadline time.Time) error {
 }
 
 // wake continues a guard that was stopped.
-func (k *keeper) wake() { _ = k.cmd.Process.Signal(syscall.SIGCONT) }
+func (h *handle) wake() { _ = h.cmd.Process.Signal(syscall.SIGCONT) }
 
 // wait waits for the guard, once.
-func (k *keeper) wait() {
-	_ = k.cmd.Wait()
-	close(k.ended)
+func (h *handle) wait() {
+	_ = h.cmd.Wait()
+	close(h.ended)
 }
 
 // end ends the guard, and the command if it runs.
-func (k *keeper) end() {
-	_ = k.orders.Close()
-	k.wake()
+func (h *handle) end() {
+	_ = h.orders.Close()
+	h.wake()
 	// It reads the end of the pipe, kills what is left, and ends.
 	late := time.AfterFunc(endWithin, func() {
-		k.hung.Store(true)
-		_ = k.cmd.Process.Kill()
+		h.hung.Store(true)
+		_ = h.cmd.Process.Kill()
 	})
 	defer late.Stop()
-	<-k.ended
+	<-h.ended
 }
 
 // Notes says what Start cannot reach on this system, for the user to read.
@@ -156,18 +156,25 @@ func Notes(path string) (notes []string) {
 	if err := setSubreaper(true); err != nil {
 		notes = append(notes, fmt.Sprintf("processes that the command leaves behind cannot be ended: %v", err))
 	}
+	_ = setSubreaper(false)
 	if _, err := processes(); err != nil {
 		notes = append(notes, fmt.Sprintf(
 			"processes outside the command's process group cannot be ended: %v", err))
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode()&os.ModeSetuid == 0 || os.Geteuid() == 0 {
-		return notes
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		name := path[strings.LastIndexByte(path, '/')+1:]
-		notes = append(notes, fmt.Sprintf("%s runs with another user's rights, and baton may be unable to end it: "+
-			"let %s run baton", name, name))
+	if changesUser(path, os.Geteuid()) {
+		name := filepath.Base(path)
+		notes = append(notes, fmt.Sprintf("%s runs with another user's rights, and baton may be unable "+
+			"to end it: let %s run baton", name, name))
 	}
 	return notes
+}
+
+// changesUser reports whether a program of a user runs as another one.
+func changesUser(path string, user int) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode()&os.ModeSetuid == 0 || user == 0 {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) != user
 }

@@ -28,7 +28,7 @@ var (
 
 // Ward is a running command. It is safe for concurrent use.
 type Ward struct {
-	*keeper
+	*handle
 	guarded bool
 	command process
 	tty     *terminal
@@ -77,7 +77,7 @@ func (w *Ward) start(s Spec) (err error) {
 	defer w.streams.started() // the command has them, or nobody
 	w.except = children()
 	_ = setSubreaper(true) // an old kernel: see Notes
-	if w.keeper, err = startGuard(s.Title, w.streams.files); err != nil {
+	if w.handle, err = startGuard(s.Title, w.streams.files); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
 	o := order{
@@ -88,9 +88,9 @@ func (w *Ward) start(s Spec) (err error) {
 	if s.Deadline.IsZero() {
 		s.Deadline = time.Now().Add(never)
 	}
-	if w.command, err = w.keeper.order(o, s.Deadline); err != nil {
-		go w.keeper.wait() // end waits for it
-		w.keeper.end()
+	if w.command, err = w.handle.order(o, s.Deadline); err != nil {
+		go w.handle.wait() // end waits for it
+		w.handle.end()
 		_ = w.reports.Close()
 		return err
 	}
@@ -108,7 +108,7 @@ func (w *Ward) follow() {
 		n, err := receiveNote(w.reports)
 		switch {
 		case err != nil:
-			w.keeper.wait()
+			w.handle.wait()
 			w.takeOver(ended)
 			return
 		case n.kind == noteStopped:
@@ -159,7 +159,7 @@ const pollEvery = 20 * time.Millisecond
 
 // scope returns what belongs to the command.
 func (w *Ward) scope() scope {
-	s := scope{root: w.keeper.pid(), group: w.command.group}
+	s := scope{root: w.handle.pid(), group: w.command.group}
 	if w.orphaned.Load() {
 		s.root, s.except = os.Getpid(), w.except
 	}
@@ -269,10 +269,11 @@ func (w *Ward) Terminate() { w.Signal(syscall.SIGTERM) }
 // Kill kills the command and its descendants. The error names a process with
 // another user's rights, as under sudo, which runs on.
 func (w *Ward) Kill() error {
+	err := w.send(syscall.SIGKILL)
 	if w.guarded {
 		_ = w.Extend(time.Now()) // the guard repeats it until nothing is left
 	}
-	return w.send(syscall.SIGKILL)
+	return err
 }
 
 // send also continues a guard that was stopped.
@@ -292,7 +293,7 @@ func (w *Ward) Extend(deadline time.Time) error {
 	if !w.guarded {
 		return nil
 	}
-	return w.keeper.extend(deadline)
+	return w.handle.extend(deadline)
 }
 
 // Close kills the remaining processes and ends the guard, after the end of the
@@ -307,7 +308,7 @@ func (w *Ward) close() {
 	if !w.guarded || w.spare.Load() {
 		_ = setSubreaper(false) // what lives on is nobody's child
 	}
-	w.keeper.end()
+	w.handle.end()
 	w.rest.Wait()
 	_ = setSubreaper(false)
 	w.tty.close()

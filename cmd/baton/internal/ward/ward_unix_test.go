@@ -171,7 +171,7 @@ func TestMissingProgramLeavesNoGuard(t *testing.T) {
 
 func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	if err := w.keeper.cmd.Process.Kill(); err != nil {
+	if err := w.handle.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); w.Extend(time.Now().Add(time.Minute)) == nil; {
@@ -192,15 +192,15 @@ func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 // orphaned group with a stopped process.
 func TestCommandLeadsAGroupIfThereIsATerminal(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	want := w.keeper.pid()
+	want := w.handle.pid()
 	if w.tty != nil {
 		want = w.command.pid
 	}
 	if group, err := syscall.Getpgid(w.command.pid); err != nil || group != want || group != w.command.group {
 		t.Errorf("the command is in group %d, %v; want %d", group, err, want)
 	}
-	if group, err := syscall.Getpgid(w.keeper.pid()); err != nil || group != w.keeper.pid() {
-		t.Errorf("the guard %d is in group %d, %v", w.keeper.pid(), group, err)
+	if group, err := syscall.Getpgid(w.handle.pid()); err != nil || group != w.handle.pid() {
+		t.Errorf("the guard %d is in group %d, %v", w.handle.pid(), group, err)
 	}
 }
 
@@ -213,12 +213,28 @@ func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.keeper.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
+	if err := w.handle.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
 		t.Fatal(err)
 	}
 	time.Sleep(time.Until(old.Add(time.Second)))
 	w.wake()
 	if code := w.Code(); code != 4 {
 		t.Errorf("the command ended with %d", code)
+	}
+}
+
+func TestProgramOfAnotherUserIsNoticed(t *testing.T) {
+	program, own := filepath.Join(t.TempDir(), "sudo"), os.Geteuid()
+	if err := os.WriteFile(program, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if changesUser(program, own+1) {
+		t.Error("a program without the set-user-ID bit is noticed")
+	}
+	if err := os.Chmod(program, 0o700|fs.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	if !changesUser(program, own+1) || changesUser(program, own) || changesUser(program, 0) {
+		t.Error("want it noticed for users but the owner and root")
 	}
 }
