@@ -72,6 +72,7 @@ var leavers = map[string]string{
 	"session":               `setsid sh -c "echo ready; sleep 600" & wait`,
 	"waited session":        `exec setsid --wait sh -c "echo ready; sleep 600"`,
 	"daemon":                `(setsid sh -c "echo ready; exec sleep 600" &); sleep 600`,
+	"forks":                 `echo ready; while :; do setsid sleep 5 & done`,
 	"nested":                `timeout 600 bash -c 'set -m; setsid --wait timeout 600 sh -c "echo ready; sleep 600" & wait'`,
 }
 
