@@ -40,6 +40,7 @@ type Env struct {
 type app struct {
 	Env
 	messages *messages // nil in tests of parts
+	atEnd    func()    // called when the last message was written
 
 	url     string
 	verbose bool
@@ -71,11 +72,14 @@ func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 // Main runs a command line and returns the exit code. It prints to env's
 // streams. It ends early when ctx ends or the process receives a signal.
 func Main(ctx context.Context, args []string, env Env) int {
-	a := &app{Env: env, messages: newMessages(env.Err)}
+	a := &app{Env: env, messages: newMessages(env.Err), atEnd: func() {}}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	defer a.messages.close()
+	defer func() {
+		a.messages.close()
+		a.atEnd()
+	}()
 	if err == nil {
 		return 0
 	}

@@ -36,7 +36,7 @@ type run struct {
 func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) error {
 	signals, stop := listen()
 	defer stop()
-	defer survivePipes()()
+	r.atEnd = survivePipes()
 	defer ward.Reap()()
 	if !r.flags.keepRunning {
 		for _, note := range ward.Notes(r.path) {
