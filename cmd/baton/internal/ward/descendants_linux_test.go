@@ -236,7 +236,7 @@ func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, out := startWitnessed(t, time.Now().Add(time.Hour), script)
 			out.says("ready")
-			if err := w.cmd.Process.Kill(); err != nil {
+			if err := w.guard.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			out.ends()
@@ -255,7 +255,7 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, out := startWitnessed(t, time.Now().Add(time.Hour), "echo ready; exit 3")
-			if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			if err := w.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 			out.ends()
@@ -270,7 +270,7 @@ func TestStoppedGuardIsContinued(t *testing.T) {
 func TestWithoutDeadlineTheCommandOutlivesItsGuard(t *testing.T) {
 	w, out := startWitnessed(t, time.Time{}, "echo ready; sleep 0.5; exit 3")
 	out.says("ready")
-	if err := w.cmd.Process.Kill(); err != nil {
+	if err := w.guard.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if code := w.Code(); code != 3 || w.Err() != nil {

@@ -188,7 +188,7 @@ func (g *guard) serve() {
 				g.extend(n)
 			}
 		case g.guarded && !g.isEmpty() && !time.Now().Before(g.deadline):
-			g.kill()
+			_ = g.kill() // the next attempt follows
 		}
 	}
 }

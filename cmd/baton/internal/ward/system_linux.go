@@ -145,8 +145,8 @@ func ignored() map[syscall.Signal]bool {
 // children returns the children that this process already has: it was started
 // by exec in a process that had some.
 func children() map[int]uint64 {
-	var any unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &any, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+	var ended unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &ended, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
 		return nil // ECHILD
 	}
 	table, err := processes()

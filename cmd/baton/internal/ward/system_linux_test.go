@@ -1,6 +1,7 @@
 package ward
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,7 +22,7 @@ func TestReadProcess(t *testing.T) {
 	}
 	other := p
 	other.start--
-	if err := other.signal(syscall.SIGKILL); err != syscall.ESRCH {
+	if err := other.signal(syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("a process of another start time got the signal: %v", err)
 	}
 	if err := p.signal(syscall.SIGKILL); err != nil {

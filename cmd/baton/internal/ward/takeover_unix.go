@@ -16,7 +16,7 @@ import (
 func (w *Ward) takeOver(ended bool) {
 	select {
 	case <-w.closing:
-		if w.hung.Load() && w.guarded && !w.spare.Load() {
+		if w.guard.hung.Load() && w.guarded && !w.spare.Load() {
 			w.orphaned.Store(true)
 			_ = w.scope().signal(syscall.SIGKILL)
 		}
@@ -60,7 +60,7 @@ func (w *Ward) waitHere() (status syscall.WaitStatus) {
 		case err == nil:
 			return status
 		case w.command.signal(0) == nil:
-			time.Sleep(pollEvery)
+			<-time.After(pollEvery)
 		default:
 			return syscall.WaitStatus(syscall.SIGKILL)
 		}

@@ -28,7 +28,7 @@ var (
 
 // Ward is a running command. It is safe for concurrent use.
 type Ward struct {
-	*handle
+	guard   *handle
 	guarded bool
 	command process
 	tty     *terminal
@@ -77,7 +77,7 @@ func (w *Ward) start(s Spec) (err error) {
 	defer w.streams.started() // the command has them, or nobody
 	w.except = children()
 	_ = setSubreaper(true) // an old kernel: see Notes
-	if w.handle, err = startGuard(s.Title, w.streams.files); err != nil {
+	if w.guard, err = startGuard(s.Title, w.streams.files); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
 	o := order{
@@ -88,10 +88,10 @@ func (w *Ward) start(s Spec) (err error) {
 	if s.Deadline.IsZero() {
 		s.Deadline = time.Now().Add(never)
 	}
-	if w.command, err = w.handle.order(o, s.Deadline); err != nil {
-		go w.handle.wait() // end waits for it
-		w.handle.end()
-		_ = w.reports.Close()
+	if w.command, err = w.guard.order(o, s.Deadline); err != nil {
+		go w.guard.wait() // end waits for it
+		w.guard.end()
+		_ = w.guard.reports.Close()
 		return err
 	}
 	w.tty.serve(w.command.group)
@@ -102,13 +102,13 @@ func (w *Ward) start(s Spec) (err error) {
 
 // follow handles the guard's reports until the guard ends.
 func (w *Ward) follow() {
-	defer w.reports.Close()
+	defer w.guard.reports.Close()
 	ended := false
 	for {
-		n, err := receiveNote(w.reports)
+		n, err := receiveNote(w.guard.reports)
 		switch {
 		case err != nil:
-			w.handle.wait()
+			w.guard.wait()
 			w.takeOver(ended)
 			return
 		case n.kind == noteStopped:
@@ -159,7 +159,7 @@ const pollEvery = 20 * time.Millisecond
 
 // scope returns what belongs to the command.
 func (w *Ward) scope() scope {
-	s := scope{root: w.handle.pid(), group: w.command.group}
+	s := scope{root: w.guard.pid(), group: w.command.group}
 	if w.orphaned.Load() {
 		s.root, s.except = os.Getpid(), w.except
 	}
@@ -180,7 +180,7 @@ func (w *Ward) Gone() <-chan struct{} { return w.gone }
 // command. Without it they end with the rest.
 func (w *Ward) Spare() {
 	w.spare.Store(true)
-	_ = sendNote(w.orders, note{noteSpare, 0}) // a guard that has ended kills nothing
+	_ = sendNote(w.guard.orders, note{noteSpare, 0}) // a guard that has ended kills nothing
 }
 
 // Left lists the processes that belong to the command and run. Unlike Gone it
@@ -241,7 +241,7 @@ func (w *Ward) Err() error {
 func (w *Ward) Signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
-		w.wake()
+		w.guard.wake()
 		_ = w.command.signal(sig.(syscall.Signal)) // it has ended
 	case syscall.SIGCONT:
 		w.tty.give()
@@ -278,7 +278,7 @@ func (w *Ward) Kill() error {
 
 // send also continues a guard that was stopped.
 func (w *Ward) send(sig syscall.Signal) error {
-	w.wake()
+	w.guard.wake()
 	err := w.scope().signal(sig)
 	if errors.Is(err, errUnseen) {
 		err = syscall.Kill(-w.command.group, sig)
@@ -289,11 +289,11 @@ func (w *Ward) send(sig syscall.Signal) error {
 // Extend moves the deadline of the command. An error means that the guard does
 // not answer; if it has ended, the command is being killed.
 func (w *Ward) Extend(deadline time.Time) error {
-	w.wake()
+	w.guard.wake()
 	if !w.guarded {
 		return nil
 	}
-	return w.handle.extend(deadline)
+	return w.guard.extend(deadline)
 }
 
 // Close kills the remaining processes and ends the guard, after the end of the
@@ -308,7 +308,7 @@ func (w *Ward) close() {
 	if !w.guarded || w.spare.Load() {
 		_ = setSubreaper(false) // what lives on is nobody's child
 	}
-	w.handle.end()
+	w.guard.end()
 	w.rest.Wait()
 	_ = setSubreaper(false)
 	w.tty.close()

@@ -171,7 +171,7 @@ func TestMissingProgramLeavesNoGuard(t *testing.T) {
 
 func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	if err := w.handle.cmd.Process.Kill(); err != nil {
+	if err := w.guard.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); w.Extend(time.Now().Add(time.Minute)) == nil; {
@@ -192,15 +192,15 @@ func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 // orphaned group with a stopped process.
 func TestCommandLeadsAGroupIfThereIsATerminal(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	want := w.handle.pid()
+	want := w.guard.pid()
 	if w.tty != nil {
 		want = w.command.pid
 	}
 	if group, err := syscall.Getpgid(w.command.pid); err != nil || group != want || group != w.command.group {
 		t.Errorf("the command is in group %d, %v; want %d", group, err, want)
 	}
-	if group, err := syscall.Getpgid(w.handle.pid()); err != nil || group != w.handle.pid() {
-		t.Errorf("the guard %d is in group %d, %v", w.handle.pid(), group, err)
+	if group, err := syscall.Getpgid(w.guard.pid()); err != nil || group != w.guard.pid() {
+		t.Errorf("the guard %d is in group %d, %v", w.guard.pid(), group, err)
 	}
 }
 
@@ -210,14 +210,14 @@ func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
 	t.Parallel()
 	old := time.Now().Add(soon)
 	w, _ := start(t, old, "sleep 1; exit 4")
-	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := w.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.handle.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
+	if err := w.guard.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
 		t.Fatal(err)
 	}
 	time.Sleep(time.Until(old.Add(time.Second)))
-	w.wake()
+	w.guard.wake()
 	if code := w.Code(); code != 4 {
 		t.Errorf("the command ended with %d", code)
 	}
