@@ -241,7 +241,8 @@ func TestDescendantsEndBeforeTheRelease(t *testing.T) {
 // A guard that was stopped, or killed, does not keep the hold.
 func TestHoldEndsWithoutItsGuard(t *testing.T) {
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
-	guardOf := func(c *command) (pid int) {
+	guardOf := func(t *testing.T, c *command) (pid int) {
+		t.Helper()
 		out, err := exec.Command("pgrep", "-P", itoa(c.cmd.Process.Pid)).Output()
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +256,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 		flag := filepath.Join(t.TempDir(), "go")
 		c := baton(t, url, "lock", name+"-stopped", "--", "sh", "-c", "echo ready; while [ ! -e "+flag+" ]; do sleep 0.05; done; exit 5")
 		c.says("ready")
-		if err := syscall.Kill(guardOf(c), syscall.SIGSTOP); err != nil {
+		if err := syscall.Kill(guardOf(t, c), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(flag, nil, 0o600); err != nil {
@@ -270,7 +271,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Kill(guardOf(c), syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(guardOf(t, c), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		c.wants(125, "the guard process has ended")
