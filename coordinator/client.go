@@ -110,7 +110,8 @@ func (s *Session) Err() error { return s.engine.Err() }
 
 // Service returns a random ID of the service's data, which Baton stores in the
 // namespace. It is the same after a backup was restored, and new after the
-// service lost its data.
+// service lost its data. The error is ErrInvalid in a layout of other clients,
+// which has no place for it.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)

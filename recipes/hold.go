@@ -279,7 +279,9 @@ func (h *Hold) lockWriting(ctx context.Context) error {
 //
 // It sends no request, except that the first call of a session reads the
 // identity of the service, and that a grant with Terms.Held is converted first.
-// If the hold is over, the error is that of Err.
+// If the hold is over, the error is that of Err. In a layout of other clients,
+// which has no place for the service's identity, it is ErrInvalid, and the hold
+// stays.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err

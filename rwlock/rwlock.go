@@ -251,7 +251,7 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 // Sequencer returns the token with the name and service of the lock, for
 // another process to check: see package coordinator/fence. A downgrade
 // invalidates it. The first call of a session asks the service. If the lock is
-// over, the error is that of Err.
+// over, the error is that of Err. It is ErrInvalid in another layout.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)

@@ -15,6 +15,9 @@ import (
 // removed its own parameters, ttl and identity, from the URL.
 type Opener func(u *url.URL) (Driver, error)
 
+// common are the parameters of all drivers, which package coordinator reads.
+var common = []string{"identity", "ttl"}
+
 // Params reads the parameters of a URL and refuses unknown, repeated and
 // malformed ones. Its errors do not show values, which may be secrets.
 type Params struct {
@@ -78,9 +81,10 @@ func (p *Params) Err() error {
 	}
 	for name := range p.values {
 		if !slices.Contains(p.known, name) {
-			slices.Sort(p.known)
+			known := append(slices.Clone(p.known), common...)
+			slices.Sort(known)
 			return fmt.Errorf("%w: unknown URL parameter %q (known: %s)",
-				ErrInvalid, name, strings.Join(p.known, ", "))
+				ErrInvalid, name, strings.Join(slices.Compact(known), ", "))
 		}
 	}
 	return nil
