@@ -112,7 +112,7 @@ func TestFromClientTakesClientsOfKnownTypes(t *testing.T) {
 func TestKeysOfANamespaceAreInOneSlot(t *testing.T) {
 	for _, namespace := range []string{"", "a/b", "}", "{", "a}b{c"} {
 		c, tags := newClient(nil, false, "", namespace), map[string]bool{}
-		for _, k := range slices.Concat(c.keys("mutex/a"), c.keys("election/b"), c.keys("")) {
+		for _, k := range slices.Concat(c.keys("join", "mutex/a"), c.keys("join", "election/b"), c.keys("renew", "")) {
 			_, rest, _ := strings.Cut(k, "{")
 			tag, _, ok := strings.Cut(rest, "}")
 			tags[tag] = true
@@ -178,7 +178,7 @@ func TestScriptsCheckTheirSession(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "ahead finish forget join leave list open record renew sweep watch write" {
+	if got := strings.Join(names, " "); got != "ahead extend finish forget join join, any record leave list mine open record renew sweep watch write" {
 		t.Errorf("scripts %s", got)
 	}
 }
