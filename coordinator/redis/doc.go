@@ -66,15 +66,15 @@
 // # The protocol
 //
 // protocol.lua has the keys and the scripts. An entry counts while its session
-// lives; a script that meets one of a dead session removes it. Each renewal also
-// finds the sessions that have expired, and a wait reads when the session that
-// it waits for would expire. So the next is granted within a moment after that.
+// lives; a script that meets one of a dead session removes it. Each renewal
+// also finds the sessions that have expired, and a wait reads when the session
+// that it waits for would expire. So the next is granted within a moment.
 //
-// The script that removes an entry publishes to the sessions that watch it, on a
-// channel and connection of each session. A message is a hint: a read decides,
-// since messages can be lost or forged. So waits also read every 10 s, and every
+// The script that removes an entry publishes to the sessions that watch it, on
+// a channel and connection of each session. A message is a hint, since it can
+// be lost or forged: a read decides. So waits also read every 10 s, and every
 // 200 ms while there is no subscription. A release wakes the contender that
-// waits for it alone; with permits, all waiters, since an entry cannot change.
+// waits for it alone; with permits, all waiters, since no entry can change.
 //
 // To end a session by hand: ZADD baton:{/namespace}:sessions XX 0 id
 package redis
