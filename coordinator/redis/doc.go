@@ -41,16 +41,17 @@
 //	ACL SETUSER app on >secret ~baton:{/namespace}:* &baton:{/namespace}:*
 //	    +@all -@dangerous
 //
-// Whoever may write the keys can take and end every lock of the namespace. Who
-// may read them sees names, holders and values. Who may only publish on the
-// channels, as each user may in Redis 6 by default, can cause reads, and decides
-// nothing. Who may only subscribe sees the names of contended locks.
+// A user who may write the keys can take and end every lock of the namespace.
+// One who may read them sees names, holders and values. One who may only
+// publish on the channels, as each user may in Redis 6 by default, can cause
+// reads, and decides nothing. One who may only subscribe sees the names of
+// contended locks.
 //
 // In a cluster all keys of a namespace have one hash tag, so one master serves
 // them, and a session does not depend on the others. Use several namespaces to
 // spread the load. While a cluster moves the keys to another master, sessions
 // are renewed. But other requests fail while their keys are on both, and joins
-// of a name that nobody holds fail from the begin to the end of the move, since
+// of a name that nobody holds fail from the start to the end of the move, since
 // Redis cannot tell a key that was moved from one that does not exist.
 //
 // # The clock
