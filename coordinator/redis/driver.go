@@ -20,6 +20,8 @@ type client struct {
 	name   string
 	prefix string // of all keys, with their hash tag: "baton:{/apps/orders}:"
 
+	exposed bool // a password crosses a network without TLS
+
 	ctx    context.Context // ends when the driver is closed
 	cancel context.CancelFunc
 

@@ -49,6 +49,28 @@ func TestOpenAcceptsURLs(t *testing.T) {
 		if got := fmt.Sprintf("%+v", d); got != c.name {
 			t.Errorf("%s%s is %s, want %s", c.hosts, c.rest, got, c.name)
 		}
+		if found := d.(driver.Examiner).Examine(t.Context()); len(found) != 1 || !strings.Contains(found[0].Text, "without TLS") {
+			t.Errorf("%s%s has a password without TLS: %v", c.hosts, c.rest, found)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPasswordOfThisMachineOrWithTLSIsNoFinding(t *testing.T) {
+	for _, text := range []string{"redis://:x@127.0.0.1", "redis://:x@localhost:1", "redis://:x@[::1]:1", "rediss://:x@h1", "redis://h1"} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := d.(driver.Examiner).Examine(t.Context()); len(found) > 0 {
+			t.Errorf("%s: %v", text, found)
+		}
 		if err := d.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
