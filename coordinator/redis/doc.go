@@ -74,8 +74,10 @@
 // The script that removes an entry publishes to the sessions that watch it, on
 // a channel and connection of each session. A message is a hint, since it can
 // be lost or forged: a read decides. So waits also read every 10 s, and every
-// 200 ms while there is no subscription. A release wakes the contender that
-// waits for it alone; with permits, all waiters, since no entry can change.
+// 200 ms while there is no subscription. A read at a server that gets no
+// renewals, for example an old master, ends the wait within a TTL. A release
+// wakes the contender that waits for it alone; with permits, all waiters, since
+// no entry can change.
 //
 // To end a session by hand: ZADD baton:{/namespace}:sessions XX 0 id
 package redis
