@@ -226,7 +226,7 @@ func TestErrorsOfOtherDriversAreClassified(t *testing.T) {
 // that closes the connection.
 func TestBadConnectionsHaveACause(t *testing.T) {
 	var none *lastMessage
-	if err := none.explain(stddriver.ErrBadConn); err != stddriver.ErrBadConn {
+	if err := none.explain(stddriver.ErrBadConn); !errors.Is(err, stddriver.ErrBadConn) {
 		t.Error(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

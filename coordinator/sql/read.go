@@ -192,7 +192,8 @@ func (d Dialect) most() int {
 // rows are the session, and what it found, with the position in the list. On
 // PostgreSQL the text is the same for each number of entries: it is prepared.
 func (d Dialect) find(list []*watched, session string, notified bool) (query string, args []any) {
-	var source, first = "", "0"
+	var source string
+	first := "0"
 	if !notified {
 		first = "COALESCE((SELECT MIN(b.token) FROM baton_entries b WHERE b.queue = w.queue" +
 			d.above("b.token", "w.queue") + "), 0)"
