@@ -208,7 +208,8 @@ func (d Dialect) find(list []*watched, session string, notified bool) (query str
 			"CAST(string_to_array(?, ' ') AS bigint[])) WITH ORDINALITY AS u (queue, token, n)"
 		args = []any{strings.Join(paths, " "), strings.Join(tokens, " ")} // names have no spaces
 	} else {
-		const row = "SELECT ? AS n, CONVERT(? USING ascii) COLLATE ascii_bin AS queue, ? AS token"
+		const row = "SELECT CAST(? AS SIGNED) AS n, CONVERT(? USING ascii) COLLATE ascii_bin AS queue, " +
+			"CAST(? AS SIGNED) AS token" // types without which MySQL would not use the index
 		source = row + strings.Repeat(" UNION ALL "+row, len(list)-1)
 		for i, e := range list {
 			args = append(args, i+1, e.path, e.token)
