@@ -206,8 +206,10 @@ type Session interface {
 	// one: the engine calls it again soon. Calls may overlap.
 	Renew(ctx context.Context) error
 
-	// Done is closed soon after the service says that the session is over. It
-	// need not be closed while the service cannot be reached.
+	// Done is closed soon after the service says that the session is over, or
+	// that it will end before O1's time. It need not be closed while the
+	// service cannot be reached. If the session has a method Err() error, that
+	// then says why: an ErrSessionLost.
 	Done() <-chan struct{}
 
 	// Join adds a contender at the end of the queue, as an entry that the

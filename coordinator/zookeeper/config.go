@@ -35,9 +35,10 @@ func rootOf(chroot string) (string, error) {
 //
 // The scheme zookeeper means the same as zk. The scheme zks uses TLS, by
 // default at port 2281. It trusts the system's roots unless cacert names a file
-// of certificates. cert and key name the client's certificate, which is read
-// again for each connection. servername replaces the host's name in the check
-// of the servers' certificates.
+// of certificates. cert and key name the client's certificate. All three are
+// read again for each connection; authorities that cannot be read are those of
+// before. servername replaces the host's name in the check of the servers'
+// certificates.
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
 // the nodes that the driver creates: "open" (everybody; the default without
@@ -126,6 +127,7 @@ func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layo
 	}
 	acl := p.String("acl", standard)
 	tree.Tick = p.Duration("tick", 0)
+	conf.Tick = tree.Tick
 	name, election := p.String("layout", foreign.Native), p.String("election", "")
 	if err := p.Err(); err != nil {
 		return nil, err

@@ -57,7 +57,8 @@ func TestOpenReadsItsURL(t *testing.T) {
 		got := d.(*service)
 		if strings.Join(got.Conf.Servers, ",") != want.servers || got.Tree.Root != want.root ||
 			got.Conf.Digest != want.digest || !slices.Equal(got.Tree.ACL, want.acl) {
-			t.Errorf("%s: %+v, root %q, ACL %v", raw, got.Conf, got.Tree.Root, got.Tree.ACL)
+			t.Errorf("%s: servers %v, digest %q, root %q, ACL %v", raw,
+				got.Conf.Servers, got.Conf.Digest, got.Tree.Root, got.Tree.ACL)
 		}
 		if got.String() != want.name {
 			t.Errorf("%s: String() = %q; want %q", raw, got.String(), want.name)

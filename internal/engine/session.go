@@ -108,12 +108,22 @@ func (s *Session) guard() {
 				s.ask()
 			}
 		case <-s.driver.Done():
-			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
+			s.end(s.whyDone())
 			return
 		case <-s.alarm.C:
 			s.expire() // if the deadline has moved, the alarm was set again
 		}
 	}
+}
+
+// whyDone is why the driver's session is over, if it says so.
+func (s *Session) whyDone() error {
+	if says, ok := s.driver.(interface{ Err() error }); ok {
+		if err := says.Err(); errors.Is(err, ErrSessionLost) {
+			return err
+		}
+	}
+	return driver.Wrap(ErrSessionLost, errors.New("the service ended it"))
 }
 
 // ID returns the session's name at the service. For it and the next six methods
