@@ -161,9 +161,10 @@ func mySQL(u *url.URL, params url.Values, log mysql.Logger) (stddriver.Connector
 	if err := errors.Join(err, p.Err()); err != nil {
 		return nil, err
 	}
+	var source *tlsfiles.Source
 	switch {
 	case cfg.TLSConfig == "true":
-		cfg.TLS, err = files.For(u, u.Scheme)
+		source, err = files.For(u, u.Scheme)
 	case files != tlsfiles.Files{}:
 		err = invalid("cacert, cert, key and servername need tls=true")
 	}
@@ -180,22 +181,33 @@ func mySQL(u *url.URL, params url.Values, log mysql.Logger) (stddriver.Connector
 	if err != nil {
 		return nil, invalid("mysql URL: %w", err)
 	}
-	return bounded{connector, cfg.Addr}, nil
+	return bounded{connector, cfg, source}, nil
 }
 
 // bounded ends attempts to connect: those that database/sql makes for waiting
 // calls have no deadline, and one that hangs in the handshake stops the others.
+// It reads TLS files for each connection.
 type bounded struct {
 	stddriver.Connector
-	addr string
+	cfg    *mysql.Config
+	source *tlsfiles.Source // nil: no files
 }
 
 func (b bounded) Connect(ctx context.Context) (stddriver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	conn, err := b.Connector.Connect(ctx)
+	connector := b.Connector
+	if b.source != nil {
+		cfg := b.cfg.Clone()
+		cfg.TLS = b.source.Config()
+		var err error
+		if connector, err = mysql.NewConnector(cfg); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := connector.Connect(ctx)
 	if err != nil {
-		err = fmt.Errorf("connecting to %s as a MySQL server: %w", b.addr, err)
+		err = fmt.Errorf("connecting to %s as a MySQL server: %w", b.cfg.Addr, err)
 	}
 	return conn, err
 }
