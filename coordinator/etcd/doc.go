@@ -28,6 +28,13 @@
 // on a dead connection for as long as TCP does. If it has a user name and
 // password, every renewal costs an authentication.
 //
+// A member whose disk hangs answers pings and keeps the session alive, but
+// shows no change any more. While a session waits, it therefore checks about
+// once in a TTL that the member behind its watches follows the others, and else
+// moves all its watches to another member; see package internal/lease. The
+// client must know at least three members for that. Behind a load balancer it
+// sees one address, and stays on the member to which its connection leads.
+//
 // # The protocol
 //
 // A session is a lease and a sentinel: see package internal/lease. queue.go

@@ -103,7 +103,11 @@ func (s *Session) Head(
 	if err := s.Alive(); err != nil {
 		return driver.Head{}, err
 	}
-	r, err := s.first(ctx, queue, 1, s.Get)
+	var r Reading
+	err := s.within(ctx, func(ctx context.Context) (err error) {
+		r, err = s.first(ctx, queue, 1, s.Get)
+		return err
+	})
 	if err != nil {
 		return driver.Head{}, s.Failed(ctx, err)
 	}

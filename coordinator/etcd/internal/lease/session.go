@@ -56,6 +56,8 @@ type Session struct {
 	End     context.CancelFunc
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
+	waits   waits
+	quorum  atomic.Int64 // the revision of the last refresh, read by quorum
 
 	// seen is the newest revision that a watch has shown. No later view may be
 	// older (V1).
@@ -83,7 +85,9 @@ func Begin(
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
 	s.life, s.End = context.WithCancel(context.Background())
-	s.watcher = watch.Watcher{Client: c.Client, Streams: c.Streams, Life: s.life}
+	s.watcher = watch.Watcher{
+		Client: c.Client, Streams: c.Streams, Life: s.life, User: c.Client.Username != "",
+	}
 	go s.watchSentinel()
 	return s, nil
 }
@@ -207,6 +211,7 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) Stop() {
 	s.End()
 	<-s.stopped // at once: the goroutine ends with s.life
+	s.waits.stop()
 }
 
 // InEpoch is the condition of a join with an epoch.
