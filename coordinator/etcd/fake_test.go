@@ -39,15 +39,18 @@ type fake struct {
 	kept     []clientv3.LeaseID // by keep-alives
 	led      map[string][]bool  // whether each call of a method required a leader
 
-	minTTL int64
-	held   []held                                              // events not yet sent by a member that is behind
-	past   *fake                                               // the state of the member that is behind, if one is
-	others int                                                 // how many members are not behind, besides
-	mute   bool                                                // the member that is behind answers nothing
-	turn   int                                                 // whose turn it is
-	behind map[string]bool                                     // whether a stream is at the member that is behind
-	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens  func()                                              // called without mu, before a watch is created
+	txns     []*pb.TxnRequest
+	compared int // keys
+	fetched  int // keys in the ranges of reads
+	minTTL   int64
+	held     []held                                              // events not yet sent by a member that is behind
+	past     *fake                                               // the state of the member that is behind, if one is
+	others   int                                                 // how many members are not behind, besides
+	mute     bool                                                // the member that is behind answers nothing
+	turn     int                                                 // whose turn it is
+	behind   map[string]bool                                     // whether a stream is at the member that is behind
+	before   func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens    func()                                              // called without mu, before a watch is created
 	// refuses returns why a watch on a stream is refused, or nil.
 	refuses func(stream string) error
 }
@@ -206,6 +209,7 @@ func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOpti
 
 func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	kvs := f.inRange(r.Key, r.RangeEnd)
+	f.fetched += len(kvs)
 	resp := &pb.RangeResponse{Header: f.header(), Count: int64(len(kvs))}
 	if r.CountOnly {
 		return resp
@@ -241,6 +245,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	f.mu.Lock()
 	f.requests++
 	f.note(ctx, "Txn")
+	f.txns = append(f.txns, r)
 	f.mu.Unlock()
 	member := f
 	ops := slices.Concat(r.Success, r.Failure)
@@ -287,7 +292,11 @@ func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...g
 func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
+		if !ok {
+			break // etcd compares no further
+		}
 		kvs := f.inRange(c.Key, c.RangeEnd)
+		f.compared += len(kvs)
 		if len(kvs) == 0 {
 			kvs = []*mvccpb.KeyValue{{}}
 		}

@@ -20,12 +20,7 @@ type waiting func(t *testing.T, f *fake, s *session) (wait func(ctx context.Cont
 // waits are all kinds of waits on keys.
 var waits = map[string]waiting{
 	"of the predecessor": func(t *testing.T, _ *fake, s *session) (func(context.Context) error, func()) {
-		follows := func() driver.Joined {
-			c := contender()
-			c.Follows = true
-			return join(t, s, c)
-		}
-		ahead, own := follows(), follows()
+		ahead, own := join(t, s, follower()), join(t, s, follower())
 		return func(ctx context.Context) error {
 			_, err := s.Follow(ctx, queue, own.Place, ahead.Place)
 			return err

@@ -55,11 +55,16 @@ func (s *Session) List(
 	if limit < 0 {
 		return nil, answer.Invalid("limit %d", limit)
 	}
-	r, err := s.first(ctx, queue, limit, s.Get)
+	get := s.Get
+	if limit == 1 {
+		get = s.getFirst(queue)
+	}
+	r, err := s.first(ctx, queue, limit, get)
 	if err != nil {
 		return nil, s.Failed(ctx, err)
 	}
 	heads := s.layout.InOrder(queue, r.Kvs)
+	s.noteFirst(queue, heads)
 	if limit > 0 {
 		heads = heads[:min(limit, len(heads))]
 	}
@@ -72,10 +77,9 @@ func (s *Session) List(
 
 // first reads the first limit entries of a queue with their values, and maybe
 // others; all if limit is 0. Markers count for the service's limit. If it
-// returns any, first reads the whole queue. get is Get, or Read.
+// returns any, first reads the whole queue.
 func (s *Session) first(
-	ctx context.Context, queue driver.Queue, limit int,
-	get func(context.Context, ...clientv3.Op) (Reading, error),
+	ctx context.Context, queue driver.Queue, limit int, get getter,
 ) (Reading, error) {
 	all := clientv3.OpGet(s.layout.Queue(queue), clientv3.WithPrefix())
 	if limit == 0 {
@@ -105,7 +109,7 @@ func (s *Session) Head(
 	}
 	var r Reading
 	err := s.within(ctx, func(ctx context.Context) (err error) {
-		r, err = s.first(ctx, queue, 1, s.Get)
+		r, err = s.first(ctx, queue, 1, s.getFirst(queue))
 		return err
 	})
 	if err != nil {
@@ -145,6 +149,7 @@ func (s *Session) Head(
 
 func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
 	entries := s.layout.InOrder(queue, kvs)
+	s.noteFirst(queue, entries)
 	if len(entries) == 0 {
 		return driver.Head{}
 	}

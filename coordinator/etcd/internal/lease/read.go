@@ -59,7 +59,14 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 		r := resp.Get()
 		return Reading{r.Header.Revision, r.Kvs, r.Count}, nil
 	}
-	resp, err := s.Txn(ctx).Then(ops...).Commit()
+	return reading(s.Txn(ctx).Then(ops...).Commit())
+}
+
+// getter is Get, Read, or another way to read ranges.
+type getter func(ctx context.Context, ops ...clientv3.Op) (Reading, error)
+
+// reading returns what a transaction has read.
+func reading(resp *clientv3.TxnResponse, err error) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}

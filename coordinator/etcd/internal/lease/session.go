@@ -57,6 +57,7 @@ type Session struct {
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
 	waits   waits
+	firsts  firsts
 	quorum  atomic.Int64 // the revision of the last refresh, read by quorum
 
 	// seen is the newest revision that a watch has shown. No later view may be
