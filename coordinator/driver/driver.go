@@ -334,7 +334,9 @@ type Session interface {
 	//
 	// D3: With another version, or Any, the error is ErrStale, and nothing is
 	// written. When the call is repeated after an unknown outcome, ErrStale may
-	// also mean that the first call was applied.
+	// also mean that the first call was applied. After a call with Any, Record
+	// is at least as new as everything that any session finished before that
+	// call. A driver whose Record always is need not ask the service.
 	//
 	// D4: A record is no contender: a queue that has only a record is empty. A
 	// record stays when contenders leave and sessions end.
