@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 	"github.com/baton-go/baton/internal/hint"
 )
 
@@ -48,6 +49,7 @@ func (d *source) intercept(
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
+	opts = append(opts, grpc.MaxCallRecvMsgSize(lease.MaxReply)) // the last one counts
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	d.noteDialError(err)
 	return err

@@ -18,7 +18,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -42,15 +44,21 @@ type fake struct {
 	txns     []*pb.TxnRequest
 	compared int // keys
 	fetched  int // keys in the ranges of reads
-	minTTL   int64
-	held     []held                                              // events not yet sent by a member that is behind
-	past     *fake                                               // the state of the member that is behind, if one is
-	others   int                                                 // how many members are not behind, besides
-	mute     bool                                                // the member that is behind answers nothing
-	turn     int                                                 // whose turn it is
-	behind   map[string]bool                                     // whether a stream is at the member that is behind
-	before   func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens    func()                                              // called without mu, before a watch is created
+
+	compacted         int64 // the newest revision that reads do not get
+	onCompacted       func()
+	maxReply, largest int     // bytes of a reply to a read of one range
+	atRevs            []int64 // the revisions for which such reads asked
+
+	minTTL int64
+	held   []held                                              // events not yet sent by a member that is behind
+	past   *fake                                               // the state of the member that is behind, if one is
+	others int                                                 // how many members are not behind, besides
+	mute   bool                                                // the member that is behind answers nothing
+	turn   int                                                 // whose turn it is
+	behind map[string]bool                                     // whether a stream is at the member that is behind
+	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens  func()                                              // called without mu, before a watch is created
 	// refuses returns why a watch on a stream is refused, or nil.
 	refuses func(stream string) error
 }
@@ -204,7 +212,21 @@ func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOpti
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return member.get(r), nil
+	if r.Revision != 0 && r.Revision <= f.compacted {
+		f.onCompacted()
+		return nil, rpctypes.ErrGRPCCompacted
+	}
+	f.atRevs = append(f.atRevs, r.Revision)
+	resp := member.get(r)
+	size := 0
+	for _, kv := range resp.Kvs {
+		size += len(kv.Key) + len(kv.Value)
+	}
+	f.largest = max(f.largest, size)
+	if f.maxReply > 0 && size > f.maxReply {
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, f.maxReply)
+	}
+	return resp, nil
 }
 
 func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {

@@ -76,19 +76,18 @@ func (s *Session) List(
 }
 
 // first reads the first limit entries of a queue with their values, and maybe
-// others; all if limit is 0. Markers count for the service's limit. If it
-// returns any, first reads the whole queue.
+// others; all by quorum if limit is 0. Markers count for the service's limit.
+// If it returns any, first reads the whole queue.
 func (s *Session) first(
 	ctx context.Context, queue driver.Queue, limit int, get getter,
 ) (Reading, error) {
-	all := clientv3.OpGet(s.layout.Queue(queue), clientv3.WithPrefix())
 	if limit == 0 {
-		return get(ctx, all)
+		return s.all(ctx, queue)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
 	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
 	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
-		return get(ctx, all)
+		return s.all(ctx, queue)
 	}
 	return r, err
 }
