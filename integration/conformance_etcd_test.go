@@ -36,7 +36,7 @@ func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness 
 }
 
 var noStall = map[coordinatortest.Lever]string{
-	coordinatortest.Stall: "the driver's own tests have such a member; here a disk would have to hang",
+	coordinatortest.Stall: "package virtualetcd has such a member; here a disk would have to hang",
 }
 
 // etcdLevers does what an operator or a fault does to the service.
