@@ -71,15 +71,12 @@ build: ## Compile all modules
 .PHONY: test
 test: ## Run the tests, on real etcd and ZooKeeper; as root on Debian, install missing programs
 	.ci/deps
-	@set -e; for dir in $(PARTS); do (cd $$dir && go test -race ./...); done
-	go test -run 'AreBounded' ./internal/engine # the race detector crashes in one of them
-	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=2000 RACE_SEEDS=0) # the first line runs 150 with the race detector
-	$(if $(filter all,$(BATON_TESTS)),$(MAKE) simulate-recipes SEEDS=500)
-	.ci/test-integration
+	.ci/test-integration -ring test
 
 .PHONY: test-all
-test-all: ## Run the tests, the fault tests and the tests with other libraries
-	BATON_TESTS=all $(MAKE) test
+test-all: ## Run the tests, 20,000 worlds, and the tests of faults, versions, other libraries and releases
+	.ci/deps
+	.ci/test-integration -ring all
 
 .PHONY: conformance
 conformance: ## Run the suite of the driver contract, and programs of two versions, on the servers of make servers
@@ -92,6 +89,7 @@ servers: ## Copy ETCD=3.6.5 or ZOOKEEPER=3.9 from container images; prints the e
 .PHONY: interop
 interop: ## Share queues with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
 	.ci/deps
+	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v -run '^TestConformanceOfForeignLayouts$$' .
 	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v ./interop
 
 .PHONY: faults
@@ -100,8 +98,9 @@ faults: ## Run all fault tests, including the expensive ones: about twenty minut
 	BATON_FAULTS=all .ci/test-integration -run '$(FAULTS)'
 
 .PHONY: test-short
-test-short: ## Run the tests that need no server, in seconds
-	@set -e; for dir in $(PARTS); do (cd $$dir && go test ./...); done
+test-short: ## Run the tests that need no server, in a minute
+	go test $$(go list ./... | grep -v '/docs')
+	@set -e; for dir in $(filter-out .,$(PARTS)); do (cd $$dir && go test ./...); done
 
 .PHONY: simulate
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same in each run
@@ -165,7 +164,11 @@ quickstart: ## Run the smallest example, which needs no server
 	go run ./examples/quickstart
 
 .PHONY: check
-check: fmt-check vet check-platforms tidy-check ## Run the static checks that need only Go
+check: fmt-check vet check-platforms tidy-check check-documents ## Run the static checks that need only Go
+
+.PHONY: check-documents
+check-documents: ## Test pages, workflows, and the tables of mutants and of rings
+	cd integration && go run ./cmd/tests -ring check
 
 .PHONY: check-platforms
 check-platforms: ## Compile and vet library, observers and command for PLATFORMS; with an empty build cache a minute each
@@ -261,6 +264,7 @@ release: ## Check everything, and tag all modules as VERSION (v0.1.0); publishes
 	.ci/release -n "$(VERSION)" $(PARTS)
 	$(GORELEASER) check
 	.ci/run
+	$(MAKE) test-all
 	.ci/release "$(VERSION)" $(PARTS)
 
 .PHONY: clean

@@ -71,7 +71,8 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 // not accept several hosts with ports. It hides the errors of url.Parse, which
 // quote the URL with its password.
 func parse(raw string) (*url.URL, error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
+	// A file or a variable often ends in a newline.
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
 	if !ok || scheme == "" {
 		return nil, engine.Invalid("URL has no scheme; want etcd://…, zk://… or memory://")
 	}

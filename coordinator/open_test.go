@@ -37,6 +37,7 @@ func TestOpenPassesHostsPathAndParametersToTheDriver(t *testing.T) {
 	for raw, want := range map[string]string{
 		"probe://h1:1,h2:2/ns?ttl=30s&known=x": "h1:1,h2:2|/ns|known=x",
 		"probe://[::1]:2181,h2/a/b":            "[::1]:2181,h2|/a/b|",
+		" probe://h1/ns?known=x\n":             "h1|/ns|known=x", // from a file
 		"probe://u:p%40ss@h1,h2:7":             "h1,h2:7||",
 	} {
 		if _, err := coordinator.Open(raw); err != nil {

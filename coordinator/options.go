@@ -37,7 +37,8 @@ func WithObserver(o event.Observer) Option {
 }
 
 // CheckName returns an ErrInvalid unless name is 1 to 255 bytes of UTF-8
-// without control characters, in segments separated by "/". Segments are not
-// blank, "." or "..", and the first is not "zookeeper". "a" and "a/b" do not
-// exclude each other, nor do a mutex and a semaphore of one name.
+// without control characters, in segments separated by "/". Each segment has a
+// visible character and is not "." or "..", and the first is not "zookeeper".
+// "a" and "a/b" do not exclude each other, nor do a mutex and a semaphore of
+// one name.
 func CheckName(name string) error { return engine.CheckName(name) }

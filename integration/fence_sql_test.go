@@ -292,3 +292,125 @@ func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
 		wants("no sequencer", check("accounts", fence.Sequencer{}), driver.ErrInvalid)
 	})
 }
+
+// A statement inside of a transaction can end what Check guards: a roll back to
+// an earlier savepoint, and on MariaDB each change of a table, which commits.
+// The second Check, before Commit, finds out that another holder came between.
+func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
+	for name, c := range map[string]struct{ before, ends string }{
+		"PostgreSQL": {"SAVEPOINT early", "ROLLBACK TO SAVEPOINT early"},
+		"MariaDB":    {"", "CREATE TABLE test.other (id INT)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := products[name].open(t)
+			ctx := within(t, time.Minute)
+			err := db.once(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+				if c.before != "" {
+					if _, err := tx.ExecContext(ctx, c.before); err != nil {
+						return err
+					}
+				}
+				if err := db.guard.Check(ctx, tx, "accounts", books(5)); err != nil {
+					return err
+				}
+				if _, err := tx.ExecContext(ctx, c.ends); err != nil {
+					return err
+				}
+				if err := db.once(ctx, sql.LevelDefault, func(next *sql.Tx) error {
+					if err := db.guard.Check(ctx, next, "accounts", books(7)); err != nil {
+						return err
+					}
+					return db.log(ctx, next, "accounts", 7)
+				}); err != nil {
+					return err
+				}
+				if err := db.guard.Check(ctx, tx, "accounts", books(5)); !errors.Is(err, fence.ErrStale) {
+					t.Errorf("the second Check: %v", err)
+				}
+				return errChangedItsMind
+			})
+			if !errors.Is(err, errChangedItsMind) {
+				t.Error(err)
+			}
+			if all := db.written(t, "accounts"); len(all) != 1 || all[0] != 7 {
+				t.Errorf("written: %v", all)
+			}
+		})
+	}
+}
+
+// A stopped holder has a transaction open, and the row with it.
+func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
+	db := products["PostgreSQL"].open(t)
+	ctx := within(t, patience)
+	guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Check(ctx, stopped, "accounts", books(5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+		return guard.Check(ctx, tx, "accounts", books(7))
+	}); err != nil {
+		t.Fatalf("the next holder: %v", err)
+	}
+	err = db.log(ctx, stopped, "accounts", 5)
+	if err == nil {
+		err = stopped.Commit()
+	}
+	if all := db.written(t, "accounts"); err == nil || len(all) != 0 {
+		t.Errorf("the stopped holder goes on: %v, written %v", err, all)
+	}
+	var rest string // the setting of the transaction did not stay with a connection
+	if err := db.QueryRowContext(ctx, "SHOW idle_in_transaction_session_timeout").Scan(&rest); err != nil || rest != "0" {
+		t.Errorf("afterwards the timeout is %q, %v", rest, err)
+	}
+}
+
+func TestResetAdmitsAReplacedService(t *testing.T) {
+	databases(t, func(t *testing.T, db database) {
+		ctx := within(t, time.Minute)
+		check := func(s fence.Sequencer) error {
+			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, "accounts", s) })
+		}
+		replaced := books(3)
+		replaced.Service = "4f0d"
+		if err := check(books(5)); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(replaced); !errors.Is(err, fence.ErrForeign) {
+			t.Errorf("before the reset: %v", err)
+		}
+		if err := db.guard.Reset(ctx, db.DB, "accounts"); err != nil {
+			t.Fatal(err)
+		}
+		if err := check(replaced); err != nil {
+			t.Errorf("after the reset: %v", err)
+		}
+	})
+}
+
+func TestTableMayHaveAReservedName(t *testing.T) {
+	databases(t, func(t *testing.T, db database) {
+		ctx := within(t, time.Minute)
+		table := "order"
+		if schema, _, ok := strings.Cut(db.table, "."); ok {
+			table = schema + ".order"
+		}
+		guard, err := sqlfence.New(db.dialect, sqlfence.Table(table))
+		if err == nil {
+			err = guard.Create(ctx, db.DB)
+		}
+		if err == nil {
+			err = db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return guard.Check(ctx, tx, "accounts", books(5)) })
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -280,7 +280,7 @@ func plantZooKeeper(t *testing.T, node string, flags int32) (command string, rem
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "zkCli.sh deleteall '" + made + "'", func() error { return c.Delete(made, -1) }
+	return "zkCli.sh delete '" + made + "'", func() error { return c.Delete(made, -1) }
 }
 
 // TestStraysAreNamed: entries that no session owns, and the command that

@@ -138,6 +138,10 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 // free or a contender waits, it returns a [*recipes.TakenError]. It names the
 // first in the queue; errors.Is(err, coordinator.ErrTaken) is true. For a
 // quarter of a second after SetLimit it may fail although permits are free.
+//
+// On a semaphore that is shared with other clients (docs/interop.md) each
+// acquisition holds the semaphore's own mutex for some requests. If permits are
+// free meanwhile, TryAcquire waits for the mutex, for one second at most.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -113,7 +114,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 		return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
 	}
 	r.Mode, r.Fresh = mode, true
-	lock, err := s.locks.Acquire(ctx, r)
+	lock, err := s.lockShared(ctx, limit, r)
 	if err != nil {
 		return nil, err
 	}
@@ -135,6 +136,32 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 		return nil, errors.Join(recipes.Describe(ctx, r.Op, s.Name(), released), lease.Release(ctx))
 	}
 	return s.permit(lease, 1), nil
+}
+
+// tryBound is how long a try waits for contenders that are acquiring.
+const tryBound = time.Second
+
+// lockShared locks the contenders' mutex. Each acquisition holds it for some
+// requests, so a try that fails at once when it is locked would fail although
+// permits are free. A contender that waits for a lease holds it, too, for as
+// long as that takes: then no permit is free, and the try fails at once.
+func (s *Semaphore) lockShared(ctx context.Context, limit int, r recipes.Request) (*recipes.Hold, error) {
+	lock, taken := s.locks.Acquire(ctx, r)
+	if !r.Try || !errors.Is(taken, coordinator.ErrTaken) {
+		return lock, taken
+	}
+	held, err := s.queue.List(ctx, func(string) recipes.Rule { return within(limit) })
+	if err != nil || len(held) >= limit {
+		return nil, taken
+	}
+	bound, stop := context.WithTimeout(ctx, tryBound)
+	defer stop()
+	r.Try = false
+	lock, err = s.locks.Acquire(bound, r)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		return nil, taken
+	}
+	return lock, err
 }
 
 // listShared returns the leases, and behind them the contenders for the mutex.

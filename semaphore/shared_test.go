@@ -175,6 +175,64 @@ func TestSharedPermitsAreGrantedInOrder(t *testing.T) {
 	})
 }
 
+// TestTryFindsAFreePermitBesideAcquisitions: each acquisition holds the mutex
+// for some requests.
+func TestTryFindsAFreePermitBesideAcquisitions(t *testing.T) {
+	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
+		svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayReply: time.Millisecond} })
+		ctx := context.Background()
+		var wg sync.WaitGroup
+		for range 3 {
+			s := shared(t, open(), 4)
+			wg.Go(func() {
+				for range 50 {
+					p, err := s.Acquire(ctx, 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					wantErr(t, p.Release(ctx))
+				}
+			})
+		}
+		s := shared(t, open(), 4)
+		for range 50 {
+			p, err := s.TryAcquire(ctx, 1)
+			if err != nil {
+				t.Fatalf("at least one of four permits is free: %v", err)
+			}
+			check(t, p.Release(ctx))
+		}
+		wg.Wait()
+
+		// A contender that waits for a lease holds the mutex: nothing is free.
+		var held []*semaphore.Permit
+		for range 4 {
+			p, err := s.Acquire(ctx, 1)
+			check(t, err)
+			held = append(held, p)
+		}
+		wg.Go(func() {
+			p, err := s.Acquire(ctx, 1)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			wantErr(t, p.Release(ctx))
+		})
+		synctest.Wait()
+		time.Sleep(time.Second)
+		begun := time.Now()
+		if _, err := s.TryAcquire(ctx, 1); !errors.Is(err, coordinator.ErrTaken) || time.Since(begun) > 20*time.Millisecond {
+			t.Errorf("TryAcquire of a permit that is not free: %v, after %v", err, time.Since(begun))
+		}
+		for _, p := range held {
+			check(t, p.Release(ctx))
+		}
+		wg.Wait()
+	})
+}
+
 // TestLossOfTheMutexEndsTheWaitForALease: an operator removes the entry of the
 // mutex. Its holder gives up and leaves no lease.
 func TestLossOfTheMutexEndsTheWaitForALease(t *testing.T) {

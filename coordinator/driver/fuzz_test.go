@@ -37,7 +37,7 @@ func FuzzNamespace(f *testing.F) {
 // FuzzHosts: an accepted host has a name and a port, and is accepted again
 // unchanged.
 func FuzzHosts(f *testing.F) {
-	for _, host := range []string{"h", "h:1", "h1,h2:2", "[::1]", "[::1]:2", ":1", "h:", "h:0", "h:+1", ",", "h:01", "a]:1", "h:65536"} {
+	for _, host := range []string{"h", "h:1", "h1,h2:2", "[::1]", "[::1]:2", "::1:2", "[::1", "h1;h2", ":1", "h:", "h:0", "h:+1", ",", "h:01", "a]:1", "h:65536"} {
 		f.Add(host)
 	}
 	f.Fuzz(func(t *testing.T, host string) {

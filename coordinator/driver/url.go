@@ -2,7 +2,9 @@ package driver
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,8 +87,9 @@ func (p *Params) Err() error {
 }
 
 // Hosts splits the host part of a URL, "h1:2379,h2:2379", and adds the default
-// port where there is none. Its errors do not quote a host, since that may be
-// part of a password that was not percent-encoded.
+// port where there is none. A host is a name, an IPv4 address, or an IPv6
+// address in brackets. Its errors do not quote a host, since that may be part
+// of a password that was not percent-encoded.
 func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 	if u.Host == "" {
 		return nil, fmt.Errorf("%w: %s URL names no host; want %s://host:%s[,host...]/namespace",
@@ -98,13 +101,33 @@ func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 		if j := strings.LastIndexByte(h, ':'); j > strings.LastIndexByte(h, ']') {
 			name, port = h[:j], h[j+1:]
 		}
-		if n, err := strconv.Atoi(port); name == "" || err != nil || n < 1 || n > 65535 {
-			return nil, fmt.Errorf("%w: host number %d in %s URL; "+
-				"want host:port with a port from 1 to 65535", ErrInvalid, i+1, u.Scheme)
+		if rule := hostRule(name, port); rule != "" {
+			return nil, fmt.Errorf("%w: host number %d in %s URL: %s", ErrInvalid, i+1, u.Scheme, rule)
 		}
 		hosts[i] = name + ":" + port
 	}
 	return hosts, nil
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// hostRule returns the rule that a host breaks, or "". A host that can never be
+// reached is refused here: later it would look like an outage.
+func hostRule(name, port string) string {
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		if a, err := netip.ParseAddr(inner); !ok || err != nil || !a.Is6() {
+			return "want an IPv6 address between the brackets"
+		}
+	} else if strings.Contains(name, ":") {
+		return "write IPv6 addresses in brackets: [::1]:2379"
+	} else if !hostName.MatchString(name) {
+		return "want host:port, of letters, digits, \"-\", \".\" and \"_\", with commas between hosts"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "want host:port with a port from 1 to 65535"
+	}
+	return ""
 }
 
 // Namespace checks the path of a URL as a namespace. It trims slashes at the
@@ -126,6 +149,12 @@ func Namespace(path string) (string, error) {
 			if r <= ' ' || r > '~' {
 				return "", fmt.Errorf("%w: namespace %q: use visible ASCII characters",
 					ErrInvalid, ns)
+			}
+			if r == ',' {
+				// "zk://h1/app,h2/app" is a slip that would be another
+				// namespace on one host, without exclusion.
+				return "", fmt.Errorf("%w: namespace %q has a comma; "+
+					"write all hosts first, then one namespace: h1,h2/namespace", ErrInvalid, ns)
 			}
 		}
 	}

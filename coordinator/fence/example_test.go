@@ -44,7 +44,7 @@ func ExampleGate_Do() {
 	ctx, svc := context.Background(), memory.NewService()
 	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 	write := func(s fence.Sequencer, text string) {
-		err := gate.Do(ctx, s, func() error {
+		err := gate.Do(ctx, s, func(context.Context) error {
 			fmt.Println("written:", text)
 			return nil
 		})

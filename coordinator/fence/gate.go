@@ -2,7 +2,7 @@ package fence
 
 import (
 	"context"
-	"sync/atomic"
+	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -13,56 +13,180 @@ type Checker func(ctx context.Context, s Sequencer) error
 
 // Gate protects a resource in the memory of this process: it admits a token
 // unless a greater one was shown before. It forgets tokens when the process
-// ends. It is safe for concurrent use.
+// ends. It is safe for concurrent use. The zero Gate admits the scope of the
+// first sequencer shown.
+//
+// A sequencer can be forged, and a forged token that is very large keeps all
+// holders out until Reset. So authenticate callers before the gate sees their
+// sequencers, or set Confirm.
 type Gate struct {
-	busy   chan struct{} // a mutex whose Lock takes a context, locked by sending; guards the rest
-	scope  Scope
-	latest atomic.Int64
+	// Confirm, if it is set before the first call, is asked for each token
+	// that is greater than all tokens before; its error refuses the token.
+	// coordinator.Client.Check asks the service, with one request for each
+	// new grant.
+	Confirm Checker
+
+	want Scope // that of NewGate; empty fields match any
+
+	mu      sync.Mutex
+	slot    chan struct{} // has one element while access runs; waiters send in turn
+	scope   Scope         // want, with the fields of the first sequencer shown
+	latest  driver.Token  // the greatest shown
+	running running
+}
+
+// running is the access that runs: the zero value if none does.
+type running struct {
+	shown Sequencer
+	end   context.CancelCauseFunc // ends its context
 }
 
 // NewGate returns a gate for the sequencers of a scope. The first sequencer
 // shown sets empty fields, such as a service that the process does not know.
-func NewGate(scope Scope) *Gate { return &Gate{busy: make(chan struct{}, 1), scope: scope} }
+func NewGate(scope Scope) *Gate { return &Gate{want: scope} }
 
 // Check admits the sequencer, or returns a *StaleError, a *ForeignError, or
 // driver.ErrInvalid for a malformed one. It waits for running calls of Do, or
 // until ctx ends. An access after Check may run beside the next holder's; Do
 // prevents that.
 func (g *Gate) Check(ctx context.Context, s Sequencer) error {
-	return g.Do(ctx, s, func() error { return nil })
+	return g.Do(ctx, s, func(context.Context) error { return nil })
 }
 
 // Do runs access if Check admits the sequencer, and returns the error of
 // either. No other Check or Do runs meanwhile.
-func (g *Gate) Do(ctx context.Context, s Sequencer, access func() error) error {
+//
+// The context of access ends with ctx, when access returns, or, with a
+// *StaleError as its cause, as soon as a greater token is shown: the next
+// holder waits until access returns. So access should end with its context, and
+// do only what must not run beside the next holder's: a body that a stopped
+// client sends is read before Do, not in it.
+func (g *Gate) Do(ctx context.Context, s Sequencer, access func(context.Context) error) error {
+	if err := g.show(ctx, s); err != nil {
+		return err
+	}
+	slot := g.lane()
 	select {
-	case g.busy <- struct{}{}:
-		defer func() { <-g.busy }()
+	case slot <- struct{}{}:
+		defer func() { <-slot }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if err := g.admit(s); err != nil {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if err := g.begin(ctx, s, end); err != nil {
 		return err
 	}
-	return access()
+	defer g.finish()
+	return access(ctx)
 }
 
-// Latest returns the greatest token admitted so far, or zero.
-func (g *Gate) Latest() driver.Token { return driver.Token(g.latest.Load()) }
-
-func (g *Gate) admit(s Sequencer) error {
+// show validates the sequencer and raises the greatest token. The token rises
+// before the sequencer's turn, so that smaller tokens that wait are refused,
+// and one that runs is told to end.
+func (g *Gate) show(ctx context.Context, s Sequencer) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err := s.Validate(); err != nil {
 		return err
+	}
+	if g.Confirm != nil {
+		if rises, err := g.rises(s); err != nil {
+			return err
+		} else if rises {
+			// Not under the lock: it may take a request. Meanwhile a
+			// greater token can be shown, so raise compares again.
+			if err := g.Confirm(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return g.raise(s)
+}
+
+// rises reports whether raise would store the sequencer's token.
+func (g *Gate) rises(s Sequencer) (bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return s.Token > g.latest, g.compare(s)
+}
+
+func (g *Gate) raise(s Sequencer) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.compare(s); err != nil {
+		return err
+	}
+	g.scope, g.latest = s.Scope, s.Token
+	if r := g.running; r.end != nil && r.shown.Token < s.Token {
+		r.end(&StaleError{Shown: r.shown, Latest: s.Token})
+	}
+	return nil
+}
+
+// compare returns the reason to refuse the sequencer, or nil.
+func (g *Gate) compare(s Sequencer) error {
+	if g.latest == 0 {
+		g.scope = g.want
 	}
 	if err := s.In(g.scope); err != nil {
 		return err
 	}
-	if latest := g.Latest(); s.Token < latest {
-		return &StaleError{Shown: s, Latest: latest}
+	if s.Token < g.latest {
+		return &StaleError{Shown: s, Latest: g.latest}
 	}
-	g.scope = s.Scope
-	g.latest.Store(int64(s.Token))
 	return nil
+}
+
+// lane returns the channel that admits one access at a time. A channel, since a
+// waiter must be able to give up with its context.
+func (g *Gate) lane() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.slot == nil {
+		g.slot = make(chan struct{}, 1)
+	}
+	return g.slot
+}
+
+// begin is called with the slot. It compares again: a greater token may have
+// been shown during the wait, and a context that has ended may have got the
+// slot, since select chooses at random.
+func (g *Gate) begin(ctx context.Context, s Sequencer, end context.CancelCauseFunc) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.compare(s); err != nil {
+		return err
+	}
+	g.running = running{s, end}
+	return nil
+}
+
+func (g *Gate) finish() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running = running{}
+}
+
+// Latest returns the greatest token shown so far and not refused, or zero.
+func (g *Gate) Latest() driver.Token {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.latest
+}
+
+// Reset forgets the greatest token and the scope of the first sequencer: the
+// gate is as NewGate made it. It is for the operator of a service that was
+// replaced, or restored with smaller tokens; it also admits late requests of
+// earlier holders again. Running accesses go on.
+func (g *Gate) Reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.scope, g.latest = Scope{}, 0
 }
 
 // With returns a context that carries a sequencer.

@@ -22,7 +22,7 @@ func TestGateRefusesStaleTokensAndNamesBoth(t *testing.T) {
 		}
 	}
 	ran := false
-	err := g.Do(t.Context(), orders(5), func() error { ran = true; return nil })
+	err := g.Do(t.Context(), orders(5), func(context.Context) error { ran = true; return nil })
 	stale, ok := errors.AsType[*fence.StaleError](err)
 	if !ok || !errors.Is(err, fence.ErrStale) || stale.Shown.Token != 5 || stale.Latest != 7 || ran {
 		t.Fatalf("Do = %v, ran %t", err, ran)
@@ -71,7 +71,7 @@ func TestCheckAndAccessAreOneStep(t *testing.T) {
 			wg.Go(func() {
 				for range 50 {
 					token := driver.Token(1 + rng.IntN(1000))
-					err := g.Do(t.Context(), orders(token), func() error {
+					err := g.Do(t.Context(), orders(token), func(context.Context) error {
 						before := stored
 						time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
 						if stored != before || token < stored {
@@ -103,12 +103,12 @@ func TestWaitForAGateEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := fence.NewGate(fence.Scope{})
 		leave := make(chan struct{})
-		go func() { _ = g.Do(context.Background(), orders(5), func() error { <-leave; return nil }) }()
+		go func() { _ = g.Do(context.Background(), orders(5), func(context.Context) error { <-leave; return nil }) }()
 		synctest.Wait()
 		why := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		if err := g.Check(ctx, orders(7)); !errors.Is(err, why) || g.Latest() != 5 {
+		if err := g.Check(ctx, orders(7)); !errors.Is(err, why) || g.Latest() != 7 {
 			t.Errorf("Check = %v, latest %d", err, g.Latest())
 		}
 		close(leave)
@@ -121,15 +121,144 @@ func TestWaitForAGateEndsWithItsContext(t *testing.T) {
 func TestGateIsUnlockedWhenAccessFailsOrPanics(t *testing.T) {
 	g := fence.NewGate(fence.Scope{})
 	why := errors.New("disk full")
-	if err := g.Do(t.Context(), orders(5), func() error { return why }); !errors.Is(err, why) {
+	if err := g.Do(t.Context(), orders(5), func(context.Context) error { return why }); !errors.Is(err, why) {
 		t.Error(err)
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = g.Do(t.Context(), orders(5), func() error { panic("out") })
+		_ = g.Do(t.Context(), orders(5), func(context.Context) error { panic("out") })
 	}()
 	if err := g.Check(t.Context(), orders(5)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStoppedHolderLetsTheNextOneIn: its access is told to end, and smaller
+// tokens that wait are refused before the next holder's turn.
+func TestStoppedHolderLetsTheNextOneIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fence.NewGate(fence.Scope{})
+		var order []driver.Token
+		access := func(token driver.Token) func(context.Context) error {
+			return func(ctx context.Context) error {
+				order = append(order, token)
+				if token == 5 {
+					<-ctx.Done() // a body that does not arrive
+					return context.Cause(ctx)
+				}
+				return nil
+			}
+		}
+		var first, late error
+		go func() { first = g.Do(t.Context(), orders(5), access(5)) }()
+		synctest.Wait()
+		go func() { late = g.Do(t.Context(), orders(6), access(6)) }()
+		go func() { _ = g.Do(t.Context(), orders(7), access(7)) }()
+		synctest.Wait()
+		stale, ok := errors.AsType[*fence.StaleError](first)
+		if !ok || stale.Shown != orders(5) || stale.Latest < 6 {
+			t.Errorf("the first access ended with %v", first)
+		}
+		if last := order[len(order)-1]; order[0] != 5 || last != 7 {
+			t.Errorf("the order was %v", order)
+		}
+		if late != nil && !errors.Is(late, fence.ErrStale) {
+			t.Error(late)
+		}
+		if g.Latest() != 7 {
+			t.Errorf("latest %d", g.Latest())
+		}
+	})
+}
+
+func TestAccessNeverBeginsWithAContextThatHasEnded(t *testing.T) {
+	g := fence.NewGate(fence.Scope{})
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := g.Do(ctx, orders(5), func(context.Context) error { t.Error("access ran"); return nil })
+		if !errors.Is(err, context.Canceled) || g.Latest() != 0 {
+			t.Fatalf("Do = %v, latest %d", err, g.Latest())
+		}
+	}
+	// A waiter whose context ends at the moment at which it may go on.
+	synctest.Test(t, func(t *testing.T) {
+		var g fence.Gate
+		for range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			leave := make(chan struct{})
+			go func() { _ = g.Do(t.Context(), orders(5), func(context.Context) error { <-leave; return nil }) }()
+			synctest.Wait()
+			go func() {
+				<-ctx.Done()
+				close(leave)
+			}()
+			_ = g.Do(ctx, orders(5), func(ctx context.Context) error {
+				if ctx.Err() != nil {
+					t.Error("access ran with a context that has ended")
+				}
+				return nil
+			})
+			cancel()
+			synctest.Wait()
+		}
+	})
+}
+
+func TestZeroGateIsUsable(t *testing.T) {
+	var g fence.Gate
+	if err := g.Check(t.Context(), orders(5)); err != nil || g.Latest() != 5 {
+		t.Errorf("Check = %v, latest %d", err, g.Latest())
+	}
+	if err := g.Check(t.Context(), orders(4)); !errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+}
+
+func TestRiseOfTheTokenIsConfirmed(t *testing.T) {
+	var g fence.Gate
+	asked, forged := 0, errors.New("no such grant")
+	g.Confirm = func(_ context.Context, s fence.Sequencer) error {
+		if asked++; s.Token > 100 {
+			return forged
+		}
+		return nil
+	}
+	for _, token := range []driver.Token{5, 5, 7} {
+		if err := g.Check(t.Context(), orders(token)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Check(t.Context(), orders(1<<62)); !errors.Is(err, forged) {
+		t.Error(err)
+	}
+	if err := g.Check(t.Context(), orders(5)); !errors.Is(err, fence.ErrStale) {
+		t.Error(err)
+	}
+	if g.Latest() != 7 || asked != 3 {
+		t.Errorf("latest %d, asked %d times; want 7, 3", g.Latest(), asked)
+	}
+}
+
+func TestResetForgetsTokenAndScope(t *testing.T) {
+	g := fence.NewGate(fence.Scope{Kind: "mutex"})
+	other := orders(3)
+	other.Service += "2"
+	if err := g.Check(t.Context(), orders(5)); err != nil {
+		t.Fatal(err)
+	}
+	err := g.Check(t.Context(), other)
+	if !errors.Is(err, fence.ErrForeign) || !strings.Contains(err.Error(), "reset") {
+		t.Errorf("%v: want a refusal that names the remedy", err)
+	}
+	g.Reset()
+	if err := g.Check(t.Context(), other); err != nil || g.Latest() != 3 {
+		t.Errorf("after a reset: %v, latest %d", err, g.Latest())
+	}
+	wrong := other
+	wrong.Kind = "election"
+	if err := g.Check(t.Context(), wrong); !errors.Is(err, fence.ErrForeign) || strings.Contains(err.Error(), "reset") {
+		t.Errorf("a reset has dropped the kind of NewGate, or advises a reset: %v", err)
 	}
 }
 

@@ -41,14 +41,14 @@ func splitScope(text string) (Scope, bool) {
 }
 
 var (
-	serviceRule = regexp.MustCompile(`^[!-9;-~]{1,64}$`)
+	serviceRule = regexp.MustCompile(`^[!-+\--9;-~]{1,64}$`)
 	kindRule    = regexp.MustCompile(`^[a-z-]+$`)
 )
 
 func (s Scope) check() error {
 	switch {
 	case !serviceRule.MatchString(s.Service):
-		return invalid("service %.80q; want 1 to 64 visible ASCII characters without a colon",
+		return invalid("service %.80q; want 1 to 64 visible ASCII characters without colon and comma",
 			s.Service)
 	case !kindRule.MatchString(s.Kind):
 		return invalid("kind %.80q; want letters a to z and \"-\"", s.Kind)
@@ -132,6 +132,9 @@ var (
 	ErrStale   = errors.New("stale token")            // see StaleError
 	ErrForeign = errors.New("token of another scope") // see ForeignError
 	ErrMissing = errors.New("no sequencer was shown") // the access had none
+	// ErrMalformed: what was shown is no sequencer, or there are several. Its
+	// errors are driver.ErrInvalid, too.
+	ErrMalformed = errors.New("malformed sequencer")
 )
 
 // StaleError refuses a token: a greater one was shown before, or the service
@@ -163,18 +166,27 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("fence: %v: token %d of %s; want one of %s",
+	text := fmt.Sprintf("fence: %v: token %d of %s; want one of %s",
 		ErrForeign, e.Shown.Token, e.Shown.Scope, e.Want)
+	// The same lock of another service: an operator may have replaced the
+	// service, or it lost its data.
+	here := e.Want
+	here.Service = ""
+	if e.Want.Service != "" && e.Want.Service != e.Shown.Service && e.Shown.In(here) == nil {
+		text += "; if that service was replaced, reset the resource's guard or gate"
+	}
+	return text
 }
 
 // Unwrap returns ErrForeign.
 func (e *ForeignError) Unwrap() error { return ErrForeign }
 
-// escape percent-encodes all but visible ASCII.
+// escape percent-encodes all but visible ASCII, and the comma, with which HTTP
+// joins the values of several headers of one name.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
-		if c := s[i]; c > ' ' && c <= '~' && c != '%' {
+		if c := s[i]; c > ' ' && c <= '~' && c != '%' && c != ',' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)
@@ -189,6 +201,10 @@ func unescape(s string) (string, bool) {
 	return plain, err == nil && escape(plain) == s
 }
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("fence: %w: %s", driver.ErrInvalid, fmt.Sprintf(format, args...))
-}
+// malformed is an ErrMalformed with its reason.
+type malformed struct{ why string }
+
+func invalid(format string, args ...any) error { return &malformed{fmt.Sprintf(format, args...)} }
+
+func (e *malformed) Error() string   { return fmt.Sprintf("fence: %v: %s", driver.ErrInvalid, e.why) }
+func (e *malformed) Unwrap() []error { return []error{ErrMalformed, driver.ErrInvalid} }

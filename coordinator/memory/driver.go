@@ -3,7 +3,7 @@ package memory
 import (
 	"context"
 	"net/url"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -14,7 +14,8 @@ import (
 // driver.Driver; its other methods cause faults of the link. It is safe for
 // concurrent use.
 type Driver struct {
-	svc *Service
+	svc  *Service
+	name string // of the URL
 
 	// Guarded by svc.mu.
 	closed            bool
@@ -31,25 +32,51 @@ func init() {
 	coordinator.Register("memory", Open)
 }
 
-// Open is the driver.Opener of the scheme "memory". Each call makes a new
-// service, which [Driver.Service] returns. The URL is "memory://": a host, path
-// or parameter, which would suggest that programs can share it, is refused.
+// named has the service of each name in a URL. It is never emptied: a service
+// without clients keeps its tokens, as a server does.
+var named sync.Map
+
+// Open is the driver.Opener of the scheme "memory". "memory:///NAME" is one
+// service per process and name: its clients exclude each other. Each Open of
+// "memory://" makes a new service, which excludes no other client. In both
+// cases [Driver.Service] returns the service. A host or a parameter, which
+// would suggest that processes can share it, is refused.
+//
+// In a bubble of testing/synctest use a new service: a named one can outlive
+// the bubble, and its timers belong to it.
 func Open(u *url.URL) (driver.Driver, error) {
-	place := u.Host + strings.TrimPrefix(u.Path, "/") + u.Opaque + u.Fragment
-	if u.Scheme != "memory" || place != "" || u.User != nil {
-		return nil, invalid("the service is in this process; want memory:// and nothing more")
+	if u.Scheme != "memory" || u.Host+u.Opaque+u.Fragment != "" || u.User != nil {
+		return nil, invalid("the service is in this process; want memory:// or memory:///NAME")
 	}
 	if err := driver.NewParams(u).Err(); err != nil {
 		return nil, err
 	}
-	return NewService().Driver(), nil
+	name, err := driver.Namespace(u.Path)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return NewService().Driver(), nil
+	}
+	svc, found := named.Load(name)
+	if !found {
+		svc, _ = named.LoadOrStore(name, NewService())
+	}
+	d := svc.(*Service).Driver()
+	d.name = name
+	return d, nil
 }
 
 // Service returns the service of this client.
 func (d *Driver) Service() *Service { return d.svc }
 
-// String returns "memory://".
-func (d *Driver) String() string { return "memory://" }
+// String returns "memory://", or "memory:///NAME".
+func (d *Driver) String() string {
+	if d.name == "" {
+		return "memory://"
+	}
+	return "memory:///" + d.name
+}
 
 // Open starts a session. See driver.Driver.
 func (d *Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {

@@ -170,11 +170,30 @@ func TestOpenAcceptsOnlyTheScheme(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"memory://host", "memory://user@", "memory:///path", "memory://?x=1", "memory://#x", "memory:x", "etcd://h",
+		"memory://host", "memory://user@", "memory:///a,b", "memory:///a//b", "memory://?x=1", "memory://#x", "memory:x", "etcd://h",
 	} {
 		if d, err := memory.Open(parse(t, bad)); !errors.Is(err, driver.ErrInvalid) || d != nil {
 			t.Errorf("Open(%q): %v, %v; want ErrInvalid", bad, d, err)
 		}
+	}
+}
+
+func TestNamedServiceIsSharedInTheProcess(t *testing.T) {
+	service := func(url string) *memory.Service {
+		d, err := memory.Open(parse(t, url))
+		must(t, err)
+		if d.String() != url {
+			t.Errorf("String: %q, want %q", d, url)
+		}
+		return d.(*memory.Driver).Service()
+	}
+	first := service("memory:///" + t.Name() + "/a")
+	if service("memory:///"+t.Name()+"/a") != first {
+		t.Error("two clients of one name have two services")
+	}
+	private := service("memory://")
+	if service("memory:///"+t.Name()+"/b") == first || service("memory://") == private {
+		t.Error("clients of two names, or of none, have one service")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestStraysAreReportedByName(t *testing.T) {
 		t.Errorf("parseChildren: %+v", c)
 	}
 	err := c.ambiguous("/m/a")
-	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `deleteall '/m/a/lease_holder'`) {
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `delete '/m/a/lease_holder'`) {
 		t.Errorf("ambiguous = %v; want ErrRefused that names the queue and the strays", err)
 	}
 	if err := parseChildren(nil).ambiguous("m/a"); err != nil {

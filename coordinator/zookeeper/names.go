@@ -152,6 +152,6 @@ func (c queueView) ambiguous(queue string) error {
 		return nil
 	}
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"zookeeper: nodes that are not Baton's entries block the queue; to remove them: %s",
-		hint.Removal("zkCli.sh deleteall", queue+"/", c.strays...)))
+		"zookeeper: nodes that are not Baton's entries block the queue; %s%s",
+		hint.OfZooKeeper, hint.Removal("zkCli.sh delete", queue+"/", c.strays...)))
 }

@@ -19,6 +19,7 @@ import (
 type tree struct {
 	mu      sync.Mutex
 	zxid    int64
+	session int64 // of the request that is applied
 	nodes   map[string]treeNode
 	watches map[spot]map[*peer]bool
 	notices []notice                             // sent so far
@@ -31,6 +32,7 @@ type treeNode struct {
 	czxid, mzxid int64
 	version      int32
 	creates      int32 // of children
+	owner        int64 // the session of an ephemeral node
 }
 
 // spot is the subject of a watch: a node, or its children.
@@ -223,6 +225,7 @@ func (tr *tree) deliver() {
 }
 
 func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
+	tr.session = p.session
 	switch op {
 	case opPing, opCloseSession, opAuth, opSetWatches: // the last is sent for watches just set, if at all
 		return 0, nil

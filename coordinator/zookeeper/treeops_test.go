@@ -56,6 +56,7 @@ func (tr *tree) stat(node string) []byte {
 	binary.BigEndian.PutUint64(b, uint64(n.czxid))
 	binary.BigEndian.PutUint64(b[8:], uint64(n.mzxid))
 	binary.BigEndian.PutUint32(b[32:], uint32(n.version))
+	binary.BigEndian.PutUint64(b[44:], uint64(n.owner))
 	binary.BigEndian.PutUint32(b[56:], uint32(len(tr.children(node))))
 	return b
 }
@@ -74,7 +75,11 @@ func (tr *tree) create(node string, data []byte, flags int32) (string, zk.ErrCod
 	}
 	above.creates++
 	tr.nodes[strings.TrimSuffix(path.Dir(node), "/")] = above
-	tr.nodes[node] = treeNode{data: data, czxid: tr.zxid, mzxid: tr.zxid}
+	made := treeNode{data: data, czxid: tr.zxid, mzxid: tr.zxid}
+	if flags == zk.FlagEphemeral || flags == zk.FlagEphemeralSequential {
+		made.owner = tr.session
+	}
+	tr.nodes[node] = made
 	return node, 0
 }
 

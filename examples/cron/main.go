@@ -97,7 +97,7 @@ type record struct {
 func (r *record) begin(
 	ctx context.Context, seq fence.Sequencer, now time.Time,
 ) (period time.Time, due bool, err error) {
-	err = r.gate.Do(ctx, seq, func() error {
+	err = r.gate.Do(ctx, seq, func(context.Context) error {
 		switch {
 		case r.begun.After(r.done) && !r.atMostOnce: // its run was interrupted
 			period = r.begun
@@ -115,7 +115,7 @@ func (r *record) begin(
 
 // end stores that a period is done.
 func (r *record) end(ctx context.Context, seq fence.Sequencer, period time.Time) error {
-	return r.gate.Do(ctx, seq, func() error {
+	return r.gate.Do(ctx, seq, func(context.Context) error {
 		r.done = period
 		r.ends++
 		return nil

@@ -46,13 +46,13 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	seq, _ := fence.From(req.Context())
 	text, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
 	if err == nil {
-		err = l.gate.Do(req.Context(), seq, func() error {
+		err = l.gate.Do(req.Context(), seq, func(context.Context) error {
 			l.text = string(text)
 			return nil
 		})
 	}
-	if err != nil {
-		httpfence.Refuse(w, err)
+	if err != nil && !httpfence.Refuse(w, err) {
+		http.Error(w, "not written", http.StatusInternalServerError)
 	}
 }
 

@@ -61,7 +61,7 @@ func newOrder(id string) *order {
 // read returns the state and the number of moves. It also makes the gate refuse
 // all earlier holders of the lock.
 func (o *order) read(ctx context.Context, seq fence.Sequencer) (at state, moves int, err error) {
-	err = o.gate.Do(ctx, seq, func() error {
+	err = o.gate.Do(ctx, seq, func(context.Context) error {
 		at, moves = o.state, o.moves
 		return nil
 	})
@@ -70,7 +70,7 @@ func (o *order) read(ctx context.Context, seq fence.Sequencer) (at state, moves 
 
 // move changes the state. The gate refuses a late caller.
 func (o *order) move(ctx context.Context, seq fence.Sequencer, from, to state) error {
-	return o.gate.Do(ctx, seq, func() error {
+	return o.gate.Do(ctx, seq, func(context.Context) error {
 		if o.state != from || !slices.Contains(allowed[from], to) {
 			return fmt.Errorf("%s is %s: no move from %s to %s", o.id, o.state, from, to)
 		}

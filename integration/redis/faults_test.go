@@ -439,7 +439,7 @@ func (r *register) write(ctx context.Context, s fence.Sequencer, value string) e
 		r.gate, r.scope = fence.NewGate(s.Scope), s.Scope
 	}
 	s.Scope = r.scope
-	return r.gate.Do(ctx, s, func() error {
+	return r.gate.Do(ctx, s, func(context.Context) error {
 		r.value = value
 		return nil
 	})

@@ -31,13 +31,22 @@ func CheckName(name string) error {
 			return Invalid("name %q has an empty segment; \"/\" must not begin, end or be doubled", name)
 		case seg == "." || seg == "..":
 			return Invalid("name %q has the segment %q", name, seg)
-		case strings.TrimSpace(seg) == "":
-			return Invalid("name %q has a blank segment", name)
+		case !strings.ContainsFunc(seg, visible):
+			return Invalid("name %q has a segment without a visible character", name)
 		case i == 0 && seg == "zookeeper":
 			return Invalid("name %q begins with the reserved word \"zookeeper\"", name)
 		}
 	}
 	return nil
+}
+
+// visible reports whether a character shows. Some letters and symbols do not.
+func visible(r rune) bool {
+	switch r {
+	case '\u115F', '\u1160', '\u3164', '\uFFA0', '\u2800':
+		return false
+	}
+	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S)
 }
 
 // QueueOf returns the queue of a recipe's name. Its kind ("mutex") separates

@@ -11,8 +11,12 @@ import (
 func TestNamesThatBreakARuleAreRefusedWithNameAndRule(t *testing.T) {
 	for name, rule := range map[string]string{
 		"":                       "empty",
-		" ":                      "blank",
-		"a/ /b":                  "blank",
+		" ":                      "visible",
+		"a/ /b":                  "visible",
+		"\u200b":                 "visible",
+		"a/\u200b\u2060/b":       "visible",
+		"\u3164":                 "visible",
+		"\u0301":                 "visible",
 		"\t":                     "control",
 		"a\x00b":                 "control",
 		"a\x7f":                  "control",
@@ -33,7 +37,7 @@ func TestNamesThatBreakARuleAreRefusedWithNameAndRule(t *testing.T) {
 			t.Errorf("CheckName(%q) = %v, want ErrInvalid naming %q", name, err, rule)
 		}
 	}
-	for _, name := range []string{"a", "a/b", "jobs/nightly report", "日本", "a.b", "...", "%", "x/zookeeper", strings.Repeat("x", 255)} {
+	for _, name := range []string{"a", "a/b", "jobs/nightly report", "日本", "👩‍🚒", "e\u0301", "-", "a.b", "...", "%", "x/zookeeper", strings.Repeat("x", 255)} {
 		if err := engine.CheckName(name); err != nil {
 			t.Errorf("CheckName(%q) = %v", name, err)
 		}

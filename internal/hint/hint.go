@@ -42,6 +42,10 @@ func Stray(owned bool, command, entry string) string {
 
 const mostRemovals = 10
 
+// OfZooKeeper says what to find out before a node is removed.
+const OfZooKeeper = "a node with children, or with an ephemeralOwner (zkCli.sh stat), belongs to a " +
+	"program that may hold a lock; to remove the others: "
+
 // Removal returns the shell commands that remove the first ten entries below
 // dir.
 func Removal(command, dir string, entries ...string) string {

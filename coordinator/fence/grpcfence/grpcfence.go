@@ -15,10 +15,15 @@
 //		grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)),
 //		grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
-// The server checks once, before it serves a call. The call may run beside one
-// of the next holder. If that does harm, do the work in the gate's Do, or guard
-// its transaction with package sqlfence: fence.From(ctx) returns the sequencer,
-// and Refuse makes the call's error of theirs.
+// The server checks before it serves a call, and before each message of a
+// stream, in both directions. The work of a message may run beside that of the
+// next holder. If that does harm, do the work in the gate's Do, or guard its
+// transaction with package sqlfence: fence.From(ctx) returns the sequencer, and
+// Refuse makes the call's error of theirs.
+//
+// Authenticate callers before these interceptors (grpc.ChainUnaryInterceptor):
+// a sequencer can be forged, and a gate that has admitted a very large token
+// refuses all others.
 package grpcfence
 
 import (
@@ -123,7 +128,8 @@ func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
 // UnaryServer returns an interceptor that checks the sequencer of each call,
 // and puts it into the context of the method. Refused calls return the error of
-// Refuse.
+// Refuse; a call whose check failed returns InvalidArgument if the service does
+// not accept the sequencer, else Unavailable, and does not show the reason.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
@@ -136,7 +142,10 @@ func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamServer is the interceptor for streams: see UnaryServer.
+// StreamServer is the interceptor for streams: see UnaryServer. It checks again
+// before each message that the method sends or has received: a stream outlives
+// the grant that opened it. A message that is refused is not delivered, and
+// RecvMsg or SendMsg return the error of Refuse, which the method returns.
 func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
 	return func(
 		srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler,
@@ -145,17 +154,39 @@ func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
 		if err != nil {
 			return err
 		}
-		return serve(srv, &serverStream{stream, ctx})
+		return serve(srv, &serverStream{stream, ctx, check})
 	}
 }
 
 type serverStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx   context.Context
+	check fence.Checker
 }
 
 // Context returns the context that has the sequencer.
 func (s *serverStream) Context() context.Context { return s.ctx }
+
+// RecvMsg checks after the message has arrived: it may have waited for it while
+// the lock got another holder.
+func (s *serverStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.again()
+}
+
+func (s *serverStream) SendMsg(m any) error {
+	if err := s.again(); err != nil {
+		return err
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+func (s *serverStream) again() error {
+	seq, _ := fence.From(s.ctx)
+	return answer(s.ctx, s.check(s.ctx, seq))
+}
 
 // admit returns the context of an admitted call, with its sequencer.
 func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
@@ -164,28 +195,48 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 		err = check(ctx, s)
 	}
 	if err != nil {
-		return ctx, Refuse(ctx, err)
+		return ctx, answer(ctx, err)
 	}
 	return fence.With(ctx, s), nil
 }
 
-// Refuse returns the error of a call whose sequencer a check refused. ctx is
-// the method's: Refuse sets its trailer for the client's interceptor.
-//
-//	FailedPrecondition  the sequencer is stale, foreign or missing
-//	InvalidArgument     it is malformed, or there are several
-//	Unavailable         the check failed; the reason is not shown
-func Refuse(ctx context.Context, err error) error {
-	refusal := fence.EncodeRefusal(err)
-	if refusal != "" {
-		// Fails only outside of a call.
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal))
+// answer returns the error of a call for that of its check.
+func answer(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
 	}
-	switch {
-	case refusal != "", errors.Is(err, fence.ErrMissing):
-		return status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, driver.ErrInvalid):
+	if refused := refuse(ctx, err); refused != nil {
+		return refused
+	}
+	if errors.Is(err, driver.ErrInvalid) { // of the service, which knows the sequencer's name
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	return status.Error(codes.Unavailable, "the sequencer could not be checked")
+}
+
+// Refuse returns the error of a call whose sequencer was refused. ctx is the
+// method's: Refuse sets its trailer for the client's interceptor. It returns
+// any other error as it is, such as one of the work that a gate admitted.
+//
+//	FailedPrecondition  the sequencer is stale, foreign or missing
+//	InvalidArgument     it is malformed, or there are several
+func Refuse(ctx context.Context, err error) error {
+	if refused := refuse(ctx, err); refused != nil {
+		return refused
+	}
+	return err
+}
+
+// refuse returns nil for an error that is no refusal.
+func refuse(ctx context.Context, err error) error {
+	refusal := fence.EncodeRefusal(err)
+	switch {
+	case refusal != "":
+		// Fails only outside of a call.
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal))
+		return status.Error(codes.FailedPrecondition, err.Error())
+	case errors.Is(err, fence.ErrMalformed):
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return nil
 }

@@ -120,7 +120,7 @@ func TestRefusalsHaveTheirCode(t *testing.T) {
 		case 2:
 			return &fence.ForeignError{Shown: s, Want: fence.Scope{Kind: "mutex", Name: "x"}}
 		case 3:
-			return errors.New("10.0.0.1 does not answer")
+			return status.Error(codes.NotFound, "10.0.0.1 does not answer") // the error of a client of the service
 		}
 		return nil
 	})
@@ -170,5 +170,66 @@ func TestErrorsOfTheMethodAreUnchanged(t *testing.T) {
 	<-r.shown
 	if status.Code(err) != codes.NotFound || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrForeign) {
 		t.Errorf("%v", err)
+	}
+}
+
+// echo is a server of one stream that returns what it receives.
+func echo(_ any, stream grpc.ServerStream) error {
+	for {
+		var m healthpb.HealthCheckRequest
+		if err := stream.RecvMsg(&m); err != nil {
+			return err
+		}
+		if err := stream.SendMsg(&m); err != nil {
+			return err
+		}
+	}
+}
+
+// TestStreamEndsWhenItsTokenIsStale: a stream outlives the grant that opened
+// it.
+func TestStreamEndsWhenItsTokenIsStale(t *testing.T) {
+	gate := fence.NewGate(fence.Scope{})
+	l := bufconn.Listen(1 << 16)
+	s := grpc.NewServer(grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
+	desc := grpc.StreamDesc{StreamName: "Echo", Handler: echo, ServerStreams: true, ClientStreams: true}
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: "echo", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, struct{}{})
+	go func() { _ = s.Serve(l) }()
+	defer s.Stop()
+	conn, err := grpc.NewClient("passthrough:resource", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStreamInterceptor(grpcfence.StreamClient),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := conn.NewStream(fence.With(t.Context(), orders(5)), &desc, "/echo/Echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange := func(service string) error {
+		if err := stream.SendMsg(&healthpb.HealthCheckRequest{Service: service}); err != nil {
+			t.Fatal(err)
+		}
+		return stream.RecvMsg(&healthpb.HealthCheckRequest{})
+	}
+	if err := exchange("before"); err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Check(t.Context(), orders(7)); err != nil {
+		t.Fatal(err)
+	}
+	err = exchange("after")
+	stale, ok := errors.AsType[*fence.StaleError](err)
+	if !ok || stale.Latest != 7 || status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a message of the stale holder: %v", err)
+	}
+}
+
+func TestErrorsOfTheWorkAreNoRefusals(t *testing.T) {
+	for _, err := range []error{errors.New("disk full"), context.Canceled, driver.ErrInvalid, status.Error(codes.NotFound, "no order")} {
+		if got := grpcfence.Refuse(t.Context(), err); !errors.Is(got, err) || status.Code(got) == codes.FailedPrecondition {
+			t.Errorf("Refuse(%v) = %v", err, got)
+		}
 	}
 }

@@ -98,6 +98,7 @@ func TestRefusalsHaveTheirStatus(t *testing.T) {
 		"none":        {none, nil, 428, fence.ErrMissing, "no sequencer"},
 		"malformed":   {none, []string{"5"}, 400, nil, "no sequencer; want baton1:"},
 		"several":     {none, []string{orders(4).String(), orders(4).String()}, 400, nil, "several"},
+		"joined":      {none, []string{orders(4).String() + ", " + orders(4).String()}, 400, nil, "several"},
 		"by hand":     {none, []string{orders(4).String()}, 200, nil, "served 4"},
 		"of context":  {fence.With(none, orders(4)), []string{orders(1).String()}, 200, nil, "served 4"},
 		"by hand, no": {none, []string{orders(1).String()}, 412, nil, "the grant is over"},
@@ -114,11 +115,75 @@ func TestOtherResponsesHaveNoRefusal(t *testing.T) {
 	for _, r := range []*http.Response{
 		{StatusCode: 200, Request: req, Header: http.Header{httpfence.RefusalHeader: {"stale 7"}}},
 		{StatusCode: 412, Request: req},
+		{StatusCode: 428, Request: req}, // of a server that wants If-Match
 		{StatusCode: 412, Request: req, Header: http.Header{httpfence.RefusalHeader: {"stale"}}},
 		{StatusCode: 412, Header: http.Header{httpfence.RefusalHeader: {"stale 7"}}},
 	} {
 		if err := httpfence.Refusal(r); err != nil {
 			t.Errorf("%v: %v", r, err)
 		}
+	}
+}
+
+func TestErrorsOfTheWorkAreNoRefusals(t *testing.T) {
+	for _, err := range []error{errors.New("disk full"), context.Canceled, driver.ErrInvalid} {
+		w := httptest.NewRecorder()
+		if httpfence.Refuse(w, err) || w.Body.Len() > 0 || len(w.Header()) > 0 {
+			t.Errorf("%v was answered with %d %q", err, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	if !httpfence.Refuse(w, &fence.StaleError{Shown: orders(5), Latest: 7}) || w.Code != http.StatusPreconditionFailed {
+		t.Errorf("a refusal was answered with %d", w.Code)
+	}
+}
+
+func TestAnswersAreNotStored(t *testing.T) {
+	handler := httpfence.Handler((&fence.Gate{}).Check, http.NotFoundHandler())
+	for _, shown := range []string{orders(7).String(), orders(5).String(), ""} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		req.Header.Set(httpfence.Header, shown)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Vary") != httpfence.Header {
+			t.Errorf("status %d, headers %v", w.Code, h)
+		}
+	}
+}
+
+func TestSequencerStaysWithItsHost(t *testing.T) {
+	var shown []string
+	note := func(w http.ResponseWriter, r *http.Request) { shown = append(shown, r.Header.Get(httpfence.Header)) }
+	other := httptest.NewServer(http.HandlerFunc(note))
+	defer other.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/here", note)
+	mux.Handle("/moved", http.RedirectHandler("/here", http.StatusTemporaryRedirect))
+	mux.Handle("/left", http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	first := httptest.NewServer(mux)
+	defer first.Close()
+	client := &http.Client{Transport: httpfence.Transport(nil)}
+	defer client.CloseIdleConnections()
+	for _, path := range []string{"/moved", "/left"} {
+		get(fence.With(t.Context(), orders(5)), t, client, first.URL+path)
+	}
+	if len(shown) != 2 || shown[0] != orders(5).String() || shown[1] != "" {
+		t.Errorf("shown: %q", shown)
+	}
+}
+
+// idle counts calls of CloseIdleConnections.
+type idle struct {
+	http.RoundTripper
+	closed int
+}
+
+func (i *idle) CloseIdleConnections() { i.closed++ }
+
+func TestIdleConnectionsOfTheBaseAreClosed(t *testing.T) {
+	base := &idle{}
+	(&http.Client{Transport: httpfence.Transport(base)}).CloseIdleConnections()
+	if base.closed != 1 {
+		t.Errorf("closed %d times", base.closed)
 	}
 }

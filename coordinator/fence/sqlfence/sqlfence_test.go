@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
@@ -57,7 +58,7 @@ func (s *script) QueryContext(_ context.Context, query string, args []sqldriver.
 
 type rows struct{ row []sqldriver.Value }
 
-func (r *rows) Columns() []string { return []string{"scope", "token"} }
+func (r *rows) Columns() []string { return []string{"scope", "token", "set_config"}[:len(r.row)] }
 func (r *rows) Close() error      { return nil }
 
 func (r *rows) Next(to []sqldriver.Value) error {
@@ -102,7 +103,6 @@ func TestRowDecides(t *testing.T) {
 			"bytes, as MySQL": {[]sqldriver.Value{[]byte("4f0c:mutex/orders"), []byte("5")}, nil},
 			"a greater one":   {[]sqldriver.Value{"4f0c:mutex/orders", int64(7)}, fence.ErrStale},
 			"another scope":   {[]sqldriver.Value{"4f0d:mutex/orders", int64(5)}, fence.ErrForeign},
-			"no scope":        {[]sqldriver.Value{"orders", int64(5)}, driver.ErrInvalid},
 			"no row":          {nil, sql.ErrNoRows},
 		} {
 			s := &script{row: c.row}
@@ -112,6 +112,10 @@ func TestRowDecides(t *testing.T) {
 			if len(s.asked) != statements || len(s.args) != 3 || s.args[0].Value != "accounts" || s.args[1].Value != "4f0c:mutex/orders" || s.args[2].Value != int64(5) {
 				t.Errorf("dialect %d, %s: asked %q, first with %v", d, what, s.asked, s.args)
 			}
+		}
+		broken := check(t, d, &script{row: []sqldriver.Value{"orders", int64(5)}}, "accounts", orders(5))
+		if broken == nil || errors.Is(broken, driver.ErrInvalid) || !strings.Contains(broken.Error(), "Reset") {
+			t.Errorf("dialect %d: a broken row: %v; want an error that does not blame the sequencer", d, broken)
 		}
 		err := check(t, d, &script{row: []sqldriver.Value{"4f0c:mutex/orders", int64(7)}}, "accounts", orders(5))
 		if stale, ok := errors.AsType[*fence.StaleError](err); !ok || *stale != (fence.StaleError{Shown: orders(5), Latest: 7}) {
@@ -134,7 +138,7 @@ func TestErrorsOfTheDatabaseAreWrapped(t *testing.T) {
 
 func TestInvalidArgumentsSendNoStatement(t *testing.T) {
 	for d := range dialects {
-		for resource, seq := range map[string]fence.Sequencer{"": orders(5), strings.Repeat("r", 256): orders(5), "accounts": {}} {
+		for resource, seq := range map[string]fence.Sequencer{"": orders(5), strings.Repeat("r", 256): orders(5), "a\x00": orders(5), "a\xff": orders(5), "accounts": {}} {
 			s := &script{}
 			if err := check(t, d, s, resource, seq); !errors.Is(err, driver.ErrInvalid) || len(s.asked) > 0 || s.began != 1 || s.settled != 1 {
 				t.Errorf("dialect %d, %.10q, %v: %v, asked %q", d, resource, seq, err, s.asked)
@@ -159,7 +163,7 @@ func TestCreateRunsSchema(t *testing.T) {
 	}
 }
 
-func TestTableNamesThatNeedQuotesAreRefused(t *testing.T) {
+func TestWrongOptionsAreRefused(t *testing.T) {
 	for _, table := range []string{"", "a b", "a;b", "a.b.c", ".a", "a.", "1a", `"a"`, "a-b", "ä", "a\n"} {
 		if g, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.Table(table)); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: %v, %v", table, g, err)
@@ -170,7 +174,73 @@ func TestTableNamesThatNeedQuotesAreRefused(t *testing.T) {
 			t.Errorf("dialect %d: %v, %v", d, g, err)
 		}
 	}
+	if g, err := sqlfence.New(sqlfence.MySQL, sqlfence.Table("order.table")); err != nil || !strings.Contains(g.Schema(), "`order`.`table`") {
+		t.Errorf("words that SQL reserves: %v, %v", g, err)
+	}
 	if _, err := sqlfence.New(sqlfence.SQLite, nil); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("nil option: %v", err)
+	}
+}
+
+func TestIdleTimeoutIsSetInTheSameStatement(t *testing.T) {
+	for d := range dialects {
+		_, err := sqlfence.New(d, sqlfence.IdleTimeout(1500*time.Millisecond))
+		if ok := d == sqlfence.PostgreSQL; ok != (err == nil) || !ok && !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("dialect %d: %v", d, err)
+		}
+	}
+	for _, d := range []time.Duration{-time.Second, time.Microsecond, 1001 * time.Microsecond, 600 * time.Hour} {
+		if _, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(d)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), d.String()) {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+	g, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(1500*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{row: []sqldriver.Value{"4f0c:mutex/orders", int64(5), "1500"}}
+	tx, err := sql.OpenDB(s).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if err := g.Check(t.Context(), tx, "accounts", orders(5)); err != nil || len(s.asked) != 1 || s.args[3].Value != "1500" {
+		t.Errorf("%v, asked %q with %v", err, s.asked, s.args)
+	}
+}
+
+func TestCheckNeedsATransaction(t *testing.T) {
+	g, err := sqlfence.New(sqlfence.PostgreSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{row: []sqldriver.Value{"4f0c:mutex/orders", int64(5)}}
+	db := sql.OpenDB(s)
+	if err := g.Check(t.Context(), db, "accounts", orders(5)); !errors.Is(err, driver.ErrInvalid) || len(s.asked) > 0 {
+		t.Errorf("on a *sql.DB: %v, asked %q", err, s.asked)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := g.Check(t.Context(), conn, "accounts", orders(5)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResetDeletesTheRow(t *testing.T) {
+	for d := range dialects {
+		g, err := sqlfence.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &script{}
+		if err := g.Reset(t.Context(), sql.OpenDB(s), "accounts"); err != nil || len(s.asked) != 1 || !strings.HasPrefix(s.asked[0], "DELETE FROM ") || s.args[0].Value != "accounts" {
+			t.Errorf("dialect %d: %v, asked %q with %v", d, err, s.asked, s.args)
+		}
+		if err := g.Reset(t.Context(), sql.OpenDB(s), ""); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("dialect %d: %v", d, err)
+		}
 	}
 }

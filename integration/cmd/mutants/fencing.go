@@ -5,38 +5,37 @@ var ofFencing = []mutation{{
 	name: "gate-takes-late-tokens", promise: "P3",
 	what:   "A gate admits a token although it has seen a greater one.",
 	file:   "coordinator/fence/gate.go",
-	old:    `	if latest := g.Latest(); s.Token < latest {`,
-	new:    `	if latest := g.Latest(); latest < 0 {`,
+	old:    `	if s.Token < g.latest {`,
+	new:    `	if g.latest < 0 {`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestGateRefusesStaleTokensAndNamesBoth"}, {pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
 }, {
 	name: "gate-takes-any-scope", promise: "P3",
 	what:   "A gate compares tokens of different locks and clusters.",
 	file:   "coordinator/fence/gate.go",
-	old:    `	g.scope = s.Scope`,
-	new:    ``,
+	old:    `	g.scope, g.latest = s.Scope, s.Token`,
+	new:    `	g.latest = s.Token`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestGateTakesOneScope"}},
 }, {
 	name: "gate-left-before-the-access", promise: "P3",
-	what: "A gate admits another access between the check and the access.",
-	file: "coordinator/fence/gate.go",
-	old: `		defer func() { <-g.busy }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := g.admit(s); err != nil {
-		return err
-	}
-	return access()`,
-	new: `	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	err := g.admit(s)
-	<-g.busy
-	if err != nil {
-		return err
-	}
-	return access()`,
+	what:   "A gate admits another access between the check and the access.",
+	file:   "coordinator/fence/gate.go",
+	old:    `		defer func() { <-slot }()`,
+	new:    `		<-slot`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
+}, {
+	name: "gate-waits-for-the-stopped", promise: "P3",
+	what:   "A gate does not end the access of a stopped holder, which keeps the next one out.",
+	file:   "coordinator/fence/gate.go",
+	old:    `r.end != nil && r.shown.Token < s.Token`,
+	new:    `r.end != nil && r.shown.Token > s.Token`,
+	caught: []test{{pkg: "coordinator/fence", name: "TestStoppedHolderLetsTheNextOneIn"}},
+}, {
+	name: "stream-checked-once", promise: "P3",
+	what:   "A stream's messages are not checked after its opening.",
+	file:   "coordinator/fence/grpcfence/grpcfence.go",
+	old:    `	return answer(s.ctx, s.check(s.ctx, seq))`,
+	new:    `	return answer(s.ctx, seq.Validate())`,
+	caught: []test{{pkg: "coordinator/fence/grpcfence", name: "TestStreamEndsWhenItsTokenIsStale"}},
 }, {
 	name: "check-of-any-service", promise: "P3",
 	what:   "A service checks grants of another service, and reports that they are over, or finds an entry of its own with the key.",

@@ -173,7 +173,7 @@ func (r *counter) access(w *proc.Child, a access) {
 		r.gate = fence.NewGate(seq.Scope)
 	}
 	var reply answer
-	err = r.gate.Do(context.Background(), seq, func() error {
+	err = r.gate.Do(context.Background(), seq, func(context.Context) error {
 		if r.latest = w; a.Write {
 			r.value, r.latest = a.Value, nil
 			r.written++

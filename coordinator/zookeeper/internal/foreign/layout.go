@@ -216,8 +216,8 @@ func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, err
 	case len(strays) > 0:
 		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, "+
-				"so the order is unknown; if unused, remove them: %s",
-			f.path(queue), hint.Removal("zkCli.sh deleteall", f.root+f.path(queue)+"/", strays...)))
+				"so the order is unknown; %s%s",
+			f.path(queue), hint.OfZooKeeper, hint.Removal("zkCli.sh delete", f.root+f.path(queue)+"/", strays...)))
 	case len(entries) > 0 && entries[0].seq < 0:
 		return places, f.outOfNumbers(queue, entries[0].Key)
 	}

@@ -50,7 +50,17 @@ func (d *service) SharedName(kind, name string) (string, error) {
 		return "", zkconn.Invalid("%s %q: not supported by layout %s", kind, name, d.layout.name)
 	}
 	name = strings.TrimPrefix(name, "/")
-	return name, coordinator.CheckName(name)
+	if err := coordinator.CheckName(name); err != nil {
+		return name, err
+	}
+	for _, r := range name {
+		// Other than in Baton's own layout, the name is a path as it is.
+		if r > 0xFFFF || r >= 0xE000 && r <= 0xF8FF || r >= 0xFFF0 {
+			return name, zkconn.Invalid("name %q has the character %U, which ZooKeeper does not "+
+				"accept in a path", name, r)
+		}
+	}
+	return name, nil
 }
 
 // SharedValue is the payload, or the identity: Curator shows it as the

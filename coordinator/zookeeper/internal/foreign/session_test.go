@@ -215,6 +215,21 @@ func TestForeignNames(t *testing.T) {
 	}
 }
 
+// TestNamesThatZooKeeperRefusesAreInvalid: on shared layouts a name is a path.
+func TestNamesThatZooKeeperRefusesAreInvalid(t *testing.T) {
+	d := New(foreignOf(t, "curator", ""), new(nodes.Service))
+	for _, name := range []string{"a\U0001F512", "a\uE000", "a\uF8FF", "a\uFFF0", "a\uFFFD"} {
+		if _, err := d.SharedName("mutex", name); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "U+") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"/a/b", "日本", "a\uF900", "a\uFFEF"} {
+		if got, err := d.SharedName("mutex", name); err != nil || got != strings.TrimPrefix(name, "/") {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+}
+
 func TestStrayChildrenAreReportedByName(t *testing.T) {
 	for _, c := range []struct{ layout, kind, name string }{
 		{"curator", "mutex", "!x"}, {"curator", "mutex", "_c_a-lock-123"}, {"curator", "mutex", "_c_a-lock-00000000012"}, {"curator", "mutex", "_c_a-lock-+000000001"},

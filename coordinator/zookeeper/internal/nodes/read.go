@@ -284,7 +284,7 @@ func (s *Session) Head(
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {
 	p, token := s.Layout.Entry(queue, key, seen.Stat.Czxid)
-	stray := hint.Stray(seen.Stat.EphemeralOwner != 0, "zkCli.sh deleteall", s.ChildPath(queue, key))
+	stray := hint.Stray(seen.Stat.EphemeralOwner != 0, "zkCli.sh delete", s.ChildPath(queue, key))
 	return driver.Head{
 		Entry:   driver.Entry{Place: p, Token: token, Value: bytes.Clone(seen.Value), Stray: stray},
 		Version: driver.Version(seen.Stat.Mzxid),

@@ -1,4 +1,4 @@
-package integration_test
+package documents_test
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 
 // The pages have blocks that are tests and need this module.
 func TestDocumentedTestsRun(t *testing.T) {
-	list, err := pages.All("..")
+	list, err := pages.All(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestDocumentedTestsRun(t *testing.T) {
 				continue
 			}
 			found++
-			dir, err := os.MkdirTemp("testdata", "snippet-") // within the module, but not matched by ./...
+			dir, err := os.MkdirTemp("../testdata", "snippet-") // within the module, but not matched by ./...
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,7 +30,7 @@ func TestDocumentedTestsRun(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "snippet_test.go"), []byte(b.Text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./"+dir).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "go", "test", "-count=1", dir).CombinedOutput(); err != nil {
 				t.Errorf("%s:%d: %v\n%s", p.Path, b.Line, err, out)
 			}
 		}

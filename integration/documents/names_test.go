@@ -1,4 +1,4 @@
-package integration_test
+package documents_test
 
 import (
 	"io/fs"
@@ -13,7 +13,7 @@ import (
 func TestDocsNameTestsThatExist(t *testing.T) {
 	exists := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -28,13 +28,13 @@ func TestDocsNameTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := filepath.Glob("../docs/*.md")
+	docs, err := filepath.Glob(root + "/docs/*.md")
 	if err != nil || len(docs) == 0 {
 		t.Fatal("no documents", err)
 	}
 	named := regexp.MustCompile("`((?:\\w+\\.)?(?:Test|Fuzz)\\w+)(?:/[^`]*)?`")
 	found := 0
-	for _, path := range append(docs, "../README.md") {
+	for _, path := range append(docs, root+"/README.md") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

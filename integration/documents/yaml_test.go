@@ -1,4 +1,4 @@
-package integration_test
+package documents_test
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 // It checks blocks in the pages, and files of docs, examples and the repository
 // itself. It is in this module because the root module has no parser.
 func TestDocumentedYAMLParses(t *testing.T) {
-	list, err := pages.All("..")
+	list, err := pages.All(root)
 	if err != nil || len(list) < 10 {
 		t.Fatalf("%d pages, %v", len(list), err)
 	}
@@ -31,8 +31,8 @@ func TestDocumentedYAMLParses(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"../docs", "../examples", "../.github", "../.goreleaser.yaml", "../.golangci.yml"} {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+	for _, dir := range []string{"docs", "examples", ".github", ".goreleaser.yaml", ".golangci.yml"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
 			if ext := filepath.Ext(path); err != nil || ext != ".yaml" && ext != ".yml" {
 				return err
 			}

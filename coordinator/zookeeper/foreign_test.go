@@ -1,0 +1,102 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// openForeign opens a session with another client's layout on a fake.
+func openForeign(t *testing.T, layout string) (*tree, driver.Session) {
+	t.Helper()
+	f := newFake(t)
+	tr := plant(f)
+	d, err := Open(parse(t, f.url()+"/app?layout="+layout))
+	ok(t, err)
+	s, err := d.Open(soon(t, 20*time.Second), 20*time.Second)
+	ok(t, err)
+	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
+	tr.put("/app/job", "")
+	return tr, s
+}
+
+// fates are what can happen to a change whose reply does not arrive.
+var fates = map[string]treeFate{"the reply is lost": {cut: true}, "the request is lost": {lost: true, cut: true}}
+
+// once has a fate for the next change, whichever operation it is.
+func (tr *tree) once(fate treeFate) {
+	done := false
+	tr.on(func(op int32, _ string) treeFate {
+		if op != opMulti || done {
+			return treeFate{}
+		}
+		done = true
+		return fate
+	})
+}
+
+// TestForeignJoinWithALostReplyHasOneEntry: the second attempt finds the entry
+// of the first, and Forget leaves none.
+func TestForeignJoinWithALostReplyHasOneEntry(t *testing.T) {
+	for _, layout := range []string{"curator", "kazoo"} {
+		for what, fate := range fates {
+			for _, again := range []bool{true, false} {
+				tr, s := openForeign(t, layout)
+				tr.once(fate)
+				c := driver.Contender{ID: testID, Mode: "x"}
+				_, err := s.Join(soon(t, 20*time.Second), "mutex/job", c)
+				if !errors.Is(err, driver.ErrUnavailable) {
+					t.Fatalf("%s, %s: Join = %v", layout, what, err)
+				}
+				want := 0
+				if again {
+					c.Again, want = true, 1
+					own, err := s.Join(soon(t, 20*time.Second), "mutex/job", c)
+					ok(t, err)
+					if left := tr.list("/app/job"); len(left) != 1 || left[0] != own.Place.Key || own.Token == 0 {
+						t.Errorf("%s, %s: %q, joined as %+v", layout, what, left, own)
+					}
+				} else {
+					ok(t, s.Forget(soon(t, 20*time.Second), "mutex/job", testID))
+				}
+				if left := tr.list("/app/job"); len(left) != want {
+					t.Errorf("%s, %s, joined again %t: left %q", layout, what, again, left)
+				}
+			}
+		}
+	}
+}
+
+// TestForeignDowngradeWithALostReplyIsRepeated.
+func TestForeignDowngradeWithALostReplyIsRepeated(t *testing.T) {
+	for _, layout := range []string{"curator", "kazoo"} {
+		for what, fate := range fates {
+			tr, s := openForeign(t, layout)
+			own, err := s.Join(soon(t, 20*time.Second), "rwlock/job", driver.Contender{ID: testID, Mode: "w"})
+			ok(t, err)
+			convert := func(ctx context.Context) (driver.Place, error) {
+				return s.Capabilities().Converter.Convert(ctx, "rwlock/job", own, "r", nil)
+			}
+			tr.once(fate)
+			if _, err := convert(soon(t, 20*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
+				t.Fatalf("%s, %s: Convert = %v", layout, what, err)
+			}
+			reader, err := convert(soon(t, 20*time.Second))
+			ok(t, err)
+			left := tr.list("/app/job")
+			if !slices.Equal(left, []string{reader.Key}) || reader.Mode != "r" ||
+				!strings.HasSuffix(reader.Key, own.Place.Key[len(own.Place.Key)-10:]) {
+				t.Errorf("%s, %s: left %q, converted to %+v", layout, what, left, reader)
+			}
+			ok(t, s.Leave(soon(t, 20*time.Second), "rwlock/job", reader))
+			if left := tr.list("/app/job"); len(left) != 0 {
+				t.Errorf("%s, %s: left %q", layout, what, left)
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+// Command tests runs the tests of a ring, which is a list of steps in plan.go:
+//
+//	go run ./cmd/tests -ring test
+//
+// It prints a line of progress at least every ten seconds, what failed as soon
+// as it fails, and everything again at the end. The whole output of the tests
+// is in build/tests.log.
+//
+// A test that failed because it was late, while the machine stood still, is run
+// once more, and the end says so: see again.go. Any other failure is final.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	ring := flag.String("ring", "test", "the ring to run: check, test or all")
+	root := flag.String("C", "..", "the root of the project")
+	flag.Parse()
+	steps, err := plan(*root, *ring)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tests:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := run(ctx, *root, steps, os.Stdout)
+	if err == nil {
+		err = printRest(*root, *ring, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tests:", err)
+	}
+	if err != nil || !passed {
+		os.Exit(1)
+	}
+}
+
+// run runs the steps one after the other and reports to out. A failed step does
+// not keep the others from running.
+func run(ctx context.Context, root string, steps []step, out io.Writer) (passed bool, err error) {
+	log, err := createLog(root)
+	if err != nil {
+		return false, err
+	}
+	defer log.Close()
+	total, err := count(root, steps)
+	if err != nil {
+		return false, err
+	}
+	stalls := watchStalls()
+	defer stalls.end()
+	report := newReport(out, log, total)
+	defer report.end()
+	for _, s := range steps {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		again := runStep(ctx, root, s, report, stalls)
+		for _, late := range again {
+			runAgain(ctx, root, s, late, report)
+		}
+	}
+	return report.summary(stalls), nil
+}
+
+// printRest says what a ring leaves to the next one.
+func printRest(root, ring string, out io.Writer) error {
+	if ring != "test" {
+		return nil
+	}
+	steps, err := plan(root, "all")
+	if err != nil {
+		return err
+	}
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.name != "matrix" && s.name != "support" })
+	left, err := count(root, steps)
+	if err == nil {
+		fmt.Fprintf(out, "\nleft to make test-all: %d tests: of faults, versions, other libraries, releases and of the tests' own servers\n", left)
+	}
+	return err
+}
+
+func createLog(root string) (*os.File, error) {
+	dir := filepath.Join(root, "build")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return os.Create(filepath.Join(dir, "tests.log"))
+}

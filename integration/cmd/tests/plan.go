@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// step is one go test.
+type step struct {
+	name, why string
+	dir       string   // of the module, below the project's root
+	packages  []string // patterns, then import paths
+	without   string   // an expression: packages that match it are left out
+	race      bool
+	cached    bool // the go command may know the result
+	parallel  int
+	run, skip string // names of tests, as with go test
+	timeout   string // of each package; empty: half an hour
+	env       []string
+}
+
+// parts are the modules whose tests need no server, besides the library.
+var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
+
+// Files whose tests belong to the matrix: faults of servers and networks, kills
+// and partitions of clients, long runs, other versions, other libraries, and
+// our own release scripts.
+var matrixFiles = []string{
+	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
+	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
+	"conformance_shared_test.go", "upgrade_test.go",
+	"sql/faults_*_test.go", "redis/faults_*_test.go",
+	"interop/*_test.go", "bench/*_test.go", "release/*_test.go",
+}
+
+// plan returns the steps of a ring.
+func plan(root, ring string) (steps []step, err error) {
+	matrix, err := matrixTests(filepath.Join(root, "integration"))
+	if err != nil {
+		return nil, err
+	}
+	switch ring {
+	case "check":
+		steps = documents()
+	case "test":
+		steps = slices.Concat(library(nil), worlds("2000"), servers(matrix, false))
+	case "all":
+		all := []string{"BATON_TESTS=all"}
+		steps = slices.Concat(library(all), worlds("20000"), recipeWorlds("500"), support(), servers(matrix, true), faults(matrix))
+	default:
+		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
+	}
+	for i := range steps {
+		if err := steps[i].expand(root); err != nil {
+			return nil, err
+		}
+	}
+	return steps, nil
+}
+
+// library is everything that needs no server. Documents have their own check.
+func library(env []string) (steps []step) {
+	steps = append(steps, step{
+		name: "library", why: "unit tests, the suite on memory and 150 worlds, with the race detector",
+		dir: ".", packages: []string{"./..."}, without: "/docs(/|$)", race: true, cached: true, env: env,
+	})
+	for _, dir := range parts {
+		steps = append(steps, step{name: dir, why: "unit tests, with the race detector", dir: dir, packages: []string{"./..."}, race: true, cached: true, env: env})
+	}
+	return append(steps, step{
+		name: "bounds", why: "without the race detector, which crashes in one of them",
+		dir: ".", packages: []string{"./internal/engine"}, run: "AreBounded", cached: true,
+	})
+}
+
+func worlds(seeds string) []step {
+	return []step{{
+		name: "worlds", why: seeds + " simulated worlds, the same in each run",
+		dir: ".", packages: []string{"./recipes/internal/simulation"}, run: "^TestSimulation$", env: []string{"BATON_SEEDS=" + seeds},
+	}}
+}
+
+func recipeWorlds(seeds string) []step {
+	return []step{{
+		name: "worlds of recipes", why: seeds + " for partitions, counters, barriers and the quorum",
+		dir: ".", packages: []string{"./recipes/partition", "./recipes/counter", "./recipes/barrier/...", "./recipes/multilock/quorum"},
+		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistory|TestQuorumUnderFaults)$",
+		env: []string{"BATON_SEEDS=" + seeds},
+	}}
+}
+
+// documents are the tests of what is not code, and of the tools of the tests.
+func documents() []step {
+	return []step{
+		{name: "docs", why: "the pages' Go, commands, links and words", dir: ".", packages: []string{"./docs/..."}, cached: true},
+		{name: "documents", why: "names, YAML, workflows, the tables of mutants and of rings", dir: "integration", packages: []string{"./documents", "./cmd/..."}},
+	}
+}
+
+// support are the tests of what the tests on real servers use.
+func support() []step {
+	return []step{{
+		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
+		dir: "integration", packages: []string{"./internal/..."}, without: "/coredriver$", race: true,
+	}}
+}
+
+// servers are the tests on real servers, but for the matrix. Most of them wait
+// for servers, so more run at a time than there are processors.
+func servers(matrix string, race bool) []step {
+	return []step{{
+		name: "servers", why: "conformance, recipes and the command on real servers",
+		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples", "./internal/coredriver"},
+		race: race, parallel: 8, skip: matrix,
+	}}
+}
+
+// faults is the matrix. Its tests start clusters of their own: two at a time.
+func faults(matrix string) []step {
+	return []step{{
+		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector",
+		dir: "integration", packages: []string{".", "./sql", "./redis", "./interop", "./bench", "./release"},
+		race: true, parallel: 2, run: matrix, timeout: "90m", env: []string{"BATON_TESTS=all"},
+	}}
+}
+
+// matrixTests returns an expression for the names of the matrix's tests.
+func matrixTests(dir string) (string, error) {
+	var names []string
+	for _, pattern := range matrixFiles {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			found, err := testsIn(goPackage{Dir: filepath.Dir(file), TestGoFiles: []string{filepath.Base(file)}})
+			if err != nil {
+				return "", err
+			}
+			names = append(names, found...)
+		}
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("no tests of the matrix in %s", dir)
+	}
+	return "^(" + strings.Join(names, "|") + ")$", nil
+}
+
+// expand replaces the step's patterns by the packages that they match.
+func (s *step) expand(root string) error {
+	without, err := regexp.Compile(s.without)
+	if err != nil {
+		return err
+	}
+	packages, err := listPackages(filepath.Join(root, s.dir), s.packages)
+	if err != nil {
+		return fmt.Errorf("the packages of %s: %w", s.name, err)
+	}
+	s.packages = nil
+	for _, p := range packages {
+		if s.without == "" || !without.MatchString(p.ImportPath) {
+			s.packages = append(s.packages, p.ImportPath)
+		}
+	}
+	return nil
+}
+
+// args are the arguments of go test before the packages.
+func (s step) args() (args []string) {
+	args = []string{"-timeout=" + cmp.Or(s.timeout, "30m")}
+	if !s.cached {
+		args = append(args, "-count=1")
+	}
+	if s.race {
+		args = append(args, "-race")
+	}
+	if s.parallel > 0 {
+		args = append(args, fmt.Sprintf("-parallel=%d", s.parallel))
+	}
+	if s.run != "" {
+		args = append(args, "-run="+s.run)
+	}
+	if s.skip != "" {
+		args = append(args, "-skip="+s.skip)
+	}
+	return args
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// event is a line of go test -json: see go doc test2json.
+type event struct {
+	Time       time.Time
+	Action     string
+	Package    string
+	ImportPath string // instead of Package, while it is compiled
+	Test       string
+	Output     string
+}
+
+// failure is a failed test, or a package that failed by itself: it does not
+// compile, it panicked, or ran into its time limit. test is then empty.
+type failure struct {
+	pkg, test string
+	from, to  time.Time
+	output    []string
+}
+
+// second is a failed test that is run once more, since it was late while the
+// machine stood still.
+type second struct {
+	failure
+	stalled time.Duration
+}
+
+// runStep runs a step and returns the tests to run again.
+func runStep(ctx context.Context, root string, s step, report *report, stalls *stalls) (again []second) {
+	report.begin(s)
+	failures := goTest(ctx, root, s, append(s.args(), s.packages...), report)
+	for _, f := range failures {
+		if stalled, ok := mayRunAgain(f, stalls); ok {
+			again = append(again, second{f, stalled})
+			continue
+		}
+		report.fail(f)
+	}
+	return again
+}
+
+// runAgain runs a test once more, alone.
+func runAgain(ctx context.Context, root string, s step, late second, report *report) {
+	report.again(late)
+	s.run, s.skip = "^"+late.test+"$", ""
+	failures := goTest(ctx, root, s, append(s.args(), late.pkg), report)
+	for _, f := range failures {
+		report.fail(f)
+	}
+}
+
+// goTest runs go test and returns what failed.
+func goTest(ctx context.Context, root string, s step, args []string, report *report) []failure {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir = filepath.Join(root, s.dir)
+	cmd.Env = append(os.Environ(), s.env...)
+	// The go command passes an interrupt on to the tests, which end their
+	// servers; a kill would leave them.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = time.Minute
+	cmd.Stderr = report.log
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return []failure{{pkg: s.name, output: []string{err.Error()}}}
+	}
+	failures := follow(stdout, report)
+	// Each failure of a test is in the stream; an error besides is the go
+	// command's own.
+	if err := cmd.Wait(); err != nil && (len(failures) == 0 || !isExit(err)) {
+		failures = append(failures, failure{pkg: s.name, output: []string{"go test: " + err.Error() + ": see the log"}})
+	}
+	return failures
+}
+
+func isExit(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit)
+}
+
+// follow reads the stream of one go test until its end.
+func follow(stream io.Reader, report *report) []failure {
+	run := &testRun{report: report, packages: map[string]*pkg{}}
+	lines := bufio.NewReader(stream)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) == nil && e.Action != "" {
+				run.take(e)
+			} else {
+				report.write(string(line))
+			}
+		}
+		if err != nil {
+			return run.end()
+		}
+	}
+}
