@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,17 +210,17 @@ func TestWaitsOfASessionShareTheirRefresh(t *testing.T) {
 		const ttls = 30
 		f, c := newFake(t)
 		s := open(t, f, c)
-		watches := 0
-		f.opens = func() { watches++ }
+		var watches atomic.Int64
+		f.opens = func() { watches.Add(1) }
 		spent := func(change func()) (requests, opened int) {
-			before := watches
+			before := watches.Load()
 			n := f.sent(func() {
 				for range ttls {
 					change()
 					time.Sleep(s.TTL())
 				}
 			})
-			return n, watches - before
+			return n, int(watches.Load() - before)
 		}
 		quiet := func() {}
 		if n, w := spent(quiet); n+w != 0 {
