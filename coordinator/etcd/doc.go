@@ -62,6 +62,7 @@
 // # The files
 //
 //	queue.go     the protocol of a queue: Join, Leave, Forget
+//	try.go       the read before a join that wants to be alone
 //	handoff.go   the tail key and handoff markers: Pass, Follow
 //	view.go      Ahead
 //	wait.go      WatchQueue
