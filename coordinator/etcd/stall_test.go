@@ -180,6 +180,40 @@ func TestWaitsMoveOnUntilAMemberFollows(t *testing.T) {
 	})
 }
 
+// TestSessionsOfAClientMoveTogether: they share a stream before and after.
+func TestSessionsOfAClientMoveTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		d, err := FromClient(c)
+		check(t, err)
+		var sessions []driver.Session
+		for range 3 {
+			s, err := d.Open(t.Context(), 10*time.Second)
+			check(t, err)
+			defer s.Close(context.Background())
+			sessions = append(sessions, s)
+		}
+		ahead := join(t, sessions[0], contender()).Place
+		ends := make(chan error, len(sessions))
+		for _, s := range sessions {
+			go func() { ends <- s.Watch(t.Context(), queue, ahead) }()
+			time.Sleep(time.Millisecond)
+		}
+		f.stall(2)
+		check(t, sessions[0].Leave(t.Context(), queue, ahead))
+		time.Sleep(12 * time.Second)
+		for range sessions {
+			check(t, <-ends)
+		}
+		f.watching(t, len(sessions), "sessions/")
+		for w := range f.watchers {
+			if w.stream != "1" {
+				t.Errorf("a watch on stream %q", w.stream)
+			}
+		}
+	})
+}
+
 // TestWaitsStayOnASlowMember that catches up while it is asked.
 func TestWaitsStayOnASlowMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -37,6 +38,9 @@ func (w *Watcher) Refresh(key string, rev int64, within time.Duration) bool {
 	}
 	to := from
 	for range mostMoves {
+		if errors.Is(ended(from), errLeft) { // another session has moved the watches
+			return true
+		}
 		to = to.next()
 		if release, ok := w.shows(to, key, rev, within); ok {
 			w.Streams.replace(from, to)
@@ -62,6 +66,8 @@ func (w *Watcher) shows(
 	for {
 		select {
 		case <-time.After(within / 4):
+		case <-st.left:
+			return nil, false
 		case <-ctx.Done():
 			return nil, false
 		}
