@@ -28,7 +28,7 @@ func TestConceptsShowWhatIsStored(t *testing.T) {
 		prefix    string // of what the page shows
 	}{
 		"etcd": {func(t testing.TB) []string { return servers.Etcd(t).Endpoints() }, "orders/./"},
-		"zk":   {func(t testing.TB) []string { return servers.ZooKeeper(t).Endpoints() }, "/orders/"},
+		"zk":   {func(t testing.TB) []string { return servers.ZooKeeper(t).Endpoints() }, "/orders/~/"},
 	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +171,7 @@ func (s site) stored(t *testing.T, root string) []string {
 		}
 		for _, child := range children {
 			node := path + "/" + child
-			if depth := strings.Count(strings.TrimPrefix(node, "/"+root), "/"); depth == 3 || strings.Contains(child, "+") {
+			if depth := strings.Count(strings.TrimPrefix(node, "/"+root), "/"); depth == 4 || strings.Contains(child, "+") {
 				all = append(all, node)
 			}
 			walk(node)

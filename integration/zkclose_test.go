@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -68,4 +69,33 @@ func sessions(t *testing.T, cluster *zkserver.Cluster) int {
 		t.Fatal(err)
 	}
 	return len(dump.Sessions)
+}
+
+// Where servers demand credentials, Close ends the session on its own
+// connection, too, and doctor's checks work.
+func TestCloseWorksWhereZooKeeperDemandsCredentials(t *testing.T) {
+	cluster := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
+		"-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest",
+	}})
+	d, err := zookeeper.Open(&url.URL{
+		Scheme: "zk", Host: cluster.Endpoints()[0], User: url.UserPassword("user", "password"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(within(t, callBound), 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(within(t, callBound)); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if n := sessions(t, cluster); n != 0 {
+		t.Errorf("%d sessions after Close", n)
+	}
+	for _, f := range d.(driver.Examiner).Examine(within(t, callBound)) {
+		if f.Grade == driver.Failure {
+			t.Errorf("%s: %s", f.About, f.Text)
+		}
+	}
 }

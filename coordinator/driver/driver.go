@@ -157,8 +157,9 @@ type Driver interface {
 	//
 	// O3: Each Open makes a new session with an ID that was never used before.
 	// A driver on an external connection may use that connection's session
-	// instead. It returns ErrSessionLost after the end of that session if it
-	// can get no other.
+	// instead. Such an Open renews it, since O1 counts from the call. It
+	// returns ErrSessionLost after the end of that session if it can get no
+	// other.
 	//
 	// O4: A failed Open leaves nothing that outlives the ttl.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
@@ -207,8 +208,10 @@ type Session interface {
 	// one: the engine calls it again soon. Calls may overlap.
 	Renew(ctx context.Context) error
 
-	// Done is closed soon after the service says that the session is over. It
-	// need not be closed while the service cannot be reached.
+	// Done is closed soon after the service says that the session is over, or
+	// that it will end before O1's time. It need not be closed while the
+	// service cannot be reached. If the session has a method Err() error, that
+	// then says why: an ErrSessionLost.
 	Done() <-chan struct{}
 
 	// Join adds a contender at the end of the queue, as an entry that the
@@ -349,9 +352,10 @@ type Session interface {
 	//
 	// C2: It releases the session's resources in this process even if the
 	// service does not answer. It then returns ErrUnavailable or the context's
-	// error.
+	// error, and the engine calls it again while there is time.
 	//
 	// C3: A driver on an external connection or lease removes its own entries
-	// and leaves the connection or lease as it was.
+	// and leaves the connection or lease as it was. If Close fails, it goes on
+	// removing them in the background, since no ttl ends them.
 	Close(ctx context.Context) error
 }

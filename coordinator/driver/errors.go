@@ -28,6 +28,10 @@ var (
 	// credentials. Nothing was applied. A retry alone does not help.
 	ErrRefused = errors.New("refused by the service")
 
+	// ErrClosed: the client library's client was closed, by its owner or with
+	// the driver. No request is sent any more, and a retry does not help.
+	ErrClosed = errors.New("client is closed")
+
 	// ErrInvalid: a value breaks a rule. Nothing was sent or applied.
 	ErrInvalid = errors.New("invalid")
 )

@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"context"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -42,12 +45,12 @@ const (
 //	etcds://user:password@h1,h2,h3/namespace?cacert=/etc/ca.pem&cert=...&key=...
 //
 // The scheme etcds uses TLS. It trusts the system's roots unless cacert names a
-// file of certificates. cert and key name the client's certificate; they are
-// read again for each connection, so that a renewed certificate is used.
-// servername replaces the host's name in the check of the servers'
-// certificates. dial-timeout (2s) bounds one attempt to connect to one member.
-// layout says how queues are stored: native (the default), or as another client
-// does: see [Layout].
+// file of certificates. cert and key name the client's certificate. All three
+// are read again for each connection, so that renewed ones are used;
+// authorities that cannot be read are those of before. servername replaces the
+// host's name in the check of the servers' certificates. dial-timeout (2s)
+// bounds one attempt to connect to one member. layout says how queues are
+// stored: native (the default), or as another client does: see [Layout].
 //
 // Open reads the files. For a URL that breaks a rule it fails with
 // driver.ErrInvalid. The first session reports bad credentials with
@@ -125,8 +128,8 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	if err := Layout(name)(o); err != nil {
 		return err
 	}
-	var err error
-	if cfg.TLS, err = files.For(u, "etcds"); err != nil {
+	source, err := files.For(u, "etcds")
+	if err != nil {
 		return err
 	}
 	// No DialTimeout: in this client it bounds the authentication, which the
@@ -144,8 +147,14 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 			},
 			MinConnectTimeout: timeout,
 		}),
-		grpc.WithContextDialer(dial.TCP),
+		grpc.WithContextDialer(new(dial.Dialer).TCP),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+	}
+	if source != nil {
+		cfg.TLS = source.Config()
+		// The client would keep this configuration for all connections.
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(
+			transport{credentials.NewTLS(cfg.TLS), source}))
 	}
 	if files.ServerName != "" {
 		// The client passes each endpoint's own host to gRPC, which then
@@ -154,6 +163,22 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.ServerName))
 	}
 	return nil
+}
+
+// transport reads the TLS files again for each connection.
+type transport struct {
+	credentials.TransportCredentials
+	source *tlsfiles.Source
+}
+
+func (t transport) ClientHandshake(
+	ctx context.Context, authority string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(t.source.Config()).ClientHandshake(ctx, authority, conn)
+}
+
+func (t transport) Clone() credentials.TransportCredentials {
+	return transport{t.TransportCredentials.Clone(), t.source}
 }
 
 // describe names a service: scheme, members, namespace. It drops the part of an

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles/tlstest"
 )
 
 const secret = "s3cr3t"
@@ -186,4 +188,28 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 		return path
 	}
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER)
+}
+
+// TestRotatedAuthorityIsUsedForTheNextConnection: the client library would keep
+// the configuration of the opening.
+func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
+	check(t, os.WriteFile(file, tlstest.NewAuthority().PEM, 0o600))
+	d, err := Open(parse(t, fmt.Sprintf("etcds://%s/?cacert=%s", listener.Addr(), file)))
+	check(t, err)
+	check(t, os.WriteFile(file, authority.PEM, 0o600))
+	trusted := tlstest.Trusted(listener, authority.Server("127.0.0.1"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() { _, _ = d.Open(ctx, 5*time.Second) }()
+	select {
+	case <-trusted:
+	case <-ctx.Done():
+		t.Error("the server was not trusted")
+	}
+	cancel()
+	_ = d.Close(t.Context())
 }

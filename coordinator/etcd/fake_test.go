@@ -50,15 +50,16 @@ type fake struct {
 	maxReply, largest int     // bytes of a reply to a read of one range
 	atRevs            []int64 // the revisions for which such reads asked
 
-	minTTL int64
-	held   []held                                              // events not yet sent by a member that is behind
-	past   *fake                                               // the state of the member that is behind, if one is
-	others int                                                 // how many members are not behind, besides
-	mute   bool                                                // the member that is behind answers nothing
-	turn   int                                                 // whose turn it is
-	behind map[string]bool                                     // whether a stream is at the member that is behind
-	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens  func()                                              // called without mu, before a watch is created
+	minTTL  int64
+	cluster uint64
+	held    []held                                              // events not yet sent by a member that is behind
+	past    *fake                                               // the state of the member that is behind, if one is
+	others  int                                                 // how many members are not behind, besides
+	mute    bool                                                // the member that is behind answers nothing
+	turn    int                                                 // whose turn it is
+	behind  map[string]bool                                     // whether a stream is at the member that is behind
+	before  func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens   func()                                              // called without mu, before a watch is created
 	// refuses returns why a watch on a stream is refused, or nil.
 	refuses func(stream string) error
 }
@@ -193,7 +194,9 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 	return kvs
 }
 
-func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
+func (f *fake) header() *pb.ResponseHeader {
+	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev}
+}
 
 // note notes whether a request required a leader. The caller holds f.mu.
 func (f *fake) note(ctx context.Context, method string) {

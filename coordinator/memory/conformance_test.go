@@ -34,8 +34,9 @@ func harness(prepare func(*memory.Driver), opts ...memory.Option) coordinatortes
 			return levers
 		},
 		Lacks: map[coordinatortest.Lever]string{
-			coordinatortest.Compact: "the service keeps no history",
-			coordinatortest.Stall:   "the service is one server",
+			coordinatortest.Compact:  "the service keeps no history",
+			coordinatortest.Stall:    "the service is one server",
+			coordinatortest.External: "the driver has no external sessions",
 		},
 	}
 }

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"context"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -31,9 +33,9 @@ import (
 // its connection.
 //
 // The scheme rediss uses TLS. It trusts the system's roots unless cacert names
-// a file of certificates. cert and key name the client's certificate; they are
-// read again for each connection. servername replaces the host's name in the
-// check of the servers' certificates.
+// a file of certificates. cert and key name the client's certificate. All three
+// are read again for each connection. servername replaces the host's name in
+// the check of the servers' certificates.
 //
 // For a URL that breaks a rule Open fails with driver.ErrInvalid. The first
 // session reports bad credentials with driver.ErrRefused. Errors and the
@@ -118,10 +120,32 @@ func parse(u *url.URL) (*goredis.UniversalOptions, error) {
 	if o.Addrs, err = driver.Hosts(u, port); err != nil {
 		return nil, err
 	}
-	if o.TLSConfig, err = files.For(u, "rediss"); err != nil {
+	source, err := files.For(u, "rediss")
+	if err != nil {
 		return nil, err
 	}
+	if source != nil {
+		o.TLSConfig, o.Dialer = source.Config(), dialer(source, o.DialTimeout)
+	}
 	return o, conflicts(o, cluster)
+}
+
+// dialer connects with TLS. The client's own dialer would keep one
+// configuration for all connections.
+func dialer(
+	source *tlsfiles.Source, timeout time.Duration,
+) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	const keepAlive = 5 * time.Minute // go-redis' own
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		conn, err := (&net.Dialer{KeepAlive: keepAlive}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		host, _, _ := net.SplitHostPort(addr)
+		return source.Client(ctx, conn, host)
+	}
 }
 
 // conflicts returns an error for parameters that contradict each other.

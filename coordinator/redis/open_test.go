@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles/tlstest"
 )
 
 const secret = "s3cr3t"
@@ -156,6 +159,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{ended, reply("NOAUTH Authentication required."), driver.ErrRefused, ""},
 		{ended, net.ErrClosed, context.Canceled, ""},
 		{t.Context(), net.ErrClosed, driver.ErrUnavailable, ""},
+		{t.Context(), goredis.ErrClosed, driver.ErrClosed, ""},
 	} {
 		if err := wrap(c.ctx, c.err); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.hint) {
 			t.Errorf("%v is %v, want %v with %q", c.err, err, c.want, c.hint)
@@ -228,4 +232,46 @@ func TestCloseEndsWithItsContext(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("still closing after 20 s")
 	}
+}
+
+// TestRotatedAuthorityIsUsedForTheNextConnection: go-redis would keep the
+// configuration of the opening.
+func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
+	write := func(pem []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, pem, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tlstest.NewAuthority().PEM)
+	u, err := url.Parse("rediss://" + listener.Addr().String() + "/ns?cacert=" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(authority.PEM)
+	trusted := tlstest.Trusted(listener, authority.Server("127.0.0.1"))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			_, _ = d.Open(ctx, 5*time.Second)
+		}
+	}()
+	select {
+	case <-trusted:
+	case <-ctx.Done():
+		t.Error("the server was not trusted")
+	}
+	cancel()
+	_ = d.Close(t.Context())
 }

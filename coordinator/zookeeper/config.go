@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -24,8 +25,17 @@ func rootOf(chroot string) (string, error) {
 	if first, _, _ := strings.Cut(ns, "/"); first == nodes.Reserved {
 		return "", zkconn.Invalid("chroot %q: /%s belongs to the service", ns, nodes.Reserved)
 	}
+	if slices.Contains(strings.Split(ns, "/"), queues) {
+		return "", zkconn.Invalid("chroot %q has the segment %q, below which the queues of the "+
+			"namespace before it lie", ns, queues)
+	}
 	return "/" + ns, nil
 }
+
+// queues is the segment between a chroot and its queues. No chroot has it, so
+// no chroot lies within the queues of another: else the locks of /app/mutex
+// would be entries in queues of /app.
+const queues = "~"
 
 // Open makes a driver from a URL:
 //
@@ -35,9 +45,10 @@ func rootOf(chroot string) (string, error) {
 //
 // The scheme zookeeper means the same as zk. The scheme zks uses TLS, by
 // default at port 2281. It trusts the system's roots unless cacert names a file
-// of certificates. cert and key name the client's certificate, which is read
-// again for each connection. servername replaces the host's name in the check
-// of the servers' certificates.
+// of certificates. cert and key name the client's certificate. All three are
+// read again for each connection; authorities that cannot be read are those of
+// before. servername replaces the host's name in the check of the servers'
+// certificates.
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
 // the nodes that the driver creates: "open" (everybody; the default without
@@ -95,6 +106,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 	if layout != nil {
 		return foreign.New(layout, s), nil
 	}
+	s.Tree.Root += "/" + queues
 	return &service{s}, nil
 }
 
@@ -126,6 +138,7 @@ func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layo
 	}
 	acl := p.String("acl", standard)
 	tree.Tick = p.Duration("tick", 0)
+	conf.Tick = tree.Tick
 	name, election := p.String("layout", foreign.Native), p.String("election", "")
 	if err := p.Err(); err != nil {
 		return nil, err

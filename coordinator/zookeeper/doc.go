@@ -23,10 +23,15 @@
 // coordinator closes a session that it considers lost.
 //
 // Each session has its own connection, to the server that answers first. A lost
-// connection is replaced at once, then every 100 ms or so. If a request stays
-// unanswered for a quarter of the TTL, the session moves to another server.
-// After a session has expired, nothing that was queued for it is sent on a new
-// one.
+// connection is replaced at once. While that fails, all servers are tried about
+// every 100 ms for a TTL, then more and more seldom, down to every two seconds
+// or so. The servers' names are resolved again for each of these rounds. If a
+// request stays unanswered for a quarter of the TTL, the session moves to
+// another server. After a session has expired, nothing that was queued for it
+// is sent on a new one.
+//
+// All servers must grant the TTL: a session that is continued at one with a
+// smaller maxSessionTimeout ends at once. baton doctor compares them.
 //
 // A child of another client in a queue makes Ahead, List and Head fail with
 // driver.ErrRefused and its name. A record stays until an operator deletes it.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // fake is a server with as much of ZooKeeper's protocol as the tests script: it
@@ -22,15 +24,20 @@ import (
 type fake struct {
 	t        *testing.T
 	listener net.Listener
+	dial     func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
 
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
-	tree  *tree   // if set, it answers instead of reply
-	asked []hello // of each connect request
-	seen  []int64 // their last zxids
-	ops   map[int32]int
-	conns []net.Conn
+	delay func(op int32) time.Duration // of each reply but those to pings
+	// demands, if not empty, are the credentials without which a connection
+	// gets no answer but a code and the end, as with enforce.auth.enabled.
+	demands string
+	tree    *tree   // if set, it answers instead of reply
+	asked   []hello // of each connect request
+	seen    []int64 // their last zxids
+	ops     map[int32]int
+	conns   []net.Conn
 }
 
 // hello is the content of a connect request, and of its reply.
@@ -57,6 +64,9 @@ const (
 	opPing         = 11
 	opAuth         = 100
 	opCloseSession = -11
+
+	authFailed   zk.ErrCode = -115
+	requiresAuth zk.ErrCode = -124
 )
 
 // newFake starts a server that grants every session and answers every request
@@ -65,6 +75,55 @@ func newFake(t *testing.T) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ok(t, err)
+	return serveFake(t, l)
+}
+
+// newPipes is newFake for a test in virtual time: connections are pipes in
+// memory.
+func newPipes(t *testing.T) *fake {
+	t.Helper()
+	l := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
+	// Registered first, so it runs last: the client library waits a second for
+	// the reply to its own request to end a session.
+	t.Cleanup(func() { time.Sleep(2 * time.Second) })
+	f := serveFake(t, l)
+	f.dial = l.dial
+	return f
+}
+
+// pipes is a listener in memory.
+type pipes struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accepted:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error { close(l.closed); return nil }
+
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 2181} }
+
+func (l *pipes) dial(ctx context.Context, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.accepted <- there:
+		return here, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func serveFake(t *testing.T, l net.Listener) *fake {
+	t.Helper()
 	f := &fake{t: t, listener: l, ops: make(map[int32]int)}
 	last := int64(0x1000)
 	f.grant = func(asked hello) (hello, bool) {
@@ -132,6 +191,10 @@ func (f *fake) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	f.set(func() { f.conns = append(f.conns, c) })
 	in := bufio.NewReader(c)
+	if word, err := in.Peek(4); err == nil && string(word) == "srvr" {
+		_, _ = c.Write([]byte("Zookeeper version: 3.8.0-x\nMode: follower\n"))
+		return
+	}
 	m, err := readMessage(in)
 	if err != nil {
 		return
@@ -139,7 +202,7 @@ func (f *fake) serve(c net.Conn) {
 	asked := hello{
 		timeout: time.Duration(binary.BigEndian.Uint32(m[16:])) * time.Millisecond,
 		session: int64(binary.BigEndian.Uint64(m[20:])),
-		passwd:  m[32:48],
+		passwd:  m[32:],
 	}
 	p := &peer{Conn: c}
 	f.mu.Lock()
@@ -150,6 +213,7 @@ func (f *fake) serve(c net.Conn) {
 	f.mu.Unlock()
 	p.session = answer.session
 	if tree != nil {
+		tree.join(p)
 		defer tree.leave(p)
 	}
 	if speak {
@@ -159,20 +223,36 @@ func (f *fake) serve(c net.Conn) {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(answer.passwd)))
 		_, _ = c.Write(append(b, answer.passwd...))
 	}
-	for {
+	for known := f.demands == ""; ; {
 		m, err := readMessage(in)
 		if err != nil {
 			return
 		}
 		op := int32(binary.BigEndian.Uint32(m[8:]))
+		refusal := requiresAuth
+		if op == opAuth {
+			known, refusal = strings.HasSuffix(string(m), f.demands), authFailed
+		}
+		if !known {
+			p.answer(op, m, refusal, nil)
+			return
+		}
 		f.set(func() { f.ops[op]++ })
 		if tree != nil {
 			tree.answer(p, op, m)
 			continue
 		}
 		f.mu.Lock()
+		var delay time.Duration
+		if f.delay != nil && op != opPing {
+			delay = f.delay(op)
+		}
 		code, body, speak := f.reply(op)
 		f.mu.Unlock()
+		time.Sleep(delay) // without the lock, which would stop virtual time
+		if op == opMulti && len(bytes.TrimLeft(body, "\x00")) == 0 {
+			body = []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff} // no results
+		}
 		if speak {
 			p.answer(op, m, code, body)
 		}
@@ -219,12 +299,19 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 	t.Helper()
-	d, err := Open(parse(t, f.url()+"/app"))
-	ok(t, err)
-	s, err := d.Open(soon(t, 20*time.Second), ttl)
+	s, err := f.driver("/app").Open(soon(t, 20*time.Second), ttl)
 	ok(t, err)
 	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
 	return s.(*session)
+}
+
+// driver returns a driver for the fake with this end of the URL.
+func (f *fake) driver(rest string) driver.Driver {
+	f.t.Helper()
+	d, err := Open(parse(f.t, f.url()+rest))
+	ok(f.t, err)
+	d.(*service).Conf.Dial = f.dial
+	return d
 }
 
 // TestMain fails if a goroutine of this package or its client remains.

@@ -11,9 +11,10 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
+
+var _ driver.Examiner = (*service)(nil)
 
 // Queues lists the kinds, then the names of each kind, then the children of
 // each name. It syncs first: this session's server may be behind and not know
@@ -29,9 +30,6 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
-		return s.Tree.Root == "" && kind == "/"+nodes.Reserved
-	})
 	names, err := s.childPaths(ctx, kinds...)
 	if err != nil {
 		return nil, err
@@ -88,9 +86,46 @@ func (s *session) Remove(
 	return s.remove(ctx, queue, n, n.successor(), false)
 }
 
+// manyNames is when Examine warns. Of as many empty queues ZooKeeper removes
+// 10,000 a minute by default, all of them within five minutes.
+const manyNames = 50_000
+
+// Examine also counts the names of each kind. A name that is no longer used
+// stays until ZooKeeper removes its empty container.
+func (d *service) Examine(ctx context.Context) []driver.Finding {
+	found, shortest := d.Conf.Examine(ctx)
+	if shortest == 0 {
+		return found
+	}
+	conn, err := d.Connect(ctx, max(shortest, 2*d.Tree.Tick))
+	if err != nil {
+		return found // the client's own session will say why
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	kinds := ownKinds
+	if d.Tree.Root != "" {
+		if kinds, err = conn.Names(ctx, d.Tree.Root); err != nil {
+			return found // likewise
+		}
+	}
+	for _, kind := range kinds {
+		stat, err := conn.Stat(ctx, d.Tree.Root+"/"+kind)
+		if err != nil || stat.NumChildren < manyNames {
+			continue
+		}
+		found = append(found, driver.Found(driver.Warning, "names", "%s/%s has %d, empty ones included",
+			d.Tree.Root, kind, stat.NumChildren).
+			So("if most are not in use, new names come faster than ZooKeeper removes empty ones: "+
+				"raise znode.container.maxPerMinute (10000), or use fewer names"))
+	}
+	return found
+}
+
+// ownKinds are the kinds below which other programs are not expected.
+var ownKinds = []string{"mutex", "rwlock", "semaphore", "election"}
+
 // isStray takes what is below other kinds for another program's.
 func isStray(entry string) bool {
 	_, successor := parseSuccessor(path.Base(entry))
-	kinds := []string{"/mutex", "/rwlock", "/semaphore", "/election"}
-	return !successor && slices.Contains(kinds, path.Dir(path.Dir(entry)))
+	return !successor && slices.Contains(ownKinds, path.Dir(path.Dir(entry))[1:])
 }

@@ -2,15 +2,22 @@ package zookeeper
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles/tlstest"
 )
 
 const testTTL = 20 * time.Second
@@ -108,28 +115,68 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	}
 }
 
-// TestReconnectRefusesAShorterTimeout: servers of one ensemble may be
-// configured differently.
-func TestReconnectRefusesAShorterTimeout(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	grant := f.grant
-	f.set(func() {
-		f.grant = func(asked hello) (hello, bool) {
-			if len(f.asked) == 2 {
-				asked.timeout /= 2
+// TestReconnectGrantedAShorterTimeoutEndsTheSession at once: the service ends
+// it that much sooner, also if no other server is asked afterwards. Servers of
+// one ensemble may be configured differently.
+func TestReconnectGrantedAShorterTimeoutEndsTheSession(t *testing.T) {
+	for _, shorter := range []time.Duration{testTTL / 2, testTTL - time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			s := openFake(t, f, testTTL)
+			var expiry time.Time // as the service believes
+			f.set(func() {
+				f.grant = func(asked hello) (hello, bool) {
+					if !expiry.IsZero() { // cut off afterwards
+						return asked, false
+					}
+					expiry, asked.timeout = time.Now().Add(shorter), shorter
+					return asked, true
+				}
+			})
+			f.cut()
+			select {
+			case <-s.Done():
+			case <-time.After(testTTL):
+				t.Fatalf("with %v of %v: Done is not closed", shorter, testTTL)
 			}
-			return asked, true
+			if left := time.Until(expiry); left < shorter-time.Second {
+				t.Errorf("with %v: Done was closed %v before the service ends the session", shorter, left)
+			}
+			err := s.Renew(t.Context())
+			if !errors.Is(err, driver.ErrSessionLost) || !strings.Contains(err.Error(), "maxSessionTimeout") {
+				t.Errorf("Renew = %v; want ErrSessionLost with the reason", err)
+			}
+			f.set(func() { f.grant = func(asked hello) (hello, bool) { return asked, true } })
+			if err := s.Close(soon(t, time.Second)); err != nil || f.count(opCloseSession) != 1 {
+				t.Errorf("Close = %v, %d sessions were ended", err, f.count(opCloseSession))
+			}
+		})
+	}
+}
+
+// TestReconnectRefusesALongerTimeout, which would keep a crashed holder's
+// entries for longer: the session is continued at another server.
+func TestReconnectRefusesALongerTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.grant = func(asked hello) (hello, bool) {
+				if len(f.asked) < 4 {
+					asked.timeout *= 2
+				}
+				return asked, true
+			}
+		})
+		f.cut()
+		time.Sleep(time.Second)
+		if err := s.Renew(soon(t, 10*time.Second)); err != nil {
+			t.Errorf("Renew = %v", err)
+		}
+		if got := f.askedSessions(); len(got) != 4 || s.Err() != nil {
+			t.Errorf("sessions asked for %x; want three reconnects; the session: %v", got, s.Err())
 		}
 	})
-	f.cut()
-	eventually(t, "a third connection", func() bool { return len(f.askedSessions()) >= 3 })
-	f.set(func() { f.grant = grant })
-	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
-	if s.Err() != nil {
-		t.Errorf("the session is over: %v", s.Err())
-	}
 }
 
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
@@ -183,24 +230,6 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
-// TestUnansweredRequestMovesTheSession from a server that answers only pings.
-func TestUnansweredRequestMovesTheSession(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, 6*time.Second)
-	f.set(func() {
-		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), op != opSync || f.ops[op] > 1 }
-	})
-	began := time.Now()
-	if err := s.Renew(soon(t, 10*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("Renew = %v; want ErrUnavailable", err)
-	}
-	if took := time.Since(began); took < 1500*time.Millisecond || took > 4*time.Second {
-		t.Errorf("the connection was closed after %v; want a quarter of the TTL", took)
-	}
-	eventually(t, "Renew on the next connection", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil })
-}
-
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections
 // while the credentials are sent, which can block the client library for ever.
 func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
@@ -222,6 +251,33 @@ func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
 	}
 	if err := s.Close(soon(t, 10*time.Second)); err != nil {
 		t.Errorf("Close = %v", err)
+	}
+}
+
+// TestCloseWorksWhereServersDemandCredentials: with enforce.auth.enabled a
+// server answers nothing else on a connection without credentials.
+func TestCloseWorksWhereServersDemandCredentials(t *testing.T) {
+	for password, want := range map[string]error{"hunter2": nil, "wrong": driver.ErrRefused} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			f.demands = "user:hunter2"
+			d := f.driver("/app")
+			d.(*service).Conf.Digest = f.demands
+			s, err := d.Open(soon(t, 10*time.Second), testTTL)
+			ok(t, err)
+			d.(*service).Conf.Digest = "user:" + password
+			began := time.Now()
+			if err := s.Close(soon(t, testTTL)); !errors.Is(err, want) {
+				t.Errorf("password %s: Close = %v; want %v", password, err, want)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("password %s: Close took %v: an answer is no passing failure", password, took)
+			}
+			ended := map[string]int{"hunter2": 1}[password]
+			if n := f.count(opCloseSession); n != ended {
+				t.Errorf("password %s: %d sessions were ended; want %d", password, n, ended)
+			}
+		})
 	}
 }
 
@@ -400,4 +456,42 @@ func TestSlackFollowsTheTick(t *testing.T) {
 	if _, err := d.Open(soon(t, 20*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
 		t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
 	}
+}
+
+// TestRotatedAuthorityIsUsedForTheNextConnection: a session outlives the
+// rotation of the authority, since each reconnect reads it again.
+func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
+		d, err := Open(parse(t, "zks://10.0.0.1/app?cacert="+writeFile(t, file, authority.PEM)))
+		ok(t, err)
+		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			there, here := net.Pipe()
+			inner, err := f.dial(ctx, addr)
+			if err != nil {
+				return nil, err
+			}
+			secure := tls.Server(there, authority.Server("10.0.0.1"))
+			go func() { _, _ = io.Copy(inner, secure); _ = inner.Close() }()
+			go func() { _, _ = io.Copy(secure, inner); _ = there.Close() }()
+			return here, nil
+		}
+		s, err := d.Open(soon(t, 10*time.Second), testTTL)
+		ok(t, err)
+		authority = tlstest.NewAuthority()
+		writeFile(t, file, authority.PEM)
+		f.cut()
+		time.Sleep(testTTL / 4)
+		if err := s.Renew(soon(t, testTTL/4)); err != nil {
+			t.Errorf("Renew after the rotation: %v", err)
+		}
+		ok(t, s.Close(soon(t, testTTL)))
+	})
+}
+
+func writeFile(t *testing.T, file string, content []byte) string {
+	t.Helper()
+	ok(t, os.WriteFile(file, content, 0o600))
+	return file
 }

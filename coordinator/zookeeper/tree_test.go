@@ -25,6 +25,7 @@ type tree struct {
 	notices []notice                             // sent so far
 	script  func(op int32, node string) treeFate // called before a request is applied, without the lock
 	late    []func()
+	peers   map[*peer]bool // true: see stall
 }
 
 type treeNode struct {
@@ -62,11 +63,15 @@ type treeFate struct {
 	lost bool       // it is not applied
 	cut  bool       // its connection breaks, without a reply
 	late bool       // it is not applied until deliver
+	mute bool       // it is applied, and gets no reply
 	code zk.ErrCode // it is the reply's code
 }
 
 func plant(f *fake) *tree {
-	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/m": {}}, watches: map[spot]map[*peer]bool{}}
+	tr := &tree{
+		nodes:   map[string]treeNode{"": {}, "/app": {}, "/app/~": {}, "/app/~/m": {}},
+		watches: map[spot]map[*peer]bool{}, peers: map[*peer]bool{},
+	}
 	f.set(func() { f.tree = tr })
 	return tr
 }
@@ -76,6 +81,24 @@ func openTree(t *testing.T) (*fake, *tree, *session) {
 	f := newFake(t)
 	tr := plant(f)
 	return f, tr, openFake(t, f, testTTL)
+}
+
+// openPipedTree is openTree for a test in virtual time.
+func openPipedTree(t *testing.T) (*fake, *tree, *session) {
+	t.Helper()
+	f := newPipes(t)
+	tr := plant(f)
+	return f, tr, openFake(t, f, testTTL)
+}
+
+// stall has the server of the present connections apply nothing any more: it
+// sends no events and answers no write and no sync, but pings and reads.
+func (tr *tree) stall() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for p := range tr.peers {
+		tr.peers[p] = true
+	}
 }
 
 func (tr *tree) on(script func(op int32, node string) treeFate) {
@@ -145,9 +168,16 @@ func (tr *tree) notified() int {
 	return len(tr.notices)
 }
 
+func (tr *tree) join(p *peer) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.peers[p] = false
+}
+
 func (tr *tree) leave(p *peer) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
+	delete(tr.peers, p)
 	for _, peers := range tr.watches {
 		delete(peers, p)
 	}
@@ -161,6 +191,9 @@ func (tr *tree) notify(notices ...notice) {
 				continue
 			}
 			for p := range tr.watches[s] {
+				if tr.peers[p] {
+					continue
+				}
 				p.send(n.message())
 				tr.notices = append(tr.notices, n)
 			}
@@ -199,6 +232,8 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	var code zk.ErrCode
 	var body []byte
 	switch {
+	case tr.peers[p] && fate.code == 0 && !isRead(op):
+		return
 	case fate.code != 0:
 		p.answer(op, m, fate.code, nil)
 	case fate.late:
@@ -214,7 +249,11 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	}
 }
 
-// deliver applies the late requests.
+func isRead(op int32) bool {
+	return op == opPing || op == opExists || op == opGet || op == opChildren
+}
+
+// deliver applies the late requests, which get no reply.
 func (tr *tree) deliver() {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

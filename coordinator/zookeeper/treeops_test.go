@@ -21,8 +21,10 @@ const (
 
 const (
 	noNode     zk.ErrCode = -101
+	noAuth     zk.ErrCode = -102
 	badVersion zk.ErrCode = -103
 	nodeExists zk.ErrCode = -110
+	notEmpty   zk.ErrCode = -111
 )
 
 // fields reads a request.
@@ -85,7 +87,7 @@ func (tr *tree) create(node string, data []byte, flags int32) (string, zk.ErrCod
 
 // change applies one operation that writes.
 func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code zk.ErrCode) {
-	node := r.text()
+	node := strings.TrimSuffix(r.text(), "/")
 	n, ok := tr.nodes[node]
 	switch op {
 	case opCreate, opCreateContainer:
@@ -108,6 +110,9 @@ func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code
 	case opDelete:
 		if code := checked(ok, r.number(), n.version); code != 0 {
 			return nil, nil, code
+		}
+		if len(tr.children(node)) > 0 {
+			return nil, nil, notEmpty
 		}
 		delete(tr.nodes, node)
 		return nil, []notice{{node, zk.EventNodeDeleted}, {path.Dir(node), zk.EventNodeChildrenChanged}}, 0

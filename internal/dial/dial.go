@@ -1,23 +1,68 @@
-// Package dial connects to servers that may be unreachable for a while.
+// Package dial connects to servers that may be unreachable for a while, through
+// name servers that may be, too.
 package dial
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/netip"
 	"time"
 )
 
 // again is the time between two attempts.
 const again = 200 * time.Millisecond
 
-// TCP connects to an address. Every 200 ms without an outcome it begins another
-// attempt beside those under way, and returns the first outcome, so it finds
-// within 200 ms that packets pass again. A single attempt would repeat a lost
-// packet only after a second, then two, then four.
-func TCP(ctx context.Context, addr string) (net.Conn, error) {
+// Dialer connects to hosts by name. Its zero value is ready for use; it is safe
+// for concurrent use.
+type Dialer struct {
+	Names Names
+
+	connect func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer's
+}
+
+// TCP connects to an address, host:port, whose host may be a name.
+func (d *Dialer) TCP(ctx context.Context, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || IsAddress(host) {
+		return d.first(ctx, addr) // a malformed one, for its error
+	}
+	found, err := d.Names.Lookup(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("dial tcp: %w", err)
+	}
+	addrs := make([]string, len(found))
+	for i, a := range found {
+		addrs[i] = net.JoinHostPort(a, port)
+	}
+	return d.first(ctx, addrs...)
+}
+
+// IsAddress reports whether a host is an IP address, which needs no lookup.
+func IsAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// TCP connects to an address whose host is an IP address.
+func TCP(ctx context.Context, addr string) (net.Conn, error) { return new(Dialer).first(ctx, addr) }
+
+// first connects to the first address that accepts. Every 200 ms without an
+// outcome, and after each failure, it begins another attempt beside those under
+// way, at the next address that has not failed. It fails when all have.
+//
+// So it finds within 200 ms that packets pass again: a single attempt would
+// repeat a lost packet only after a second, then two, then four. And an address
+// that drops packets takes no time from the others.
+func (d *Dialer) first(ctx context.Context, addrs ...string) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx) // a connection outlives it
 	defer cancel()
+	connect := d.connect
+	if connect == nil {
+		connect = new(net.Dialer).DialContext
+	}
 	type outcome struct {
+		of   int
 		conn net.Conn
 		err  error
 	}
@@ -25,22 +70,45 @@ func TCP(ctx context.Context, addr string) (net.Conn, error) {
 	defer ticker.Stop()
 	done := make(chan struct{})
 	defer close(done)
-	attempt := func() {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	attempt := func(i int) {
+		conn, err := connect(ctx, "tcp", addrs[i])
 		select {
-		case outcomes <- outcome{conn, err}:
+		case outcomes <- outcome{i, conn, err}:
 		case <-done:
 			if err == nil {
 				_ = conn.Close()
 			}
 		}
 	}
-	for {
-		go attempt()
+	failed, left := make([]bool, len(addrs)), len(addrs)
+	var failure error
+	for i := 0; ; i = (i + 1) % len(addrs) {
+		if failed[i] {
+			continue
+		}
+		go attempt(i)
 		select {
 		case o := <-outcomes:
-			return o.conn, o.err
+			if o.err == nil {
+				return o.conn, nil
+			}
+			if failed[o.of] {
+				continue
+			}
+			failed[o.of] = true
+			if failure = join(failure, o.err); left == 1 {
+				return nil, failure
+			}
+			left--
 		case <-ticker.C:
 		}
 	}
+}
+
+// join joins errors in one line.
+func join(a, b error) error {
+	if a == nil {
+		return b
+	}
+	return fmt.Errorf("%w; %w", a, b)
 }

@@ -285,7 +285,7 @@ func (c *Client) closeLater(s *Session) {
 	c.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(c.late, s.TTL())
 		defer cancel()
-		if err := s.driver.Close(ctx); err != nil {
+		if err := s.endAtService(ctx); err != nil {
 			c.config.Log.Debug("baton: lost session could not be ended",
 				"session", s.ID(), "error", err)
 		}

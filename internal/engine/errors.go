@@ -19,7 +19,7 @@ var (
 	ErrRefused     = driver.ErrRefused
 	ErrInvalid     = driver.ErrInvalid
 	ErrRemoved     = errors.New("entry was removed at the service")
-	ErrClosed      = errors.New("client is closed")
+	ErrClosed      = driver.ErrClosed
 	ErrNotHeld     = errors.New("not held")
 	ErrReleased    = errors.New("released")
 )
@@ -95,7 +95,7 @@ func unanswered(err error) bool {
 		return false
 	}
 	for _, answer := range []error{
-		ErrTaken, ErrStale, ErrRefused, ErrInvalid, ErrSessionLost, driver.ErrGone,
+		ErrTaken, ErrStale, ErrRefused, ErrInvalid, ErrSessionLost, ErrClosed, driver.ErrGone,
 	} {
 		if errors.Is(err, answer) {
 			return false

@@ -11,6 +11,9 @@ const (
 // WithWallClock replaces the client's wall clock, but not the monotonic clock.
 func WithWallClock(now func() time.Time) Option { return func(c *Config) { c.wall = now } }
 
+// Lose ends the session as at its deadline.
+func (s *Session) Lose() { s.end(ErrSessionLost) }
+
 // StopAlarm stops the session's timer, as in a process right after a pause: the
 // deadline has passed, and no timer has run yet.
 func (s *Session) StopAlarm() { s.alarm.Stop() }

@@ -108,12 +108,22 @@ func (s *Session) guard() {
 				s.ask()
 			}
 		case <-s.driver.Done():
-			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
+			s.end(s.whyDone())
 			return
 		case <-s.alarm.C:
 			s.expire() // if the deadline has moved, the alarm was set again
 		}
 	}
+}
+
+// whyDone is why the driver's session is over, if it says so.
+func (s *Session) whyDone() error {
+	if says, ok := s.driver.(interface{ Err() error }); ok {
+		if err := says.Err(); errors.Is(err, ErrSessionLost) {
+			return err
+		}
+	}
+	return driver.Wrap(ErrSessionLost, errors.New("the service ended it"))
 }
 
 // ID returns the session's name at the service. For it and the next six methods
@@ -346,10 +356,28 @@ func (s *Session) settle() {
 func (s *Session) close(ctx context.Context) error {
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
-		err = s.driver.Close(ctx)
+		err = s.endAtService(ctx)
 	}
 	s.wg.Wait()
 	return err
+}
+
+// endAtService calls the driver's Close until it is answered or ctx ends. Its
+// attempts are bounded like those of other requests: one to a member that hangs
+// would keep the names locked for the TTL.
+func (s *Session) endAtService(ctx context.Context) error {
+	return s.client.config.retry(ctx, ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, s.TTL()/AttemptsPerTTL)
+		defer cancel()
+		err := s.driver.Close(attempt)
+		slow := attempt.Err() != nil && ctx.Err() == nil
+		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
+			return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
+		}
+		return err
+	}, func(err error) {
+		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: "close", Err: err})
+	})
 }
 
 // Go calls f in a goroutine that close waits for, so f must end soon after

@@ -1,12 +1,16 @@
-// Package tlsfiles makes a TLS configuration from the files that a URL names.
+// Package tlsfiles makes TLS configurations from the files that a URL names.
 package tlsfiles
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
+	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -25,46 +29,93 @@ func Read(p *driver.Params) Files {
 	}
 }
 
-// For returns the configuration for a URL whose scheme is that of TLS, or nil
-// for another scheme, whose URL must not name files.
-func (f Files) For(u *url.URL, scheme string) (*tls.Config, error) {
-	switch {
-	case u.Scheme == scheme:
-		return f.config()
-	case f != Files{}:
-		return nil, invalid("cacert, cert, key and servername need the scheme %s", scheme)
-	}
-	return nil, nil // no TLS
+// Source makes the configuration of each connection from the files as they are
+// then, so that renewed ones work without a restart. It is safe for concurrent
+// use.
+type Source struct {
+	files Files
+
+	mu    sync.Mutex
+	pem   []byte // the roots' file when it was last read
+	roots *x509.CertPool
 }
 
-// config reads the files. Each connection reads certificate and key again, so
-// that renewed ones work without a restart.
-func (f Files) config() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
-	if (f.Cert == "") != (f.Key == "") {
+// For returns the source for a URL whose scheme is that of TLS, or nil for
+// another scheme, whose URL must not name files. It reads the files.
+func (f Files) For(u *url.URL, scheme string) (*Source, error) {
+	switch {
+	case u.Scheme != scheme && f != Files{}:
+		return nil, invalid("cacert, cert, key and servername need the scheme %s", scheme)
+	case u.Scheme != scheme:
+		return nil, nil // no TLS
+	case (f.Cert == "") != (f.Key == ""):
 		return nil, invalid("cert and key must be given together")
 	}
-	if f.CA != "" {
-		pem, err := os.ReadFile(f.CA)
-		if err != nil {
-			return nil, invalid("cacert: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("cacert: %s has no PEM certificate", f.CA)
-		}
+	s := &Source{files: f}
+	if err := s.readRoots(); err != nil {
+		return nil, invalid("cacert: %w", err)
 	}
 	if f.Cert != "" {
-		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
-			return &pair, err
-		}
-		if _, err := load(nil); err != nil {
+		if _, err := s.certificate(nil); err != nil {
 			return nil, invalid("cert and key: %w", err)
 		}
-		conf.GetClientCertificate = load
 	}
-	return conf, nil
+	return s, nil
+}
+
+// Config returns the configuration of the next connection, which the caller may
+// change. If the roots cannot be read now, they are those of before. If
+// certificate or key cannot, the handshake fails.
+func (s *Source) Config() *tls.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.readRoots() // they are as before then
+	conf := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: s.files.ServerName, RootCAs: s.roots,
+	}
+	if s.files.Cert != "" {
+		conf.GetClientCertificate = s.certificate
+	}
+	return conf
+}
+
+// Client makes a TLS connection to a host on a connection, unless s is nil. If
+// it fails it closes the connection, without TLS's close alert.
+func (s *Source) Client(ctx context.Context, conn net.Conn, host string) (net.Conn, error) {
+	if s == nil {
+		return conn, nil
+	}
+	conf := s.Config()
+	if conf.ServerName == "" {
+		conf.ServerName = host
+	}
+	secure := tls.Client(conn, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (s *Source) readRoots() error {
+	if s.files.CA == "" {
+		return nil // the system's
+	}
+	pem, err := os.ReadFile(s.files.CA)
+	if err != nil || bytes.Equal(pem, s.pem) {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("%s has no PEM certificate", s.files.CA)
+	}
+	s.pem, s.roots = pem, roots
+	return nil
+}
+
+func (s *Source) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(s.files.Cert, s.files.Key)
+	return &pair, err
 }
 
 func invalid(format string, args ...any) error {

@@ -26,6 +26,7 @@ func TestConformance(t *testing.T) {
 		Lacks: map[coordinatortest.Lever]string{
 			coordinatortest.Network: elsewhere, coordinatortest.Restart: elsewhere,
 			coordinatortest.Watches: elsewhere, coordinatortest.Events: elsewhere,
+			coordinatortest.External: elsewhere,
 		},
 	})
 }

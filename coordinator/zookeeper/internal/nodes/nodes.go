@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,10 @@ type Service struct {
 var _ driver.Examiner = (*Service)(nil)
 
 // Examine checks the servers.
-func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
+func (d *Service) Examine(ctx context.Context) []driver.Finding {
+	found, _ := d.Conf.Examine(ctx)
+	return found
+}
 
 func (d *Service) String() string { return d.Name }
 
@@ -141,43 +145,88 @@ func (s *Session) ChildPath(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
-// Ensure creates a node and its ancestors, from the bottom: usually only the
-// last is missing, and there may be no permission to read the ancestors.
-func (s *Session) Ensure(ctx context.Context, node string) error {
+// WithParent sends a request that needs a parent node. If that is missing, it
+// creates the node and sends the request again, repeatedly, since the service
+// removes empty containers. If it fails in the end, the containers that it has
+// created are deleted again.
+func WithParent[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+	var made creations
 	for {
-		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
-			if s.Tree.Plain.Load() {
+		value, err := send()
+		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
+			if err != nil {
+				s.deleteUnused(made)
+			}
+			return value, err
+		}
+		if err := s.ensure(ctx, node, &made); err != nil {
+			s.deleteUnused(made)
+			return value, err
+		}
+	}
+}
+
+// creations are the containers that a call has, or may have, created, ancestors
+// first.
+type creations []creation
+
+type creation struct {
+	node  string
+	reply *zkconn.Reply[string]
+}
+
+// ensure creates a node and its ancestors, from the bottom: usually only the
+// last is missing, and there may be no permission to read the ancestors.
+func (s *Session) ensure(ctx context.Context, node string, made *creations) error {
+	for {
+		plain := s.Tree.Plain.Load()
+		r, err := zkconn.Start(ctx, s.Conn, func(client *zk.Conn) (string, error) {
+			if plain {
 				return client.Create(node, nil, zk.FlagPersistent, s.Tree.ACL)
 			}
 			return client.CreateContainer(node, nil, zk.FlagContainer, s.Tree.ACL)
 		})
+		if err != nil {
+			return err
+		}
+		_, err = r.Wait(ctx)
 		switch {
-		case err == nil, errors.Is(err, zk.ErrNodeExists):
+		case errors.Is(err, zk.ErrNodeExists):
 			return nil
 		case zkconn.Unimplemented(err) && !s.Tree.Plain.Swap(true):
 		case errors.Is(err, zk.ErrNoNode) && path.Dir(node) != "/":
-			if err := s.Ensure(ctx, path.Dir(node)); err != nil {
+			if err := s.ensure(ctx, path.Dir(node), made); err != nil {
 				return err
 			}
 		default:
+			if !plain {
+				*made = append(*made, creation{node, r})
+			}
 			return err
 		}
 	}
 }
 
-// WithParent sends a request that needs a parent node. If that is missing, it
-// creates the node and sends the request again, repeatedly, since the service
-// removes empty containers.
-func WithParent[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
-	for {
-		value, err := send()
-		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
-			return value, err
-		}
-		if err := s.Ensure(ctx, node); err != nil {
-			return value, err
-		}
+// deleteUnused deletes containers that nobody has used, in the background. The
+// service removes only those that had a child. Who joins a queue meanwhile
+// creates it again.
+//
+// A plain node stays even if it was used. A container with children cannot be
+// deleted; neither can one with data or another version, since a join writes to
+// its queue.
+func (s *Session) deleteUnused(made creations) {
+	if len(made) == 0 {
+		return
 	}
+	go s.Run(func() {
+		ctx := context.Background() // each wait ends with the session
+		for _, m := range slices.Backward(made) {
+			_, err := m.reply.Wait(ctx)
+			for again := err == nil || errors.Is(err, zk.ErrConnectionClosed); again; {
+				again = errors.Is(s.Delete(ctx, m.node, 0), zk.ErrConnectionClosed)
+			}
+		}
+	})
 }
 
 // CreateRequest creates a node with a copy of the value.
@@ -195,7 +244,9 @@ func DeleteRequest(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Pat
 // every half tick. If it crashes in between, the leader knows only the touch
 // before the last report. A leader that has lost its quorum may acknowledge for
 // a tick, which the coordinator's margin and this cover from a TTL of two and a
-// half ticks on; the new one restarts every session's TTL.
+// half ticks on; the new one restarts every session's TTL. A leader that was
+// paused meanwhile could acknowledge much later, so zkconn has a majority
+// confirm a renewal after a pause.
 //
 // If the tick is not given it counts as 0.4 of the TTL. Not covered is a
 // follower that crashes after a renewal was lost or late: see the model of the

@@ -2,11 +2,11 @@ package zkconn
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log"
 	"math"
+	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,13 +15,22 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/dial"
+	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
 // Config says where the service is.
 type Config struct {
-	Servers []string    // host:port
-	TLS     *tls.Config // nil: without TLS
-	Digest  string      // "user:password", or ""
+	Servers []string         // host:port
+	TLS     *tlsfiles.Source // nil: without TLS
+	Digest  string           // "user:password", or ""
+	Tick    time.Duration    // the servers' tickTime, or 0 if it is not known
+
+	// Dial connects to an address. It is dial.TCP, except in tests.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
+	names  dial.Names
+	outage outage
 }
 
 // Conn is one session. It sends its requests through one client connection of
@@ -33,10 +42,9 @@ type Conn struct {
 	events  <-chan zk.Event // closed when the client's last goroutine ends; events are not read
 	stopped chan struct{}   // closed when only the client's Close may still run
 
-	ctx       context.Context // ends when the session is over, with the cause
-	cancel    context.CancelCauseFunc
-	done      chan struct{} // closed when the service has confirmed the end
-	closeDone func()
+	ctx    context.Context // ends when the session is over, with the cause
+	cancel context.CancelCauseFunc
+	ended  atomic.Bool // the service has confirmed the end
 
 	watches watches
 	synced  atomic.Value  // the up for which Fresh has synced
@@ -66,15 +74,13 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 	c := &Conn{
 		conf:    conf,
 		stopped: make(chan struct{}),
-		done:    make(chan struct{}),
 		watches: watches{m: make(map[Target]*Watch)},
 		slots:   make(chan struct{}, maxRunning),
-		hosts:   newRotation(conf.Servers),
+		hosts:   conf.newRotation(),
 		up:      make(chan struct{}),
 		hello:   hello{timeout: ttl},
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.closeDone = sync.OnceFunc(func() { close(c.done) })
 	c.synced.Store(c.up) // nothing was read before the first connection
 	return c
 }
@@ -137,9 +143,9 @@ func (c *Conn) Number() int64 { return c.hello.session }
 // TTL is the granted session timeout.
 func (c *Conn) TTL() time.Duration { return c.hello.timeout }
 
-// Done is closed when the service has confirmed that the session is over: to a
-// connection that asked for it, or to Close.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+// Done is closed when the session is over for this process: the service has
+// said so, or may end it before its users expect that, or Close was called.
+func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Err is why the session is over, or nil. It is ErrSessionLost.
 func (c *Conn) Err() error { return context.Cause(c.ctx) }
@@ -164,15 +170,16 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// finish ends the session for this process, with the first cause given. It
-// waits for nothing: the client calls it too, before it gets another session.
-func (c *Conn) finish(cause error, service bool) {
-	c.mu.Lock()
-	c.cancel(cause)
-	c.mu.Unlock()
-	if service {
-		c.closeDone()
+// finish ends the session for this process, with the first cause given. ended:
+// the service has ended it too, so Close need not. It waits for nothing: the
+// client calls it too, before it gets another session.
+func (c *Conn) finish(cause error, ended bool) {
+	if ended {
+		c.ended.Store(true)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancel(cause)
 }
 
 // classify translates the error of a request, and ends the session if the reply
@@ -246,20 +253,15 @@ func (c *Conn) Close(ctx context.Context) error {
 	case <-c.stopped:
 	case <-ctx.Done():
 	}
-	select {
-	case <-c.done:
-		return nil // already confirmed
-	default:
-	}
 	c.mu.Lock()
 	session := c.hello
 	c.mu.Unlock()
-	if session.session == 0 {
-		return nil // never established
+	if session.session == 0 || c.ended.Load() {
+		return nil // never established, or its end is confirmed
 	}
 	if _, err := c.conf.endSession(ctx, session); err != nil {
 		return err
 	}
-	c.closeDone()
+	c.ended.Store(true)
 	return nil
 }

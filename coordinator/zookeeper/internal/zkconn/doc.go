@@ -15,8 +15,8 @@
 //     sends what was queued for the old one. The dialer refuses once the
 //     session is over, and so does a connection with another session (link.go).
 //   - The client hides the timeout that the service granted. The connection
-//     reads it from the handshake, and refuses a timeout other than the
-//     requested one (link.go).
+//     reads it from the handshake, and accepts no other than the requested one;
+//     a shorter one ends the session (link.go).
 //   - The client waits for a silent server for six times the TTL, and for a
 //     second before it reconnects. The dialer and the list of servers have
 //     shorter times, and a server that answers no request for a quarter of the

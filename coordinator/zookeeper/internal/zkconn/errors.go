@@ -27,10 +27,25 @@ func over(why string) error {
 // Error codes of the service that the client library reports as text only.
 const (
 	codeUnimplemented    = -6
+	codeExpired          = -112
+	codeMoved            = -118
+	codeReadOnly         = -119
 	codeEphemeralOnLocal = -120
 	codeNeedsSASL        = -124
 	codeQuota            = -125
+	codeThrottled        = -127
 )
+
+// codeError is the error of a request to end a session with this code. All but
+// a few would come again.
+func codeError(code int32) error {
+	err := fmt.Errorf("zookeeper: ending the session failed with code %d", code)
+	switch code {
+	case codeMoved, codeReadOnly, codeThrottled:
+		return err
+	}
+	return driver.Wrap(driver.ErrRefused, err)
+}
 
 // translate gives a library error its kind. Callers check for the cause, such
 // as zk.ErrNoNode, where it means something else to them.

@@ -2,6 +2,8 @@ package zkconn
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -18,10 +20,10 @@ const (
 	maxAnswer     = 64 << 10        // more than any server's reply
 )
 
-// Examine asks each server for its state ("srvr"), and the service for its
-// bounds of timeouts.
-func (c *Config) Examine(ctx context.Context) []driver.Finding {
-	targets := newRotation(c.Servers).resolve(ctx)
+// Examine asks each server for its state ("srvr") and its bounds of timeouts.
+// shortest is a timeout that all grant, or 0.
+func (c *Config) Examine(ctx context.Context) (found []driver.Finding, shortest time.Duration) {
+	targets := c.newRotation().resolve(ctx)
 	found, modes := make([]driver.Finding, len(targets)), make([]string, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets { // at once, so that a silent server delays no other
@@ -41,19 +43,66 @@ func (c *Config) Examine(ctx context.Context) []driver.Finding {
 			So("the URL names servers of different ensembles: a lock held in one is free in the other"))
 	}
 	if !up {
-		return found // no server could tell the bounds
+		return found, 0 // no server could tell the bounds
 	}
-	shortest, err := c.endSession(ctx, hello{timeout: time.Millisecond})
-	if err != nil {
-		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
+	var serving []target
+	for i, f := range found[:len(targets)] {
+		if f.Grade != driver.Failure {
+			serving = append(serving, targets[i])
+		}
 	}
-	longest, err := c.endSession(ctx, hello{timeout: math.MaxInt32 * time.Millisecond})
-	if err != nil {
-		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err))
+	f, shortest := c.examineBounds(ctx, serving)
+	return append(found, f), shortest
+}
+
+// bounds are what a server grants: minSessionTimeout and maxSessionTimeout.
+type bounds struct{ shortest, longest time.Duration }
+
+// examineBounds finds out and compares the servers' bounds. Each session moves
+// between the servers, and must keep its TTL: see checkHello.
+func (c *Config) examineBounds(
+	ctx context.Context, servers []target,
+) (f driver.Finding, shortest time.Duration) {
+	granted, errs := make([]bounds, len(servers)), make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, t := range servers {
+		wg.Go(func() { granted[i], errs[i] = c.boundsOf(ctx, t) })
 	}
-	return append(found, driver.Found(driver.Fine, "TTL",
-		"%v to %v (minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
-		shortest.timeout, longest.timeout))
+	wg.Wait()
+	var all []bounds
+	var texts []string
+	for i, b := range granted {
+		if errs[i] != nil {
+			continue
+		}
+		all = append(all, b)
+		texts = append(texts, fmt.Sprintf("%s %v to %v", servers[i].addr, b.shortest, b.longest))
+	}
+	const names = "minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks"
+	switch one := slices.Compact(all); {
+	case len(one) == 0:
+		return driver.Found(driver.Failure, "TTL", "no session: %v", errors.Join(errs...)), 0
+	case len(one) == 1:
+		return driver.Found(driver.Fine, "TTL", "%v to %v (%s)",
+			one[0].shortest, one[0].longest, names), one[0].shortest
+	}
+	return driver.Found(driver.Failure, "TTL", "the servers grant different ones: %s (%s)",
+		strings.Join(texts, ", "), names).
+		So("give all servers the same bounds: a session that reaches a server with " +
+			"a shorter one is lost, and its holders may be notified too late"), 0
+}
+
+func (c *Config) boundsOf(ctx context.Context, t target) (b bounds, err error) {
+	for ask, granted := range map[time.Duration]*time.Duration{
+		time.Millisecond: &b.shortest, math.MaxInt32 * time.Millisecond: &b.longest,
+	} {
+		answer, err := c.endSessionAt(ctx, t, hello{timeout: ask})
+		if err != nil {
+			return b, err
+		}
+		*granted = answer.timeout
+	}
+	return b, nil
 }
 
 // examineServer asks one server with a four-letter word in plain text. The mode

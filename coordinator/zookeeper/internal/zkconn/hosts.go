@@ -2,41 +2,76 @@ package zkconn
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/internal/dial"
 )
 
 const (
-	roundPause    = 100 * time.Millisecond // mean minimum time of a round of all servers
-	lookupTimeout = time.Second            // for one name
+	roundPause   = 100 * time.Millisecond // mean minimum time of a round of all servers
+	longestPause = 2 * time.Second        // likewise, in a long outage
+	// pausesPerOutage: a pause is this part of the outage so far. So a service
+	// that returns is found soon compared with how long it was away.
+	pausesPerOutage = 8
+
+	// lookupPatience is how long a round waits for further addresses when it
+	// has some.
+	lookupPatience = 300 * time.Millisecond
 )
 
 // target is one server to dial.
 type target struct {
 	addr string // IP address and port, or the configured server if it did not resolve
 	host string // the configured name, for the certificate check
+	err  error  // why it did not resolve
 }
 
-func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error) {
-	conn, err := dial.TCP(ctx, t.addr)
-	if err != nil || conf == nil {
-		return conn, err
+// connect connects to a server, with TLS if so configured.
+func (c *Config) connect(ctx context.Context, t target) (net.Conn, error) {
+	if t.err != nil {
+		return nil, t.err
 	}
-	if conf.ServerName == "" {
-		conf = conf.Clone()
-		conf.ServerName = t.host
+	tcp := c.Dial
+	if tcp == nil {
+		tcp = dial.TCP
 	}
-	secure := tls.Client(conn, conf)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // without TLS's close alert
+	conn, err := tcp(ctx, t.addr)
+	if err != nil {
+		return nil, err
+	}
+	secure, err := c.TLS.Client(ctx, conn, t.host)
+	if err != nil {
 		return nil, fmt.Errorf("%s: TLS handshake failed: %w", t.addr, err)
 	}
 	return secure, nil
+}
+
+// outage is since when no server has accepted a session, for all sessions of a
+// driver, so that a new one does not begin with short pauses again.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // zero: there is none
+}
+
+// lasts returns how long the outage has lasted, which began at the given time
+// unless it is under way.
+func (o *outage) lasts(began time.Time) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() {
+		o.since = began
+	}
+	return time.Since(o.since)
+}
+
+func (o *outage) over() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.since = time.Time{}
 }
 
 // rotation yields servers to try, in rounds. Each round resolves the names
@@ -44,14 +79,27 @@ func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error)
 // clients do not all move to one server. It is used by one goroutine at a time.
 type rotation struct {
 	servers []string
-	lookup  func(ctx context.Context, host string) ([]string, error)
+	names   *dial.Names
+	outage  *outage
 
 	round []target  // the rest of this round
 	began time.Time // when this round began
+	tried bool      // a round has begun since the last connection
+	life  time.Duration
+	quick time.Time // until then pauses are short
+	last  string    // the address of the last connection
 }
 
-func newRotation(servers []string) *rotation {
-	return &rotation{servers: servers, lookup: net.DefaultResolver.LookupHost}
+func (c *Config) newRotation() *rotation {
+	return &rotation{servers: c.Servers, names: &c.names, outage: &c.outage}
+}
+
+// connected notes a connection of a session with this TTL to the server that
+// next returned last. When the connection is lost the rotation begins with a
+// new round: the addresses of the old one may be days old.
+func (r *rotation) connected(t target, ttl time.Duration) {
+	r.outage.over()
+	r.round, r.tried, r.life, r.last = nil, false, ttl, t.addr
 }
 
 // next returns the next server. It fails only when ctx ends.
@@ -60,42 +108,86 @@ func newRotation(servers []string) *rotation {
 // than the pause after the last one began, so that a server that accepts and
 // then hangs up is not dialled in a tight loop.
 func (r *rotation) next(ctx context.Context) (target, error) {
-	if len(r.round) == 0 {
-		// Jitter, so that clients that lost a server together do not return
-		// together.
-		spread := roundPause/2 + rand.N(roundPause+1)
+	for len(r.round) == 0 {
 		select {
-		case <-time.After(spread - time.Since(r.began)):
+		case <-time.After(r.pause() - time.Since(r.began)):
 		case <-ctx.Done():
 			return target{}, ctx.Err()
 		}
-		r.began = time.Now()
-		r.round = r.resolve(ctx)
+		if r.began = time.Now(); !r.tried {
+			r.tried, r.quick = true, r.began.Add(r.life)
+		}
+		if r.round = r.resolve(ctx); ctx.Err() != nil {
+			return target{}, ctx.Err()
+		}
 	}
 	t := r.round[0]
 	r.round = r.round[1:]
 	return t, ctx.Err()
 }
 
-// resolve returns every address of every server, shuffled.
-func (r *rotation) resolve(ctx context.Context) []target {
-	var round []target
+// pause is short while a session can be saved, and then grows with the outage:
+// thousands of clients would keep the servers from electing a leader. It has
+// jitter, so that clients that lost a server together do not return together.
+func (r *rotation) pause() time.Duration {
+	mean := roundPause
+	if r.tried {
+		if lasts := r.outage.lasts(r.began); !time.Now().Before(r.quick) {
+			mean = min(max(mean, lasts/pausesPerOutage), longestPause)
+		}
+	}
+	return mean/2 + rand.N(mean+1)
+}
+
+// resolve returns every address of every server, shuffled, but the last one
+// connected to at the end: its server may have gone.
+//
+// It looks up all names at once. While a name server does not answer, the round
+// has the other addresses, and those known from an earlier lookup.
+func (r *rotation) resolve(ctx context.Context) (round []target) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var lookups int
+	found := make(chan []target, len(r.servers))
 	for _, server := range r.servers {
 		host, port, err := net.SplitHostPort(server)
-		if err != nil {
-			round = append(round, target{server, server}) // dialling it reports what is wrong
+		if err != nil || dial.IsAddress(host) {
+			round = append(round, target{addr: server, host: host, err: err})
 			continue
 		}
-		bounded, cancel := context.WithTimeout(ctx, lookupTimeout)
-		addrs, err := r.lookup(bounded, host)
-		cancel()
-		if err != nil || len(addrs) == 0 {
-			addrs = []string{host}
+		lookups++
+		go func() { found <- r.lookup(ctx, server, host, port) }()
+	}
+	for late := (<-chan time.Time)(nil); lookups > 0 && ctx.Err() == nil; {
+		if late == nil && len(round) > 0 { // else there is nothing else to do
+			late = time.After(lookupPatience)
 		}
-		for _, addr := range addrs {
-			round = append(round, target{net.JoinHostPort(addr, port), host})
+		select {
+		case targets := <-found:
+			round = append(round, targets...)
+			lookups--
+		case <-late:
+			lookups = 0
+		case <-ctx.Done():
 		}
 	}
 	rand.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	for i, t := range round {
+		if t.addr == r.last {
+			round = append(append(round[:i:i], round[i+1:]...), t)
+			break
+		}
+	}
 	return round
+}
+
+func (r *rotation) lookup(ctx context.Context, server, host, port string) (found []target) {
+	addrs, err := r.names.Lookup(ctx, host)
+	if err != nil {
+		return []target{{addr: server, host: host, err: err}}
+	}
+	for _, addr := range addrs {
+		found = append(found, target{addr: net.JoinHostPort(addr, port), host: host})
+	}
+	return found
 }

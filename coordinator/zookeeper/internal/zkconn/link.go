@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,7 @@ func (p provider) Len() int { return len(p.conf.Servers) }
 
 // Connected notes that the client has its session.
 func (p provider) Connected() {
+	p.hosts.connected(p.target, p.TTL())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.up)
@@ -50,7 +52,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithDeadline(c.ctx, by)
 	defer cancel()
-	conn, err := c.target.connect(ctx, c.conf.TLS)
+	conn, err := c.conf.connect(ctx, c.target)
 	if err != nil {
 		c.setLastError(err)
 		return nil, err
@@ -59,6 +61,9 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	s := newSocket(conn, c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.hello.session != 0 { // else a majority has written the session down
+		s.doubts = 1
+	}
 	if c.ctx.Err() != nil { // over meanwhile: nothing would close the new socket
 		_ = s.Close()
 		return nil, c.Err()
@@ -70,11 +75,23 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 }
 
 // checkHello checks the session that a server offers. Another session than
-// before, or none, is the end. With another timeout than requested the session
-// would end at another time than its user computes. On the first connection
-// that is the end too: the next servers would do the same, and each would keep
-// a session. On a reconnect only this server, which is configured differently,
-// is not used.
+// before, or none, is the end.
+//
+// So is another timeout than requested, on the first connection: the next
+// servers would do the same, and each would keep a session.
+//
+// On a reconnect a shorter timeout, from a server with a smaller
+// maxSessionTimeout, is the end too. The service ends the session that much
+// after this reply, unless a later connection has moved its end again, and the
+// users' deadline counts the longer time. A longer timeout keeps the session,
+// and only this server is not used.
+//
+// A reply that is lost shows nothing, and a server may have shortened the
+// timeout all the same. It is then as short until the next reconnect succeeds:
+// each request has the server report the whole timeout again. Ending the
+// session instead would end it in every outage, since servers without a quorum
+// take the request and hang up. So all servers must grant the TTL; Examine
+// compares them.
 func (c *Conn) checkHello(h hello) error {
 	c.mu.Lock()
 	known := c.hello
@@ -95,8 +112,12 @@ func (c *Conn) checkHello(h hello) error {
 		err := fmt.Errorf("TTL %v: the service grants %v (its bounds are "+
 			"minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
 			known.timeout, h.timeout)
-		if known.session == 0 {
+		switch {
+		case known.session == 0:
 			c.finish(driver.Wrap(driver.ErrInvalid, err), false)
+		case h.timeout < known.timeout:
+			c.finish(driver.Wrap(driver.ErrSessionLost, fmt.Errorf("zookeeper: %s has shortened "+
+				"the session; give all servers the same maxSessionTimeout: %w", c.target.addr, err)), false)
 		}
 		return err
 	}
@@ -128,23 +149,31 @@ func (c *Conn) lastError() error {
 }
 
 // endSession ends a session over its own connection, at the first server that
-// answers, until ctx ends. The library's Close waits a second, on a connection
-// that may be silent, and does not report the outcome. A session of 0 is a new
-// one, which ends at once and shows the granted timeout.
+// does it or refuses, until ctx ends. The library's Close waits a second, on a
+// connection that may be silent, and does not report the outcome. A session of
+// 0 is a new one, which ends at once and shows the granted timeout.
 func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
-	for hosts := newRotation(c.Servers); ; {
+	for hosts := c.newRotation(); ; {
 		t, stopped := hosts.next(ctx)
 		if stopped != nil {
 			return hello{}, unavailable(ctx, err)
 		}
-		err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
-			answer, err = h.endSession(conn)
-			return err
-		})
+		answer, err = c.endSessionAt(ctx, t, h)
 		if err == nil {
-			return answer, nil
+			c.outage.over()
+		}
+		if err == nil || errors.Is(err, driver.ErrRefused) {
+			return answer, err
 		}
 	}
+}
+
+func (c *Config) endSessionAt(ctx context.Context, t target, h hello) (answer hello, err error) {
+	err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
+		answer, err = h.endSession(conn, c.Digest)
+		return err
+	})
+	return answer, err
 }
 
 // exchange talks to a server over its own connection.
@@ -153,7 +182,7 @@ func (c *Config) exchange(
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := t.connect(ctx, c.TLS)
+	conn, err := c.connect(ctx, t)
 	if err != nil {
 		return err
 	}

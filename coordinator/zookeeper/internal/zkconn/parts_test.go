@@ -47,6 +47,21 @@ func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	}
 }
 
+// TestEventOfAnEarlierWatchShowsNothing: until a watch is set, an event for its
+// node can only be of an earlier one. As an event of the watch, a change of a
+// successor node would admit its follower.
+func TestEventOfAnEarlierWatchShowsNothing(t *testing.T) {
+	w := watches{m: make(map[Target]*Watch)}
+	for _, kind := range []zk.EventType{zk.EventNodeDataChanged, zk.EventNodeDeleted} {
+		added, _ := w.add(Target{Data, "/a"})
+		w.fire(zk.Event{Type: kind, Path: "/a"})
+		<-added.fired
+		if added.event != (zk.Event{}) {
+			t.Errorf("the event is %+v", added.event)
+		}
+	}
+}
+
 // TestFiredWatchNotifiesAllWaiters, also a late one.
 func TestFiredWatchNotifiesAllWaiters(t *testing.T) {
 	w := watches{m: make(map[Target]*Watch)}
@@ -54,6 +69,7 @@ func TestFiredWatchNotifiesAllWaiters(t *testing.T) {
 	if _, ok := w.add(Target{Data, "/a"}); ok {
 		t.Error("a watch is set twice")
 	}
+	close(added.ready)
 	w.fire(zk.Event{Type: zk.EventNodeDeleted, Path: "/a"})
 	<-added.fired
 	if added.event.Type != zk.EventNodeDeleted {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -112,6 +113,14 @@ func (c *Conn) awaitConnection(ctx context.Context) error {
 // touches that never reach a leader, until it notices. Renew takes no slot: the
 // coordinator sends few at a time. Renewals that waited for a connection would
 // all be sent at once.
+//
+// A leader answers a sync by itself. One that was paused while another was
+// elected answers until it notices, up to a tick after it resumes, but by then
+// the new leader may have ended the session. So the first renewal over a new
+// connection is a transaction that changes nothing, whose reply needs a
+// majority. (A new session has been written by a majority.) On a connection
+// that the pause has not ended such a transaction confirms the renewal when
+// replies came late: see late.
 func (c *Conn) Renew(ctx context.Context) error {
 	select {
 	case <-c.connected():
@@ -119,10 +128,7 @@ func (c *Conn) Renew(ctx context.Context) error {
 		return cmp.Or(c.Err(), driver.Wrap(driver.ErrUnavailable, c.lastError()))
 	}
 	come := make(chan error, 1)
-	go c.Run(func() {
-		_, err := c.client.Sync("/")
-		come <- c.classify(err)
-	})
+	go c.Run(func() { come <- c.classify(c.renew()) })
 	select {
 	case err := <-come:
 		return err
@@ -131,6 +137,51 @@ func (c *Conn) Renew(ctx context.Context) error {
 	case <-c.ctx.Done():
 		return c.Err()
 	}
+}
+
+func (c *Conn) renew() error {
+	on := c.latestSocket()
+	if _, doubtful := on.doubtful(); !doubtful {
+		_, err := c.client.Sync("/")
+		if _, doubtful = on.doubtful(); err != nil || !doubtful && on == c.latestSocket() {
+			return err
+		}
+	}
+	on = c.latestSocket()
+	doubts, _ := on.doubtful()
+	// Without the right to read the root it fails, with a majority all the
+	// same.
+	_, err := c.client.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return err
+	}
+	on.confirm(doubts) // not of a late reply to this request
+	return nil
+}
+
+// late is the silence of a server after which renewals are confirmed, or 0 if
+// that is never needed.
+//
+// A client stays on a connection without replies for a quarter of the TTL,
+// after at most a tenth without requests. An election takes a tick or more. So
+// a renewal over a connection that the pause has not ended is sent at most 0.35
+// TTL, less a tick, after the election. The margin and Slack cover 0.4 TTL if
+// the tick is not known, else 0.2 TTL and half a tick, which is less only from
+// a TTL of ten ticks on. A renewal that they do not cover is sent at least a
+// tenth of the TTL less half a tick, so a twentieth of the TTL, after one that
+// the pause has left unanswered.
+func (c *Conn) late() time.Duration {
+	if ttl := c.TTL(); c.conf.Tick > 0 && ttl >= 10*c.conf.Tick {
+		return ttl / 20
+	}
+	return 0
+}
+
+// latestSocket is the one that the client uses, or will use next.
+func (c *Conn) latestSocket() *socket {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.socket
 }
 
 // Sync makes everything applied before the call known to the server that

@@ -63,7 +63,7 @@ type Watch struct {
 
 	ready chan struct{} // closed when Seen or err is set
 	err   error
-	fired chan struct{} // closed when event is set
+	fired chan struct{} // closed when event is set, or stays zero
 	event zk.Event
 }
 
@@ -82,6 +82,14 @@ type Seen struct {
 // active, and the next waiter for the same target reuses it: one watch per
 // target, however many wait and however often. The client's channels are not
 // read: its callback gets each event first.
+//
+// No wait needs to be refreshed. A server sends the event of a change when it
+// applies the change, before the reply to any later request. Each renewal is a
+// sync, whose reply comes when the server has applied everything that the
+// leader had committed before. So a server that lags, or applies nothing any
+// more, does not answer renewals though it answers pings. After a quarter of
+// the TTL its connection is closed, which fires all watches, and the waiters
+// read again at another server.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
@@ -115,8 +123,10 @@ func (w *watches) failed(old *Watch) {
 	}
 }
 
-// fire fires the watches of an event. A watch that is still being set may fire
-// too early. Its waiters read again, which is always right.
+// fire fires the watches of an event. A watch that is still being set fires
+// without it: the event may be of an earlier watch on the node, which the
+// client set again after a reconnect. Its waiters read again, which is always
+// right.
 func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +134,11 @@ func (w *watches) fire(e zk.Event) {
 		key := Target{kind, e.Path}.key()
 		if old := w.m[key]; old != nil && old.Target.Node == e.Path && kind.firedBy(e.Type) {
 			delete(w.m, key)
-			old.event = e
+			select {
+			case <-old.ready:
+				old.event = e
+			default:
+			}
 			close(old.fired)
 		}
 	}

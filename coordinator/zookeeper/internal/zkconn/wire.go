@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -29,7 +30,10 @@ type socket struct {
 	readErr       error  // the end of the connection
 
 	mu         sync.Mutex
-	unanswered int // number of unanswered requests
+	unanswered int       // number of unanswered requests
+	silent     time.Time // since when, if there are some
+	doubts     int       // number of reasons to confirm, see Renew
+	confirmed  int       // number of doubts that were resolved
 }
 
 // maxMessage bounds the memory that a peer can make us allocate. A listing of a
@@ -113,11 +117,31 @@ func isRequest(message []byte) bool {
 func (s *socket) addUnanswered(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
+	if late := s.session.late(); n < 0 && late > 0 && now.Sub(s.silent) > late {
+		s.doubts++
+	}
 	s.unanswered += n
 	if s.unanswered > 0 && (n < 0 || s.unanswered == n) { // after a reply, and at the first request
+		s.silent = now
 		patience := max(s.session.TTL()/4, 200*time.Millisecond)
-		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
+		_ = s.Conn.SetReadDeadline(now.Add(patience))
 	}
+}
+
+// doubtful reports whether there are doubts that were not resolved, and how
+// many there have been.
+func (s *socket) doubtful() (doubts int, doubtful bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.doubts, s.doubts > s.confirmed
+}
+
+// confirm notes that so many doubts were resolved.
+func (s *socket) confirm(doubts int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confirmed = max(s.confirmed, doubts)
 }
 
 // SetReadDeadline ignores the client's deadline, which is too late, during the
@@ -165,8 +189,8 @@ func closeNow(c net.Conn) error {
 }
 
 const (
+	opAuth         = 100
 	opCloseSession = -11
-	codeExpired    = -112
 	maxHandshake   = 1 << 10    // a reply has about 40 bytes
 	closeXid       = 0x7fffffff // of no other request of a session
 )
@@ -254,12 +278,16 @@ func (h hello) appendConnect(b []byte) []byte {
 }
 
 // endSession ends the session over a fresh connection: then its nodes are gone.
+// A server that demands credentials gets them first; they may be "".
 //
-// Both requests are sent at once: the service reads the second when it has
+// All requests are sent at once: the service reads the others when it has
 // accepted the first. The first alone would continue the session for a whole
 // TTL, again on each attempt where replies are late or lost.
-func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
+func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err error) {
 	requests := h.appendConnect(nil)
+	if digest != "" {
+		requests = appendAuth(requests, digest)
+	}
 	requests = binary.BigEndian.AppendUint32(requests, 8)
 	requests = binary.BigEndian.AppendUint32(requests, closeXid)
 	requests = binary.BigEndian.AppendUint32(requests, 1<<32+opCloseSession)
@@ -275,16 +303,39 @@ func (h hello) endSession(conn io.ReadWriter) (answer hello, err error) {
 	if err != nil || answer.session == 0 { // over already
 		return answer, err
 	}
-	// The next message is the reply: xid, zxid, error.
-	message, err = readMessage(in, nil, maxHandshake)
-	if err != nil {
-		return hello{}, err
+	// A server that refuses the credentials may end the session all the same,
+	// so the reply to the end decides.
+	var refused error
+	for { // replies have xid, zxid, error
+		message, err = readMessage(in, message, maxHandshake)
+		if err != nil {
+			return hello{}, cmp.Or(refused, err)
+		}
+		if len(message) < 20 {
+			return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
+		}
+		xid := binary.BigEndian.Uint32(message[4:])
+		code := int32(binary.BigEndian.Uint32(message[16:]))
+		switch failed := code != 0 && code != codeExpired; {
+		case failed && xid == closeXid:
+			return hello{}, codeError(code)
+		case failed:
+			refused = codeError(code)
+		case xid == closeXid:
+			return answer, nil
+		}
 	}
-	if len(message) < 20 || binary.BigEndian.Uint32(message[4:]) != closeXid {
-		return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
-	}
-	if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
-		return hello{}, fmt.Errorf("zookeeper: ending the session failed with code %d", code)
-	}
-	return answer, nil
+}
+
+// appendAuth appends credentials. Their number is that of all clients for it.
+func appendAuth(b []byte, digest string) []byte {
+	const scheme = "digest"
+	b = binary.BigEndian.AppendUint32(b, uint32(4+4+4+4+len(scheme)+4+len(digest)))
+	b = binary.BigEndian.AppendUint32(b, 1<<32-4) // xid
+	b = binary.BigEndian.AppendUint32(b, opAuth)
+	b = binary.BigEndian.AppendUint32(b, 0) // type
+	b = binary.BigEndian.AppendUint32(b, uint32(len(scheme)))
+	b = append(b, scheme...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(digest)))
+	return append(b, digest...)
 }

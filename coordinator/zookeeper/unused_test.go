@@ -1,0 +1,68 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestAttemptThatEndsBeforeItsJoinLeavesNoQueue: ZooKeeper removes no container
+// that never had a child.
+func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
+	for what, x := range map[string]struct {
+		missing string // besides the queue
+		op      int32  // the attempt ends during the first of these requests
+		node    string // to this node
+		fate    treeFate
+		other   bool // another client joins then
+		left    string
+	}{
+		"before the join":        {op: opMulti, fate: treeFate{lost: true}},
+		"at a refused join":      {op: opMulti, fate: treeFate{code: noAuth}},
+		"without a reply":        {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true}},
+		"on a lost connection":   {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true, cut: true}},
+		"before the queue's own": {missing: "/app/~/m", op: opCreateContainer, node: "/app/~/m", fate: treeFate{mute: true}},
+		"beside another's join":  {op: opMulti, fate: treeFate{lost: true}, other: true, left: "/app/~/m/a"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newPipes(t)
+			tr := plant(f)
+			delete(tr.nodes, x.missing)
+			s := openFake(t, f, testTTL)
+			ctx, cancel := context.WithCancel(t.Context())
+			made := false
+			tr.on(func(op int32, node string) treeFate {
+				switch {
+				case op == opMulti && !made: // it shows that the queue is missing
+					made = true
+				case op == x.op && (x.node == "" || x.node == node):
+					if x.other {
+						tr.put("/app/~/m/a/other", "")
+					}
+					cancel()
+					x.op = 0
+					return x.fate
+				}
+				return treeFate{}
+			})
+			_, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x"})
+			if err == nil || x.fate.code == 0 && !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: Join = %v", what, err)
+			}
+			time.Sleep(testTTL)
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			for _, node := range []string{"/app/~/m", "/app/~/m/a"} {
+				want := node == "/app/~/m" && x.missing == "" || strings.HasPrefix(x.left, node)
+				if _, is := tr.nodes[node]; is != want {
+					t.Errorf("%s: %s is there: %v", what, node, is)
+				}
+			}
+		})
+	}
+}
