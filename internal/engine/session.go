@@ -32,6 +32,7 @@ type Session struct {
 	patience *patience // bounds attempts of a request
 	longer   *patience // bounds attempts of a join
 	silence  silence
+	news     outbox[func()] // reports changes of the state, in their order
 
 	closing  atomic.Bool  // the driver's Close was called
 	born     time.Time    // has a monotonic clock reading
@@ -45,7 +46,6 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	news         []func()            // see tellNews
 	renewErr     error               // of the latest renewal, if it failed
 	answered     time.Time           // when the latest acknowledgement came
 	holds        *list.List          // of *hold; nil after the end of the session
@@ -79,6 +79,8 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
+	s.news.deliver = func(tell func()) { tell() }
+	s.news.report = func(int) {} // the events and lines are what counts
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / AttemptsPerTTL}
 	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
@@ -242,26 +244,9 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 	close(s.changed)
 	s.changed = make(chan struct{})
 	if tell != nil {
-		if s.news = append(s.news, tell); len(s.news) == 1 {
-			s.wg.Go(s.tellNews)
-		}
+		s.news.put(tell) // calls observers, hence not with s.mu held
 	}
 	return from, true
-}
-
-// tellNews reports changes of the state in their order. A log that blocks must
-// not delay renewals or the loss signal.
-func (s *Session) tellNews() {
-	for more := true; more; {
-		s.mu.Lock()
-		tell := s.news[0]
-		s.mu.Unlock()
-		tell()
-		s.mu.Lock()
-		s.news = s.news[1:]
-		more = len(s.news) > 0
-		s.mu.Unlock()
-	}
 }
 
 // end ends the session with a cause, once. The context ends first: a caller
@@ -359,6 +344,7 @@ func (s *Session) close(ctx context.Context) error {
 		err = s.endAtService(ctx)
 	}
 	s.wg.Wait()
+	s.news.flush(ctx)
 	return err
 }
 

@@ -32,6 +32,7 @@ type keeper struct {
 	renewed <-chan struct{}
 	say     func(format string, args ...any)
 
+	unguarded  bool        // the guard is gone, and that was said
 	terminated bool        // the command got SIGTERM
 	killed     bool        // the command got SIGKILL
 	warn       *time.Timer // fires when the SIGTERM is due
@@ -74,7 +75,8 @@ func (k *keeper) extend() {
 	if k.runOn || k.terminated || k.killed {
 		return
 	}
-	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
+	if err := k.ward.Extend(k.hold.Deadline()); err != nil && !k.unguarded {
+		k.unguarded = true // once: it will not come back
 		k.say("%v: the command may be killed while the hold is valid, or run on if baton is killed",
 			err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,6 +27,7 @@ type fakeWard struct {
 	code     int
 	log      []string
 	extended []time.Time
+	gone     bool // Extend fails
 	done     chan struct{}
 }
 
@@ -64,6 +66,9 @@ func (w *fakeWard) Terminate() {
 
 func (w *fakeWard) Extend(deadline time.Time) error {
 	w.extended = append(w.extended, deadline)
+	if w.gone {
+		return errors.New("the guard is gone")
+	}
 	return nil
 }
 
@@ -130,6 +135,20 @@ func TestCommandThatEndsOnSIGTERMIsNotKilled(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 2*time.Second)
 		s.service.Stop()
 		s.wants(t, true, "terminate after 7s")
+	})
+}
+
+// TestMissingGuardIsSaidOnce, and not at each renewal.
+func TestMissingGuardIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeWard(true)
+		w.gone = true
+		s := newScene(t, w, 2*time.Second)
+		time.AfterFunc(time.Minute, w.end)
+		s.wants(t, false)
+		if len(w.extended) < 50 || len(s.said) != 1 || !strings.Contains(s.said[0], "the guard is gone") {
+			t.Errorf("%d renewals; messages: %q", len(w.extended), s.said)
+		}
 	})
 }
 

@@ -92,7 +92,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 
 // say prints a message to the standard error.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.Err, "baton: "+format+"\n", args...)
+	fmt.Fprintf(a.Err, "baton: %s\n", line(fmt.Sprintf(format, args...)))
 }
 
 // root is the whole tree of commands.

@@ -295,9 +295,7 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every tenth of the TTL. Three must be able to fail
-	// before the SIGTERM.
-	most := max(0, s.TTL()*6/10-s.Margin())
+	most := mostGrace(s)
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
@@ -311,6 +309,12 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 }
 
 const usualGrace = 2 * time.Second
+
+// mostGrace is the longest grace that a session allows. A renewal is sent every
+// tenth of the TTL. Three must be able to fail before the SIGTERM.
+func mostGrace(s *coordinator.Session) time.Duration {
+	return max(0, s.TTL()*6/10-s.Margin())
+}
 
 // broken returns the exit error for a failure of baton itself or a wrong
 // command line.
