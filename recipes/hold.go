@@ -157,7 +157,7 @@ func (h *Hold) Release(ctx context.Context) error {
 func (g *grant) end(ctx context.Context) error {
 	if !g.over(coordinator.ErrReleased) { // lost since the check in Release
 		_ = g.session.Check(ctx) // waits for an end that is under way
-		g.cancel(coordinator.ErrReleased)
+		g.finish(coordinator.ErrReleased)
 		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
 		}

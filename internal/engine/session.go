@@ -250,9 +250,12 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 }
 
 // end ends the session with a cause, once. The context ends first: a caller
-// that sees any other sign of the end must not get nil from Err.
+// that sees any other sign of the end must not get nil from Err. When end
+// returns, also for the second of two concurrent callers, all contexts of the
+// holds have ended, so the caller may tell the service.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
+	s.endHolds()
 	was, first := s.become(event.StateLost, nil)
 	if !first {
 		return
@@ -279,25 +282,42 @@ func (s *Session) end(cause error) {
 	s.client.closeLater(s)
 }
 
+// endHolds notifies the holds that the session's context has ended, before
+// observers and the log, which may block.
+func (s *Session) endHolds() {
+	s.mu.Lock()
+	var all []*hold
+	if s.holds != nil { // nil after the first caller of end has returned from here
+		for e := s.holds.Front(); e != nil; e = e.Next() {
+			all = append(all, e.Value.(*hold))
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range all {
+		h.ended()
+	}
+}
+
 // SettleAfter is how long a hold lasts before it is watched and converted.
 const SettleAfter = 250 * time.Millisecond
 
 type hold struct {
-	since         time.Time
-	settled, lost func()
+	since                time.Time
+	settled, ended, lost func()
 }
 
-// Hold calls settled after SettleAfter, and lost when the session ends, in the
-// goroutine that ends it, so that Close returns after lost. If the session is
-// not alive it calls neither. stop reports whether it prevents the call of
-// lost; a second call reports false.
-func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
+// Hold calls settled after SettleAfter. When the session ends it calls ended,
+// perhaps more than once, before the service can be told; ended must not block.
+// Then it calls lost, in the goroutine that ends the session, so that Close
+// returns after lost. If the session is not alive it calls none of them. stop
+// reports whether it prevents the call of lost; a second call reports false.
+func (s *Session) Hold(settled, ended, lost func()) (stop func() bool, alive bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.holds == nil {
 		return func() bool { return false }, false
 	}
-	e := s.holds.PushBack(&hold{time.Now(), settled, lost})
+	e := s.holds.PushBack(&hold{time.Now(), settled, ended, lost})
 	if s.young == nil {
 		s.young = e
 	}
