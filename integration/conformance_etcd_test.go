@@ -33,8 +33,12 @@ func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness 
 	e := etcdLevers{servers.NewEtcd(t, o), query}
 	return coordinatortest.Harness{
 		Start: e.start, TTL: 3 * time.Second, Patience: 20 * time.Second, Attempts: 3,
-		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
+		OddTTL: time.Second, GrantedTTL: 2 * time.Second, Lacks: noStall,
 	}
+}
+
+var noStall = map[coordinatortest.Lever]string{
+	coordinatortest.Stall: "package virtualetcd has such a member; here a disk would have to hang",
 }
 
 // etcdLevers does what an operator or a fault does to the service.

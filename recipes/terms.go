@@ -169,9 +169,9 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 
 // LatestRecord is Record for a caller that must see every write that any client
 // has finished before the call. Record shows only those of this client's
-// session: on ZooKeeper its server may be behind. It costs one more request, a
-// write of no version: the service refuses it (D3 of [driver.Session]), but
-// later reads of the session are at least as new as that answer (D1).
+// session: on ZooKeeper its server may be behind. It costs there one more
+// request, a write of no version, which the service refuses: later reads of the
+// session are at least as new as that answer. See D3 of [driver.Session].
 func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
 	err = q.client.OnSession(ctx, func(s *engine.Session) error {
 		_, err := s.SetRecord(ctx, q.id, []byte("0"), driver.Any)

@@ -73,6 +73,11 @@ type Service struct {
 	// Compact makes the service forget the history of its data up to now.
 	Compact func(ctx context.Context) error
 
+	// Stall lets the server that serves a client's waits stop to follow the
+	// others, until heal. It goes on to answer the client with what it knows,
+	// and to renew its sessions.
+	Stall func(ctx context.Context, c Client) (heal func(), err error)
+
 	// Watches counts the watches, and Sessions the live sessions, of all
 	// clients at the service. Nothing else may use the service during the run.
 	Watches, Sessions func(ctx context.Context) (int, error)
@@ -126,6 +131,7 @@ const (
 	Remove   Lever = "Remove"
 	Restart  Lever = "Restart"
 	Compact  Lever = "Compact"
+	Stall    Lever = "Stall"
 	Watches  Lever = "Watches"
 	Sessions Lever = "Sessions"
 	Events   Lever = "Events"
@@ -149,7 +155,7 @@ const (
 func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error {
 	has := map[Lever]bool{
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
-		Compact: s.Compact != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
+		Compact: s.Compact != nil, Stall: s.Stall != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
 		Events: c.Events != nil, Network: c.Link != nil, OddTTL: h.OddTTL > 0,
 		External: c.External != nil,
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,8 @@ const testTTL = 10 * time.Second
 type world struct {
 	svc  *memory.Service
 	wrap func(*world, driver.Driver) driver.Driver
+
+	stalled atomic.Bool // for flaws: the driver under test does not notice it
 
 	open  sync.Map // for flaws: intact sessions by ID, or markers
 	once  sync.Once
@@ -64,7 +67,11 @@ func (w *world) service() Service {
 			w.svc.Start()
 			return nil
 		},
-		Compact:  func(context.Context) error { return nil }, // the service has no history
+		Compact: func(context.Context) error { return nil }, // the service has no history
+		Stall: func(context.Context, Client) (func(), error) {
+			w.stalled.Store(true)
+			return func() { w.stalled.Store(false) }, nil
+		},
 		Watches:  func(context.Context) (int, error) { return w.svc.Stats().Watches, nil },
 		Sessions: func(context.Context) (int, error) { return w.svc.Stats().Sessions, nil },
 	}

@@ -60,6 +60,7 @@ func (d *source) intercept(
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
+	opts = append(opts, grpc.MaxCallRecvMsgSize(lease.MaxReply)) // the last one counts
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	d.noteDialError(err)
 	return err

@@ -32,6 +32,13 @@
 // docs/guarantees.md, P2, for what that does not cover before etcd 3.4.31 and
 // 3.5.13.
 //
+// A member whose disk hangs answers pings and keeps the session alive, but
+// shows no change any more. While a session waits, it therefore checks about
+// once in a TTL that the member behind its watches follows the others, and else
+// moves all its watches to another member; see package internal/lease. The
+// client must know at least three members for that. Behind a load balancer it
+// sees one address, and stays on the member to which its connection leads.
+//
 // # The protocol
 //
 // A session is a lease and a sentinel: see package internal/lease. queue.go
@@ -60,6 +67,7 @@
 // # The files
 //
 //	queue.go     the protocol of a queue: Join, Leave, Forget
+//	try.go       the read before a join that wants to be alone
 //	handoff.go   the tail key and handoff markers: Pass, Follow
 //	view.go      Ahead
 //	wait.go      WatchQueue

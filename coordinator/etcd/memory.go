@@ -16,7 +16,7 @@ type memory struct {
 	// contenders are those that may have an entry, by the prefix of its key.
 	contenders map[string]*known
 	// contended has the queues in which this session's last join was not the
-	// first.
+	// first, and of which no view since showed one contender only.
 	contended map[driver.Queue]bool
 }
 
@@ -86,6 +86,13 @@ func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
 		clear(m.contended)
 	}
 	m.contended[a.queue] = true
+}
+
+// isAlone notes that the queue has one contender, of this session.
+func (m *memory) isAlone(queue driver.Queue) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.contended, queue)
 }
 
 func (m *memory) isContended(queue driver.Queue) bool {

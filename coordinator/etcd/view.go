@@ -63,9 +63,11 @@ func (s *session) Ahead(
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	return driver.View{
-		Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1, Record: version,
-	}, nil
+	last := r.Count == int64(i)+1
+	if i == 0 && last {
+		s.memory.isAlone(queue)
+	}
+	return driver.View{Ahead: keys.Places(entries[:i]), Last: last, Record: version}, nil
 }
 
 func (s *session) allKeys(queue driver.Queue) clientv3.Op {

@@ -392,7 +392,7 @@ lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeepe
 #endif
 	};
 
-waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zkconn.Conn.Wait */
+waits: /* go: watch.Watcher.awaitOn, etcd.following.isGone, engine.Session.Follow, zkconn.Conn.Wait */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);

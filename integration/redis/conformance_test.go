@@ -27,6 +27,7 @@ const (
 var lacks = map[coordinatortest.Lever]string{
 	coordinatortest.Events:       noPush,
 	coordinatortest.Compact:      "Redis keeps no history",
+	coordinatortest.Stall:        "a client uses one server, the primary",
 	coordinatortest.Converter:    core,
 	coordinatortest.Writer:       core,
 	coordinatortest.HeadWatcher:  core,

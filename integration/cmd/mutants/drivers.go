@@ -21,17 +21,23 @@ var ofDrivers = []mutation{{
 	name: "etcd-cancelled-watch-kept", promise: "P6",
 	what: "A watch whose waiter has left before it was set is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old: `		case <-ctx.Done(): // the caller does not wait any more
-			cancel()`,
-	new:    `		case <-ctx.Done():`,
+	old: `		case <-st.left:
+		}
+		cancel()`,
+	new: `		case <-st.left:
+		}`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-watch-cancelled-too-early", promise: "P6",
 	what: "A waiter cancels a watch before it is set, and the server keeps the watch.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old:  `	events := open(ctx, ask, cancel)`,
+	old: `	events := open(ctx, st, ask, cancel)
+	if events == nil {
+		return ended(st)`,
 	new: `	defer cancel()
-	events := open(ctx, ask, cancel)`,
+	events := open(ctx, st, ask, cancel)
+	if events == nil {
+		return ended(st)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-marker-taken-for-entry", promise: "P1",
@@ -65,9 +71,23 @@ var ofDrivers = []mutation{{
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted is not set again.",
 	file:   "coordinator/etcd/internal/watch/watch.go",
-	old:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) {`,
-	new:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) || ctx != nil {`,
+	old:    `answer.Is(err, rpctypes.ErrCompacted):`,
+	new:    `answer.Is(err, rpctypes.ErrCompacted) && ctx == nil:`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
+}, {
+	name: "etcd-waits-rest-on-one-member", promise: "P5",
+	what:   "Waits do not leave a member that shows no changes any more.",
+	file:   "coordinator/etcd/internal/watch/refresh.go",
+	old:    `		if shown >= rev {`,
+	new:    `		if shown > 0 {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAMemberThatStopsToApply"}},
+}, {
+	name: "etcd-wait-reads-without-a-bound", promise: "P8",
+	what:   "A wait waits for a read that a member never answers.",
+	file:   "coordinator/etcd/internal/lease/wait.go",
+	old:    `context.WithTimeout(ctx, s.rest()/4)`,
+	new:    `context.WithTimeout(ctx, s.rest()*1000)`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAnUnansweredRead"}},
 }, {
 	name: "etcd-release-by-name", promise: "P7",
 	what: "A release, or a removal by an operator, deletes the key even if it now belongs to another entry.",

@@ -62,6 +62,9 @@ type Session struct {
 	unhook  func() bool   // stops waiting for the end of the client
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
+	waits   waits
+	firsts  firsts
+	quorum  atomic.Int64 // the revision of the last refresh, read by quorum
 
 	// term is the newest raft term that a member has shown.
 	term atomic.Uint64
@@ -95,7 +98,9 @@ func Begin(
 	s.learnTerm(resp.Header)
 	s.life, s.End = context.WithCancel(context.Background())
 	s.unhook = context.AfterFunc(c.Client.Ctx(), s.End) // if its owner closes it
-	s.watcher = watch.Watcher{Client: c.Client, Streams: c.Streams, Life: s.life}
+	s.watcher = watch.Watcher{
+		Client: c.Client, Streams: c.Streams, Life: s.life, User: c.Client.Username != "",
+	}
 	go s.watchSentinel()
 	return s, nil
 }
@@ -225,6 +230,7 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) Stop() {
 	s.End()
 	<-s.stopped // at once: the goroutine ends with s.life
+	s.waits.stop()
 }
 
 // InEpoch is the condition of a join with an epoch.
