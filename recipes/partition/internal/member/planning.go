@@ -56,20 +56,33 @@ func (m *member) wish(ctx context.Context, w plan.Wish) error {
 	return m.replan(ctx, store.Change{Wish: w, Done: func(p plan.Plan) bool { return p.Has(w) }})
 }
 
-// replan makes a change of the plan, or finds it made. Only that ends the
-// growth of the pauses: a plan that can be read need not be one that can be
-// written.
+// replan makes a change of the plan, or finds it made. Only a plan of its own
+// ends the growth of the pauses, and what an earlier error has left to do: one
+// of another member need not have that, and a plan that can be read need not be
+// one that can be written.
 func (m *member) replan(ctx context.Context, c store.Change) error {
+	own, done := false, c.Done
 	c.Me = m.token()
+	if done != nil {
+		c.Done = func(p plan.Plan) bool {
+			found := done(p)
+			own = own && !found
+			return found
+		}
+	}
 	c.Next = func(old plan.Plan, wishes []plan.Wish) (plan.Plan, error) {
+		own = true
 		return m.next(ctx, old, append(wishes, c.Wish))
 	}
 	now, err := m.Store.Replace(ctx, m.session, c)
-	if err == nil {
-		m.plan, m.again = now, nil
+	if err != nil {
+		return err
+	}
+	if m.plan = now; own {
+		m.again = nil
 		m.pauses.Reset()
 	}
-	return err
+	return nil
 }
 
 // next returns the plan that follows old for the members of the group.
