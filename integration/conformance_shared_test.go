@@ -47,6 +47,7 @@ func withLacks(lacks map[coordinatortest.Lever]string) map[coordinatortest.Lever
 		coordinatortest.Handoff:      "the layout has no handoff",
 		coordinatortest.QueueWatcher: "no recipe of the layout has many waiters of one session",
 		coordinatortest.Converter:    "no recipe of the layout converts an entry back, as the cases do",
+		coordinatortest.External:     "the layout needs leases of the driver",
 	}
 	maps.Copy(all, lacks)
 	return all

@@ -78,8 +78,8 @@ type Service struct {
 	Watches, Sessions func(ctx context.Context) (int, error)
 }
 
-// Client is one client of a service. A nil Link or Events is a lever that
-// Harness.Lacks must name.
+// Client is one client of a service. A nil Link, Events or External is a lever
+// that Harness.Lacks must name.
 type Client struct {
 	Driver driver.Driver
 
@@ -89,6 +89,11 @@ type Client struct {
 	// Events counts the notifications of watches that the service has sent to
 	// this client, without heartbeats and replies.
 	Events func() int
+
+	// External makes a driver on an external session or lease, which begins
+	// with the call and has the TTL of the Harness. It uses Link. Its owner
+	// does not renew it in time, as an owner whose renewals are late.
+	External func(ctx context.Context) (driver.Driver, error)
 }
 
 // Link is the network between one client and the service. The package comment
@@ -126,6 +131,7 @@ const (
 	Events   Lever = "Events"
 	Network  Lever = "Network" // Client.Link
 	OddTTL   Lever = "OddTTL"  // Harness.OddTTL and GrantedTTL
+	External Lever = "External"
 )
 
 // The capabilities of driver.Capabilities that have cases.
@@ -145,6 +151,7 @@ func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
 		Compact: s.Compact != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
 		Events: c.Events != nil, Network: c.Link != nil, OddTTL: h.OddTTL > 0,
+		External: c.External != nil,
 
 		Handoff: driverHas.Handoff != nil, Converter: driverHas.Converter != nil,
 		Writer: driverHas.Writer != nil, HeadWatcher: driverHas.HeadWatcher != nil,

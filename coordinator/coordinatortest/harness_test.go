@@ -23,6 +23,7 @@ type world struct {
 	open  sync.Map // for flaws: intact sessions by ID, or markers
 	once  sync.Once
 	spare driver.Session // see observer
+	stale bool           // an external session is not renewed when it is opened
 }
 
 // memoryHarness is the harness of the memory driver, which wrap may break. Each
@@ -47,6 +48,10 @@ func (w *world) service() Service {
 			if w.wrap != nil {
 				c.Driver = w.wrap(w, d)
 			}
+			c.External = func(ctx context.Context) (driver.Driver, error) {
+				s, err := c.Driver.Open(ctx, testTTL)
+				return external(w, c.Driver, s), err
+			}
 			return c, nil
 		},
 		Expire: func(_ context.Context, s driver.Session) error { return found(w.svc.Expire(s.ID())) },
@@ -63,6 +68,16 @@ func (w *world) service() Service {
 		Watches:  func(context.Context) (int, error) { return w.svc.Stats().Watches, nil },
 		Sessions: func(context.Context) (int, error) { return w.svc.Stats().Sessions, nil },
 	}
+}
+
+// external returns a driver whose Open returns s.
+func external(w *world, d driver.Driver, s driver.Session) driver.Driver {
+	return &patchedDriver{Driver: d, open: func(ctx context.Context, _ time.Duration) (driver.Session, error) {
+		if w.stale {
+			return s, nil
+		}
+		return s, s.Renew(ctx)
+	}}
 }
 
 func found(ok bool) error {

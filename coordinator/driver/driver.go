@@ -116,6 +116,8 @@ type View struct {
 	Ahead []Place
 	// Last is true when the view shows no contender behind it.
 	Last bool
+	// Record is the version of the queue's record, or zero (V6).
+	Record Version
 }
 
 // Entry is a place with the token and value that List reads.
@@ -156,8 +158,9 @@ type Driver interface {
 	//
 	// O3: Each Open makes a new session with an ID that was never used before.
 	// A driver on an external connection may use that connection's session
-	// instead. It returns ErrSessionLost after the end of that session if it
-	// can get no other.
+	// instead. Such an Open renews it, since O1 counts from the call. It
+	// returns ErrSessionLost after the end of that session if it can get no
+	// other.
 	//
 	// O4: A failed Open leaves nothing that outlives the ttl.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
@@ -258,6 +261,10 @@ type Session interface {
 	//
 	// V4: With the zero Place for own, Ahead returns the whole queue, at least
 	// as new as everything that this session finished before. Last is true.
+	//
+	// V6: Record is zero, or the version that the queue's record had at the
+	// moment of the view. A driver sets it if that costs no request. Baton then
+	// need not read the record to know that a limit was in force.
 	Ahead(ctx context.Context, queue Queue, own Place) (View, error)
 
 	// Watch waits until at least one of the places has left the queue.
@@ -340,9 +347,10 @@ type Session interface {
 	//
 	// C2: It releases the session's resources in this process even if the
 	// service does not answer. It then returns ErrUnavailable or the context's
-	// error.
+	// error, and the engine calls it again while there is time.
 	//
 	// C3: A driver on an external connection or lease removes its own entries
-	// and leaves the connection or lease as it was.
+	// and leaves the connection or lease as it was. If Close fails, it goes on
+	// removing them in the background, since no ttl ends them.
 	Close(ctx context.Context) error
 }

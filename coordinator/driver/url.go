@@ -15,6 +15,9 @@ import (
 // removed its own parameters, ttl and identity, from the URL.
 type Opener func(u *url.URL) (Driver, error)
 
+// common are the parameters of all drivers, which package coordinator reads.
+var common = []string{"identity", "ttl"}
+
 // Params reads the parameters of a URL and refuses unknown, repeated and
 // malformed ones. Its errors do not show values, which may be secrets.
 type Params struct {
@@ -76,8 +79,9 @@ func (p *Params) Err() error {
 	if p.err != nil {
 		return p.err
 	}
-	slices.Sort(p.known)
-	known := strings.Join(p.known, ", ")
+	all := append(slices.Clone(p.known), common...)
+	slices.Sort(all)
+	known := strings.Join(slices.Compact(all), ", ")
 	for name := range p.values {
 		switch {
 		case slices.Contains(p.known, name):

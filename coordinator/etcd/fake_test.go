@@ -38,11 +38,12 @@ type fake struct {
 	kept     []clientv3.LeaseID // by keep-alives
 	led      map[string][]bool  // whether each call of a method required a leader
 
-	minTTL int64
-	held   []held                                              // events not yet sent by a member that is behind
-	past   *fake                                               // the state of the member at hand, if it is behind
-	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens  func()                                              // called without mu, before a watch is created
+	minTTL  int64
+	cluster uint64
+	held    []held                                              // events not yet sent by a member that is behind
+	past    *fake                                               // the state of the member at hand, if it is behind
+	before  func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens   func()                                              // called without mu, before a watch is created
 }
 
 type held struct {
@@ -127,7 +128,9 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 	return kvs
 }
 
-func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
+func (f *fake) header() *pb.ResponseHeader {
+	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev}
+}
 
 // note notes whether a request required a leader. The caller holds f.mu.
 func (f *fake) note(ctx context.Context, method string) {

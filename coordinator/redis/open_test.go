@@ -181,6 +181,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{ended, reply("NOAUTH Authentication required."), driver.ErrRefused, ""},
 		{ended, net.ErrClosed, context.Canceled, ""},
 		{t.Context(), net.ErrClosed, driver.ErrUnavailable, ""},
+		{t.Context(), goredis.ErrClosed, driver.ErrClosed, ""},
 	} {
 		if err := wrap(c.ctx, c.err); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.hint) {
 			t.Errorf("%v is %v, want %v with %q", c.err, err, c.want, c.hint)

@@ -129,6 +129,12 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 	my := func(number uint16) error { return &mysql.MySQLError{Number: number} }
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
+	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	closed := db.PingContext(t.Context())
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
@@ -149,6 +155,7 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 		{"access denied", t.Context(), my(1045), driver.ErrRefused, true},
 		{"a number like the class of deadlocks", t.Context(), my(4025), driver.ErrRefused, true},
 		{"a broken connection", t.Context(), errors.New("EOF"), driver.ErrUnavailable, false},
+		{"a database that its owner has closed", t.Context(), closed, driver.ErrClosed, false},
 		{"the context's end", dead, errors.New("timeout"), context.Canceled, false},
 	} {
 		got := wrap(c.ctx, c.err)

@@ -161,6 +161,8 @@ func wrap(ctx context.Context, err error) error {
 		return nil
 	case refused(err):
 		return driver.Wrap(driver.ErrRefused, err)
+	case err.Error() == "sql: database is closed": // package sql has no value for it
+		return driver.Wrap(driver.ErrClosed, err)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}

@@ -32,6 +32,7 @@ var lacks = map[coordinatortest.Lever]string{
 	coordinatortest.HeadWatcher:  core,
 	coordinatortest.QueueWatcher: core,
 	coordinatortest.Operator:     core,
+	coordinatortest.External:     "the driver has no external sessions",
 }
 
 // TestConformance runs the suite. Its cases wait most of the time, so some run

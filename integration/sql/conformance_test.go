@@ -134,6 +134,7 @@ func TestConformance(t *testing.T) {
 					coordinatortest.Handoff: absent, coordinatortest.Converter: absent, coordinatortest.Writer: absent,
 					coordinatortest.HeadWatcher: absent, coordinatortest.QueueWatcher: absent, coordinatortest.Operator: absent,
 					coordinatortest.Compact: none, coordinatortest.Watches: none, coordinatortest.Events: none,
+					coordinatortest.External: absent,
 				},
 				Start: func(t *testing.T) coordinatortest.Service {
 					db, again := mine.Load(t) // a case that runs again

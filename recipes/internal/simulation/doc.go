@@ -35,8 +35,10 @@
 // second implementation of the admission rules, which shares no code with the
 // recipes, judges it:
 //
-//   - a holder is queued, in the same session, and admitted by the rule, and
-//     its context ends before its entry leaves or is converted;
+//   - a holder is queued, in the same session, and admitted by the rule;
+//   - every context that it got, of the handle, of the work of Do and Run, and
+//     those derived from them, has ended when the client sends the removal or
+//     the conversion of its entry, or closes its session;
 //   - no two live holds exclude each other, nor exceed the limit;
 //   - tokens rise;
 //   - no contender is admitted on a session that has ended;
@@ -54,6 +56,17 @@
 // A client cannot know in advance what an operator does by hand: a hold whose
 // entry was deleted or whose session was expired is condemned, and judged only
 // by how soon its context ends.
+//
+// # What is not covered
+//
+// The judge does not count wake-ups, and checks neither sequencers nor gates.
+// No world has a lock-delay, a WithMaxHold, a layout shared with another
+// library, a process that is stopped, or a sleeping machine. Of all drivers
+// only memory runs here: the protocols of the others (tail key, markers,
+// successor nodes, batches, epochs, reconnects, SQL, Redis) have models and
+// tests of their own. Sets of locks, groups, partitions, counters and barriers
+// have tests with random faults in their packages. A contender that is admitted
+// by the shared queue watch is judged by the limits since its join.
 //
 // # Replay
 //

@@ -110,6 +110,7 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 		w.draws["contenders of "+label]++
 		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
 	}
+	w.reads[label] = readTimes{joined: true}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
 	return s.Full.Join(ctx, queue, c)
@@ -118,7 +119,11 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
-	return s.Full.Ahead(ctx, queue, own)
+	view, err := s.Full.Ahead(ctx, queue, own)
+	if label, ok := ctx.Value(actorKey{}).(string); ok && err == nil {
+		s.d.w.viewed(label, queue, own, view)
+	}
+	return view, err
 }
 
 func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
@@ -142,12 +147,14 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 }
 
 func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	s.d.w.sends("a handoff", queue, own.ID, "")
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Pass(ctx, queue, own)
 }
 
 func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined,
 	mode string, value []byte) (driver.Place, error) {
+	s.d.w.sends("a conversion", queue, own.Place.ID, mode)
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
 	return s.Full.Convert(ctx, queue, own, mode, value)
 }
@@ -159,11 +166,13 @@ func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driv
 }
 
 func (s *jitterySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	s.d.w.sends("a removal", queue, own.ID, "")
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Leave(ctx, queue, own)
 }
 
 func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	s.d.w.sends("a removal", queue, id, "")
 	defer s.linger(ctx, memory.OpForget, id)
 	return s.Full.Forget(ctx, queue, id)
 }
@@ -196,6 +205,7 @@ func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, valu
 }
 
 func (s *jitterySession) Close(ctx context.Context) error {
+	s.d.w.closes(s.ID())
 	defer s.linger(ctx, memory.OpClose, "")
 	return s.Full.Close(ctx)
 }

@@ -25,6 +25,7 @@ type queue struct {
 	heads   []leaderAt
 	joined  map[coordinator.Token]time.Duration
 	gone    []departure // in the order in which they left
+	changes []change    // of all entries, in order
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
 	// won are tokens whose grant was observed. The call may still return an
@@ -42,6 +43,13 @@ type queue struct {
 	greatest, greatestAlone coordinator.Token
 }
 
+// change is the removal or the conversion of an entry.
+type change struct {
+	at    time.Duration
+	token coordinator.Token
+	place driver.Place // before
+}
+
 type limitAt struct {
 	at    time.Duration
 	limit int
@@ -57,12 +65,13 @@ type fateOf struct {
 type hold struct {
 	token   coordinator.Token
 	session string
+	id      string // the contender's, empty if its entry was gone at the grant
 	slot    int
 	handles []*handle
 	// generation is that of the client in the slot.
 	generation int
 	permits    int
-	asked      time.Duration
+	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
 	slots      []int
 }
@@ -71,6 +80,9 @@ type hold struct {
 type handle struct {
 	hold *hold
 	ctx  context.Context
+	// also are the other contexts that the caller has for it: the handle's own,
+	// if ctx is that of work, and one derived from ctx.
+	also []context.Context
 	// writes: it excludes all others. given: its owner has begun to release it.
 	writes, given bool
 }
@@ -84,13 +96,19 @@ func newQueue(n *name) *queue {
 
 func (h *handle) alive() bool { return !h.given && h.live() }
 
-// live: the context is alive, also while the handle is being released.
+// live: one of the contexts is alive, also while the handle is being released.
 func (h *handle) live() bool {
+	return !done(h.ctx) || slices.ContainsFunc(h.also,
+		func(ctx context.Context) bool { return !done(ctx) })
+}
+
+// done does not call Err, which reads the clock and may end the session.
+func done(ctx context.Context) bool {
 	select {
-	case <-h.ctx.Done():
-		return false
-	default:
+	case <-ctx.Done():
 		return true
+	default:
+		return false
 	}
 }
 
@@ -133,9 +151,11 @@ func (w *world) step(s memory.Step) {
 		l.entries = append(l.entries, s.Entry)
 		l.joined[s.Entry.Token] = w.now()
 	case memory.StepConverted, memory.StepWritten:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries[i] = s.Entry
 		w.stepConverted(l, s)
 	case memory.StepLeft:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries = slices.Delete(l.entries, i, i+1)
 		l.gone = append(l.gone, departure{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
 		w.stepLeft(l, s)
@@ -257,6 +277,7 @@ func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Durat
 // claim is the result of a call that was granted.
 type claim struct {
 	name       *name
+	also       []context.Context
 	slot       int
 	generation int
 	who        string
@@ -282,9 +303,11 @@ func (w *world) granted(c claim) *handle {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
 	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
-		permits: c.permits, asked: c.asked,
-		granted: w.now()}
-	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+		permits: c.permits, decided: w.decided(l, c), granted: w.now()}
+	if i := l.place(h); i >= 0 {
+		h.id = l.entries[i].ID
+	}
+	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
 		w.violation("%s: token %d was granted twice", l.name.queue, c.token)
@@ -357,34 +380,13 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	for _, e := range l.entries[:i] {
 		used += permitsOf(e.Mode)
 	}
-	since := c.asked
-	if look := w.reads[c.who]; look.slept {
-		since = look.at // the limit was read after it, or before it, if that caused another read
-		if look.read > 0 {
-			since = min(since, look.read)
-		}
-		w.judgeSum(l, h, i, since)
+	if w.reads[c.who].slept {
+		w.judgeSum(l, h, i)
 	}
-	if most := l.most(since, w.now()); used > most {
-		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d",
-			l.name.queue, h.token, h.permits, used, most)
-	}
-}
-
-// judgeSum judges the permits held when a waiter is admitted: they fit its
-// limit, which was in force when it read the queue or later. Of the contenders
-// behind it only those count that showed by then that they hold.
-func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
-	sum := 0
-	for _, other := range l.holds {
-		said, says := l.said[other.token]
-		if l.judged(other) && (l.place(other) <= i || says && said < looked) {
-			sum += other.permits
-		}
-	}
-	if most := l.most(looked, w.now()); sum > most {
-		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue,
-			h.token, h.permits, sum, most)
+	if most := l.most(h.decided, w.now()); used > most {
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d; "+
+			"the greatest limit since %v, when its view changed last, is %d",
+			l.name.queue, h.token, h.permits, used, h.decided, most)
 	}
 }
 
@@ -394,19 +396,6 @@ func (l *queue) place(h *hold) int {
 		return e.Token == h.token &&
 			e.Session == h.session
 	})
-}
-
-// most is the greatest limit in force between two times.
-func (l *queue) most(since, until time.Duration) (most int) {
-	for i, x := range l.limits {
-		if x.at > until {
-			break
-		}
-		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
-			most = max(most, x.limit)
-		}
-	}
-	return most
 }
 
 // permitsOf parses "p3v00a1" and "h3". Any other entry blocks the queue.
@@ -470,7 +459,7 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 		// An admitted contender has counted all entries ahead, and they have
 		// not become more.
 		sum += h.permits
-		if most := l.most(h.asked, h.granted); sum > most {
+		if most := l.most(h.decided, h.granted); sum > most {
 			w.violation("%s: %d permits are held up to %d, which was admitted with %d",
 				l.name.queue, sum, h.token, most)
 		}
@@ -521,7 +510,7 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	if c.token != h.token || c.session != h.session {
 		w.violation("%s: %d was re-entered by a hold of token %d", l.name.queue, h.token, c.token)
 	}
-	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = append(h.handles, x)
 	w.audit(l)
 	return x
@@ -553,12 +542,8 @@ func (w *world) gave(n *name, x *handle, err error) {
 			h.token)
 	}
 	if last {
-		for _, x := range h.handles {
-			select {
-			case <-x.ctx.Done():
-			default:
-				w.violation("%s: %d was released, and its context is alive", n.queue, h.token)
-			}
+		if slices.ContainsFunc(h.handles, (*handle).live) {
+			w.violation("%s: %d was released, and a context of it is alive", n.queue, h.token)
 		}
 		h.slots = nil
 	}
