@@ -50,10 +50,16 @@ func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
 // Close ends the session, which releases everything the client holds, and waits
 // for the client's goroutines. Holds and queued calls end with ErrClosed. Close
-// waits for the service's answer until ctx ends, but not longer than the TTL.
-// Without an answer it returns an error, and the names are free after the TTL.
-// If ctx has already ended, Close waits up to two seconds. A second call waits
-// for the first one and returns its error.
+// does not wait for work: the next holder may begin while yours still unwinds.
+// On shutdown cancel the contexts given to Do and Run, wait for these calls to
+// return, and then call Close.
+//
+// Close waits for the service's answer until ctx ends, but not longer than the
+// TTL. Without an answer it returns an error, and the names are free after the
+// TTL. If ctx has already ended, Close waits up to two seconds. A second call
+// waits for the first one and returns its error. Within the same bounds Close
+// waits for the logger and the observers; if they block, that is no error of
+// Close.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session, or opens one. While the service does not
@@ -104,7 +110,8 @@ func (s *Session) Err() error { return s.engine.Err() }
 
 // Service returns a random ID of the service's data, which Baton stores in the
 // namespace. It is the same after a backup was restored, and new after the
-// service lost its data.
+// service lost its data. The error is ErrInvalid in a layout of other clients,
+// which has no place for it.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)

@@ -26,10 +26,14 @@ var (
 
 	// ErrRemoved: an operator removed the entry. If an operator ended the
 	// session, the error is usually ErrSessionLost, sometimes ErrRemoved.
-	ErrRemoved  = engine.ErrRemoved
+	ErrRemoved = engine.ErrRemoved
+
+	// ErrClosed: the client was closed, which released its holds; or Baton was
+	// given a client of the service, and its owner has closed that.
+	ErrClosed = engine.ErrClosed
+
 	ErrRefused  = engine.ErrRefused  // the service refused: permissions, credentials, space
 	ErrInvalid  = engine.ErrInvalid  // an argument breaks the rule that the message names
-	ErrClosed   = engine.ErrClosed   // the client was closed, which released its holds
 	ErrNotHeld  = engine.ErrNotHeld  // there is nothing to release; nothing was deleted
 	ErrReleased = engine.ErrReleased // the cause of a hold's context after its release
 	ErrStale    = engine.ErrStale    // for authors of recipes: the record was changed

@@ -48,13 +48,7 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	}
 	open, ok := schemes.Load(u.Scheme)
 	if !ok {
-		var known []string
-		for s := range schemes.Range {
-			known = append(known, s.(string))
-		}
-		slices.Sort(known)
-		return nil, engine.Invalid("no driver for URL scheme %q; known are [%s]; "+
-			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
+		return nil, unknownScheme(u.Scheme)
 	}
 	fromURL, err := takeCommon(u)
 	if err != nil {
@@ -67,6 +61,36 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	return New(d, append(fromURL, opts...)...)
 }
 
+// ours are the schemes of Baton's drivers.
+var ours = []string{
+	"etcd", "etcds", "zk", "zks", "memory", "postgres", "postgresql", "mysql", "redis", "rediss",
+}
+
+// unknownScheme is the error for a scheme that has no driver.
+func unknownScheme(scheme string) error {
+	hint := ""
+	switch {
+	case slices.Contains(ours, scheme):
+		hint = "; is the driver's package imported?"
+	case scheme == "http" || scheme == "https":
+		hint = "; write etcd:// instead of http://, and etcds:// instead of https://"
+	}
+	return engine.Invalid("no driver for URL scheme %q; want %s%s", scheme, wanted(), hint)
+}
+
+// wanted lists the forms of URLs that Open takes in this program.
+func wanted() string {
+	var known []string
+	for s := range schemes.Range {
+		known = append(known, s.(string)+"://…")
+	}
+	slices.Sort(known)
+	if len(known) == 0 {
+		return "the scheme of an imported driver, such as etcd://… or zk://…"
+	}
+	return strings.Join(known, ", ")
+}
+
 // parse splits a URL. It cuts the host list out first, because url.Parse does
 // not accept several hosts with ports. It hides the errors of url.Parse, which
 // quote the URL with its password.
@@ -74,7 +98,7 @@ func parse(raw string) (*url.URL, error) {
 	// A file or a variable often ends in a newline.
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
 	if !ok || scheme == "" {
-		return nil, engine.Invalid("URL has no scheme; want etcd://…, zk://… or memory://")
+		return nil, engine.Invalid("URL has no scheme; want %s", wanted())
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {

@@ -57,7 +57,11 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 	for raw, rule := range map[string]string{
 		"":                            "no scheme",
 		"localhost:2379":              "no scheme",
-		"redis://h:1":                 `no driver for URL scheme "redis"`,
+		"redis://h:1":                 `no driver for URL scheme "redis"; want memory://…, probe://…; is the driver's package imported?`,
+		"localhost":                   "want memory://…, probe://…",
+		"http://h:2379":               `no driver for URL scheme "http"; want memory://…, probe://…; write etcd:// instead of http://`,
+		"ftp://h":                     `no driver for URL scheme "ftp"; want memory://…, probe://…`,
+		"probe://h?tll=10s":           `unknown URL parameter "tll" (known: identity, known, ttl)`,
 		"probe://u:hunter2@h/%zz":     "cannot be parsed",
 		"probe://u:hunter2@h:99999/":  "port",
 		"probe://u:hunter2@":          "names no host",

@@ -21,7 +21,8 @@ func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
 // Sequencer returns the token with the name and service of the election, for
 // another process to check: see package coordinator/fence. The first call of a
-// session asks the service. If the term is over, the error is that of Err.
+// session asks the service. If the term is over, the error is that of Err. It
+// is ErrInvalid in another layout.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)

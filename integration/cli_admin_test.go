@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -319,5 +320,32 @@ func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 			t.Errorf("the holder got %v", cause)
 		}
 		unlock(t, lock(t, newMutex(t, c, name)))
+	})
+}
+
+// The queues of other clients have no place for the service's identity, and so
+// no sequencers. The command runs without one.
+func TestCommandRunsOnForeignLayoutsWithoutASequencer(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		layouts := map[string][]string{"etcd": {"concurrency"}, "zk": {"curator", "kazoo"}}[s.service]
+		kinds := map[string][][]string{
+			"etcd": {{"lock"}, {"elect"}},
+			"zk":   {{"lock"}, {"elect"}, {"rlock"}, {"wlock"}, {"sem", "--limit", "1"}},
+		}[s.service]
+		for _, layout := range layouts {
+			for _, kind := range kinds {
+				url, name := s.url(20*time.Second)+"&layout="+layout, servers.Name(t)+layout+kind[0]
+				c := baton(t, url, append(kind, name, "--", "sh", "-c",
+					`echo "$BATON_NAME, ${BATON_SEQUENCER-none}, $BATON_TOKEN"; exit 3`)...)
+				c.wants(3)
+				if out := c.out.String(); !regexp.MustCompile("^" + name + ", none, [1-9][0-9]*\n$").MatchString(out) {
+					t.Errorf("%s, %s: the command prints %q", layout, kind[0], out)
+				}
+			}
+		}
+		// Several names, each with a token.
+		url, name := s.url(20*time.Second)+"&layout="+layouts[0], servers.Name(t)
+		c := baton(t, url, "lock", name+"-a", name+"-b", "--", "sh", "-c", `test "$BATON_TOKEN_1" -lt "$BATON_TOKEN_2"; exit $?`)
+		c.wants(0)
 	})
 }

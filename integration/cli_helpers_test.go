@@ -63,7 +63,8 @@ func startBaton(t *testing.T, path, url, input string, args ...string) *command 
 	return c
 }
 
-// code returns the exit code, or -1 if a signal ended the program.
+// code returns the exit code as a shell shows it: 128+n if signal n ended the
+// program.
 func (c *command) code() int {
 	c.t.Helper()
 	select {
@@ -71,7 +72,18 @@ func (c *command) code() int {
 	case <-time.After(time.Minute):
 		c.t.Fatalf("baton %v has not ended for a minute", c.cmd.Args[1:])
 	}
+	if sig := c.diedOf(); sig != 0 {
+		return 128 + int(sig)
+	}
 	return c.cmd.ProcessState.ExitCode()
+}
+
+// diedOf returns the signal that ended the program, or 0, after its end.
+func (c *command) diedOf() syscall.Signal {
+	if status := c.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return status.Signal()
+	}
+	return 0
 }
 
 // wants checks the exit code, and that stderr contains the words.

@@ -113,11 +113,17 @@ func TestSignalEndsTheWait(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // usually it waits by now; if not, the outcome is the same
 		waiter.signal(syscall.SIGTERM)
 		waiter.wants(128 + 15)
+		if waiter.diedOf() != syscall.SIGTERM {
+			t.Error("the waiting baton did not die of the signal, so its parent cannot tell")
+		}
 		if got := waiter.out.String(); got != "" {
 			t.Errorf("the command ran: %q", got)
 		}
 		holder.signal(syscall.SIGTERM)
 		holder.wants(128 + 15)
+		if holder.diedOf() != syscall.SIGTERM {
+			t.Error("the holding baton did not die of the signal, as its command did")
+		}
 		baton(t, url, "lock", "-n", name, "--", "true").wants(0) // nothing was left in the queue
 	})
 }
@@ -210,6 +216,78 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 			t.Errorf("baton prints %q", got)
 		}
 	})
+}
+
+// The command's descendants are ended although they have left its process
+// group.
+func TestDescendantsEndBeforeTheRelease(t *testing.T) {
+	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(40*time.Second), servers.Name(t)
+	for n, script := range []string{
+		`timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; exit 4`,
+		`set -m; sleep 600 >/dev/null 2>&1 & echo $!; exit 4`,
+	} {
+		c := baton(t, url, "lock", "--grace=0.3", name+itoa(n), "--", "bash", "-c", script)
+		c.wants(4, "left processes running", "sleep (")
+		pid, err := strconv.Atoi(strings.TrimSpace(c.out.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !gone(pid) {
+			t.Errorf("%s: the process runs after the release", script)
+		}
+	}
+}
+
+// A guard that was stopped, or killed, does not keep the hold.
+func TestHoldEndsWithoutItsGuard(t *testing.T) {
+	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
+	guardOf := func(t *testing.T, c *command) (pid int) {
+		t.Helper()
+		out, err := exec.Command("pgrep", "-P", itoa(c.cmd.Process.Pid)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pid, err = strconv.Atoi(strings.TrimSpace(string(out))); err != nil {
+			t.Fatal(err)
+		}
+		return pid
+	}
+	t.Run("stopped", func(t *testing.T) {
+		flag := filepath.Join(t.TempDir(), "go")
+		c := baton(t, url, "lock", name+"-stopped", "--", "sh", "-c", "echo ready; while [ ! -e "+flag+" ]; do sleep 0.05; done; exit 5")
+		c.says("ready")
+		if err := syscall.Kill(guardOf(t, c), syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.wants(5)
+	})
+	t.Run("killed", func(t *testing.T) {
+		c := baton(t, url, "lock", name+"-killed", "--", "bash", "-c", "timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; wait")
+		eventually(t, callBound, "the child's number", func() bool { return strings.Contains(c.out.String(), "\n") })
+		pid, err := strconv.Atoi(strings.TrimSpace(c.out.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(guardOf(t, c), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		c.wants(125, "the guard process has ended")
+		if !gone(pid) {
+			t.Error("a process runs after the release")
+		}
+	})
+}
+
+// A stopped command handles SIGTERM after SIGCONT only.
+func TestForwardedSIGTERMEndsAStoppedCommand(t *testing.T) {
+	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
+	c := baton(t, url, "lock", name, "--", "sh", "-c", "echo ready; kill -STOP $$; sleep 600")
+	c.says("ready")
+	c.signal(syscall.SIGTERM)
+	c.wants(128 + 15)
 }
 
 // An operator removes the hold: the command gets SIGTERM, and SIGKILL if it

@@ -169,3 +169,66 @@ func TestCommandControlsTheTerminal(t *testing.T) {
 	x.shows("got four")
 	x.types("exit\n")
 }
+
+// Programs such as timeout make a process group of their own. As the command
+// they already lead one, which is in the foreground.
+func TestKeysReachACommandThatMakesAGroup(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t))
+	x.shows("prompt$ ")
+	x.types(`"$B" lock "$N" -- timeout 600 sh -c 'trap "echo tra""pped; exit 4" INT; echo rea""dy; while :; do sleep 0.05; done'` + "\n")
+	x.shows("ready")
+	x.types("\x1a") // Ctrl-Z
+	x.shows("Stopped")
+	x.shows("prompt$ ")
+	x.types("fg\n")
+	x.shows("$B")
+	x.types("\x03") // Ctrl-C
+	x.shows("trapped")
+	x.types("exit\n")
+}
+
+// A shell aborts a script if its child dies of SIGINT. Baton catches the signal
+// if the command is not in the foreground, and while it waits for the name.
+func TestScriptEndsAtCtrlC(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	name := servers.Name(t)
+	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
+	x.shows("prompt$ ")
+	for what, line := range map[string]string{
+		"command without a terminal": `"$B" lock "$N" -- sh -c 'echo ready >&2; exec sleep 600' </dev/null | cat`,
+		"output to a file":           `"$B" lock "$N" -- sh -c 'echo ready >&2; exec sleep 600' >/dev/null`,
+		"waiting":                    `"$B" lock "$N" -- sh -c 'echo ready; "$B" lock "$N" -- true' </dev/null >&2`,
+		"alone waiting":              `(sleep 0.5; echo ready) & "$B" lock "$N-held" -- true`,
+	} {
+		if what == "alone waiting" {
+			batonHolding(t, s.url(10*time.Second), "lock", name+"-held")
+		}
+		script := filepath.Join(t.TempDir(), "script.sh")
+		if err := os.WriteFile(script, []byte(line+"; echo next\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		x.types("bash " + script + "\n")
+		x.shows("ready")
+		x.types("\x03")
+		if said := x.until("prompt$ "); strings.Contains(said, "next") {
+			t.Errorf("%s: the script continued after Ctrl-C: %q", what, said)
+		}
+	}
+	x.types("exit\n")
+}
+
+// No shell could continue a command that reads the terminal in an orphaned
+// group, so it gets SIGHUP.
+func TestCommandThatCannotGetTheTerminalIsHungUp(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	outcome := filepath.Join(t.TempDir(), "outcome")
+	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t), "O="+outcome)
+	x.shows("prompt$ ")
+	x.types(`( ( "$B" lock "$N" -- sh -c 'cat </dev/tty'; echo $? >"$O" ) & )` + "\n")
+	eventually(t, callBound, "the command to end", func() bool {
+		text, _ := os.ReadFile(outcome)
+		return string(text) == "129\n"
+	})
+	x.types("exit\n")
+}

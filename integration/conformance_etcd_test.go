@@ -13,6 +13,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -31,8 +33,12 @@ func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness 
 	e := etcdLevers{servers.NewEtcd(t, o), query}
 	return coordinatortest.Harness{
 		Start: e.start, TTL: 3 * time.Second, Patience: 20 * time.Second, Attempts: 3,
-		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
+		OddTTL: time.Second, GrantedTTL: 2 * time.Second, Lacks: noStall,
 	}
+}
+
+var noStall = map[coordinatortest.Lever]string{
+	coordinatortest.Stall: "package virtualetcd has such a member; here a disk would have to hang",
 }
 
 // etcdLevers does what an operator or a fault does to the service.
@@ -57,7 +63,37 @@ func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
 	counter := &watchCounter{}
 	link := newCable(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
 	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.addrs(), ","), Path: "/conformance", RawQuery: e.query})
-	return coordinatortest.Client{Driver: d, Link: link, Events: counter.events}, err
+	c := coordinatortest.Client{Driver: d, Link: link, Events: counter.events}
+	if e.query == "" {
+		c.External = func(context.Context) (driver.Driver, error) { return external(t, link.addrs()) }
+	}
+	return c, err
+}
+
+// external makes a driver on the lease of a concurrency.Session whose own
+// keep-alives are never sent.
+func external(t *testing.T, addrs []string) (driver.Driver, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	client.Lease = unkept{client.Lease}
+	owner, err := concurrency.NewSession(client, concurrency.WithTTL(3))
+	if err != nil {
+		return nil, err
+	}
+	return etcd.FromSession(owner, etcd.Namespace("conformance"))
+}
+
+type unkept struct{ clientv3.Lease }
+
+func (unkept) KeepAlive(
+	ctx context.Context, _ clientv3.LeaseID,
+) (<-chan *clientv3.LeaseKeepAliveResponse, error) {
+	kept := make(chan *clientv3.LeaseKeepAliveResponse)
+	context.AfterFunc(ctx, func() { close(kept) })
+	return kept, nil
 }
 
 // as makes a client for one request. A client that was kept would have to

@@ -47,6 +47,7 @@ func withLacks(lacks map[coordinatortest.Lever]string) map[coordinatortest.Lever
 		coordinatortest.Handoff:      "the layout has no handoff",
 		coordinatortest.QueueWatcher: "no recipe of the layout has many waiters of one session",
 		coordinatortest.Converter:    "no recipe of the layout converts an entry back, as the cases do",
+		coordinatortest.External:     "the layout needs leases of the driver",
 	}
 	maps.Copy(all, lacks)
 	return all
@@ -61,7 +62,7 @@ const (
 var notShared = map[string]string{
 	"D1/": records, "D2/": records, "D3/": records, "D4/": records, "SetRecord/": records,
 	"Record/": records, "Record,D2/": records, "Version,Record/": records,
-	"J7/": records, "J2,J7/": records,
+	"J7/": records, "J2,J7/": records, "W5/Record": records,
 	"C1/requests under way": records, "G3/": records,
 
 	"J8/nearest": "the nearest entry is unknown, or found by a listing",

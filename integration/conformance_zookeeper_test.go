@@ -36,7 +36,9 @@ func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Har
 		Start: z.start, TTL: 4 * time.Second, Patience: 20 * time.Second, Attempts: 3,
 		OddTTL: longest + 20*time.Second, GrantedTTL: longest,
 		Lacks: map[coordinatortest.Lever]string{
-			coordinatortest.Compact: "ZooKeeper keeps no history for clients that could be compacted",
+			coordinatortest.Compact:  "ZooKeeper keeps no history for clients that could be compacted",
+			coordinatortest.Stall:    "a server that renews a session by a sync follows the others",
+			coordinatortest.External: "the driver has no external sessions",
 		},
 	}
 }

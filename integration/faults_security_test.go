@@ -488,7 +488,8 @@ func TestZooKeeperMissingPermissionIsRefused(t *testing.T) {
 		}
 	}
 	makeNode("/"+root, zk.PermAll)
-	makeNode("/"+root+"/mutex", zk.PermAll)
+	makeNode("/"+root+"/~", zk.PermAll)
+	makeNode("/"+root+"/~/mutex", zk.PermAll)
 	for what, c := range map[string]struct {
 		missing               int32
 		lock, unlock, listing error
@@ -500,7 +501,7 @@ func TestZooKeeperMissingPermissionIsRefused(t *testing.T) {
 		"admin":  {zk.PermAdmin, nil, nil, nil},
 	} {
 		t.Run(what, func(t *testing.T) {
-			makeNode("/"+root+"/mutex/"+what, zk.PermAll&^c.missing)
+			makeNode("/"+root+"/~/mutex/"+what, zk.PermAll&^c.missing)
 			client := log.client(t, "zk://alice:"+alicePassword+"@"+s.endpoints[0]+"/"+root)
 			m, ctx := newMutex(t, client, what), within(t, patience)
 			began := time.Now()
@@ -523,7 +524,7 @@ func TestZooKeeperMissingPermissionIsRefused(t *testing.T) {
 			}
 			t.Logf("all of it in %v", time.Since(began).Round(time.Millisecond))
 			log.note(client.Close(within(t, 10*time.Second)))
-			left, _, err := admin.Children("/" + root + "/mutex/" + what)
+			left, _, err := admin.Children("/" + root + "/~/mutex/" + what)
 			if err != nil || len(left) != 0 {
 				t.Errorf("left in the queue: %v, %v", left, err)
 			}

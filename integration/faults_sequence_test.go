@@ -19,7 +19,7 @@ func TestLockWorksPastTheLastSequenceNumber(t *testing.T) {
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{"-Dznode.container.checkIntervalMs=3600000"}}) // no sequence restarts
 	s, name := site{"zk", z.Endpoints()}, servers.Name(t)
 	l := lock(t, newMutex(t, s.client(t, 30*time.Second), name))
-	conn, stray := s.zkConn(t, 30*time.Second), "/baton-test/mutex/"+name+"/stray"
+	conn, stray := s.zkConn(t, 30*time.Second), "/baton-test/~/mutex/"+name+"/stray"
 	if _, err := conn.Create(stray, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestLockWorksPastTheLastSequenceNumber(t *testing.T) {
 	}
 	workload.finish()
 	// Without tokens all contenders would look equal: the numbers are used up.
-	p, err := conn.Create("/baton-test/mutex/"+name+"/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	p, err := conn.Create("/baton-test/~/mutex/"+name+"/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	t.Logf("the next contender would be %s", p)
 	if want := "n2147483647"; err != nil || p[len(p)-len(want):] != want {
 		t.Errorf("the sequence continues, %s, %v: the test shows nothing", p, err)

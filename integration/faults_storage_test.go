@@ -210,7 +210,7 @@ func TestTokensRiseWhileQueuesAreReaped(t *testing.T) {
 		last = l.Token()
 		unlock(t, l)
 		time.Sleep(5 * time.Millisecond)
-		if there, _, err := conn.Exists("/baton-test/mutex/" + name); err == nil && !there {
+		if there, _, err := conn.Exists("/baton-test/~/mutex/" + name); err == nil && !there {
 			reaped++
 		}
 	}
@@ -281,7 +281,7 @@ func (s site) deleteQueue(t *testing.T, name string) {
 		}
 		return
 	}
-	c, parent := s.zkConn(t, 10*time.Second), "/baton-test/mutex/"+name
+	c, parent := s.zkConn(t, 10*time.Second), "/baton-test/~/mutex/"+name
 	for range 20 { // entries may change in between
 		children, _, err := c.Children(parent)
 		if errors.Is(err, zk.ErrNoNode) {

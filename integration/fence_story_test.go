@@ -196,7 +196,7 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 			if _, err := conn.Sync("/baton-test"); err != nil {
 				t.Fatal(err)
 			}
-			data, _, err := conn.Get("/baton-test/baton/service+record")
+			data, _, err := conn.Get("/baton-test/~/baton/service+record")
 			if err != nil {
 				t.Fatal(err)
 			}

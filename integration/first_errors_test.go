@@ -299,10 +299,10 @@ func TestStraysAreNamed(t *testing.T) {
 			return plantEtcd(t, name+"/./mutex/n/stray")
 		}},
 		{"zookeeper", zooKeeper, func(t *testing.T) (string, func() error) {
-			return plantZooKeeper(t, "/"+name+"/mutex/n"+numbered, zk.FlagSequence)
+			return plantZooKeeper(t, "/"+name+"/~/mutex/n"+numbered, zk.FlagSequence)
 		}},
 		{"zookeeper unnumbered", zooKeeper + "2", func(t *testing.T) (string, func() error) {
-			return plantZooKeeper(t, "/"+name+"2/mutex/n/stray", 0)
+			return plantZooKeeper(t, "/"+name+"2/~/mutex/n/stray", 0)
 		}},
 		{"curator", zooKeeper + "3?layout=curator", func(t *testing.T) (string, func() error) {
 			return plantZooKeeper(t, "/"+name+"3/n/_c_0123-lock-", zk.FlagSequence)

@@ -66,7 +66,7 @@ func (s site) remove(t *testing.T, name string) {
 			}
 		}
 	} else {
-		c, parent := s.zkConn(t, 5*time.Second), "/baton-test/mutex/"+name
+		c, parent := s.zkConn(t, 5*time.Second), "/baton-test/~/mutex/"+name
 		children, _, err := c.Children(parent)
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 	first := l.Token()
 	unlock(t, l)
 	eventually(t, callBound, "the empty container reaped", func() bool {
-		there, _, err := conn.Exists("/baton-test/mutex/" + name)
+		there, _, err := conn.Exists("/baton-test/~/mutex/" + name)
 		return err == nil && !there
 	})
 	l = lock(t, m)

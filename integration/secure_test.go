@@ -197,7 +197,7 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 	m := newMutex(t, c, "job")
 	l := lock(t, m)
 	conn := s.zkConn(t, 5*time.Second)
-	acl, _, err := conn.GetACL("/" + root + "/mutex/job")
+	acl, _, err := conn.GetACL("/" + root + "/~/mutex/job")
 	if err == nil && (len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll) {
 		t.Errorf("the queue's ACL is %+v", acl)
 	}

@@ -225,7 +225,7 @@ func (o *operator) removeEntry(ctx context.Context, r *rand.Rand) {
 	defer end(e.who)
 	defer o.excuse(e.who, name)()
 	if o.zk != nil {
-		_ = o.zk.Delete(fmt.Sprintf("/baton-test/%s/%s/%s", e.kind, name, e.key), -1)
+		_ = o.zk.Delete(fmt.Sprintf("/baton-test/~/%s/%s/%s", e.kind, name, e.key), -1)
 		return
 	}
 	key, _, _ := strings.Cut(e.key, "@")

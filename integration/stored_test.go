@@ -13,9 +13,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/internal/pages"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/barrier"
+	"github.com/baton-go/baton/recipes/barrier/double"
+	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/multilock"
+	"github.com/baton-go/baton/recipes/partition"
+	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -28,19 +36,20 @@ func TestConceptsShowWhatIsStored(t *testing.T) {
 		prefix    string // of what the page shows
 	}{
 		"etcd": {func(t testing.TB) []string { return servers.Etcd(t).Endpoints() }, "orders/./"},
-		"zk":   {func(t testing.TB) []string { return servers.ZooKeeper(t).Endpoints() }, "/orders/"},
+		"zk":   {func(t testing.TB) []string { return servers.ZooKeeper(t).Endpoints() }, "/orders/~/"},
 	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			s, root := site{service, at.endpoints(t)}, servers.Name(t)
 			populate(t, s, root)
+			populateAll(t, s, root)
 			shown := shapes(t, at.prefix, strings.Replace(at.prefix, "orders", root, 1))
 			var missing []string
 			eventually(t, patience, "all documented keys to exist", func() bool {
 				keys := s.stored(t, root)
 				for _, k := range keys {
 					if !slices.ContainsFunc(shown, func(shape *regexp.Regexp) bool { return shape.MatchString(k) }) {
-						t.Fatalf("docs/concepts.md has no entry for %s", k)
+						t.Errorf("docs/concepts.md has no entry for %s", k)
 					}
 				}
 				missing = nil
@@ -113,39 +122,151 @@ func populate(t *testing.T, s site, root string) {
 	}()
 }
 
+// populateAll uses every recipe, with the options that store something.
+func populateAll(t *testing.T, s site, root string) {
+	t.Helper()
+	c, err := coordinator.Open(s.service+"://"+s.endpoints[0]+"/"+root+"?ttl=10s", logTo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, c)
+	ctx := within(t, 2*patience)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, err := mutex.New(c, "late", mutex.WithLockDelay(time.Second))
+	must(err)
+	_, err = late.Lock(ctx)
+	must(err)
+	gpu, err := semaphore.New(c, "gpu", 4)
+	must(err)
+	permit, err := gpu.Acquire(ctx, 2)
+	must(err)
+	_, err = permit.Slots(ctx)
+	must(err)
+	catalogue, err := rwlock.New(c, "catalogue")
+	must(err)
+	_, err = catalogue.RLock(ctx)
+	must(err)
+	go func() { _, _ = catalogue.Lock(ctx) }() // waits until the end
+	delayed, err := election.New(c, "late", election.WithLockDelay(time.Second))
+	must(err)
+	_, err = delayed.Campaign(ctx, nil)
+	must(err)
+	scheduler, err := election.New(c, "scheduler")
+	must(err)
+	_, err = scheduler.Campaign(ctx, []byte("value"))
+	must(err)
+	workers, err := group.New(c, "workers")
+	must(err)
+	_, err = workers.Join(ctx, []byte("value"))
+	must(err)
+	stock, err := counter.New(c, "stock")
+	must(err)
+	_, err = stock.Add(ctx, 1)
+	must(err)
+	invoices, err := counter.NewIDs(c, "invoices", 10)
+	must(err)
+	_, err = invoices.Next(ctx)
+	must(err)
+	gate, err := barrier.New(c, "import")
+	must(err)
+	must(gate.Set(ctx))
+	phase, err := double.New(c, "phase", 1)
+	must(err)
+	_, err = phase.Enter(ctx)
+	must(err)
+	shards(t, c)
+	both, err := multilock.New(multilock.Mutex(c, "left"), multilock.Mutex(c, "right"))
+	must(err)
+	_, err = both.Lock(ctx)
+	must(err)
+}
+
+// shards runs two members of a partition until the end of the test.
+func shards(t *testing.T, c *coordinator.Client) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	var members sync.WaitGroup
+	t.Cleanup(func() { stop(); members.Wait() })
+	for range 2 {
+		jobs, err := partition.New(c, "jobs", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members.Go(func() {
+			_ = jobs.Run(ctx, func(ctx context.Context, _ int, _ coordinator.Token) error {
+				<-ctx.Done()
+				return nil
+			})
+		})
+	}
+}
+
 var (
+	bareRecord = regexp.MustCompile(`^[a-z-]+/[a-zA-Z0-9%]+\+record$`)
+	bareQueue  = regexp.MustCompile(`^[a-z-]+/[a-zA-Z0-9%]+$`)
+	entryQueue = regexp.MustCompile(`^(mutex/job|semaphore/pool)`)
+	seat       = regexp.MustCompile(`%2F\d+`)
+	mode       = regexp.MustCompile(`([-/])x(_|$)`)
+
 	hexes  = regexp.MustCompile(`[0-9a-f]{8,}`)
 	digits = regexp.MustCompile(`_\d+`)
 	asks   = regexp.MustCompile(`p\dv\d{4}`)
 )
 
-// shapes are patterns for the documented keys, with any numbers, names and
-// modes.
+// shapes are patterns for the documented keys: with any numbers and modes, and
+// entries in any queue of a documented kind.
 func shapes(t *testing.T, prefix, actual string) []*regexp.Regexp {
 	t.Helper()
 	list, err := pages.All("..")
 	if err != nil {
 		t.Fatal(err)
 	}
+	queue := queues(list)
 	var all []*regexp.Regexp
 	for _, p := range list {
 		for _, span := range p.Spans {
 			key, found := strings.CutPrefix(span.Text, prefix)
+			record := bareRecord.MatchString(span.Text)
 			parent := !strings.ContainsAny(key, "0123456789+")
-			if p.Path != "docs/concepts.md" || !found || parent {
+			if p.Path != "docs/concepts.md" || !record && (!found || parent) {
 				continue
 			}
 			shape := regexp.QuoteMeta(key)
+			if strings.HasSuffix(key, "+record") {
+				shape = strings.Replace(shape, "semaphore/pool", "semaphore/[^/]+", 1)
+			} else {
+				shape = entryQueue.ReplaceAllString(shape, queue)
+			}
 			shape = hexes.ReplaceAllString(shape, `[0-9a-f]+`)
 			shape = asks.ReplaceAllString(shape, `p\d+v[0-9a-z]{4}`)
 			shape = digits.ReplaceAllString(shape, `_\d+`)
+			shape = seat.ReplaceAllString(shape, `%2F\d+`)
+			shape = mode.ReplaceAllString(shape, `$1[a-z0-9]+$2`)
 			all = append(all, regexp.MustCompile("^"+regexp.QuoteMeta(actual)+shape+"$"))
 		}
 	}
-	if len(all) < 5 {
+	if len(all) < 15 {
 		t.Fatalf("docs/concepts.md shows only %d keys below %s", len(all), prefix)
 	}
 	return all
+}
+
+// queues matches the queues whose kinds docs/concepts.md names.
+func queues(list []pages.Page) string {
+	kinds := []string{"mutex", "semaphore"}
+	for _, p := range list {
+		for _, span := range p.Spans {
+			if kind, _, found := strings.Cut(span.Text, "/"); found && p.Path == "docs/concepts.md" && bareQueue.MatchString(span.Text) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	return "(" + strings.Join(kinds, "|") + ")/[^/]+"
 }
 
 // stored returns all keys, or all nodes that are not parents of queues.
@@ -171,7 +292,7 @@ func (s site) stored(t *testing.T, root string) []string {
 		}
 		for _, child := range children {
 			node := path + "/" + child
-			if depth := strings.Count(strings.TrimPrefix(node, "/"+root), "/"); depth == 3 || strings.Contains(child, "+") {
+			if depth := strings.Count(strings.TrimPrefix(node, "/"+root), "/"); depth == 4 || strings.Contains(child, "+") {
 				all = append(all, node)
 			}
 			walk(node)

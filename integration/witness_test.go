@@ -84,7 +84,7 @@ type zkWitness struct{ members []*zk.Conn }
 func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()) error {
 	once := sync.OnceFunc(gone)
 	for _, c := range w.members {
-		events, err := watchEntry(ctx, c, "/baton-test/mutex/"+name, session)
+		events, err := watchEntry(ctx, c, "/baton-test/~/mutex/"+name, session)
 		if err != nil {
 			return err
 		}

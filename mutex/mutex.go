@@ -162,7 +162,9 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer returns the token with the name and service of the lock, for
 // another process to check: see package coordinator/fence. The first call of a
-// session asks the service. If the lock is over, the error is that of Err.
+// session asks the service. If the lock is over, the error is that of Err. The
+// error is ErrInvalid in another layout, whose clients' entries prove nothing
+// to [coordinator.Client.Check]; the token is valid.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)

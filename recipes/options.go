@@ -42,6 +42,13 @@ const MaxLockDelay = time.Minute
 // one. A release without an answer may count as a loss. During the delay a Try
 // call returns a [*TakenError] with the Delay, and listings already show the
 // first waiter as the holder.
+//
+// The delay counts from the first attempt that is at the head of the queue
+// after the loss, by the clock of its process, and never from before the loss.
+// An attempt that ends too early notes when it was. So the delay is over for
+// any process a minute after d at the latest, also if each only calls Try or
+// waits for a moment. That minute is for the wall clocks of different machines:
+// if they differ by more, the delay may be shorter by the excess.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
@@ -54,6 +61,16 @@ func RefuseLockDelay(q *Queue, recipe string) error {
 	}
 	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
 		q.delay, recipe, q.name)
+}
+
+// RefuseMaxHold returns an error if the queue has a longest hold. It is for
+// recipes whose holds have no end that their users choose.
+func RefuseMaxHold(q *Queue, recipe string) error {
+	if q.maxHold == 0 {
+		return nil
+	}
+	return engine.Invalid("longest hold %v for %s %q: only a mutex, a read-write lock and a "+
+		"semaphore have one", q.maxHold, recipe, q.name)
 }
 
 // WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once

@@ -230,8 +230,10 @@ type Lock struct {
 // last write handle converts it to a read lock. If the lock was lost before,
 // Unlock returns why: coordinator.ErrSessionLost, ErrRemoved or ErrClosed. It
 // returns ErrNotHeld if Unlock was called before, or if the entry was deleted
-// and the lock had not noticed it. After any other error it continues in the
-// background. If ctx has already ended, Unlock tries for up to two seconds.
+// and the lock had not noticed it. ErrInvalid means that the service cannot
+// convert: this handle is released, and other readers wait until the read
+// handles are. After any other error it continues in the background. If ctx has
+// already ended, Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
@@ -249,7 +251,7 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 // Sequencer returns the token with the name and service of the lock, for
 // another process to check: see package coordinator/fence. A downgrade
 // invalidates it. The first call of a session asks the service. If the lock is
-// over, the error is that of Err.
+// over, the error is that of Err. It is ErrInvalid in another layout.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)

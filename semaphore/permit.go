@@ -85,6 +85,9 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	if err == nil || coordinator.MayHaveApplied(err) {
 		p.n.Store(int64(left))
 	}
+	if errors.Is(p.hold.Err(), coordinator.ErrReleased) && err != nil {
+		return coordinator.ErrNotHeld // Release was called meanwhile
+	}
 	return p.describe(op, err)
 }
 
@@ -101,7 +104,8 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 // Sequencer returns the token with the name and service of the permit, for
 // another process to check: see package coordinator/fence. It is stale after
 // ReleasePart: call again then. The first call for each permit asks the
-// service. If the permit is over, the error is that of Err.
+// service. If the permit is over, the error is that of Err. It is ErrInvalid in
+// another layout.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)

@@ -300,6 +300,7 @@ var closeCases = []testCase{
 	{"C1/a join under way is not applied after close", []Lever{Network}, closePreventsJoin},
 	{"C1/requests under way are not applied after close", []Lever{Network}, closePreventsAll},
 	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
+	{"C2/close succeeds after it has failed", []Lever{Network}, closeAgain},
 }
 
 // closeRemoves checks the time, too: entries that stay for the ttl would make
@@ -315,6 +316,25 @@ func closeRemoves(e *env) {
 	closed := time.Now()
 	e.awaitQueue(d.behind, d.queue, d.second.Place.ID)
 	e.awaitQueue(d.behind, elsewhere)
+	if took := time.Since(closed); took > e.TTL/2 {
+		e.fail("entries are gone at once", "they were gone after %v, the ttl is %v", took, e.TTL)
+	}
+}
+
+// closeAgain: a Close that works once would leave the entries until the ttl has
+// passed.
+func closeAgain(e *env) {
+	c, observer, queue := e.connect(), e.open(), e.queue()
+	s := e.openUnrenewed(c)
+	e.awaitQueue(observer, queue, e.join(s, queue).Place.ID)
+	cut(c.Link)
+	if err := s.Close(e.in(e.Settle)); err == nil {
+		e.fail("an error", "Close succeeded without the service")
+	}
+	resetAndHeal(c.Link)
+	e.closes(s)
+	closed := time.Now()
+	e.awaitQueue(observer, queue)
 	if took := time.Since(closed); took > e.TTL/2 {
 		e.fail("entries are gone at once", "they were gone after %v, the ttl is %v", took, e.TTL)
 	}

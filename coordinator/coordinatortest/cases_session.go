@@ -13,8 +13,9 @@ import (
 var sessionCases = []testCase{
 	{"G2/calls end with their context while the link is held", []Lever{Network}, callsEnd},
 	{"G3/every error is classified", []Lever{Network}, errorsClassified},
-	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
-	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, true) }},
+	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, e.connect(), false) }},
+	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, e.connect(), true) }},
+	{"O1/an external session lives for its ttl after open", []Lever{External}, externalLifetime},
 	{"O1/a renewed session stays alive", nil, renewedLives},
 	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
 	{"O3,TTL/sessions have new ids and the requested ttl", nil, idsDiffer},
@@ -92,8 +93,8 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 // lifetime cuts off a session that is not renewed after its opening, or after
 // one renewal; the cut also stops clients that ping on their own. A list
 // without its entry shows that the session is over.
-func lifetime(e *env, renew bool) {
-	observer, c, queue := e.open(), e.connect(), e.queue()
+func lifetime(e *env, c Client, renew bool) {
+	observer, queue := e.open(), e.queue()
 	began := time.Now()
 	s := e.openUnrenewed(c)
 	own := e.join(s, queue)
@@ -113,6 +114,18 @@ func lifetime(e *env, renew bool) {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
 	}
+}
+
+// externalLifetime opens a session when half of the external one's time to live
+// has passed: the engine's deadline counts from the Open.
+func externalLifetime(e *env) {
+	c := e.connect()
+	d, err := c.External(e.soon())
+	e.ok(err, "External of the harness")
+	external := Client{Driver: d, Link: c.Link}
+	e.clients = append(e.clients, external)
+	time.Sleep(e.TTL / 2)
+	lifetime(e, external, false)
 }
 
 // empties returns the time of the first empty list, which must be soon after

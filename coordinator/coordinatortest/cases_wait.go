@@ -95,6 +95,7 @@ func waitCases() (all []testCase) {
 		add(x.lost, "it ends when its own session is lost", x.sessionLost, Expire)
 		add(x.lost, "it ends when its own session is closed", x.sessionClosed)
 		add(x.lost, "a broken connection or a restart is no change", x.brokenIsNoChange, Network)
+		add("W5", "a server that stops to follow the others does not hold up the wait", x.stalls, Stall)
 		if x.others != "" {
 			add(x.others, "other contenders end no wait", x.othersEndNoWait)
 		}
@@ -453,6 +454,19 @@ func (x wait) brokenIsNoChange(e *env) {
 		}
 	}
 	x.by.repeat(e, d.ahead, d.queue, d.first) // the session is alive
+}
+
+// stalls has one wait from before and one that begins later.
+func (x wait) stalls(e *env) {
+	d := x.pair(e)
+	before := x.begin(e, d.behind, d)
+	defer e.stall(d.client)()
+	after := x.begin(e, d.behind, d)
+	x.alter(e, d)
+	for _, f := range []*follower{before, after} {
+		e.ok(e.ends(f.outcome, 2*e.TTL+e.Patience, "a wait at a server that stalls"),
+			"a wait at a server that stalls")
+	}
 }
 
 // othersEndNoWait also counts notifications, which a driver can hide from its

@@ -50,5 +50,7 @@
 // The suite's own tests have a broken driver for each case that must fail it.
 // The suite checks that held links do hold calls, but not that Deliver
 // delivers: a harness must prove that with a plain request. Leaked goroutines
-// fail a case only inside a Bubble.
+// fail a case only inside a Bubble. No case has a member that answers renewals
+// although the service has deposed it: there is no lever that makes one on any
+// service. A driver's own tests show that such a renewal does not count (R1).
 package coordinatortest

@@ -276,6 +276,12 @@ func (e *env) delete(queue driver.Queue, p driver.Place) {
 
 func (e *env) restart() { e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness") }
 
+func (e *env) stall(c Client) (heal func()) {
+	heal, err := e.svc.Stall(e.soon(), c)
+	e.ok(err, "Stall of the harness")
+	return heal
+}
+
 func (e *env) compact() { e.ok(e.svc.Compact(e.soon()), "Compact of the harness") }
 
 func (e *env) watches() int  { return e.tally(Watches, e.svc.Watches) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -17,6 +18,10 @@ func sessionFlaws() []flaw {
 			name: "slack is hidden", opts: []memory.Option{memory.WithSlack(testTTL / 4)},
 			finds:   []string{"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal"},
 			session: func(_ *world, s *patched) { s.slack = 0 },
+		},
+		{
+			name: "external sessions are not renewed", finds: []string{"O1/an external session lives for its ttl after open"},
+			driver: func(w *world, _ *patchedDriver) { w.stale = true },
 		},
 		{
 			name: "renewals send nothing", finds: []string{"R1/a renewal without the service fails", "O1/a renewed session stays alive"},
@@ -48,6 +53,16 @@ func sessionFlaws() []flaw {
 		{
 			name: "close leaves entries", finds: []string{"C1/after close all entries are gone at once", "C2/close ends without the service"},
 			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
+		},
+		{
+			name: "close works once", finds: []string{"C2/close succeeds after it has failed"},
+			session: func(_ *world, s *patched) {
+				var once sync.Once
+				s.close = func(ctx context.Context) (err error) {
+					once.Do(func() { err = s.session.Close(ctx) })
+					return err
+				}
+			},
 		},
 		{
 			name: "close deletes entries and lets the session expire",

@@ -59,6 +59,15 @@ func waitFlaws() (all []flaw) {
 			claims(x.lost, "it ends when its own session is lost", "it ends when its own session is closed")...)
 		add("stays at the service when it is cancelled", keepsWaiting,
 			claims(x.over, "a cancelled wait leaves at most one watch")...)
+		all = append(all, flaw{name: x.name + " rests on one server", session: func(w *world, s *patched) {
+			s.around = func(ctx context.Context, method string, intact func(context.Context) error) error {
+				err := intact(ctx)
+				if method == x.name && err == nil && w.stalled.Load() {
+					return until(ctx)
+				}
+				return err
+			}
+		}, finds: claims("W5", "a server that stops to follow the others does not hold up the wait")})
 		add("shares the context of the first", sharing(), claims(x.ends, "all waits end, though one was cancelled")...)
 	}
 	return all

@@ -73,13 +73,18 @@ type Service struct {
 	// Compact makes the service forget the history of its data up to now.
 	Compact func(ctx context.Context) error
 
+	// Stall lets the server that serves a client's waits stop to follow the
+	// others, until heal. It goes on to answer the client with what it knows,
+	// and to renew its sessions.
+	Stall func(ctx context.Context, c Client) (heal func(), err error)
+
 	// Watches counts the watches, and Sessions the live sessions, of all
 	// clients at the service. Nothing else may use the service during the run.
 	Watches, Sessions func(ctx context.Context) (int, error)
 }
 
-// Client is one client of a service. A nil Link or Events is a lever that
-// Harness.Lacks must name.
+// Client is one client of a service. A nil Link, Events or External is a lever
+// that Harness.Lacks must name.
 type Client struct {
 	Driver driver.Driver
 
@@ -89,6 +94,11 @@ type Client struct {
 	// Events counts the notifications of watches that the service has sent to
 	// this client, without heartbeats and replies.
 	Events func() int
+
+	// External makes a driver on an external session or lease, which begins
+	// with the call and has the TTL of the Harness. It uses Link. Its owner
+	// does not renew it in time, as an owner whose renewals are late.
+	External func(ctx context.Context) (driver.Driver, error)
 }
 
 // Link is the network between one client and the service. The package comment
@@ -121,11 +131,13 @@ const (
 	Remove   Lever = "Remove"
 	Restart  Lever = "Restart"
 	Compact  Lever = "Compact"
+	Stall    Lever = "Stall"
 	Watches  Lever = "Watches"
 	Sessions Lever = "Sessions"
 	Events   Lever = "Events"
 	Network  Lever = "Network" // Client.Link
 	OddTTL   Lever = "OddTTL"  // Harness.OddTTL and GrantedTTL
+	External Lever = "External"
 )
 
 // The capabilities of driver.Capabilities that have cases.
@@ -143,8 +155,9 @@ const (
 func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error {
 	has := map[Lever]bool{
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
-		Compact: s.Compact != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
+		Compact: s.Compact != nil, Stall: s.Stall != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
 		Events: c.Events != nil, Network: c.Link != nil, OddTTL: h.OddTTL > 0,
+		External: c.External != nil,
 
 		Handoff: driverHas.Handoff != nil, Converter: driverHas.Converter != nil,
 		Writer: driverHas.Writer != nil, HeadWatcher: driverHas.HeadWatcher != nil,

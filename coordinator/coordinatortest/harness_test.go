@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,12 @@ type world struct {
 	svc  *memory.Service
 	wrap func(*world, driver.Driver) driver.Driver
 
+	stalled atomic.Bool // for flaws: the driver under test does not notice it
+
 	open  sync.Map // for flaws: intact sessions by ID, or markers
 	once  sync.Once
 	spare driver.Session // see observer
+	stale bool           // an external session is not renewed when it is opened
 }
 
 // memoryHarness is the harness of the memory driver, which wrap may break. Each
@@ -47,6 +51,10 @@ func (w *world) service() Service {
 			if w.wrap != nil {
 				c.Driver = w.wrap(w, d)
 			}
+			c.External = func(ctx context.Context) (driver.Driver, error) {
+				s, err := c.Driver.Open(ctx, testTTL)
+				return external(w, c.Driver, s), err
+			}
 			return c, nil
 		},
 		Expire: func(_ context.Context, s driver.Session) error { return found(w.svc.Expire(s.ID())) },
@@ -59,10 +67,24 @@ func (w *world) service() Service {
 			w.svc.Start()
 			return nil
 		},
-		Compact:  func(context.Context) error { return nil }, // the service has no history
+		Compact: func(context.Context) error { return nil }, // the service has no history
+		Stall: func(context.Context, Client) (func(), error) {
+			w.stalled.Store(true)
+			return func() { w.stalled.Store(false) }, nil
+		},
 		Watches:  func(context.Context) (int, error) { return w.svc.Stats().Watches, nil },
 		Sessions: func(context.Context) (int, error) { return w.svc.Stats().Sessions, nil },
 	}
+}
+
+// external returns a driver whose Open returns s.
+func external(w *world, d driver.Driver, s driver.Session) driver.Driver {
+	return &patchedDriver{Driver: d, open: func(ctx context.Context, _ time.Duration) (driver.Session, error) {
+		if w.stale {
+			return s, nil
+		}
+		return s, s.Renew(ctx)
+	}}
 }
 
 func found(ok bool) error {

@@ -31,7 +31,7 @@ type Capabilities struct {
 // Leave, and reads the queue after each wake-up.
 type Handoff interface {
 	// Follow is Watch of the predecessor, by a contender that waits for it
-	// alone. W1 to W4 hold.
+	// alone. W1 to W5 hold.
 	//
 	// N1: passed is true only if the place left by Pass. False says nothing.
 	Follow(ctx context.Context, queue Queue, own, ahead Place) (passed bool, err error)
@@ -103,7 +103,7 @@ type HeadWatcher interface {
 	// leave or write do not end the wait. While the queue is empty it waits for
 	// the first join.
 	//
-	// H3: D2 and W4 hold.
+	// H3: D2, W4 and W5 hold.
 	Head(ctx context.Context, queue Queue, known Version) (Head, error)
 }
 
@@ -120,7 +120,7 @@ type QueueWatcher interface {
 	//
 	// Q1: WatchQueue may skip changes, but it never misses the last one, even
 	// over reconnects and compactions. It never shows an older state after a
-	// newer one. W3 and W4 hold.
+	// newer one. W3 to W5 hold.
 	WatchQueue(ctx context.Context, queue Queue, show func([]Place) bool) error
 }
 

@@ -9,8 +9,9 @@
 // # The contract
 //
 // A driver translates calls into requests. Baton's engine renews sessions, runs
-// the loss clock, retries and cleans up. So a driver has no timers, and never
-// repeats a request that may have been applied, unless a clause asks for it.
+// the loss clock, retries and cleans up. So a driver has no timers but those of
+// W5, and never repeats a request that may have been applied, unless a clause
+// asks for it.
 //
 // The doc comments below state the contract in numbered clauses. The suite
 // names each case after its clause. General clauses:
@@ -116,6 +117,8 @@ type View struct {
 	Ahead []Place
 	// Last is true when the view shows no contender behind it.
 	Last bool
+	// Record is the version of the queue's record, or zero (V6).
+	Record Version
 }
 
 // Entry is a place with the token and value that List reads.
@@ -156,8 +159,9 @@ type Driver interface {
 	//
 	// O3: Each Open makes a new session with an ID that was never used before.
 	// A driver on an external connection may use that connection's session
-	// instead. It returns ErrSessionLost after the end of that session if it
-	// can get no other.
+	// instead. Such an Open renews it, since O1 counts from the call. It
+	// returns ErrSessionLost after the end of that session if it can get no
+	// other.
 	//
 	// O4: A failed Open leaves nothing that outlives the ttl.
 	Open(ctx context.Context, ttl time.Duration) (Session, error)
@@ -258,6 +262,10 @@ type Session interface {
 	//
 	// V4: With the zero Place for own, Ahead returns the whole queue, at least
 	// as new as everything that this session finished before. Last is true.
+	//
+	// V6: Record is zero, or the version that the queue's record had at the
+	// moment of the view. A driver sets it if that costs no request. Baton then
+	// need not read the record to know that a limit was in force.
 	Ahead(ctx context.Context, queue Queue, own Place) (View, error)
 
 	// Watch waits until at least one of the places has left the queue.
@@ -277,6 +285,14 @@ type Session interface {
 	// W4: Watch returns ErrSessionLost when the service says that this session
 	// is over, and ErrUnavailable when the service cannot be reached or lacks a
 	// quorum. The engine then calls it again.
+	//
+	// W5: No wait rests on one server for longer than about a TTL, or half a
+	// minute. A server may stop to follow the others, for example because its
+	// disk hangs, and still answer pings and pass on renewals: then it never
+	// shows the change. While the service has a quorum, the wait ends soon
+	// after that time. What this costs does not grow with the number of waits.
+	// The same holds for a server that takes a request of a wait and does not
+	// answer it; then the wait may return ErrUnavailable instead.
 	Watch(ctx context.Context, queue Queue, places ...Place) error
 
 	// Leave removes exactly the entry of own.
@@ -317,8 +333,8 @@ type Session interface {
 	// over reconnects and compactions.
 	//
 	// D2: When ctx ends, Record returns the context's error. It then leaves at
-	// the service at most one watch, which ends at the next change. W4 holds
-	// too.
+	// the service at most one watch, which ends at the next change. W4 and W5
+	// hold too.
 	Record(ctx context.Context, queue Queue, known Version) (Record, error)
 
 	// SetRecord writes the queue's record if its version is known, and returns
@@ -327,7 +343,9 @@ type Session interface {
 	//
 	// D3: With another version, or Any, the error is ErrStale, and nothing is
 	// written. When the call is repeated after an unknown outcome, ErrStale may
-	// also mean that the first call was applied.
+	// also mean that the first call was applied. After a call with Any, Record
+	// is at least as new as everything that any session finished before that
+	// call. A driver whose Record always is need not ask the service.
 	//
 	// D4: A record is no contender: a queue that has only a record is empty. A
 	// record stays when contenders leave and sessions end.
@@ -340,9 +358,10 @@ type Session interface {
 	//
 	// C2: It releases the session's resources in this process even if the
 	// service does not answer. It then returns ErrUnavailable or the context's
-	// error.
+	// error, and the engine calls it again while there is time.
 	//
 	// C3: A driver on an external connection or lease removes its own entries
-	// and leaves the connection or lease as it was.
+	// and leaves the connection or lease as it was. If Close fails, it goes on
+	// removing them in the background, since no ttl ends them.
 	Close(ctx context.Context) error
 }

@@ -28,5 +28,5 @@ func Example() {
 	// [h1:8500 h2:8501] <nil>
 	// apps/orders <nil>
 	// 10s
-	// invalid: unknown URL parameter "datacentre" (known: ttl)
+	// invalid: unknown URL parameter "datacentre" (known: identity, ttl)
 }

@@ -15,6 +15,9 @@ import (
 // removed its own parameters, ttl and identity, from the URL.
 type Opener func(u *url.URL) (Driver, error)
 
+// common are the parameters of all drivers, which package coordinator reads.
+var common = []string{"identity", "ttl"}
+
 // Params reads the parameters of a URL and refuses unknown, repeated and
 // malformed ones. Its errors do not show values, which may be secrets.
 type Params struct {
@@ -76,14 +79,29 @@ func (p *Params) Err() error {
 	if p.err != nil {
 		return p.err
 	}
+	all := append(slices.Clone(p.known), common...)
+	slices.Sort(all)
+	known := strings.Join(slices.Compact(all), ", ")
 	for name := range p.values {
-		if !slices.Contains(p.known, name) {
-			slices.Sort(p.known)
-			return fmt.Errorf("%w: unknown URL parameter %q (known: %s)",
-				ErrInvalid, name, strings.Join(p.known, ", "))
+		switch {
+		case slices.Contains(p.known, name):
+		case p.hasPassword() && !strings.Contains(name, "password"): // the name may be the rest of it
+			return fmt.Errorf(`%w: unknown URL parameter beside a password; `+
+				`write "&" in a password as %%26 (known: %s)`, ErrInvalid, known)
+		default:
+			return fmt.Errorf("%w: unknown URL parameter %q (known: %s)", ErrInvalid, name, known)
 		}
 	}
 	return nil
+}
+
+func (p *Params) hasPassword() bool {
+	for name := range p.values {
+		if strings.Contains(name, "password") {
+			return true
+		}
+	}
+	return false
 }
 
 // Hosts splits the host part of a URL, "h1:2379,h2:2379", and adds the default

@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 	"github.com/baton-go/baton/internal/hint"
 )
 
@@ -24,13 +25,24 @@ import (
 type source struct {
 	given *clientv3.Client // nil if the driver makes its client
 
-	cfg    *clientv3.Config
-	lock   lock // guards client and closed
-	client *clientv3.Client
-	closed bool
+	cfg      *clientv3.Config
+	lock     lock // guards client, closed and the making of renewals
+	client   *clientv3.Client
+	closed   bool
+	renewals *renewals // nil without a client, or if that has no connection
 
 	// dialErr is gRPC's latest reason for a missing connection, or nil.
 	dialErr atomic.Pointer[string]
+}
+
+// newGiven returns the source of a given client. A client without a connection
+// is one of a test, with methods of its own.
+func newGiven(c *clientv3.Client) *source {
+	d := &source{given: c, lock: newLock()}
+	if c.ActiveConnection() != nil {
+		d.renewals = newRenewals(d, c)
+	}
+	return d
 }
 
 func newSource(cfg *clientv3.Config) *source {
@@ -48,6 +60,7 @@ func (d *source) intercept(
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
+	opts = append(opts, grpc.MaxCallRecvMsgSize(lease.MaxReply)) // the last one counts
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	d.noteDialError(err)
 	return err
@@ -89,7 +102,7 @@ func (d *source) endpoints() []string {
 
 func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	if d.given != nil {
-		return d.given, nil
+		return d.given, lease.Conn{Client: d.given}.Closed()
 	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return nil, err
@@ -103,8 +116,7 @@ func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
 	}
 	c, err := newClient(ctx, *d.cfg)
 	if err == nil {
-		c.Lease = newRenewals(d, c)
-		d.client = c
+		d.client, d.renewals = c, newRenewals(d, c)
 	}
 	return c, err
 }
@@ -135,13 +147,13 @@ func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, erro
 // close closes the client that the driver made. clientv3's Close takes no
 // context; it waits for the client's own goroutines, which end soon.
 func (d *source) close(ctx context.Context) error {
-	if d.given != nil {
-		return nil
-	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return err
 	}
 	defer d.lock.release()
+	if d.renewals != nil {
+		d.renewals.close()
+	}
 	c := d.client
 	d.client, d.closed = nil, true
 	if c == nil {
@@ -178,6 +190,29 @@ func (l lock) acquire(ctx context.Context) error {
 }
 
 func (l lock) release() { <-l }
+
+// keepAlive is lease.Conn's KeepAlive with c, which get has returned.
+func (d *source) keepAlive(
+	c *clientv3.Client,
+) func(context.Context, ...clientv3.LeaseID) (lease.Kept, error) {
+	if d.renewals != nil {
+		return d.renewals.keepAlive
+	}
+	return func(ctx context.Context, ids ...clientv3.LeaseID) (all lease.Kept, err error) {
+		for _, id := range ids {
+			resp, err := c.KeepAliveOnce(ctx, id)
+			switch {
+			case err == nil:
+				all.Add(resp.ResponseHeader, id, resp.TTL)
+			case answer.Is(err, rpctypes.ErrLeaseNotFound):
+				all.Missing = append(all.Missing, id)
+			default:
+				return lease.Kept{}, err
+			}
+		}
+		return all, nil
+	}
+}
 
 // lead is the context of a request that a member without a leader must refuse
 // at once, with ErrNoLeader. Without it a write blocks there for the server's

@@ -25,8 +25,19 @@
 // sooner than every 10 s, so a request to a member that is stopped can wait for
 // 12 s; an attempt that ends sooner goes to the next member. A client passed to
 // FromClient keeps its own settings: set DialKeepAliveTime on it, or it waits
-// on a dead connection for as long as TCP does. If it has a user name and
-// password, every renewal costs an authentication.
+// on a dead connection for as long as TCP does.
+//
+// Renewals go to up to three members in turn. So a member that hangs costs some
+// of them, and one that does not know that it was deposed is found out: see
+// docs/guarantees.md, P2, for what that does not cover before etcd 3.4.31 and
+// 3.5.13.
+//
+// A member whose disk hangs answers pings and keeps the session alive, but
+// shows no change any more. While a session waits, it therefore checks about
+// once in a TTL that the member behind its watches follows the others, and else
+// moves all its watches to another member; see package internal/lease. The
+// client must know at least three members for that. Behind a load balancer it
+// sees one address, and stays on the member to which its connection leads.
 //
 // # The protocol
 //
@@ -41,7 +52,8 @@
 // package concurrency: its mutexes and elections, etcdctl lock and etcdctl
 // elect, and the server's lock and election services use them too. See
 // docs/interop.md. Each further contender of a session in one queue needs a
-// lease of its own, and Renew and Close are one request for each.
+// lease of its own, and Renew and Close are one request for each. Up to 16
+// streams carry the keep-alives.
 //
 // # Queues under the native layout are Baton's alone
 //
@@ -55,6 +67,7 @@
 // # The files
 //
 //	queue.go     the protocol of a queue: Join, Leave, Forget
+//	try.go       the read before a join that wants to be alone
 //	handoff.go   the tail key and handoff markers: Pass, Follow
 //	view.go      Ahead
 //	wait.go      WatchQueue

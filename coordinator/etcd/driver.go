@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -71,7 +74,9 @@ func apply(opts []Option) (o options, err error) {
 
 // FromClient makes a driver on an existing client, which may be one of package
 // clientv3/namespace. The caller still owns the client: closing the driver does
-// not close it. It is an error if c is nil or an option breaks a rule.
+// not close it. When the caller closes it, Baton's session ends, and further
+// calls return driver.ErrClosed. It is an error if c is nil or an option breaks
+// a rule.
 func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if c == nil {
 		return nil, answer.Invalid("nil client")
@@ -80,16 +85,18 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(o, &source{given: c}), nil
+	return newDriver(o, newGiven(c)), nil
 }
 
 // FromSession makes a driver that binds Baton's entries to the lease of s. s
-// keeps and revokes the lease, and the end of s ends Baton's session.
+// keeps and revokes the lease, and the end of s ends Baton's session. Baton
+// renews the lease too, first in Open, since it does not know when s did.
 //
 // The driver has one session: Open returns driver.ErrInvalid unless it is asked
 // for exactly the TTL of the lease, and driver.ErrSessionLost after an Open has
 // succeeded, even if that session was closed. Closing the session removes
-// Baton's entries and keeps the lease.
+// Baton's entries and keeps the lease. If that fails, it goes on in the
+// background until it succeeds or s ends.
 func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) {
 	if s == nil {
 		return nil, answer.Invalid("nil session")
@@ -102,7 +109,7 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, answer.Invalid("layout %s needs leases of the driver: "+
 			"use FromClient", Concurrency)
 	}
-	service := newService(o.namespace, &source{given: s.Client()})
+	service := newService(o.namespace, newGiven(s.Client()))
 	return &externalDriver{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
@@ -132,6 +139,7 @@ type service struct {
 	namespace string
 	keys      keys.Layout
 	streams   watch.Streams
+	cluster   atomic.Uint64 // of the latest session
 }
 
 func newService(namespace string, c *source) *service {
@@ -161,7 +169,9 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	if err != nil {
 		return lease.Conn{}, d.source.explain(err)
 	}
-	return lease.Conn{Client: c, Lead: d.source.lead, Streams: &d.streams}, nil
+	return lease.Conn{
+		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
+	}, nil
 }
 
 // Begin starts a session on a lease of its own. If it fails after the grant, it
@@ -180,7 +190,18 @@ func (d *service) Begin(
 	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
 	if err != nil {
 		_ = conn.Revoke(ctx, id)
+		if errors.Is(err, driver.ErrSessionLost) { // another member does not know the lease
+			err = cmp.Or(d.oneCluster(ctx, conn.Client), err)
+		}
 		return nil, d.source.explain(err)
+	}
+	before := d.cluster.Swap(s.Cluster)
+	if before == 0 || before == s.Cluster {
+		return s, nil
+	}
+	if err := d.oneCluster(ctx, conn.Client); err != nil { // else it was made anew
+		_ = s.Close(ctx)
+		return nil, err
 	}
 	return s, nil
 }

@@ -107,19 +107,50 @@ func (s *session) Write(
 //
 // So the operations in Then are never applied late, and need no token.
 //
+// A transaction that writes nothing is not applied: without an operation, or
+// with serializable reads only, the member at hand answers it alone, and may be
+// cut off from the others. Add [GuardRead] to it.
+//
+// The user of the transaction needs the right to read what is below
+// "<namespace>/./", besides the rights for its own operations.
+//
 // The client must see the same keys as Baton's: one of package
 // clientv3/namespace must be the client passed to FromClient. On another
 // cluster the comparison is never true, since no entry there has this name. An
 // invalid sequencer, or one of another kind of service, is driver.ErrInvalid.
 func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
-	if err := seq.Validate(); err != nil {
+	e, err := guarded(seq)
+	if err != nil {
 		return clientv3.Cmp{}, err
+	}
+	return e.Exists(), nil
+}
+
+// GuardRead returns a read for the Else, or the Then, of a transaction with
+// [Guard] that writes nothing. It makes etcd ask a majority of the members
+// before it compares, and fails if there is none. The errors are Guard's.
+//
+//	holds, err := etcd.Guard(seq)
+//	ask, err := etcd.GuardRead(seq)
+//	resp, err := client.Txn(ctx).If(holds).Then(clientv3.OpGet("/orders/42")).Else(ask).Commit()
+func GuardRead(seq fence.Sequencer) (clientv3.Op, error) {
+	e, err := guarded(seq)
+	if err != nil {
+		return clientv3.Op{}, err
+	}
+	return clientv3.OpGet(e.Key, clientv3.WithKeysOnly()), nil
+}
+
+// guarded is the entry of a sequencer.
+func guarded(seq fence.Sequencer) (keys.Entry, error) {
+	if err := seq.Validate(); err != nil {
+		return keys.Entry{}, err
 	}
 	queue := driver.NewQueue(seq.Kind, seq.Name)
 	l, ok := keys.OfHandle(queue, seq.Key)
 	e, named := l.Named(queue, seq.Key, seq.Token)
 	if !ok || !named {
-		return clientv3.Cmp{}, answer.Invalid("sequencer %q is not etcd's", seq)
+		return keys.Entry{}, answer.Invalid("sequencer %q is not etcd's", seq)
 	}
-	return e.Exists(), nil
+	return e, nil
 }

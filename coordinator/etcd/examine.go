@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -26,24 +27,74 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	if err != nil {
 		return []driver.Finding{driver.Found(driver.Failure, "service", "no client: %v", d.source.explain(err))}
 	}
-	endpoints := d.source.endpoints()
-	members := make([][]driver.Finding, len(endpoints))
-	var wg sync.WaitGroup
-	for i, endpoint := range endpoints {
-		wg.Go(func() { members[i] = examineStatus(ctx, c, endpoint) })
+	var all []driver.Finding
+	members := statusOfAll(ctx, c, d.source.endpoints())
+	for _, m := range members {
+		all = append(all, m.examine()...)
 	}
-	wg.Wait()
-	return slices.Concat(members...)
+	if clusters := clustersOf(members); len(clusters) > 1 {
+		all = append(all, driver.Found(driver.Failure, "service", "the URL names members of %d clusters: %s",
+			len(clusters), strings.Join(clusters, "; ")).
+			So("name members of one cluster only: sessions of the others end as soon as they are renewed"))
+	}
+	return all
 }
 
-func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m []driver.Finding) {
+// member is what one member has answered.
+type member struct {
+	host   string
+	status *clientv3.StatusResponse
+	err    error
+	took   time.Duration
+}
+
+func statusOfAll(ctx context.Context, c *clientv3.Client, endpoints []string) []member {
+	members := make([]member, len(endpoints))
+	var wg sync.WaitGroup
+	for i, endpoint := range endpoints {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+			defer cancel()
+			began := time.Now()
+			s, err := c.Status(ctx, endpoint)
+			members[i] = member{describeHost(endpoint), s, err, time.Since(began).Round(10 * time.Microsecond)}
+		})
+	}
+	wg.Wait()
+	return members
+}
+
+// clustersOf lists the members by cluster.
+func clustersOf(members []member) (clusters []string) {
+	hosts := map[uint64][]string{}
+	for _, m := range members {
+		if m.err == nil {
+			id := m.status.Header.GetClusterId()
+			hosts[id] = append(hosts[id], m.host)
+		}
+	}
+	for id, those := range hosts {
+		clusters = append(clusters, fmt.Sprintf("%s in cluster %x", strings.Join(those, ", "), id))
+	}
+	slices.Sort(clusters)
+	return clusters
+}
+
+// oneCluster returns ErrInvalid if the members are of several clusters. The
+// client sends each request to another member, so that no session could live.
+func (d *service) oneCluster(ctx context.Context, c *clientv3.Client) error {
+	clusters := clustersOf(statusOfAll(ctx, c, d.source.endpoints()))
+	if len(clusters) < 2 {
+		return nil
+	}
+	return answer.Invalid("the addresses are of %d etcd clusters: %s",
+		len(clusters), strings.Join(clusters, "; "))
+}
+
+func (r member) examine() (m []driver.Finding) {
 	add := func(f driver.Finding) { m = append(m, f) }
-	about := "member " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
-	defer cancel()
-	began := time.Now()
-	s, err := c.Status(ctx, endpoint)
-	took := time.Since(began).Round(10 * time.Microsecond)
+	about := "member " + r.host
+	s, err, took := r.status, r.err, r.took
 	switch {
 	case err == nil:
 	case answer.Code(answer.Of(err)) == codes.Unimplemented:
@@ -68,6 +119,10 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 		role = "leader"
 	}
 	add(driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
+	if acknowledgesForNothing(s.Version) {
+		add(driver.Found(driver.Warning, about, "as a leader whose disk hangs, etcd %s acknowledges renewals that do not count", s.Version).
+			So("upgrade to 3.4.31, 3.5.13 or newer; until then a client that reaches no other member may hold too long"))
+	}
 	if s.Leader == 0 {
 		add(driver.Found(driver.Failure, about, "knows no leader").
 			So("a majority of the members must be up and connected to each other"))
@@ -87,6 +142,16 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m 
 			So("compact and defragment: once it is full, no lock can be acquired"))
 	}
 	return m
+}
+
+// acknowledgesForNothing reports whether a version lacks the check of its
+// leadership before a keep-alive: see lease.Session.Keep.
+func acknowledgesForNothing(version string) bool {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch); n < 3 || major != 3 {
+		return false
+	}
+	return minor < 4 || minor == 4 && patch < 31 || minor == 5 && patch < 13
 }
 
 // describeHost is an endpoint without scheme or secrets.

@@ -2,7 +2,9 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,7 +28,10 @@ type externalDriver struct {
 	used  bool // guarded by lock
 }
 
-// Open starts the session on the external lease.
+// Open starts the session on the external lease. It takes two requests and a
+// renewal: the deadline of the engine counts a whole TTL from the call, but the
+// lease may have nearly ended. The owner's renewals do not help, since they are
+// not known here.
 func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	conn, err := d.conn(ctx, ttl)
 	if err != nil {
@@ -50,6 +55,13 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	if granted := time.Duration(info.GrantedTTL) * time.Second; granted != ttl {
 		return nil, answer.Invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
 	}
+	kept, err := conn.KeepAlive(ctx, id)
+	switch {
+	case err != nil:
+		return nil, answer.Wrap(ctx, err)
+	case len(kept.Missing) > 0:
+		return nil, driver.ErrSessionLost
+	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
 	if err != nil {
@@ -65,13 +77,30 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	// The owner may stop keeping the lease (Orphan) while it still has some
 	// TTL. Then Baton must not renew it, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
-	return &externalSession{session: d.session(s), unhook: unhook}, nil
+	return &externalSession{
+		session: d.session(s), unhook: unhook, owner: d.owner.Ctx(), removed: make(chan struct{}),
+	}, nil
 }
 
 // externalSession is a session on an external lease, which outlives it.
 type externalSession struct {
 	*session
-	unhook func() bool // stops waiting for the owner of the lease
+	unhook func() bool     // stops waiting for the owner of the lease
+	owner  context.Context // ends when the owner stops keeping the lease
+
+	late    sync.Once     // starts removeLater
+	once    sync.Once     // closes removed
+	removed chan struct{} // closed when Close or removeLater has succeeded
+}
+
+var errOwnerEnded = errors.New("etcd: the concurrency.Session that keeps the lease has ended")
+
+// Err says so if the owner has stopped keeping the lease.
+func (x *externalSession) Err() error {
+	if err := x.session.Err(); err != nil || x.owner.Err() == nil {
+		return err
+	}
+	return driver.Wrap(driver.ErrSessionLost, errOwnerEnded)
 }
 
 // Capabilities are the session's, with this Pass.
@@ -103,9 +132,49 @@ const maxPerTxn = 40
 // not do: the lease has keys of others, and a member may answer before it has
 // applied the last join. A Join that finds the session alive has called expect
 // before.
+//
+// If that fails, it goes on in the background: the lease may live for years.
 func (x *externalSession) Close(ctx context.Context) error {
 	x.unhook()
 	x.Stop()
+	err := x.remove(ctx)
+	if err == nil {
+		x.once.Do(func() { close(x.removed) })
+		return nil
+	}
+	x.late.Do(func() { go x.removeLater() })
+	return err
+}
+
+// removeLater removes the entries over failures, in a goroutine that belongs to
+// the owner of the lease: it ends at the latest when the owner's session does.
+func (x *externalSession) removeLater() {
+	const pause = time.Second
+	for {
+		select {
+		case <-x.owner.Done():
+			return
+		case <-x.removed:
+			return
+		case <-time.After(pause):
+		}
+		ctx, cancel := context.WithTimeout(x.owner, max(x.TTL()/attemptsPerTTL, pause))
+		err := x.remove(ctx)
+		cancel()
+		if err == nil {
+			x.once.Do(func() { close(x.removed) })
+			return
+		}
+	}
+}
+
+// attemptsPerTTL bounds an attempt, like those of the engine.
+const attemptsPerTTL = 4
+
+func (x *externalSession) remove(ctx context.Context) error {
+	if err := x.Conn.Closed(); err != nil {
+		return err
+	}
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
 		return answer.Wrap(ctx, err)
 	}

@@ -1,16 +1,24 @@
 package etcd
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/mutex"
 )
 
 func newOwner(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
@@ -62,6 +70,39 @@ func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 	}
 }
 
+// TestExternalLeaseIsRenewedWhenItsSessionOpens: the deadline counts from Open,
+// whatever the owner's renewals do. Without the renewal there is no session.
+func TestExternalLeaseIsRenewedWhenItsSessionOpens(t *testing.T) {
+	f, c := newFake(t)
+	owner := newOwner(t, c, 7)
+	d, err := FromSession(owner, Namespace("ns"))
+	check(t, err)
+	silent := &unanswered{Lease: c.Lease}
+	c.Lease = silent
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("a session without a renewal: %v", err)
+	}
+	if len(f.kvs) != 0 || len(f.kept) != 0 {
+		t.Errorf("keys %v, renewed %v", f.kvs, f.kept)
+	}
+	c.Lease = silent.Lease
+	s, err := d.Open(t.Context(), 7*time.Second)
+	check(t, err)
+	if !slices.Equal(f.kept, []clientv3.LeaseID{owner.Lease()}) {
+		t.Errorf("renewed %v, want the lease of the session", f.kept)
+	}
+	check(t, s.Close(t.Context()))
+}
+
+// unanswered are leases whose keep-alives get no answer.
+type unanswered struct{ clientv3.Lease }
+
+func (unanswered) KeepAliveOnce(
+	context.Context, clientv3.LeaseID,
+) (*clientv3.LeaseKeepAliveResponse, error) {
+	return nil, rpctypes.ErrTimeout
+}
+
 func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	_, c := newFake(t)
 	owner := newOwner(t, c, 7)
@@ -70,6 +111,9 @@ func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
 	check(t, err)
 	owner.Orphan() // the lease still exists, but Baton must not renew it
 	wantDone(t, s)
+	if why := s.(*externalSession).Err(); !errors.Is(why, driver.ErrSessionLost) {
+		t.Errorf("it ended with %v", why)
+	}
 	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Renew: %v", err)
 	}
@@ -111,6 +155,50 @@ func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
 	}
 	if f.leases[s.Lease] == 0 || f.kvs[s.Sentinel.Key] != nil {
 		t.Error("the lease is gone or the sentinel is left")
+	}
+}
+
+// TestCloseOfExternalSessionGoesOnInTheBackground: no TTL ends the entries that
+// a Close could not remove. The work ends with them, or with the owner.
+func TestCloseOfExternalSessionGoesOnInTheBackground(t *testing.T) {
+	for name, ownerEnds := range map[string]bool{"the service returns": false, "the owner ends": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := newFake(t)
+				owner := newOwner(t, c, 7)
+				d, err := FromSession(owner, Namespace("ns"))
+				check(t, err)
+				client, err := coordinator.New(d, coordinator.WithTTL(7*time.Second))
+				check(t, err)
+				m, err := mutex.New(client, "jobs")
+				check(t, err)
+				_, err = m.Lock(t.Context())
+				check(t, err)
+				var away atomic.Bool
+				away.Store(true)
+				f.before = func(context.Context, *pb.TxnRequest) error {
+					if away.Load() {
+						return rpctypes.ErrTimeout
+					}
+					return nil
+				}
+				if err := client.Close(t.Context()); !errors.Is(err, coordinator.ErrUnavailable) {
+					t.Errorf("Close without the service: %v", err)
+				}
+				time.Sleep(time.Minute)
+				if ownerEnds {
+					owner.Orphan()
+					synctest.Wait()
+				}
+				away.Store(false)
+				time.Sleep(10 * time.Second)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if left := len(f.kvs) > 0; left != ownerEnds {
+					t.Errorf("left: %v", f.kvs)
+				}
+			})
+		})
 	}
 }
 

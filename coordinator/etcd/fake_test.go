@@ -18,6 +18,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -38,11 +41,27 @@ type fake struct {
 	kept     []clientv3.LeaseID // by keep-alives
 	led      map[string][]bool  // whether each call of a method required a leader
 
-	minTTL int64
-	held   []held                                              // events not yet sent by a member that is behind
-	past   *fake                                               // the state of the member at hand, if it is behind
-	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
-	opens  func()                                              // called without mu, before a watch is created
+	txns     []*pb.TxnRequest
+	compared int // keys
+	fetched  int // keys in the ranges of reads
+
+	compacted         int64 // the newest revision that reads do not get
+	onCompacted       func()
+	maxReply, largest int     // bytes of a reply to a read of one range
+	atRevs            []int64 // the revisions for which such reads asked
+
+	minTTL  int64
+	cluster uint64
+	held    []held                                              // events not yet sent by a member that is behind
+	past    *fake                                               // the state of the member that is behind, if one is
+	others  int                                                 // how many members are not behind, besides
+	mute    bool                                                // the member that is behind answers nothing
+	turn    int                                                 // whose turn it is
+	behind  map[string]bool                                     // whether a stream is at the member that is behind
+	before  func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens   func()                                              // called without mu, before a watch is created
+	// refuses returns why a watch on a stream is refused, or nil.
+	refuses func(stream string) error
 }
 
 type held struct {
@@ -51,8 +70,9 @@ type held struct {
 }
 
 type watcher struct {
-	op  clientv3.Op
-	out chan clientv3.WatchResponse
+	op     clientv3.Op
+	out    chan clientv3.WatchResponse
+	stream string // see fake.stream
 }
 
 func newFake(t *testing.T) (*fake, *clientv3.Client) {
@@ -82,29 +102,76 @@ func openWith(t *testing.T, f *fake, c *clientv3.Client, opts ...Option) driver.
 	return s
 }
 
-// lag keeps the member at hand, which answers serializable reads and serves the
-// watches, at its present state, until catchUp is called.
-func (f *fake) lag() (catchUp func()) {
+// lag keeps the only member that the client knows at its present state: it
+// answers serializable reads and serves the watches. catchUp ends that.
+func (f *fake) lag() (catchUp func()) { return f.stall(0) }
+
+// stall lets one of several members stop to apply: the one that has served the
+// watches. Its quorum reads are never answered. New streams and reads go to the
+// members in turn, next to another one.
+func (f *fake) stall(others int) (catchUp func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.past = &fake{rev: f.rev, kvs: maps.Clone(f.kvs)}
+	f.past, f.others, f.turn = &fake{rev: f.rev, kvs: maps.Clone(f.kvs)}, others, 0
+	f.behind = map[string]bool{}
+	for w := range f.watchers {
+		f.behind[w.stream] = true
+	}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		held := f.past.held
-		f.past = nil
-		for _, h := range held {
-			f.notify(h.events, h.rev)
+		for _, h := range f.past.held {
+			f.notify(h.events, h.rev, true)
 		}
+		f.past, f.behind = nil, nil
 	}
 }
 
-// member is the member that answers serializable reads and serves watches.
-func (f *fake) member() *fake {
-	if f.past != nil {
-		return f.past
+// next takes a turn, and reports whether it is that of the member that is
+// behind. The caller holds f.mu.
+func (f *fake) next() (behind bool) {
+	if f.past == nil {
+		return false
 	}
-	return f
+	f.turn++
+	return f.turn%(f.others+1) == 0
+}
+
+// stream names the gRPC stream of a watch, and returns the member that serves
+// it. The caller holds f.mu.
+func (f *fake) stream(ctx context.Context) (name string, member *fake) {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	name = strings.Join(md["baton-stream"], "")
+	if f.past == nil {
+		return name, f
+	}
+	behind, known := f.behind[name]
+	if !known {
+		behind = f.next()
+		f.behind[name] = behind
+	}
+	if behind {
+		return name, f.past
+	}
+	return name, f
+}
+
+// ask takes the turn for a read and returns the member that answers it, or
+// ctx's error if none does.
+func (f *fake) ask(ctx context.Context, serializable bool) (*fake, error) {
+	f.mu.Lock()
+	behind := f.next()
+	silent := behind && (f.mute || !serializable && f.others > 0)
+	member := f
+	if behind && serializable {
+		member = f.past
+	}
+	f.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return member, nil
 }
 
 func contender() driver.Contender {
@@ -127,7 +194,9 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 	return kvs
 }
 
-func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
+func (f *fake) header() *pb.ResponseHeader {
+	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev}
+}
 
 // note notes whether a request required a leader. The caller holds f.mu.
 func (f *fake) note(ctx context.Context, method string) {
@@ -137,17 +206,35 @@ func (f *fake) note(ctx context.Context, method string) {
 func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
 	f.mu.Lock()
 	f.note(ctx, "Range")
-	defer f.mu.Unlock()
 	f.requests++
 	f.reads[string(r.Key)]++
-	if r.Serializable {
-		return f.member().get(r), nil
+	f.mu.Unlock()
+	member, err := f.ask(ctx, r.Serializable)
+	if err != nil {
+		return nil, err
 	}
-	return f.get(r), nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Revision != 0 && r.Revision <= f.compacted {
+		f.onCompacted()
+		return nil, rpctypes.ErrGRPCCompacted
+	}
+	f.atRevs = append(f.atRevs, r.Revision)
+	resp := member.get(r)
+	size := 0
+	for _, kv := range resp.Kvs {
+		size += len(kv.Key) + len(kv.Value)
+	}
+	f.largest = max(f.largest, size)
+	if f.maxReply > 0 && size > f.maxReply {
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, f.maxReply)
+	}
+	return resp, nil
 }
 
 func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	kvs := f.inRange(r.Key, r.RangeEnd)
+	f.fetched += len(kvs)
 	resp := &pb.RangeResponse{Header: f.header(), Count: int64(len(kvs))}
 	if r.CountOnly {
 		return resp
@@ -181,15 +268,23 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 		}
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.requests++
 	f.note(ctx, "Txn")
+	f.txns = append(f.txns, r)
+	f.mu.Unlock()
 	member := f
-	if !slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
-		return !op.GetRequestRange().GetSerializable()
-	}) {
-		member = f.member()
+	ops := slices.Concat(r.Success, r.Failure)
+	writes := slices.ContainsFunc(ops, func(op *pb.RequestOp) bool { return op.GetRequestRange() == nil })
+	if !writes { // the tests write at a member that applies
+		var err error
+		if member, err = f.ask(ctx, !slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
+			return !op.GetRequestRange().GetSerializable()
+		})); err != nil {
+			return nil, err
+		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	at := f.rev + 1
 	outcomes := member.compare(r)
 	resp, events, err := member.txn(r, at, &outcomes)
@@ -198,7 +293,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	}
 	if len(events) > 0 {
 		f.rev = at
-		f.notify(events, at)
+		f.notify(events, at, false)
 	}
 	resp.Header = member.header()
 	return resp, nil
@@ -222,7 +317,11 @@ func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...g
 func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
+		if !ok {
+			break // etcd compares no further
+		}
 		kvs := f.inRange(c.Key, c.RangeEnd)
+		f.compared += len(kvs)
 		if len(kvs) == 0 {
 			kvs = []*mvccpb.KeyValue{{}}
 		}
@@ -314,13 +413,16 @@ func (f *fake) remove(kvs []*mvccpb.KeyValue, at int64) (events []*clientv3.Even
 	return events
 }
 
-// notify sends events to their watches.
-func (f *fake) notify(events []*clientv3.Event, rev int64) {
-	if f.past != nil {
+// notify sends events to their watches. Those of a member that is behind get
+// them late.
+func (f *fake) notify(events []*clientv3.Event, rev int64, late bool) {
+	if f.past != nil && !late {
 		f.past.held = append(f.past.held, held{events, rev})
-		return
 	}
 	for w := range f.watchers {
+		if f.behind[w.stream] != late {
+			continue
+		}
 		resp := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: rev}}
 		for _, ev := range events {
 			k, end := string(ev.Kv.Key), string(w.op.RangeBytes())

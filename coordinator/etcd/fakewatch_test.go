@@ -40,7 +40,7 @@ func (l fakeLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3.L
 		}
 	}
 	l.f.rev++
-	l.f.notify(l.f.remove(kvs, l.f.rev), l.f.rev)
+	l.f.notify(l.f.remove(kvs, l.f.rev), l.f.rev, false)
 	return &clientv3.LeaseRevokeResponse{}, nil
 }
 
@@ -87,8 +87,23 @@ func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	fw.f.mu.Lock()
 	defer fw.f.mu.Unlock()
 	fw.f.note(ctx, "Watch")
-	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
-	w.out <- clientv3.WatchResponse{Header: fw.f.member().header(), Created: true}
+	stream, member := fw.f.stream(ctx)
+	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100), stream}
+	if fw.f.refuses != nil {
+		if err := fw.f.refuses(stream); err != nil {
+			w.out <- clientv3.WatchResponse{Header: member.header(), Canceled: true, CancelReason: err.Error()}
+			close(w.out)
+			return w.out
+		}
+	}
+	if member == fw.f.past && fw.f.mute {
+		fw.f.mu.Unlock()
+		<-ctx.Done()
+		fw.f.mu.Lock()
+		close(w.out)
+		return w.out
+	}
+	w.out <- clientv3.WatchResponse{Header: member.header(), Created: true}
 	fw.f.watchers[w] = true
 	if early { // then the client sends no cancel
 		gone := make(chan clientv3.WatchResponse)

@@ -54,6 +54,37 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 	}
 }
 
+// A member that is cut off answers a transaction without writes and without
+// reads by quorum from what it has.
+func TestGuardReadAsksAMajority(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	seq := sequencerOf(own)
+	holds, err := Guard(seq)
+	check(t, err)
+	ask, err := GuardRead(seq)
+	check(t, err)
+	f.lag()
+	check(t, s.Leave(t.Context(), queue, own.Place))
+	local := clientv3.OpGet("mine", clientv3.WithSerializable())
+	for _, test := range []struct {
+		then, otherwise []clientv3.Op
+		want            bool
+	}{
+		{want: true},
+		{then: []clientv3.Op{local}, want: true},
+		{otherwise: []clientv3.Op{ask}},
+		{then: []clientv3.Op{ask}},
+		{then: []clientv3.Op{local}, otherwise: []clientv3.Op{ask}},
+	} {
+		resp, err := c.Txn(t.Context()).If(holds).Then(test.then...).Else(test.otherwise...).Commit()
+		if check(t, err); resp.Succeeded != test.want {
+			t.Errorf("Then %d, Else %d operations: %t", len(test.then), len(test.otherwise), resp.Succeeded)
+		}
+	}
+}
+
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -76,6 +107,9 @@ func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	} {
 		for _, bad := range []fence.Sequencer{seq, moved} {
 			change(&bad)
+			if _, err := GuardRead(bad); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("GuardRead(%+v): %v", bad, err)
+			}
 			if cmp, err := Guard(bad); !errors.Is(err, driver.ErrInvalid) {
 				t.Errorf("%s, %v: %v, %v", what, bad, cmp, err)
 			}

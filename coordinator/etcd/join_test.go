@@ -212,11 +212,11 @@ func TestJoinAfterLostForget(t *testing.T) {
 	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	if n := f.sent(func() { join(t, s, contender()) }); n != 3 { // refused; reads why; created
+	if n := f.sent(func() { join(t, s, follower()) }); n != 3 { // refused; reads why; created
 		t.Errorf("%d requests", n)
 	}
 	for _, want := range []int{2, 1} { // one to find that the queue is not empty
-		if n := f.sent(func() { join(t, s, contender()) }); n != want {
+		if n := f.sent(func() { join(t, s, follower()) }); n != want {
 			t.Errorf("then %d requests, want %d", n, want)
 		}
 	}
@@ -243,15 +243,16 @@ func TestLostSessionIsFoundByItsSentinel(t *testing.T) {
 	}
 }
 
+func follower() driver.Contender {
+	x := contender()
+	x.Follows = true
+	return x
+}
+
 // leaveMarker leaves the marker of a contender that has left s, and maybe an
 // entry of another session behind it.
 func leaveMarker(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
 	t.Helper()
-	follower := func() driver.Contender {
-		y := contender()
-		y.Follows = true
-		return y
-	}
 	x.Follows = true
 	other := open(t, f, client)
 	ahead := join(t, s, follower())

@@ -16,7 +16,7 @@ type memory struct {
 	// contenders are those that may have an entry, by the prefix of its key.
 	contenders map[string]*known
 	// contended has the queues in which this session's last join was not the
-	// first.
+	// first, and of which no view since showed one contender only.
 	contended map[driver.Queue]bool
 }
 
@@ -26,6 +26,7 @@ type known struct {
 
 	mod   int64    // the newest mod revision of the entry that is known
 	plain bool     // see session.delete
+	terms bool     // it joined by a version of the record
 	marks []string // the markers of entries ahead, to delete with this one
 }
 
@@ -75,7 +76,8 @@ func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
 	m.got(a.prefix, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(a.prefix).plain = first || !a.Follows
+	k := m.of(a.prefix)
+	k.plain, k.terms = first || !a.Follows, a.Record != 0
 	if first {
 		delete(m.contended, a.queue)
 		return
@@ -84,6 +86,13 @@ func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
 		clear(m.contended)
 	}
 	m.contended[a.queue] = true
+}
+
+// isAlone notes that the queue has one contender, of this session.
+func (m *memory) isAlone(queue driver.Queue) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.contended, queue)
 }
 
 func (m *memory) isContended(queue driver.Queue) bool {

@@ -25,7 +25,7 @@ import (
 //	          └─ contended form: put my entry, swap the tail key
 //	                ├─ the queue was empty ────────────────────► first
 //	                ├─ the old tail key names my predecessor ──► Follow it
-//	                └─ there was no tail key ──────────────────► Ahead
+//	                └─ there is no tail key, or none is used ──► Ahead
 //
 //	first ── Leave, Pass ──► my entry is deleted
 //
@@ -50,6 +50,8 @@ type attempt struct {
 	// is empty, and swaps the tail key if not. The uncontended one is refused
 	// unless the queue is empty.
 	contended bool
+	// anyTail: with Alone, a tail key does not show that the queue is taken.
+	anyTail bool
 }
 
 // Join writes the contender's entry. See the top of this file.
@@ -72,6 +74,9 @@ func (s *session) Join(
 	}
 	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
 	a.contended = !c.Alone && (c.Again || s.memory.isContended(queue))
+	if err := s.look(ctx, a); err != nil {
+		return driver.Joined{}, err
+	}
 	call := s.Joins.Enter(a.prefix)
 	defer s.Joins.Exit(a.prefix, call)
 	for ; ; a.fence = false {
@@ -106,7 +111,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
 	switch {
-	case a.contended: // before the put: without it the queue may be empty
+	case a.contended && a.Follows: // before the put: without it the queue may be empty
 		then = []clientv3.Op{s.swapTail(a), put}
 	case a.Alone: // a tail key may outlive the entry that it names
 		then = append(then, clientv3.OpDelete(s.keys.Tail(a.queue)))
@@ -130,14 +135,15 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 // written and no waiter wakes.
 //
 // The uncontended form compares all keys of the queue with "never created",
-// which holds for an empty range only (J6). Unless the contender asks to be
-// alone, it compares the tail key first: if there is one, etcd need not read
-// the queue. The contended form compares the keys that the contender may have
-// already (J2). A contender that knows the record compares its version (J7).
+// which holds for an empty range only (J6). It compares the tail key first: if
+// there is one, etcd need not read the queue. A tail key may be left over, so a
+// contender that asks to be alone then tries without it. The contended form
+// compares the keys that the contender may have already (J2). A contender that
+// knows the record compares its version (J7).
 func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))
 	switch {
-	case a.Alone:
+	case a.Alone && a.anyTail:
 		conds = append(conds, keys.Absent(s.keys.Queue(a.queue)))
 	case !a.contended:
 		conds = append(conds, s.empty(a.queue)...)
@@ -167,9 +173,7 @@ func (s *session) reasons(a *attempt) []clientv3.Op {
 	record := clientv3.OpGet(s.keys.Record(a.queue), clientv3.WithKeysOnly())
 	reads := []clientv3.Op{s.ReadSentinel(), record}
 	if a.Alone || a.Again {
-		some := s.allKeys(a.queue)
-		clientv3.WithLimit(mostMarks)(&some)
-		reads = append(append(reads, some), a.own()...)
+		reads = append(append(reads, s.someKeys(a.queue)), a.own()...)
 	}
 	return reads
 }
@@ -183,15 +187,21 @@ func (a *attempt) own() []clientv3.Op {
 }
 
 // joined reads the answer to an attempt that has made the entry. An entry of
-// the uncontended form is the first.
+// the uncontended form is the first. The contended form finds out whether the
+// queue was empty only for a contender that follows its predecessor, by the
+// tail key if there is one. Others read the queue next: comparing all of it
+// would cost every member more than that read costs one of them.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
 	if a.contended {
-		swap := resp.Responses[0].GetResponseTxn()
-		if j.First = swap.Succeeded; !j.First && a.Follows {
+		swap := resp.Responses[0].GetResponseTxn() // nil without Follows
+		if j.First = swap.GetSucceeded(); !j.First && a.Follows {
 			j.Nearest = s.predecessor(a.queue, swap.Responses[0].GetResponsePut().PrevKv)
 		}
+	}
+	if a.Alone {
+		s.Tried(a.queue, false)
 	}
 	s.memory.joined(a, e, j.First)
 	return j
@@ -262,10 +272,14 @@ func (s *session) refused(
 	case a.Alone && inQueue > 0:
 		if again, err = s.sweep(ctx, read(2)); !again && err == nil {
 			s.memory.drop(a.prefix)
+			s.Tried(a.queue, true)
 			err = driver.ErrTaken
 		}
 		return joined, again, err
 	case epoch > a.epoch:
+		return joined, true, nil
+	case a.Alone && !a.anyTail:
+		a.anyTail = true
 		return joined, true, nil
 	}
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)

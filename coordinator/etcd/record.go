@@ -71,6 +71,9 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 //
 // The transaction compares the sentinel, which stops late requests once the
 // session is closed (C1).
+//
+// With Any it sends nothing: Record reads by quorum, so it is as new as all
+// finished calls of all sessions.
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
@@ -79,6 +82,9 @@ func (s *session) SetRecord(
 	}
 	if len(value) == 0 || len(value) > maxRecord {
 		return 0, answer.Invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
+	}
+	if known == driver.Any {
+		return 0, driver.ErrStale
 	}
 	key := s.keys.Record(queue)
 	resp, err := s.Txn(ctx).

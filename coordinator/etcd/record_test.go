@@ -110,3 +110,25 @@ func TestLateJoinIsNotAppliedBehindErrStale(t *testing.T) {
 		}
 	}
 }
+
+// D3: Record reads by quorum, so no write has to come before it.
+func TestRecordOfAnySessionCostsOneRead(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	f.lag()
+	for _, value := range []string{"one", "two"} {
+		want := setRecord(t, other, value, current(t, other).Version)
+		var err error
+		var r driver.Record
+		if n := f.sent(func() {
+			_, err = s.SetRecord(t.Context(), queue, []byte("0"), driver.Any)
+			r = current(t, s)
+		}); n != 1 || !errors.Is(err, driver.ErrStale) || r.Version != want || string(r.Value) != value {
+			t.Errorf("%d requests: %v, then %+v; want version %d", n, err, r, want)
+		}
+	}
+	s.End()
+	if _, err := s.SetRecord(t.Context(), queue, []byte("0"), driver.Any); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("%v on a session that is over", err)
+	}
+}

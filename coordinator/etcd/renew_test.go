@@ -5,13 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 )
@@ -20,6 +21,7 @@ import (
 // and does not have lease 3.
 type leaseServer struct {
 	pb.UnimplementedLeaseServer
+	member          uint64
 	mu              sync.Mutex
 	streams, closed int
 }
@@ -40,7 +42,8 @@ func (l *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 		case 3:
 			ttl = 0
 		}
-		if err := stream.Send(&pb.LeaseKeepAliveResponse{ID: req.ID, TTL: ttl}); err != nil {
+		header := &pb.ResponseHeader{MemberId: l.member}
+		if err := stream.Send(&pb.LeaseKeepAliveResponse{Header: header, ID: req.ID, TTL: ttl}); err != nil {
 			return err
 		}
 	}
@@ -61,13 +64,26 @@ func (l *leaseServer) counts() [2]int {
 // keeper returns a client of a driver on a server of leases only.
 func keeper(t *testing.T) (*renewals, *leaseServer, *grpc.Server, net.Addr) {
 	t.Helper()
+	l := new(leaseServer)
+	server, addr := l.serve(t)
+	return keeperOf(t, addr.String()), l, server, addr
+}
+
+func (l *leaseServer) serve(t *testing.T) (*grpc.Server, net.Addr) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	l, server := new(leaseServer), grpc.NewServer()
+	server := grpc.NewServer()
 	pb.RegisterLeaseServer(server, l)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	cfg, _, err := parseURL(&url.URL{Scheme: "etcd", Host: listener.Addr().String()})
+	return server, listener.Addr()
+}
+
+// keeperOf returns a connected client of a driver.
+func keeperOf(t *testing.T, hosts string) *renewals {
+	t.Helper()
+	cfg, _, err := parseURL(&url.URL{Scheme: "etcd", Host: hosts})
 	check(t, err)
 	d := newSource(cfg)
 	t.Cleanup(func() { _ = d.close(context.Background()) })
@@ -76,28 +92,90 @@ func keeper(t *testing.T) (*renewals, *leaseServer, *grpc.Server, net.Addr) {
 	// A request may be answered before gRPC reports the connection as ready.
 	c.ActiveConnection().Connect()
 	until(t, "a connection", func() bool { return c.ActiveConnection().GetState() == connectivity.Ready })
-	return c.Lease.(*renewals), l, server, listener.Addr()
+	return d.renewals
+}
+
+// TestKeepAlivesGoToTheMembersInTurn: no member answers two keep-alives in a
+// row, so that others soon show what one does not know. When a member has gone,
+// the other two go on, and open no stream for each keep-alive.
+func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
+	var hosts []string
+	var members []*leaseServer
+	var servers []*grpc.Server
+	for i := range mostMembers {
+		l := &leaseServer{member: uint64(i) + 1}
+		server, addr := l.serve(t)
+		members, servers, hosts = append(members, l), append(servers, server), append(hosts, addr.String())
+	}
+	r := keeperOf(t, strings.Join(hosts, ","))
+	answers := func(n int) map[uint64]int {
+		from := map[uint64]int{}
+		for range n {
+			if resp, err := r.keepAlive(t.Context(), 1); err == nil {
+				from[resp.Header.MemberId]++
+			}
+		}
+		return from
+	}
+	until(t, "keep-alives in turn", func() bool { return len(answers(mostMembers)) == mostMembers })
+	for member, n := range answers(5 * mostMembers) {
+		if n != 5 {
+			t.Errorf("member %d answered %d of %d", member, n, 5*mostMembers)
+		}
+	}
+	servers[0].Stop()
+	until(t, "keep-alives of two members in turn", func() bool { return len(answers(mostMembers)) == 2 })
+	answers(mostTwins * mostMembers)
+	before := members[1].counts()[0] + members[2].counts()[0]
+	if from := answers(30); from[2] < 10 || from[3] < 10 {
+		t.Errorf("answers by members: %v", from)
+	}
+	if opened := members[1].counts()[0] + members[2].counts()[0] - before; opened != 0 {
+		t.Errorf("%d streams for 30 keep-alives", opened)
+	}
+}
+
+// TestManyKeepAlivesAtOnceShareStreams: layout concurrency renews a lease for
+// each waiter of a session in a queue.
+func TestManyKeepAlivesAtOnceShareStreams(t *testing.T) {
+	r, l, _, _ := keeper(t)
+	for range 20 {
+		var all sync.WaitGroup
+		for range mostIdle {
+			all.Go(func() {
+				if _, err := r.keepAlive(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if n := l.counts(); n[0] > mostIdle || n[1] != 0 {
+		t.Errorf("%d streams opened and closed for %d keep-alives", n, 20*mostIdle)
+	}
+	r.close()
+	until(t, "no streams", func() bool { n := l.counts(); return n[0] == n[1] })
 }
 
 func TestKeepAlivesShareAStream(t *testing.T) {
 	r, l, _, _ := keeper(t)
 	for range 5 {
-		_, err := r.KeepAliveOnce(t.Context(), 1)
+		_, err := r.keepAlive(t.Context(), 1)
 		check(t, err)
 	}
 	if n := l.counts(); n != [2]int{1, 0} {
 		t.Errorf("%d streams opened and closed", n)
 	}
-	if _, err := r.KeepAliveOnce(t.Context(), 3); !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		t.Errorf("a lease that does not exist: %v", err)
+	if all, err := r.keepAlive(t.Context(), 1, 3, 1); err != nil || !slices.Equal(all.Missing, []clientv3.LeaseID{3}) {
+		t.Errorf("with a lease that does not exist: %v, %v", all, err)
 	}
 	// One that is not answered has a stream of its own, and ends it.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := r.KeepAliveOnce(ctx, 2); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := r.keepAlive(ctx, 2); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without an answer: %v", err)
 	}
-	_, err := r.KeepAliveOnce(t.Context(), 1)
+	_, err := r.keepAlive(t.Context(), 1)
 	check(t, err)
 	until(t, "two streams, one closed", func() bool { return l.counts() == [2]int{2, 1} })
 }
@@ -106,11 +184,11 @@ func TestKeepAlivesShareAStream(t *testing.T) {
 // connection it says why, and does not wait for one.
 func TestKeepAliveWithoutAConnectionFailsAtOnce(t *testing.T) {
 	r, _, server, addr := keeper(t)
-	_, err := r.KeepAliveOnce(t.Context(), 1)
+	_, err := r.keepAlive(t.Context(), 1)
 	check(t, err)
 	server.Stop()
 	until(t, "a refusal without a deadline", func() bool {
-		_, err := r.KeepAliveOnce(t.Context(), 1)
+		_, err := r.keepAlive(t.Context(), 1)
 		return err != nil && strings.Contains(err.Error(), "refused") && strings.Contains(err.Error(), "; check address and port")
 	})
 	listener, err := net.Listen("tcp", addr.String())
@@ -120,7 +198,7 @@ func TestKeepAliveWithoutAConnectionFailsAtOnce(t *testing.T) {
 	go func() { _ = again.Serve(listener) }()
 	t.Cleanup(again.Stop)
 	until(t, "an answer on a new connection", func() bool {
-		_, err := r.KeepAliveOnce(t.Context(), 1)
+		_, err := r.keepAlive(t.Context(), 1)
 		return err == nil
 	})
 }

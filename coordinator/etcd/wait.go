@@ -10,7 +10,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
-	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
@@ -28,7 +27,7 @@ func (s *session) WatchQueue(
 	handle := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
-			r, err := s.readWithin(ctx, s.allKeys(queue))
+			r, err := s.Get(ctx, s.allKeys(queue))
 			if err != nil {
 				return false, err
 			}
@@ -59,16 +58,4 @@ func (s *session) apply(
 	h.Value = nil
 	i, _ := slices.BinarySearchFunc(entries, h, keys.Before)
 	return slices.Insert(entries, i, h)
-}
-
-// readWithin is Get for a quarter of the TTL: a read from a silent member would
-// stop all contenders that share the watch.
-func (s *session) readWithin(ctx context.Context, op clientv3.Op) (lease.Reading, error) {
-	bound, cancel := context.WithTimeout(ctx, s.TTL()/4)
-	defer cancel()
-	r, err := s.Get(bound, op)
-	if err != nil && bound.Err() != nil && ctx.Err() == nil {
-		err = driver.Wrap(driver.ErrUnavailable, bound.Err())
-	}
-	return r, err
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
 // requiresLeader reports whether a member without a leader must refuse a
@@ -59,21 +61,26 @@ func TestRequestsRequireALeader(t *testing.T) {
 	}
 }
 
-// TestOwnClientRequiresALeader, except for the status of a member.
-func TestOwnClientRequiresALeader(t *testing.T) {
+// TestOwnClientRequiresALeaderAndBoundsReplies: a leader except for the status
+// of a member.
+func TestOwnClientRequiresALeaderAndBoundsReplies(t *testing.T) {
 	d := newSource(&clientv3.Config{})
 	for method, want := range map[string]bool{
 		pb.KV_Txn_FullMethodName: true, pb.Lease_LeaseGrant_FullMethodName: true,
 		pb.Maintenance_Status_FullMethodName: false,
 	} {
-		led := !want
-		invoke := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
+		led, bound := !want, 0
+		invoke := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, opts ...grpc.CallOption) error {
 			led = requiresLeader(ctx)
+			last, _ := opts[len(opts)-1].(grpc.MaxRecvMsgSizeCallOption)
+			bound = last.MaxRecvMsgSize
 			return nil
 		}
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
-		if err := d.intercept(ctx, method, nil, nil, nil, invoke); err != nil || led != want {
-			t.Errorf("%s: a leader was required: %t; %v", method, led, err)
+		unbounded := grpc.MaxCallRecvMsgSize(math.MaxInt32) // clientv3's
+		err := d.intercept(ctx, method, nil, nil, nil, invoke, unbounded)
+		if err != nil || led != want || bound != lease.MaxReply {
+			t.Errorf("%s: a leader was required: %t; replies of up to %d bytes; %v", method, led, bound, err)
 		}
 	}
 }

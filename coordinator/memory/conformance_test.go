@@ -33,7 +33,11 @@ func harness(prepare func(*memory.Driver), opts ...memory.Option) coordinatortes
 			}
 			return levers
 		},
-		Lacks: map[coordinatortest.Lever]string{coordinatortest.Compact: "the service keeps no history"},
+		Lacks: map[coordinatortest.Lever]string{
+			coordinatortest.Compact:  "the service keeps no history",
+			coordinatortest.Stall:    "the service is one server",
+			coordinatortest.External: "the driver has no external sessions",
+		},
 	}
 }
 

@@ -17,8 +17,8 @@
 //     answer: package recipes/multilock/quorum;
 //   - use a service with consensus: packages etcd and zookeeper.
 //
-// If Redis has forgotten a release, the session that released ends at its next
-// request, with all its holds: the old entry would block the name. Forgotten
+// If Redis has forgotten a release, the old entry blocks its name until the
+// session that released notices, within a TTL, and removes it again. Forgotten
 // renewals do no harm if the replica lagged by less than a tenth of the TTL.
 //
 // The same holds for a server that restarts without its latest writes: run it
@@ -35,14 +35,24 @@
 // Set maxmemory-policy to noeviction, Redis' default: the allkeys policies can
 // evict sessions and queues, and grants with them. When Redis has reached
 // maxmemory it refuses joins, but renewals, waits and releases work. Redis 5 or
-// later is needed, and a user with these rights, or only to the keys and
-// channels "baton:{/namespace}:*":
+// later is needed, and from Redis 6 on a user with these rights (a cluster
+// before Redis 7 needs +cluster as well):
 //
-//	ACL SETUSER app on >secret ~baton:* &baton:* +@all -@dangerous
+//	ACL SETUSER app on >secret ~baton:{/namespace}:* &baton:{/namespace}:*
+//	    +@all -@dangerous
 //
-// A cluster before Redis 7 needs +cluster as well. In a cluster all keys of a
-// namespace have one hash tag, so one master serves them, and a session does
-// not depend on the others. Use several namespaces to spread the load.
+// A user who may write the keys can take and end every lock of the namespace.
+// One who may read them sees names, holders and values. One who may only
+// publish on the channels, as each user may in Redis 6 by default, can cause
+// reads, and decides nothing. One who may only subscribe sees the names of
+// contended locks.
+//
+// In a cluster all keys of a namespace have one hash tag, so one master serves
+// them, and a session does not depend on the others. Use several namespaces to
+// spread the load. While a cluster moves the keys to another master, sessions
+// are renewed. But other requests fail while their keys are on both, and joins
+// of a name that nobody holds fail from the start to the end of the move, since
+// Redis cannot tell a key that was moved from one that does not exist.
 //
 // # The clock
 //
@@ -58,11 +68,16 @@
 //
 // protocol.lua has the keys and the scripts. An entry counts while its session
 // lives; a script that meets one of a dead session removes it. Each renewal
-// also finds the sessions that have expired, so that is noticed within a tenth
-// of the other clients' TTL. The script that removes an entry publishes to the
-// sessions that watch it, on a channel and connection of each session. Messages
-// can be lost, so waits also read every 10 s, and every 200 ms while there is
-// no subscription.
+// also finds the sessions that have expired, and a wait reads when the session
+// that it waits for would expire. So the next is granted within a moment.
+//
+// The script that removes an entry publishes to the sessions that watch it, on
+// a channel and connection of each session. A message is a hint, since it can
+// be lost or forged: a read decides. So waits also read every 10 s, and every
+// 200 ms while there is no subscription. A read at a server that gets no
+// renewals, for example an old master, ends the wait within a TTL. A release
+// wakes the contender that waits for it alone; with permits, all waiters, since
+// no entry can change.
 //
 // To end a session by hand: ZADD baton:{/namespace}:sessions XX 0 id
 package redis

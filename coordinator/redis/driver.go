@@ -20,6 +20,8 @@ type client struct {
 	name   string
 	prefix string // of all keys, with their hash tag: "baton:{/apps/orders}:"
 
+	exposed bool // a password crosses a network without TLS
+
 	ctx    context.Context // ends when the driver is closed
 	cancel context.CancelFunc
 
@@ -33,10 +35,20 @@ func newClient(r goredis.UniversalClient, own bool, name, namespace string) *cli
 	return c
 }
 
-// keys returns the keys of a script; that of the queue may be one of none.
-func (c *client) keys(queue driver.Queue) []string {
-	p := c.prefix
-	return []string{p + "sessions", p + "state", p + "index", c.key(queue), p + "r:" + string(queue)}
+// keys returns the keys of a script.
+func (c *client) keys(name string, queue driver.Queue) []string {
+	var keys []string
+	for _, key := range scripts[name].keys {
+		switch key {
+		case "queue":
+			keys = append(keys, c.key(queue))
+		case "record":
+			keys = append(keys, c.prefix+"r:"+string(queue))
+		default:
+			keys = append(keys, c.prefix+key)
+		}
+	}
+	return keys
 }
 
 func (c *client) key(queue driver.Queue) string { return c.prefix + "q:" + string(queue) }
@@ -86,7 +98,8 @@ func (c *client) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
-	s := &session{client: c, id: hex.EncodeToString(id[:]), ttl: ttl, waits: map[string]waits{}}
+	s := &session{client: c, id: hex.EncodeToString(id[:]), ttl: ttl,
+		waits: map[string]waits{}, entries: map[string]string{}}
 	if _, err := c.run(ctx, "open", "", s.id, ttl.Microseconds()); err != nil {
 		return nil, err
 	}

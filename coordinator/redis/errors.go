@@ -36,6 +36,8 @@ func wrap(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, goredis.ErrClosed):
+		return driver.Wrap(driver.ErrClosed, err)
 	case !answered && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case answered && refused.MatchString(reply.Error()) && !passes.MatchString(reply.Error()):

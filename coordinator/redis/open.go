@@ -56,7 +56,9 @@ func Open(u *url.URL) (driver.Driver, error) {
 		return nil, err
 	}
 	name := u.Scheme + "://" + strings.Join(o.Addrs, ",") + "/" + namespace
-	return newClient(goredis.NewUniversalClient(o), true, name, namespace), nil
+	c := newClient(goredis.NewUniversalClient(o), true, name, namespace)
+	c.exposed = exposes(o)
+	return c, nil
 }
 
 // FromClient makes a driver on an existing client: a *redis.Client, which may
@@ -72,15 +74,22 @@ func FromClient(c goredis.UniversalClient, namespace string) (driver.Driver, err
 		return nil, err
 	}
 	var addr string
+	var o goredis.UniversalOptions
 	if one, ok := c.(*goredis.Client); ok && one != nil {
 		addr = one.Options().Addr
+		o.Password, o.TLSConfig = one.Options().Password, one.Options().TLSConfig
+		o.Addrs = []string{addr}
 	} else if many, ok := c.(*goredis.ClusterClient); ok && many != nil {
 		addr = strings.Join(many.Options().Addrs, ",")
+		o.Password, o.TLSConfig = many.Options().Password, many.Options().TLSConfig
+		o.Addrs = many.Options().Addrs
 	} else {
 		return nil, invalid("a client of type %T; want a *redis.Client or a "+
 			"*redis.ClusterClient that is not nil", c)
 	}
-	return newClient(c, false, "redis://"+addr+"/"+namespace, namespace), nil
+	d := newClient(c, false, "redis://"+addr+"/"+namespace, namespace)
+	d.exposed = exposes(&o)
+	return d, nil
 }
 
 func parse(u *url.URL) (*goredis.UniversalOptions, error) {

@@ -52,6 +52,28 @@ func TestOpenAcceptsURLs(t *testing.T) {
 		if got := fmt.Sprintf("%+v", d); got != c.name {
 			t.Errorf("%s%s is %s, want %s", c.hosts, c.rest, got, c.name)
 		}
+		if found := d.(driver.Examiner).Examine(t.Context()); len(found) != 1 || !strings.Contains(found[0].Text, "without TLS") {
+			t.Errorf("%s%s has a password without TLS: %v", c.hosts, c.rest, found)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPasswordOfThisMachineOrWithTLSIsNoFinding(t *testing.T) {
+	for _, text := range []string{"redis://:x@127.0.0.1", "redis://:x@localhost:1", "redis://:x@[::1]:1", "rediss://:x@h1", "redis://h1"} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := d.(driver.Examiner).Examine(t.Context()); len(found) > 0 {
+			t.Errorf("%s: %v", text, found)
+		}
 		if err := d.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -115,7 +137,7 @@ func TestFromClientTakesClientsOfKnownTypes(t *testing.T) {
 func TestKeysOfANamespaceAreInOneSlot(t *testing.T) {
 	for _, namespace := range []string{"", "a/b", "}", "{", "a}b{c"} {
 		c, tags := newClient(nil, false, "", namespace), map[string]bool{}
-		for _, k := range slices.Concat(c.keys("mutex/a"), c.keys("election/b"), c.keys("")) {
+		for _, k := range slices.Concat(c.keys("join", "mutex/a"), c.keys("join", "election/b"), c.keys("renew", "")) {
 			_, rest, _ := strings.Cut(k, "{")
 			tag, _, ok := strings.Cut(rest, "}")
 			tags[tag] = true
@@ -159,6 +181,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{ended, reply("NOAUTH Authentication required."), driver.ErrRefused, ""},
 		{ended, net.ErrClosed, context.Canceled, ""},
 		{t.Context(), net.ErrClosed, driver.ErrUnavailable, ""},
+		{t.Context(), goredis.ErrClosed, driver.ErrClosed, ""},
 	} {
 		if err := wrap(c.ctx, c.err); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.hint) {
 			t.Errorf("%v is %v, want %v with %q", c.err, err, c.want, c.hint)
@@ -181,7 +204,7 @@ func TestScriptsCheckTheirSession(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "ahead finish forget join leave list open record renew sweep watch write" {
+	if got := strings.Join(names, " "); got != "ahead extend finish forget join join, any record leave list mine open record renew sweep watch write" {
 		t.Errorf("scripts %s", got)
 	}
 }

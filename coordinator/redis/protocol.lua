@@ -1,18 +1,20 @@
 -- The protocol: one section for each script, which Redis runs alone. Each is sent after the section prelude, and after
--- the section alive if that is before it. A script names all its keys, and they are in one slot:
+-- the section alive if that is before it. Its heading has the keys that it needs, and the script names no other: while
+-- a cluster moves the keys to another master, it refuses a script with keys on both, or with one that does not exist.
 --
---   KEYS[1] sessions  sorted set: session -> the microsecond at which it ends; 0 or less if it was ended
---   KEYS[2] state     hash: "last" -> the last number; session -> its epoch; "-session" -> how many entries it removed
---   KEYS[3] index     sorted set, all scores 0: "session queue-key id token" for each entry of a session;
---                     "queue-key:token session" and "session queue-key - token" for each entry that it watches
---   KEYS[4] queue     sorted set: "token id mode session\nvalue", an entry -> token
---   KEYS[5] record    hash: "version", "value"
+--   sessions  sorted set: session -> the microsecond at which it ends; 0 or less if it was ended
+--   state     hash: "last" -> the last number; session -> its epoch
+--   index     sorted set, all scores 0: "session queue id token" for each entry of a session;
+--             "queue:token session" and "session queue - token" for each entry that it watches
+--   queue     sorted set: "token id mode session\nvalue", an entry -> token
+--   record    hash: "version", "value"
 --
--- A watch of the record has the token 0. No key has an expiry: when memory is short Redis evicts such keys first, and a
--- holder would not know. ARGV[1] is the caller's session. The clock is the server's.
+-- In the index, queue is the name of that key. A watch of the record has the token 0. No key has an expiry: when memory
+-- is short Redis evicts such keys first, and a holder would not know. The first argument is the queue's name, which the
+-- prelude removes; ARGV[1] is the caller's session. The clock is the server's.
 
 --- prelude
-local sessions, state, index, queue, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local name = table.remove(ARGV, 1)
 local call, own, known = redis.call, ARGV[1], {}
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -32,27 +34,27 @@ local function number(last)
 end
 
 -- Redis over its maxmemory refuses a script whose first write may need memory. This one needs none.
-local function even_if_full() call('HDEL', state, '') end
+local function even_if_full() call('ZREM', sessions, '') end
 
 local function watch(token)
 	even_if_full()
-	call('ZADD', index, 0, queue .. ':' .. token .. ' ' .. own, 0, own .. ' ' .. queue .. ' - ' .. token)
+	call('ZADD', index, 0, name .. ':' .. token .. ' ' .. own, 0, own .. ' ' .. name .. ' - ' .. token)
 end
 
--- Ends the watches of a token. Without the right to publish, their sessions find out when they poll.
+-- Ends the watches of a token. Messages are hints: they can be lost, and others may be able to publish.
 local function notify(token, how)
-	local name = queue .. ':' .. token
-	for _, member in ipairs(call('ZRANGEBYLEX', index, '[' .. name .. ' ', '(' .. name .. '!')) do
+	local prefix = name .. ':' .. token .. ' '
+	for _, member in ipairs(call('ZRANGEBYLEX', index, '[' .. prefix, '(' .. name .. ':' .. token .. '!')) do
 		local session = string.match(member, '%x+$')
-		call('ZREM', index, member, session .. ' ' .. queue .. ' - ' .. token)
-		redis.pcall('PUBLISH', sessions .. ':' .. session, name .. ' ' .. how)
+		call('ZREM', index, member, session .. ' ' .. name .. ' - ' .. token)
+		redis.pcall('PUBLISH', sessions .. ':' .. session, prefix .. how)
 	end
 end
 
 local function drop(entry, how)
 	local token, id, session = string.match(entry, '^(%d+) (%x+) %w+ (%x+)')
 	call('ZREM', queue, entry)
-	call('ZREM', index, session .. ' ' .. queue .. ' ' .. id .. ' ' .. token)
+	call('ZREM', index, session .. ' ' .. name .. ' ' .. id .. ' ' .. token)
 	notify(token, how)
 end
 
@@ -72,7 +74,7 @@ end
 
 -- Returns the caller's entry with an id.
 local function with(id)
-	local prefix = own .. ' ' .. queue .. ' ' .. id
+	local prefix = own .. ' ' .. name .. ' ' .. id
 	local member = call('ZRANGEBYLEX', index, '[' .. prefix .. ' ', '(' .. prefix .. '!')[1]
 	return member and at(string.match(member, '%d+$'))
 end
@@ -85,34 +87,36 @@ local function leftovers(session, all)
 		call('ZADD', sessions, 'XX', text(-now), session)
 	else
 		call('ZREM', sessions, session)
-		call('HDEL', state, session, '-' .. session)
+		call('HDEL', state, session)
 	end
 	return all
 end
 
---- open: session, ttl
+--- open (sessions): session, ttl
 call('ZADD', sessions, 'NX', text(now + ARGV[2]), own)
 return {'ok'}
 
---- finish: session -> what it has left
+--- finish (sessions, state, index): session -> what it has left
 even_if_full()
 call('ZADD', sessions, 'XX', 0, own)
 return leftovers(own, {'ok'})
 
---- sweep: dead session, id or "-", token
+--- sweep (sessions, index, queue): dead session, id or "-", token
 if lives(own) then return {'ok'} end
 local entry = at(ARGV[3])
 if entry and session_of(entry) == own then drop(entry, 'left') end
-call('ZREM', index, own .. ' ' .. queue .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], queue .. ':' .. ARGV[3] .. ' ' .. own)
+call('ZREM', index, own .. ' ' .. name .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], name .. ':' .. ARGV[3] .. ' ' .. own)
 return {'ok'}
 
---- alive: in the scripts below, the last argument is how many entries the session has removed
--- If Redis has forgotten one of these, no one else would remove it, so the session ends.
-local forgot = tonumber(ARGV[#ARGV]) > tonumber(call('HGET', state, '-' .. own) or 0)
-if forgot then even_if_full() call('ZADD', sessions, 'XX', 0, own) end
-if forgot or not lives(own) then return {'lost'} end
+--- alive: the scripts below need a session that lives
+if not lives(own) then return {'lost'} end
 
---- renew: session, ttl -> what dead sessions have left
+--- extend (sessions): session, ttl. It is renew without the rest, with one key.
+even_if_full()
+call('ZADD', sessions, 'XX', text(now + ARGV[2]), own)
+return {'ok'}
+
+--- renew (sessions, state, index): session, ttl -> what dead sessions have left
 even_if_full()
 call('ZADD', sessions, 'XX', text(now + ARGV[2]), own)
 local all = {'ok'}
@@ -122,22 +126,27 @@ for _, session in ipairs(call('ZRANGEBYSCORE', sessions, text(2000000 - now), te
 end
 return all
 
---- join: session, epoch, id, mode, alone, version of the record, value -> entry, whether it is first, the one before
+--- mine (sessions, index): session, member or "" -> the next of its members in the index
+local after = ARGV[2] == '' and '[' .. own .. ' ' or '(' .. ARGV[2]
+return {'ok', unpack(call('ZRANGEBYLEX', index, after, '(' .. own .. '!', 'LIMIT', 0, 1000))}
+
+--- join (sessions, state, index, queue, record): session, epoch, id, mode, alone, version of the record if that is among
+-- the keys, value -> entry, whether it is first, the one before
 local epoch, id, mode, alone, version, value = unpack(ARGV, 2)
 local shard = call('HMGET', state, own, 'last')
 if tonumber(epoch) < tonumber(shard[1] or 0) then return {'late'} end
 local first = at_end(0)
 local entry = first and with(id)
 if entry then return {'ok', entry, first == entry and '1' or '0', ''} end
-if version ~= '0' and version ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
+if record and version ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
 if first and alone == '1' then return {'taken'} end
 local before, token = first and at_end(-1) or '', number(tonumber(shard[2] or 0))
 entry = token .. ' ' .. id .. ' ' .. mode .. ' ' .. own
 call('ZADD', queue, token, entry .. '\n' .. value)
-call('ZADD', index, 0, own .. ' ' .. queue .. ' ' .. id .. ' ' .. token)
+call('ZADD', index, 0, own .. ' ' .. name .. ' ' .. id .. ' ' .. token)
 return {'ok', entry, first and '0' or '1', before}
 
---- ahead: session, token or "" -> whether its entry is the last, those ahead of it
+--- ahead (sessions, index, queue): session, token or "" -> whether its entry is the last, those ahead of it
 local last, me = at_end(-1), ARGV[2] ~= '' and at(ARGV[2])
 if me == nil then return {'gone'} end
 local view = {'ok', (not me or last == me) and '1' or '0'}
@@ -146,27 +155,35 @@ for _, entry in ipairs(call('ZRANGEBYSCORE', queue, '-inf', me and '(' .. ARGV[2
 end
 return view
 
---- watch: session, tokens
+--- watch (sessions, index, queue): session, tokens, own token or "" -> how long the sessions of others have left; or, if
+-- one of the entries is gone, whether the own entry is the first
+local ends = math.huge
 for token in string.gmatch(ARGV[2], '%S+') do
-	if not living(at(token)) then return {'gone'} end
+	local entry = living(at(token))
+	if not entry then
+		local first = at_end(0)
+		return {'gone', first and ARGV[3] ~= '' and first == at(ARGV[3]) and session_of(first) == own and '1' or '0'}
+	end
+	local session = session_of(entry)
+	if session ~= own then ends = math.min(ends, known[session]) end
 	watch(token)
 end
-return {'ok'}
+return {'ok', ends < math.huge and text(ends - now) or ''}
 
---- leave: session, token, "left" or "passed", which is true of the first entry only -> how many entries it removed
+--- leave (sessions, index, queue): session, token, "left" or "passed", which is true of the first entry only
 local entry = at(ARGV[2])
 if not entry or session_of(entry) ~= own then return {'gone'} end
 drop(entry, ARGV[3] == 'passed' and at_end(0) == entry and 'passed' or 'left')
-return {'ok', call('HINCRBY', state, '-' .. own, 1)}
+return {'ok'}
 
---- forget: session, epoch, id -> as leave
+--- forget (sessions, state, index, queue): session, epoch, id
 even_if_full()
 call('HSET', state, own, text(math.max(ARGV[2], call('HGET', state, own) or 0)))
 local entry = with(ARGV[3])
 if entry then drop(entry, 'left') end
-return {'ok', call('HINCRBY', state, '-' .. own, 1)}
+return {'ok'}
 
---- list: session, limit -> entries
+--- list (sessions, index, queue): session, limit -> entries
 local list, all
 repeat
 	list, all = {'ok'}, call('ZRANGE', queue, 0, ARGV[2] - 1) -- all of them, if the limit is 0
@@ -174,12 +191,12 @@ repeat
 until #list > #all
 return list
 
---- record: session, known version -> version, value
+--- record (sessions, index, record): session, known version -> version, value
 local version = call('HGET', record, 'version') or '0'
 if version == ARGV[2] then watch('0') end
 return {'ok', version, call('HGET', record, 'value') or ''}
 
---- write: session, version, value -> the record's new version
+--- write (sessions, state, index, record): session, version, value -> the record's new version
 if ARGV[2] ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
 local version = number()
 call('HSET', record, 'version', version, 'value', ARGV[3])

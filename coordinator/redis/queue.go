@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -14,13 +15,23 @@ import (
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
-	reply, err := s.run(ctx, "join", queue, s.epoch.Load(), c.ID, c.Mode, c.Alone,
+	s.note(c.ID, "")
+	script := "join"
+	if c.Record == 0 {
+		script = joinAnyRecord
+	}
+	reply, err := s.run(ctx, script, queue, s.epoch.Load(), c.ID, c.Mode, c.Alone,
 		int64(c.Record), c.Value)
 	if err != nil {
+		if errors.Is(err, driver.ErrTaken) || errors.Is(err, driver.ErrStale) ||
+			errors.Is(err, driver.ErrRefused) {
+			s.forgo(c.ID, "") // the others may have been applied
+		}
 		return driver.Joined{}, err
 	}
 	var j driver.Joined
 	j.Place, j.Token, _ = place(reply[0])
+	s.note(c.ID, j.Place.Key)
 	j.First = reply[1] == "1"
 	if c.Follows && reply[2] != "" {
 		j.Nearest, _, _ = place(reply[2])
@@ -46,67 +57,74 @@ func (s *session) Ahead(
 
 // Watch implements driver.Session.
 func (s *session) Watch(ctx context.Context, queue driver.Queue, all ...driver.Place) error {
-	_, err := s.watch(ctx, queue, all)
+	_, err := s.watch(ctx, queue, driver.Place{}, all)
 	return err
 }
 
-// Follow implements driver.Handoff: the message that an entry is gone says how.
+// Follow implements driver.Handoff.
 func (s *session) Follow(
-	ctx context.Context, queue driver.Queue, _, ahead driver.Place,
+	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (bool, error) {
-	how, err := s.watch(ctx, queue, []driver.Place{ahead})
-	return how == "passed", err
+	return s.watch(ctx, queue, own, []driver.Place{ahead})
 }
 
-// watch waits until a place has left, and returns the message that said so, if
-// it was a message.
+// watch waits until a place has left. Messages say that this may be so, and the
+// script decides: others may have the right to publish. passed: the last
+// message said that the place handed over, and own is the first.
 func (s *session) watch(
-	ctx context.Context, queue driver.Queue, all []driver.Place,
-) (how string, err error) {
+	ctx context.Context, queue driver.Queue, own driver.Place, all []driver.Place,
+) (passed bool, err error) {
 	if len(all) == 0 {
-		return "", invalid("nothing to watch")
+		return false, invalid("nothing to watch")
 	}
 	var tokens []string
 	for _, p := range all {
 		tokens = append(tokens, p.Key)
 	}
-	err = s.wait(ctx, queue, tokens, func(message string) (bool, error) {
-		if how = message; how != "" {
-			return true, nil
-		}
-		_, err := s.run(ctx, "watch", queue, strings.Join(tokens, " "))
+	err = s.wait(ctx, queue, tokens, func(message string) (bool, time.Duration, error) {
+		reply, err := s.run(ctx, "watch", queue, strings.Join(tokens, " "), own.Key)
 		if errors.Is(err, driver.ErrGone) {
-			return true, nil
+			passed = message == "passed" && reply[0] == "1"
+			return true, 0, nil
 		}
-		return false, err
+		if err != nil || reply[0] == "" {
+			return false, pollUp, err
+		}
+		// The message of an entry of a dead session is sent by the first that
+		// meets it: at that time one reads.
+		return false, time.Duration(number(reply[0])) * time.Microsecond, nil
 	})
-	return how, err
+	return passed, err
 }
 
 // Leave implements driver.Session.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	return s.removed(s.run(ctx, "leave", queue, own.Key, "left"))
+	return s.leave(ctx, queue, own, "left")
 }
 
 // Pass implements driver.Handoff: its message says that the contender behind
 // own is the first now. It leaves no marker.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	return s.removed(s.run(ctx, "leave", queue, own.Key, "passed"))
+	return s.leave(ctx, queue, own, "passed")
+}
+
+func (s *session) leave(
+	ctx context.Context, queue driver.Queue, own driver.Place, how string,
+) error {
+	_, err := s.run(ctx, "leave", queue, own.Key, how)
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		s.forgo(own.ID, own.Key)
+	}
+	return err
 }
 
 // Forget implements driver.Session. Joins that were called before have an
 // earlier epoch, and are refused if they arrive later. Those of other
 // contenders are called again by the engine.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
-	return s.removed(s.run(ctx, "forget", queue, s.epoch.Add(1), id))
-}
-
-// removed notes how many entries the session has removed.
-func (s *session) removed(reply []string, err error) error {
+	_, err := s.run(ctx, "forget", queue, s.epoch.Add(1), id)
 	if err == nil {
-		s.mu.Lock()
-		s.removals.Store(max(s.removals.Load(), number(reply[0])))
-		s.mu.Unlock()
+		s.forgo(id, "")
 	}
 	return err
 }
@@ -132,15 +150,15 @@ func (s *session) List(
 func (s *session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (r driver.Record, err error) {
-	err = s.wait(ctx, queue, []string{"0"}, func(string) (bool, error) {
+	err = s.wait(ctx, queue, []string{"0"}, func(string) (bool, time.Duration, error) {
 		reply, err := s.run(ctx, "record", queue, int64(known))
 		if err != nil {
-			return false, err
+			return false, 0, err
 		}
 		if r.Version = driver.Version(number(reply[0])); r.Version != 0 {
 			r.Value = []byte(reply[1])
 		}
-		return r.Version != known, nil
+		return r.Version != known, pollUp, nil
 	})
 	return r, err
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -13,22 +14,38 @@ import (
 //go:embed protocol.lua
 var protocol string
 
-// script is the text of a script, and its name at the server.
-type script struct{ text, hash string }
+// joinAnyRecord is the script join without the record, which may not exist.
+const joinAnyRecord = "join, any record"
+
+// script is the text of a script, its name at the server, and its keys.
+type script struct {
+	text, hash string
+	keys       []string
+}
 
 // scripts are the sections of protocol.lua, each after prelude, and after alive
-// if that is before it.
+// if that is before it. A section's heading is "name (key, key): arguments".
 var scripts = func() map[string]script {
 	all, before := map[string]script{}, ""
 	for _, section := range strings.Split(protocol, "\n--- ")[1:] {
 		title, body, _ := strings.Cut(section, "\n")
-		name, _, _ := strings.Cut(title, ":")
-		if name == "prelude" || name == "alive" {
+		name, rest, _ := strings.Cut(title, " (")
+		if name, _, _ = strings.Cut(name, ":"); name == "prelude" || name == "alive" {
 			before += body + "\n"
 			continue
 		}
-		all[name] = script{before + body, goredis.NewScript(before + body).Hash()}
+		keys, _, _ := strings.Cut(rest, "):")
+		s := script{keys: strings.Split(keys, ", ")}
+		for i, key := range s.keys {
+			s.text += fmt.Sprintf("local %s = KEYS[%d]\n", key, i+1)
+		}
+		s.text += before + body
+		s.hash = goredis.NewScript(s.text).Hash()
+		all[name] = s
 	}
+	join := all["join"]
+	join.keys = join.keys[:len(join.keys)-1]
+	all[joinAnyRecord] = join
 	return all
 }()
 
@@ -44,11 +61,12 @@ func (c *client) run(
 	var reply []string
 	var err error
 	done := make(chan struct{})
+	args = append([]any{c.key(queue)}, args...)
 	call := func() {
 		defer close(done)
-		reply, err = c.send(ctx, "evalsha", scripts[name].hash, c.keys(queue), args)
+		reply, err = c.send(ctx, "evalsha", scripts[name].hash, c.keys(name, queue), args)
 		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = c.send(ctx, "eval", scripts[name].text, c.keys(queue), args)
+			reply, err = c.send(ctx, "eval", scripts[name].text, c.keys(name, queue), args)
 		}
 		if many, ok := c.redis.(*goredis.ClusterClient); ok && err != nil {
 			many.ReloadState(ctx) // a replica may have been elected: go-redis asks once a minute

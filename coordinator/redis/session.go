@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -23,8 +25,9 @@ type session struct {
 	inbox    sync.Once   // starts receive
 	up       atomic.Bool // messages arrive
 	mu       sync.Mutex
-	waits    map[string]waits // by the name of what they wait for
-	removals atomic.Int64     // of entries, that the server has acknowledged
+	waits    map[string]waits  // by the name of what they wait for
+	entries  map[string]string // contender -> its token, "" before it is known
+	renewals atomic.Int64
 }
 
 func (s *session) ID() string            { return s.id }
@@ -47,8 +50,7 @@ func (s *session) run(
 	if s.ctx.Err() != nil {
 		return nil, statuses["lost"]
 	}
-	args = append(append([]any{s.id}, args...), s.removals.Load())
-	reply, err := s.client.run(ctx, script, queue, args...)
+	reply, err := s.client.run(ctx, script, queue, append([]any{s.id}, args...)...)
 	if errors.Is(err, driver.ErrSessionLost) {
 		s.end()
 	}
@@ -56,17 +58,74 @@ func (s *session) run(
 }
 
 // Renew implements driver.Session. The script also returns what dead sessions
-// have left; removing that in the background wakes those who wait for it.
+// have left; removing that in the background wakes those who wait for it. While
+// a cluster moves the keys to another master, a script of one key still works.
 func (s *session) Renew(ctx context.Context) error {
 	left, err := s.run(ctx, "renew", "", s.ttl.Microseconds())
-	if len(left) > 0 {
+	if goredis.IsTryAgainError(err) {
+		_, err = s.run(ctx, "extend", "", s.ttl.Microseconds())
+	}
+	review := s.renewals.Add(1)%driver.RenewalsPerTTL == 0
+	if err == nil && (len(left) > 0 || review) {
 		s.client.spawn(func() {
-			bound, cancel := context.WithTimeout(s.client.ctx, s.ttl)
+			bound, cancel := context.WithTimeout(s.ctx, s.ttl)
 			defer cancel()
 			_ = s.client.sweep(bound, left) // a later renewal finds the rest
+			if review {
+				_ = s.review(bound) // and the next review
+			}
 		})
 	}
 	return err
+}
+
+// review removes the entries of the session that it has left: a server that was
+// promoted or restarted without its latest writes has them again. No one else
+// would remove them while the session lives.
+//
+// It removes no entry that counts. A contender is known from before its join is
+// sent until it has left, and a late request to leave finds nothing.
+func (s *session) review(ctx context.Context) error {
+	for after := ""; ; {
+		members, err := s.run(ctx, "mine", "", after)
+		if err != nil || len(members) == 0 {
+			return err
+		}
+		for _, member := range members {
+			f := strings.Fields(member)
+			if after = member; len(f) != 4 || f[2] == "-" || s.knows(f[2]) {
+				continue // a watch, or an entry that counts
+			}
+			queue := driver.Queue(strings.TrimPrefix(f[1], s.client.key("")))
+			_, err := s.run(ctx, "leave", queue, f[3], "left")
+			if err != nil && !errors.Is(err, driver.ErrGone) {
+				return err
+			}
+		}
+	}
+}
+
+func (s *session) knows(contender string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.entries[contender]
+	return known
+}
+
+func (s *session) note(contender, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[contender] = token
+}
+
+// forgo notes that a contender has left: that its entry with a token, or any
+// entry, is gone.
+func (s *session) forgo(contender, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token == "" || token == s.entries[contender] {
+		delete(s.entries, contender)
+	}
 }
 
 // sweep removes what dead sessions have left: "session queue-key id token".

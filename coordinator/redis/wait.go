@@ -19,6 +19,7 @@ import (
 const (
 	pollUp   = 10 * time.Second
 	pollDown = 200 * time.Millisecond
+	shortest = 5 * time.Millisecond
 
 	pingTime = 3 * time.Second        // of silence, before a ping; as long again for the reply
 	pause    = 500 * time.Millisecond // before a new connection
@@ -26,26 +27,27 @@ const (
 
 // waits are the calls that wait for one entry, or for a record. Each has a
 // channel for one message. If that has one already, another adds nothing: the
-// wait ends, or reads again.
+// wait reads again.
 type waits map[chan string]struct{}
 
 // wait calls done first, then with each message about the tokens, and with ""
-// when one may have been lost, until it returns true or an error. The first
-// call registers the watch at the server.
+// when one may have been lost or after the time that done returned, until it
+// returns true or an error. The first call registers the watch at the server.
 func (s *session) wait(
 	ctx context.Context, queue driver.Queue, tokens []string,
-	done func(message string) (bool, error),
+	done func(message string) (ended bool, next time.Duration, err error),
 ) error {
 	news := make(chan string, 1)
 	defer s.register(queue, tokens, news)()
 	for message := ""; ; {
-		if ended, err := done(message); ended || err != nil {
+		ended, next, err := done(message)
+		if ended || err != nil {
 			return err
 		}
 		s.inbox.Do(func() { s.client.spawn(s.receive) })
 		interval := pollDown
 		if s.up.Load() {
-			interval = pollUp
+			interval = min(max(next, shortest), pollUp)
 		}
 		select {
 		case message = <-news:

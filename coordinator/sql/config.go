@@ -2,6 +2,7 @@ package sql
 
 import (
 	"context"
+	"crypto/rand"
 	stdsql "database/sql"
 	stddriver "database/sql/driver"
 	"embed"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
 //go:embed schema_*.sql
@@ -33,9 +36,11 @@ func init() {
 // New makes a driver on a pool of connections of github.com/jackc/pgx/v5/stdlib
 // or github.com/go-sql-driver/mysql, which the caller still owns. Give the pool
 // a maximum of connections, and do not keep them all busy, since renewals need
-// one. On PostgreSQL another is used for notifications, unless the maximum is
-// below 3 now: then the driver polls. Open MySQL's with interpolateParams=true:
-// without it a call takes two round trips. Bad input is driver.ErrInvalid.
+// one. On PostgreSQL another is kept for notifications, if the pool then has
+// two more; the driver gives it up, and polls for a minute, when a renewal has
+// to wait. So it does with another driver of database/sql, whose errors need a
+// method SQLState. Open MySQL's with interpolateParams=true: without it a call
+// takes two round trips. Bad input is driver.ErrInvalid.
 //
 // All queues are below the namespace, a path ("apps/orders") that may be empty.
 func New(db *stdsql.DB, dialect Dialect, namespace string) (driver.Driver, error) {
@@ -46,10 +51,9 @@ func New(db *stdsql.DB, dialect Dialect, namespace string) (driver.Driver, error
 	if err != nil {
 		return nil, err
 	}
-	most := db.Stats().MaxOpenConnections
 	return &sqlDriver{
 		db: db, renewals: db, dialect: dialect, namespace: namespace, name: string(dialect) + "://",
-		listens: dialect == Postgres && (most <= 0 || most > 2),
+		listens: dialect == Postgres,
 	}, nil
 }
 
@@ -61,8 +65,11 @@ func New(db *stdsql.DB, dialect Dialect, namespace string) (driver.Driver, error
 // The scheme postgresql means the same as postgres. namespace is that of [New].
 // With postgres all other parameters are those of pgx, which are libpq's; of
 // several hosts the first that accepts writes is used. With mysql there is one
-// host, and the only other parameter is tls: true, false (the default),
-// skip-verify or preferred. Errors and the driver's String show no password.
+// host, and tls is true, false (the default), skip-verify or preferred. With
+// tls=true, cacert names a file of certificates to trust instead of the
+// system's roots, cert and key name the client's certificate, and servername
+// replaces the host's name in the check. Errors and the driver's String show no
+// password.
 func Open(u *url.URL) (driver.Driver, error) {
 	if u == nil || u.Fragment != "" { // which may be the end of a password
 		return nil, invalid("no URL, or one with a fragment; write # as %%23")
@@ -70,25 +77,33 @@ func Open(u *url.URL) (driver.Driver, error) {
 	params := u.Query()
 	namespace, err := driver.Namespace(params.Get("namespace"))
 	params.Del("namespace")
-	d := &sqlDriver{namespace: namespace, name: u.Scheme + "://" + u.Host + u.Path}
+	d := &sqlDriver{namespace: namespace, name: u.Scheme + "://" + u.Host + u.Path, last: &lastMessage{}}
 	var connector stddriver.Connector
 	switch {
 	case err != nil:
 	case u.Scheme == "postgres" || u.Scheme == "postgresql":
 		d.dialect, d.listens = Postgres, true
-		connector, err = postgres(*u, params)
+		var cfg *pgx.ConnConfig
+		if cfg, err = postgres(*u, params); err == nil {
+			connector, d.exposed = stdlib.GetConnector(*cfg), exposes(cfg)
+		}
 	case u.Scheme == "mysql":
 		d.dialect = MySQL
-		connector, err = mySQL(u, params)
+		connector, err = mySQL(u, params, d.last)
+		_, secret := u.User.Password()
+		d.exposed = secret && params.Get("tls") != "true" && remote(u.Hostname())
 	default:
 		err = invalid("scheme %q; want postgres, postgresql or mysql", u.Scheme)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.db, d.renewals = pool(connector, 4), pool(connector, 2)
+	d.db, d.renewals = pool(connector, requestConns), pool(connector, renewalConns)
 	return d, nil
 }
+
+// The sizes of the pools of a driver that Open makes.
+const requestConns, renewalConns = 4, 2
 
 // pool returns a pool of a few connections: databases have few. Firewalls
 // silently forget those that are idle for longer.
@@ -101,47 +116,120 @@ func pool(connector stddriver.Connector, conns int) *stdsql.DB {
 	return db
 }
 
-func postgres(u url.URL, params url.Values) (stddriver.Connector, error) {
-	// Of repeated parameters the first counts.
+func postgres(u url.URL, params url.Values) (*pgx.ConnConfig, error) {
+	if err := checkPassword(params); err != nil {
+		return nil, err
+	}
+	// Of repeated parameters the first counts. As in libpq, a plus sign is no
+	// space.
+	query := strings.ReplaceAll(params.Encode(), "+", "%20")
 	u.RawQuery = strings.TrimPrefix(
-		params.Encode()+"&target_session_attrs=read-write&connect_timeout=2", "&")
+		query+"&target_session_attrs=read-write&connect_timeout=2", "&")
 	cfg, err := pgx.ParseConfig(u.String())
 	if err != nil {
 		return nil, invalid("postgres URL: %w", err) // pgx hides the password
 	}
-	return stdlib.GetConnector(*cfg), nil
+	return cfg, nil
 }
 
-func mySQL(u *url.URL, params url.Values) (stddriver.Connector, error) {
+// besidePassword are the parameters that a URL with a password among them may
+// have. Others may be the rest of a password with an "&" that is not encoded:
+// the server would show them in its error.
+const besidePassword = " host port user dbname database passfile sslmode sslcert sslkey sslrootcert sslsni " +
+	"sslnegotiation application_name connect_timeout options search_path target_session_attrs " +
+	"default_query_exec_mode statement_cache_capacity password sslpassword "
+
+func checkPassword(params url.Values) error {
+	if !params.Has("password") && !params.Has("sslpassword") {
+		return nil
+	}
+	for name := range params {
+		if !strings.Contains(besidePassword, " "+name+" ") {
+			return invalid(`postgres URL has a password among its parameters, and an unknown one: ` +
+				`write user:password@host, and "&" in a password as %%26`)
+		}
+	}
+	return nil
+}
+
+func mySQL(u *url.URL, params url.Values, log mysql.Logger) (stddriver.Connector, error) {
 	p := driver.NewParams(&url.URL{RawQuery: params.Encode()})
 	cfg := mysql.NewConfig()
 	cfg.TLSConfig = p.String("tls", "false")
+	files := tlsfiles.Read(p)
 	hosts, err := driver.Hosts(u, "3306")
 	if err := errors.Join(err, p.Err()); err != nil {
+		return nil, err
+	}
+	var source *tlsfiles.Source
+	switch {
+	case cfg.TLSConfig == "true":
+		source, err = files.For(u, u.Scheme)
+	case files != tlsfiles.Files{}:
+		err = invalid("cacert, cert, key and servername need tls=true")
+	}
+	if err != nil {
 		return nil, err
 	}
 	cfg.Net, cfg.Addr, cfg.DBName = "tcp", hosts[0], strings.Trim(u.Path, "/")
 	if len(hosts) > 1 || cfg.DBName == "" {
 		return nil, invalid("mysql URL; want one host and a database, mysql://host:3306/database")
 	}
-	cfg.User, cfg.InterpolateParams, cfg.Logger = u.User.Username(), true, &mysql.NopLogger{}
+	cfg.User, cfg.InterpolateParams, cfg.Logger = u.User.Username(), true, log
 	cfg.Passwd, _ = u.User.Password()
-	cfg.RejectReadOnly = true // leaves a server that has become a replica
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, invalid("mysql URL: %w", err)
 	}
-	return bounded{connector}, nil
+	return bounded{connector, cfg, source}, nil
 }
 
 // bounded ends attempts to connect: those that database/sql makes for waiting
 // calls have no deadline, and one that hangs in the handshake stops the others.
-type bounded struct{ stddriver.Connector }
+// It reads TLS files for each connection.
+type bounded struct {
+	stddriver.Connector
+	cfg    *mysql.Config
+	source *tlsfiles.Source // nil: no files
+}
 
 func (b bounded) Connect(ctx context.Context) (stddriver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return b.Connector.Connect(ctx)
+	connector := b.Connector
+	if b.source != nil {
+		cfg := b.cfg.Clone()
+		cfg.TLS = b.source.Config()
+		var err error
+		if connector, err = mysql.NewConnector(cfg); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		err = fmt.Errorf("connecting to %s as a MySQL server: %w", b.cfg.Addr, err)
+	}
+	return conn, err
+}
+
+// lastMessage keeps what the MySQL driver logs: of a broken connection it
+// returns an error without a cause.
+type lastMessage struct{ text atomic.Pointer[string] }
+
+// Print implements mysql.Logger.
+func (l *lastMessage) Print(v ...any) {
+	text := fmt.Sprint(v...)
+	l.text.Store(&text)
+}
+
+// explain adds the latest message to an error that says only that a connection
+// is bad.
+func (l *lastMessage) explain(err error) error {
+	bare := errors.Is(err, stddriver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
+	if l == nil || !bare || l.text.Load() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, *l.text.Load())
 }
 
 // Migrate is [Migrate] for the database of a URL, which baton migrate calls.
@@ -162,8 +250,9 @@ func Migrate(ctx context.Context, db *stdsql.DB, dialect Dialect) (created bool,
 		return false, err
 	}
 	schema, _ := schemas.ReadFile("schema_" + string(dialect) + ".sql")
+	filled := strings.ReplaceAll(string(schema), "{{secret}}", strings.ToLower(rand.Text()))
 	// That of PostgreSQL is one part, and so one transaction.
-	for part := range strings.SplitSeq(string(schema), "\n--\n") {
+	for part := range strings.SplitSeq(filled, "\n--\n") {
 		if _, err = db.ExecContext(ctx, part); err != nil {
 			break
 		}
@@ -183,7 +272,8 @@ func checkSchema(ctx context.Context, db *stdsql.DB) error {
 			"this program wants %d: update the older of the two", version, schemaVersion))
 	}
 	if lacksTables(err) {
-		err = fmt.Errorf("%w (baton migrate creates Baton's tables)", err)
+		err = fmt.Errorf("%w (baton migrate creates Baton's tables; "+
+			"a role without rights to their schema does not see them)", err)
 	}
 	return wrap(ctx, err)
 }

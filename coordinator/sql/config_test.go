@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -32,7 +33,15 @@ func TestURLsAreCheckedAndKeepSecrets(t *testing.T) {
 		"mysql://u:secret@h:0/app":                  "",
 		"mysql://u:secret@h/app?collation=secret":   "",
 		"mysql://u:secret@h/app?tls=secret":         "",
-		"oracle://u:secret@h/app":                   "",
+		"mysql://u:secret@h/app?cacert=/ca":         "", // without TLS
+		"mysql://u:secret@h/app?tls=true&cacert=/":  "", // no file
+
+		"postgres://u@h/app?password=a&secret":                          "",
+		"postgres://u@h/app?password=a&secret=b":                        "",
+		"postgres://u@h/app?password=secret&sslmode=disable":            "postgres://h/app",
+		"mysql://u:secret@h/app?tls=true&servername=db.internal":        "mysql://h/app",
+		"postgres://u:secret@h/app?statement_timeout=5s&options=-c%20x": "postgres://h/app",
+		"oracle://u:secret@h/app":                                       "",
 	} {
 		u, err := url.Parse(text)
 		if err != nil {
@@ -40,7 +49,11 @@ func TestURLsAreCheckedAndKeepSecrets(t *testing.T) {
 		}
 		d, err := Open(u)
 		if want == "" {
-			if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), "u:secret") {
+			hidden := "u:secret"
+			if strings.Contains(text, "password=a") {
+				hidden = "secret"
+			}
+			if !errors.Is(err, driver.ErrInvalid) || strings.Contains(err.Error(), hidden) {
 				t.Errorf("%s: %v", text, err)
 			}
 			continue
@@ -85,13 +98,15 @@ func TestConnectingEnds(t *testing.T) {
 	defer l.Close()
 	u := &url.URL{User: url.User("u"), Host: l.Addr().String(), Path: "/app"}
 	connectors := map[string]stddriver.Connector{}
-	if connectors["mysql"], err = mySQL(u, nil); err != nil {
+	if connectors["mysql"], err = mySQL(u, nil, &lastMessage{}); err != nil {
 		t.Fatal(err)
 	}
 	u.Scheme = "postgres"
-	if connectors["postgres"], err = postgres(*u, url.Values{"sslmode": {"disable"}}); err != nil {
+	cfg, err := postgres(*u, url.Values{"sslmode": {"disable"}})
+	if err != nil {
 		t.Fatal(err)
 	}
+	connectors["postgres"] = stdlib.GetConnector(*cfg)
 	for name, connector := range connectors {
 		over := make(chan error, 1)
 		go func() {
@@ -114,6 +129,12 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 	my := func(number uint16) error { return &mysql.MySQLError{Number: number} }
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()
+	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/app")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	closed := db.PingContext(t.Context())
 	for _, c := range []struct {
 		name string
 		ctx  context.Context
@@ -134,6 +155,7 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 		{"access denied", t.Context(), my(1045), driver.ErrRefused, true},
 		{"a number like the class of deadlocks", t.Context(), my(4025), driver.ErrRefused, true},
 		{"a broken connection", t.Context(), errors.New("EOF"), driver.ErrUnavailable, false},
+		{"a database that its owner has closed", t.Context(), closed, driver.ErrClosed, false},
 		{"the context's end", dead, errors.New("timeout"), context.Canceled, false},
 	} {
 		got := wrap(c.ctx, c.err)
@@ -143,6 +165,100 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 	}
 	if err := wrap(dead, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSpacesInParametersReachTheServer: as in libpq's URLs "%20" is a space and
+// "+" is a plus sign.
+func TestSpacesInParametersReachTheServer(t *testing.T) {
+	u, err := url.Parse("postgres://u@h/app?options=-c%20work_mem%3D1MB&application_name=a%2Bb&default_transaction_isolation=read%20committed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := postgres(*u, u.Query())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"options": "-c work_mem=1MB", "application_name": "a+b", "default_transaction_isolation": "read committed",
+	} {
+		if got := cfg.RuntimeParams[name]; got != want {
+			t.Errorf("%s is %q; want %q", name, got, want)
+		}
+	}
+}
+
+func TestPasswordsWithoutTLSAreFound(t *testing.T) {
+	for text, want := range map[string]bool{
+		"mysql://u:p@h/app": true, "mysql://u:p@h/app?tls=preferred": true, "mysql://u:p@h/app?tls=true": false,
+		"mysql://u:p@127.0.0.1:1/app": false, "mysql://u@h/app": false,
+		"postgres://u:p@h/app": true, "postgres://u:p@h/app?sslmode=require": false, "postgres://u:p@[::1]:1/app?sslmode=disable": false,
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.(*sqlDriver).exposed; got != want {
+			t.Errorf("%s: %t; want %t", text, got, want)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	found := (&sqlDriver{dialect: MySQL, exposed: true}).Examine(t.Context())
+	if len(found) != 1 || found[0].Grade != driver.Warning {
+		t.Error(found)
+	}
+}
+
+// pqError is an error of another driver for PostgreSQL, as that of lib/pq.
+type pqError string
+
+func (s pqError) Error() string    { return "pq: " + string(s) }
+func (s pqError) SQLState() string { return string(s) }
+
+func TestErrorsOfOtherDriversAreClassified(t *testing.T) {
+	for code, want := range map[pqError]error{"42501": driver.ErrRefused, "40P01": driver.ErrUnavailable} {
+		if err := wrap(t.Context(), fmt.Errorf("query: %w", code)); !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", code, err, want)
+		}
+	}
+}
+
+// TestBadConnectionsHaveACause: of a server that speaks another protocol, or
+// that closes the connection.
+func TestBadConnectionsHaveACause(t *testing.T) {
+	var none *lastMessage
+	if err := none.explain(stddriver.ErrBadConn); !errors.Is(err, stddriver.ErrBadConn) {
+		t.Error(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			_ = conn.Close()
+		}
+	}()
+	d, err := Open(&url.URL{Scheme: "mysql", User: url.User("u"), Host: l.Addr().String(), Path: "/app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close(t.Context())
+	_, err = d.Open(t.Context(), time.Minute)
+	if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), l.Addr().String()) {
+		t.Errorf("%v; want an error that names the server", err)
 	}
 }
 

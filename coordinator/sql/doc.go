@@ -4,8 +4,8 @@
 // without the primary's last commits has lost the grants in them, grants those
 // names again and repeats their tokens. So does a server that crashes and does
 // not write each commit to disk. A lost release blocks its name until the
-// session that released ends. Replicate synchronously, show the token to the
-// resource, or use a service with consensus.
+// session that released notices, within a TTL. Replicate synchronously, show
+// the token to the resource, or use a service with consensus.
 //
 //	import batonsql "github.com/baton-go/baton/coordinator/sql"
 //
@@ -17,8 +17,8 @@
 // and pools and proxies may use another connection for each call. All clients
 // must use the primary, and of a Galera cluster the same node.
 //
-// A name has a row with its last token. A join locks the row, so the order of
-// commits is that of tokens. The row is never deleted.
+// A name has a row, which a join locks, so the order of commits is that of
+// tokens. The row and the last token are never deleted.
 //
 // A session is a row with the time, by the database's clock, at which it
 // expires. The next client that meets it after that deletes it. The server
@@ -27,7 +27,10 @@
 // a clock that is 250 ms ahead, after a step or on a promoted replica. A clock
 // that is set back delays the end of dead sessions.
 //
-// A client reads for all its waiting contenders in one query. On PostgreSQL it
-// is notified of entries that left, and also reads every two seconds. Where
-// notifications do not arrive, and on MySQL, it polls every 1 to 250 ms.
+// A client checks the entries that its contenders wait for, many in a query. On
+// PostgreSQL it is notified of entries that left, which is a hint to check, and
+// also checks every two seconds. Where notifications do not arrive, and on
+// MySQL, it polls every 1 to 250 ms. Each check shows whether the client's own
+// session lives: one on a server that gets no renewals ends the waits within a
+// TTL. A release of a permit wakes all waiters, since no entry can change.
 package sql

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -40,7 +39,9 @@ type sqlDriver struct {
 	db, renewals    *stdsql.DB // renewals do not wait for requests that wait for locks
 	dialect         Dialect
 	namespace, name string
-	listens         bool           // sessions use a connection for notifications
+	listens         bool           // sessions may use a connection for notifications
+	last            *lastMessage   // of the MySQL driver, if Open made the pools
+	exposed         bool           // a password may cross a network without TLS
 	tasks           sync.WaitGroup // of sessions
 }
 
@@ -93,14 +94,25 @@ func (d *sqlDriver) ask(
 	ctx context.Context, db *stdsql.DB, query string, args []any, scan func(*stdsql.Rows) error,
 ) error {
 	rows, err := db.QueryContext(ctx, d.dialect.query(query), args...)
-	if err != nil {
-		return wrap(ctx, err)
+	if err == nil {
+		for err == nil && rows.Next() {
+			err = scan(rows)
+		}
+		err = cmp.Or(err, rows.Err(), rows.Close())
 	}
-	defer rows.Close()
-	for err == nil && rows.Next() {
-		err = scan(rows)
+	if d.renewals != d.db && strings.Contains(readOnly, " "+codeOf(err)+" ") {
+		d.disconnect()
 	}
-	return wrap(ctx, cmp.Or(err, rows.Err(), rows.Close()))
+	return wrap(ctx, d.last.explain(err))
+}
+
+// disconnect closes the connections that are idle. The next ones may lead to
+// another server: the one that has answered cannot be written to.
+func (d *sqlDriver) disconnect() {
+	d.db.SetMaxIdleConns(-1)
+	d.db.SetMaxIdleConns(requestConns)
+	d.renewals.SetMaxIdleConns(-1)
+	d.renewals.SetMaxIdleConns(renewalConns)
 }
 
 var (
@@ -114,8 +126,11 @@ func invalid(format string, args ...any) error {
 }
 
 func codeOf(err error) string {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return pg.Code
+	if state, ok := errors.AsType[interface {
+		error
+		SQLState() string // that of pgx and lib/pq has one
+	}](err); ok {
+		return state.SQLState()
 	}
 	if my, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return strconv.Itoa(int(my.Number))
@@ -128,6 +143,9 @@ func codeOf(err error) string {
 // deadlocks, timeouts, memory, too many connections and internal errors.
 const outages = " 08 25006 57 40 55P03 53200 53300 58 XX " +
 	"1047 1053 1927 1290 1792 1836 1205 1206 1213 1317 1969 3024 1040 1041 1203 1226 1180 "
+
+// readOnly has those of servers that do not accept writes, or not now.
+const readOnly = " 25006 1290 1792 1836 "
 
 // refused says whether an error means that nothing was applied.
 func refused(err error) bool {
@@ -143,6 +161,8 @@ func wrap(ctx context.Context, err error) error {
 		return nil
 	case refused(err):
 		return driver.Wrap(driver.ErrRefused, err)
+	case err.Error() == "sql: database is closed": // package sql has no value for it
+		return driver.Wrap(driver.ErrClosed, err)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}

@@ -9,8 +9,15 @@
 -- Locks are taken in the order queues by name, session. A renewal needs the lock
 -- on its session alone, which joins share with it, so it waits for no queue.
 
-CREATE TABLE baton_schema (version integer NOT NULL);
-INSERT INTO baton_schema VALUES (1);
+-- A snapshot that stays open, for example that of pg_dump, keeps all row
+-- versions that are newer. So that lookups do not walk them, what changes with
+-- each join is no column of baton_queues but a row of baton_tokens, of which the
+-- greatest is found first; and entries are looked up from low on.
+
+-- The secret is random. Only roles that may read baton_schema know the channel
+-- of notifications, to which each role of the database could listen.
+CREATE TABLE baton_schema (version integer NOT NULL, channel text NOT NULL);
+INSERT INTO baton_schema VALUES (1, 'baton_{{secret}}');
 
 -- ttl is in microseconds. Joins whose epoch is lower than the session's are
 -- refused: they were sent before their contender was forgotten.
@@ -26,12 +33,20 @@ CREATE VIEW baton_live AS SELECT id,
 	CAST(EXTRACT(EPOCH FROM expires - clock_timestamp()) * 1000000 AS bigint) AS remains
 	FROM baton_sessions;
 
--- token is the latest token of the name. Rows stay, so that tokens rise.
+-- Rows stay, as locks of their queues.
 CREATE TABLE baton_queues (
 	name text COLLATE "C" PRIMARY KEY,
-	token bigint NOT NULL DEFAULT 0,
 	version bigint NOT NULL DEFAULT 0,
 	record bytea
+);
+
+-- token is the latest token of a queue that has had entries: one row for each,
+-- which stays, so that tokens rise. No entry has a token below low.
+CREATE TABLE baton_tokens (
+	queue text COLLATE "C" NOT NULL,
+	token bigint NOT NULL,
+	low bigint NOT NULL,
+	PRIMARY KEY (queue, token)
 );
 
 CREATE TABLE baton_entries (
@@ -46,9 +61,13 @@ CREATE TABLE baton_entries (
 );
 CREATE INDEX baton_entries_session ON baton_entries (session);
 
--- baton_channel names the channel of notifications, one for each set of tables.
 CREATE FUNCTION baton_channel() RETURNS text LANGUAGE sql STABLE AS $$
-	SELECT 'baton_' || 'baton_entries'::regclass::oid
+	SELECT channel FROM baton_schema
+$$;
+
+-- baton_low returns a token below which a queue has no entries.
+CREATE FUNCTION baton_low(p_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
+	SELECT low FROM baton_tokens WHERE queue = p_queue ORDER BY token DESC LIMIT 1
 $$;
 
 -- baton_left notifies of an entry that has left a queue with other contenders.
@@ -58,8 +77,8 @@ $$;
 CREATE FUNCTION baton_left() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM FROM baton_queues WHERE name = OLD.queue FOR UPDATE;
-	IF EXISTS (SELECT FROM baton_entries WHERE queue = OLD.queue) THEN
-		PERFORM pg_notify('baton_' || TG_RELID, OLD.token || ' ' || OLD.queue);
+	IF EXISTS (SELECT FROM baton_entries WHERE queue = OLD.queue AND token >= baton_low(OLD.queue)) THEN
+		PERFORM pg_notify(baton_channel(), OLD.token || ' ' || OLD.queue);
 	END IF;
 	RETURN NULL;
 END $$;
@@ -112,6 +131,8 @@ CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_conte
 DECLARE
 	my baton_sessions;
 	q baton_queues;
+	last baton_tokens;
+	first bigint;
 	ahead boolean;
 BEGIN
 	SELECT * INTO q FROM baton_queues WHERE name = p_queue FOR UPDATE;
@@ -129,7 +150,10 @@ BEGIN
 		RETURN;
 	END IF;
 	SELECT token INTO number FROM baton_entries WHERE queue = p_queue AND contender = p_contender;
-	ahead := EXISTS (SELECT FROM baton_entries WHERE queue = p_queue AND (number IS NULL OR token < number));
+	SELECT * INTO last FROM baton_tokens WHERE queue = p_queue ORDER BY token DESC LIMIT 1;
+	SELECT token INTO first FROM baton_entries
+		WHERE queue = p_queue AND token >= COALESCE(last.low, 0) ORDER BY token LIMIT 1;
+	ahead := COALESCE(first < COALESCE(number, first + 1), false);
 	outcome := CASE WHEN ahead THEN 'ok' ELSE 'first' END;
 	IF number IS NOT NULL THEN
 		RETURN;
@@ -139,8 +163,9 @@ BEGIN
 	ELSIF p_alone AND ahead THEN
 		outcome := 'taken';
 	ELSE
-		number := q.token + 1;
-		UPDATE baton_queues SET token = number WHERE name = p_queue;
+		number := COALESCE(last.token, 0) + 1;
+		DELETE FROM baton_tokens WHERE queue = p_queue AND token = last.token;
+		INSERT INTO baton_tokens (queue, token, low) VALUES (p_queue, number, COALESCE(first, number));
 		INSERT INTO baton_entries (queue, token, contender, session, mode, value)
 			VALUES (p_queue, number, p_contender, p_session, p_mode, p_value);
 	END IF;
@@ -186,4 +211,15 @@ BEGIN
 	number := q.version + 1;
 	UPDATE baton_queues SET record = p_value, version = number WHERE name = p_queue;
 	PERFORM pg_notify(baton_channel(), '0 ' || p_queue);
+END $$;
+
+-- The functions use the tables of this schema, whatever search_path a caller
+-- has. A caller without rights to the tables gains none: they run as the caller.
+DO $$
+DECLARE
+	f regprocedure;
+BEGIN
+	FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'baton\_%' LOOP
+		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
+	END LOOP;
 END $$;

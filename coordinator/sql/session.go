@@ -3,14 +3,12 @@ package sql
 import (
 	"cmp"
 	"context"
-	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -31,12 +29,18 @@ type session struct {
 
 	mu      sync.Mutex
 	waiters map[*waiter]struct{}
-	rouse   context.CancelFunc // makes run read at once; the first call begins it
+	rouse   context.CancelFunc // makes run check at once; the first call begins it
+	yield   context.CancelFunc // also ends the requests of run
 
 	// unsure has the contenders with joins whose outcome is not known. When one
 	// leaves the epoch rises, and the database refuses earlier joins.
 	unsure map[string]bool
 	epoch  int64
+
+	entries  map[string]int64 // contender -> its token, 0 before it is known
+	renewals atomic.Int64
+
+	listening, gaveWay atomic.Bool // a connection is kept for notifications, or no more
 }
 
 // Open starts a session. The database also ends one or two that have expired,
@@ -46,10 +50,10 @@ func (d *sqlDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session
 		return nil, invalid("TTL %v would become %v: want 1s to 24h, in microseconds", ttl, granted)
 	}
 	if err := checkSchema(ctx, d.db); err != nil {
-		return nil, err
+		return nil, d.last.explain(err)
 	}
 	s := &session{d: d, id: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), ttl: ttl}
-	s.unsure, s.waiters = map[string]bool{}, map[*waiter]struct{}{}
+	s.unsure, s.waiters, s.entries = map[string]bool{}, map[*waiter]struct{}{}, map[string]int64{}
 	if _, _, err := d.call(ctx, "open", s.id, ttl.Microseconds()); err != nil {
 		return nil, err
 	}
@@ -76,9 +80,31 @@ func (s *session) call(ctx context.Context, name string, args ...any) (string, i
 	return outcome, number, err
 }
 
+// Renew gives up the connection for notifications if it is not answered soon:
+// perhaps the clients of the user's pool have taken all connections for that.
 func (s *session) Renew(ctx context.Context) error {
+	if s.d.renewals == s.d.db && s.listening.Load() {
+		defer time.AfterFunc(s.ttl/(2*driver.RenewalsPerTTL), s.giveWay).Stop()
+	}
 	_, _, err := s.call(ctx, "renew", s.id)
+	if err == nil && s.renewals.Add(1)%driver.RenewalsPerTTL == 0 {
+		s.d.tasks.Go(func() { _ = s.review() }) // the next one finds the rest
+	}
 	return err
+}
+
+func (s *session) giveWay() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gaveWay.Store(true)
+	s.yield() // it may wait for a connection as well
+}
+
+func (s *session) knows(contender string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.entries[contender]
+	return known
 }
 
 // Close deletes the session's row, and its entries with it. Requests under way
@@ -102,6 +128,7 @@ func (s *session) Join(
 	s.mu.Lock()
 	epoch, unsure := s.epoch, s.unsure[c.ID] // an earlier join may still arrive
 	s.unsure[c.ID] = true
+	s.entries[c.ID] = 0
 	s.mu.Unlock()
 	value := append([]byte{}, c.Value...) // nil would be NULL
 	outcome, token, err := s.call(ctx, "join",
@@ -109,6 +136,7 @@ func (s *session) Join(
 	if (err == nil || errors.Is(err, driver.ErrRefused)) && !unsure {
 		s.settle(c.ID)
 	}
+	s.joined(c.ID, outcome, token, err)
 	switch {
 	case err != nil:
 	case outcome == "late":
@@ -128,6 +156,28 @@ func (s *session) Join(
 	return j, err
 }
 
+// joined notes the outcome of a join. Unless it says that there is no entry,
+// there may be one.
+func (s *session) joined(contender, outcome string, token int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case errors.Is(err, driver.ErrRefused) || outcome == "stale" || outcome == "taken":
+		delete(s.entries, contender)
+	case err == nil && outcome != "late":
+		s.entries[contender] = token
+	}
+}
+
+// left notes that a contender's entry with a token, or any, is gone.
+func (s *session) left(contender string, token int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if token == 0 || token == s.entries[contender] {
+		delete(s.entries, contender)
+	}
+}
+
 func (s *session) settle(contender string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +186,7 @@ func (s *session) settle(contender string) {
 
 // leave removes a contender's entry, with a token or any if it is 0. It raises
 // the epoch, in the same transaction, if joins may be under way.
-func (s *session) leave(ctx context.Context, queue driver.Queue, id string, token int64) error {
+func (s *session) leave(ctx context.Context, path, id string, token int64) error {
 	epoch := int64(0)
 	s.mu.Lock()
 	if s.unsure[id] {
@@ -144,11 +194,12 @@ func (s *session) leave(ctx context.Context, queue driver.Queue, id string, toke
 		epoch = s.epoch
 	}
 	s.mu.Unlock()
-	outcome, _, err := s.call(ctx, "leave", s.d.path(queue), s.id, epoch, id, token)
+	outcome, _, err := s.call(ctx, "leave", path, s.id, epoch, id, token)
 	if err != nil {
 		return err
 	}
 	s.settle(id)
+	s.left(id, token)
 	if outcome == "gone" && token != 0 {
 		return errGone
 	}
@@ -157,104 +208,13 @@ func (s *session) leave(ctx context.Context, queue driver.Queue, id string, toke
 
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if token := tokenOf(own); token != 0 {
-		return s.leave(ctx, queue, own.ID, token)
+		return s.leave(ctx, s.d.path(queue), own.ID, token)
 	}
 	return errGone
 }
 
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
-	return s.leave(ctx, queue, id, 0)
-}
-
-// queueState is a queue as a read shows it.
-type queueState struct {
-	record driver.Record
-	list   []driver.Entry
-	last   int64 // token
-}
-
-// find returns the index of a contender's entry. A promoted replica may have
-// given its token to another contender.
-func (q queueState) find(token int64, contender string) (at int, found bool) {
-	at, found = slices.BinarySearchFunc(q.list, driver.Token(token),
-		func(e driver.Entry, t driver.Token) int { return cmp.Compare(e.Token, t) })
-	return at, found && q.list[at].ID == contender
-}
-
-// reading says what to read of queues: values of entries and records, and how
-// many entries up to a token.
-type reading struct {
-	values bool
-	upTo   int64
-	limit  int
-}
-
-var allEntries = reading{upTo: math.MaxInt64, limit: math.MaxInt32}
-
-// query returns the query: its rows are the session, the queues, and entries.
-func (what reading) query(queues int) string {
-	record, value, in := "NULL", "NULL", " IN (?"+strings.Repeat(", ?", queues-1)+") "
-	if what.values {
-		record, value = "q.record", "e.value"
-	}
-	return "SELECT '', 0 AS token, id, remains, 0, '', '', NULL FROM baton_live WHERE id = ? " +
-		"UNION ALL SELECT q.name, 0, '', q.version, COALESCE((SELECT MAX(token) " +
-		"FROM baton_entries WHERE queue = q.name), 0), '', '', " + record +
-		" FROM baton_queues q WHERE q.name" + in +
-		"UNION ALL (SELECT e.queue, e.token, e.session, s.remains, 0, e.contender, e.mode, " +
-		value + " FROM baton_entries e JOIN baton_live s ON s.id = e.session " +
-		"WHERE e.queue" + in + "AND e.token <= ? ORDER BY e.token LIMIT ?) ORDER BY token"
-}
-
-// read reads queues in one statement, if the session is alive. It ends others
-// that have expired, and reads again. The next may expire after some time.
-func (s *session) read(
-	ctx context.Context, what reading, paths ...string,
-) (queues map[string]queueState, next time.Duration, err error) {
-	args := []any{s.id}
-	for _, path := range slices.Concat(paths, paths) {
-		args = append(args, path)
-	}
-	args = append(args, what.upTo, what.limit)
-	for s.ctx.Err() == nil {
-		var expired []string
-		alive := false
-		queues, next = map[string]queueState{}, math.MaxInt64
-		err := s.d.ask(ctx, s.d.db, what.query(len(paths)), args, func(r *stdsql.Rows) error {
-			var path string
-			var e driver.Entry
-			var number, last int64
-			err := r.Scan(&path, &e.Token, &e.Session, &number, &last, &e.ID, &e.Mode, &e.Value)
-			q := queues[path]
-			switch {
-			case path == "":
-				alive = number > 0
-			case e.Token == 0:
-				q.record = driver.Record{Value: e.Value, Version: driver.Version(number)}
-				q.last = last
-			case number <= 0:
-				expired = append(expired, e.Session)
-			default:
-				e.Key, next = e.Token.String(), min(next, time.Duration(number)*time.Microsecond)
-				q.list = append(q.list, e)
-			}
-			queues[path] = q
-			return err
-		})
-		if err == nil && !alive {
-			s.end()
-			err = errLost
-		}
-		if err != nil || len(expired) == 0 {
-			return queues, next, err
-		}
-		for _, id := range slices.Compact(expired) {
-			if _, _, err := s.d.call(ctx, "end", id, true); err != nil {
-				return nil, 0, err
-			}
-		}
-	}
-	return nil, 0, errLost
+	return s.leave(ctx, s.d.path(queue), id, 0)
 }
 
 func (s *session) Ahead(
@@ -264,13 +224,12 @@ func (s *session) Ahead(
 	if !all {
 		what.upTo = tokenOf(own)
 	}
-	queues, _, err := s.read(ctx, what, path)
-	q := queues[path]
+	q, err := s.read(ctx, what, path)
 	at, found := q.find(what.upTo, own.ID)
 	if err == nil && !found && !all {
 		err = errGone
 	}
-	view.Last = all || what.upTo == q.last
+	view.Last, view.Record = all || what.upTo == q.last, q.record.Version
 	for _, e := range q.list[:at] {
 		view.Ahead = append(view.Ahead, e.Place)
 	}
@@ -278,17 +237,16 @@ func (s *session) Ahead(
 }
 
 func (s *session) List(ctx context.Context, queue driver.Queue, n int) ([]driver.Entry, error) {
-	path, what := s.d.path(queue), reading{true, math.MaxInt64, cmp.Or(n, math.MaxInt32)}
-	queues, _, err := s.read(ctx, what, path)
-	return queues[path].list, err
+	q, err := s.read(ctx, reading{true, math.MaxInt64, cmp.Or(n, math.MaxInt32)}, s.d.path(queue))
+	return q.list, err
 }
 
 func (s *session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
 	for path := s.d.path(queue); ; {
-		queues, _, err := s.read(ctx, reading{values: true}, path)
-		if r := queues[path].record; err != nil || r.Version != known {
+		q, err := s.read(ctx, reading{values: true}, path)
+		if r := q.record; err != nil || r.Version != known {
 			return r, err
 		}
 		if err := s.wait(ctx, &waiter{path: path, tokens: map[int64]string{0: ""}, version: known}); err != nil {

@@ -2,28 +2,22 @@ package sql
 
 import (
 	"context"
-	stdsql "database/sql"
-	stddriver "database/sql/driver"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 const (
-	// safety is the time between reads when notifications arrive. Otherwise it
+	// safety is the time between checks when notifications arrive. Otherwise it
 	// is between shortest and longest.
 	safety            = 2 * time.Second
 	shortest, longest = time.Millisecond, 250 * time.Millisecond
 	readTimeout       = 3 * time.Second
 	silence           = 5 * time.Second // after which a client sends a notification, which all hear
+	rest              = time.Minute     // without notifications, for a pool without free connections
 )
 
 // waiter is a call that waits until one of the entries with some tokens has
@@ -33,8 +27,12 @@ type waiter struct {
 	tokens  map[int64]string // with their contenders
 	version driver.Version
 	end     chan error // has room for one
-	behind  int        // so many entries leave before it ends
-	since   time.Time  // this has been so
+
+	// of run
+	due      time.Time     // of the next check
+	interval time.Duration // between checks
+	behind   int64         // so many entries leave before it ends, or fewer
+	since    time.Time     // this has been so
 }
 
 func (w *waiter) finish(err error) {
@@ -44,7 +42,8 @@ func (w *waiter) finish(err error) {
 	}
 }
 
-// Watch waits until a read or a notification shows that an entry has left.
+// Watch waits until a check shows that an entry has left. A notification is a
+// hint to check at once: it can be lost, and others may be able to send one.
 func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	w := &waiter{path: s.d.path(queue), tokens: map[int64]string{}}
 	for _, p := range places {
@@ -77,138 +76,111 @@ func (s *session) wait(ctx context.Context, w *waiter) error {
 	}
 }
 
-// run reads for all waiters of the session, in one goroutine from the first
+// run checks for all waiters of the session, in one goroutine from the first
 // wait until the session is over.
 func (s *session) run() {
 	l := listener{s: s}
 	defer l.drop()
 	for s.ctx.Err() == nil {
-		ctx, cancel := context.WithCancel(s.ctx)
+		requests, yield := context.WithCancel(s.ctx)
+		ctx, cancel := context.WithCancel(requests)
 		s.mu.Lock()
-		s.rouse = cancel
+		s.rouse, s.yield = cancel, yield
 		waiters := slices.Collect(maps.Keys(s.waiters))
+		gaveWay := s.gaveWay.Swap(false)
 		s.mu.Unlock()
-		timer := time.AfterFunc(s.look(waiters, l.pg != nil && l.probe == ""), cancel)
-		l.receive(ctx)
-		timer.Stop()
-		cancel()
+		if gaveWay {
+			l.drop()
+			l.asked = time.Now().Add(rest)
+		}
+		if due, pause := pick(waiters, time.Now()); len(due) > 0 {
+			s.check(requests, due, l.pg != nil && l.probe == "")
+		} else {
+			timer := time.AfterFunc(pause, cancel)
+			l.ask(requests)
+			l.receive(ctx, waiters)
+			timer.Stop()
+		}
+		yield()
 	}
 }
 
-// look ends the waits that are over, and returns the time until the next read.
-// Without notifications that is in proportion to the number of entries that
-// leave before a wait ends, and to the time since that number changed.
-func (s *session) look(waiters []*waiter, notified bool) (pause time.Duration) {
-	if len(waiters) == 0 {
-		return math.MaxInt64
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
-	defer cancel()
-	var paths []string
+// pick returns the waiters to check, or the time until the next is due. With
+// one that is due it returns those that will soon be, so that the waiters of a
+// session come together in one check.
+func pick(waiters []*waiter, now time.Time) (due []*waiter, pause time.Duration) {
+	pause = math.MaxInt64
 	for _, w := range waiters {
-		paths = append(paths, w.path)
+		pause = min(pause, w.due.Sub(now))
 	}
+	if pause > 0 {
+		return nil, pause
+	}
+	for _, w := range waiters {
+		if w.due.Sub(now) <= w.interval/2 {
+			due = append(due, w)
+		}
+	}
+	return due, 0
+}
+
+// check ends the waits that are over, and says when the others are due.
+func (s *session) check(ctx context.Context, waiters []*waiter, notified bool) {
 	began := time.Now()
-	slices.Sort(paths)
-	queues, next, err := s.read(ctx, allEntries, slices.Compact(paths)...)
-	if ctx.Err() != nil {
-		err = driver.Wrap(driver.ErrUnavailable, err) // the end of this read, not of the waits
-	}
-	pause = min(safety, next)
+	var list []*watched
 	for _, w := range waiters {
-		q := queues[w.path]
-		over, behind := err != nil, 0
-		for token, contender := range w.tokens {
-			at, found := q.find(token, contender)
-			if token == 0 {
-				found = q.record.Version == w.version
-			}
-			over, behind = over || !found, max(behind, 1+at)
+		for token := range w.tokens {
+			absent := token == 0 && w.version == 0 // of a record that does not exist
+			list = append(list, &watched{waiter: w, token: token, found: absent})
 		}
-		if behind != w.behind {
-			w.behind, w.since = behind, time.Now()
+	}
+	err := s.find(ctx, list, notified)
+	if s.gaveWay.Load() {
+		return // and check again
+	}
+	states := map[*waiter]state{}
+	for _, e := range list {
+		st, known := states[e.waiter]
+		if !known {
+			st.remains = safety
 		}
-		if over {
+		st.over = st.over || !e.found
+		st.behind = max(st.behind, e.token-e.first+1)
+		if e.token != 0 { // the end of a dead session frees the entry
+			st.remains = min(st.remains, max(e.remains, shortest))
+		}
+		states[e.waiter] = st
+	}
+	// Checks of many waiters take a quarter of the time at most.
+	least := min(3*time.Since(began), safety)
+	for w, st := range states {
+		if err != nil || st.over {
 			w.finish(err)
-		} else if !notified {
-			step := min(max(time.Since(w.since)/8, shortest), longest)
-			pause = min(pause, step*time.Duration(behind), longest)
+			w.interval = safety // it deletes itself before
+		} else {
+			w.interval = max(w.pause(st, notified), least)
 		}
+		w.due = time.Now().Add(w.interval)
 	}
-	// Reads of long queues take a quarter of the time at most.
-	return max(pause, min(3*time.Since(began), safety))
 }
 
-// listener receives PostgreSQL's notifications.
-type listener struct {
-	s            *session
-	conn         *stdsql.Conn
-	pg           *pgx.Conn // of conn; nil if there is none
-	asked, heard time.Time // the latest notifications sent and received
-	probe        string    // that sent, until it arrives
+// state is what a check shows of a waiter.
+type state struct {
+	over    bool
+	behind  int64
+	remains time.Duration // to the session that expires first
 }
 
-// receive waits until ctx ends, and ends waits that notifications concern.
-func (l *listener) receive(ctx context.Context) {
-	if l.s.d.listens && time.Since(l.heard) > silence && time.Since(l.asked) > silence {
-		l.ask()
+// pause returns the time until the next check. Without notifications that is in
+// proportion to the number of entries that leave before the wait ends, and to
+// the time since that number changed. Their tokens bound the number.
+func (w *waiter) pause(st state, notified bool) time.Duration {
+	if notified {
+		return min(safety, st.remains)
 	}
-	for l.pg != nil {
-		n, err := l.pg.WaitForNotification(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				l.drop() // and read at once: some may have been missed
-			}
-			return
-		}
-		l.heard = time.Now()
-		if n.Payload == l.probe {
-			l.probe = ""
-		}
-		number, path, _ := strings.Cut(n.Payload, " ")
-		token, _ := strconv.ParseInt(number, 10, 64)
-		l.s.mu.Lock()
-		for w := range l.s.waiters {
-			if _, ok := w.tokens[token]; ok && w.path == path {
-				w.finish(nil)
-			}
-		}
-		l.s.mu.Unlock()
+	if st.behind != w.behind {
+		w.behind, w.since = st.behind, time.Now()
 	}
-	<-ctx.Done()
-}
-
-// ask sends a notification of its own, over another connection: only what is
-// sent over the same one, or at random, may arrive behind PgBouncer in
-// transaction mode. It listens first, again if the previous did not arrive.
-func (l *listener) ask() {
-	ctx, cancel := context.WithTimeout(l.s.ctx, readTimeout)
-	defer cancel()
-	if l.probe != "" {
-		l.drop()
-	}
-	l.asked = time.Now()
-	l.probe = l.s.id + strconv.FormatInt(l.asked.UnixNano(), 10)
-	if l.conn == nil {
-		if l.conn, _ = l.s.d.db.Conn(ctx); l.conn == nil {
-			return
-		}
-		_ = l.conn.Raw(func(raw any) (err error) {
-			if c, ok := raw.(*stdlib.Conn); ok { // not one of another package
-				l.pg = c.Conn()
-				_, err = l.pg.Exec(ctx, "DO $$ BEGIN EXECUTE 'LISTEN ' || baton_channel(); END $$")
-			}
-			return err
-		})
-	}
-	_, _ = l.s.d.db.ExecContext(ctx, "SELECT pg_notify(baton_channel(), $1)", l.probe)
-}
-
-// drop closes the connection, which the pool must not reuse: it listens.
-func (l *listener) drop() {
-	if l.conn != nil {
-		_ = l.conn.Raw(func(any) error { return stddriver.ErrBadConn })
-		_ = l.conn.Close()
-		l.conn, l.pg = nil, nil
-	}
+	step := min(max(time.Since(w.since)/8, shortest), longest)
+	return min(step*time.Duration(min(st.behind, 1000)), longest, st.remains)
 }

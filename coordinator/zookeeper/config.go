@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -24,8 +25,17 @@ func rootOf(chroot string) (string, error) {
 	if first, _, _ := strings.Cut(ns, "/"); first == nodes.Reserved {
 		return "", zkconn.Invalid("chroot %q: /%s belongs to the service", ns, nodes.Reserved)
 	}
+	if slices.Contains(strings.Split(ns, "/"), queues) {
+		return "", zkconn.Invalid("chroot %q has the segment %q, below which the queues of the "+
+			"namespace before it lie", ns, queues)
+	}
 	return "/" + ns, nil
 }
+
+// queues is the segment between a chroot and its queues. No chroot has it, so
+// no chroot lies within the queues of another: else the locks of /app/mutex
+// would be entries in queues of /app.
+const queues = "~"
 
 // Open makes a driver from a URL:
 //
@@ -96,6 +106,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 	if layout != nil {
 		return foreign.New(layout, s), nil
 	}
+	s.Tree.Root += "/" + queues
 	return &service{s}, nil
 }
 

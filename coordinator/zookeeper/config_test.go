@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
 )
 
 // parse parses a URL with several hosts, which url.Parse refuses.
@@ -55,7 +57,7 @@ func TestOpenReadsItsURL(t *testing.T) {
 			continue
 		}
 		got := d.(*service)
-		if strings.Join(got.Conf.Servers, ",") != want.servers || got.Tree.Root != want.root ||
+		if strings.Join(got.Conf.Servers, ",") != want.servers || got.Tree.Root != want.root+"/~" ||
 			got.Conf.Digest != want.digest || !slices.Equal(got.Tree.ACL, want.acl) {
 			t.Errorf("%s: servers %v, digest %q, root %q, ACL %v", raw,
 				got.Conf.Servers, got.Conf.Digest, got.Tree.Root, got.Tree.ACL)
@@ -95,3 +97,33 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestNamespaceInAnothersQueuesHasItsOwn: the locks of /app/mutex are no
+// entries in the queue of the lock "mutex" of /app.
+func TestNamespaceInAnothersQueuesHasItsOwn(t *testing.T) {
+	f, tr, outer := openTree(t)
+	for _, node := range []string{"/app/~/mutex", "/app/mutex", "/app/mutex/~"} {
+		tr.put(node, "")
+	}
+	d, err := Open(parse(t, f.url()+"/app/mutex"))
+	ok(t, err)
+	inner, err := d.Open(soon(t, 20*time.Second), testTTL)
+	ok(t, err)
+	t.Cleanup(func() { _ = inner.Close(soon(t, time.Millisecond)) })
+	for _, s := range []driver.Session{inner, outer} {
+		for _, name := range []driver.Queue{"mutex/mutex", "mutex/rwlock", "rwlock/mutex"} {
+			own, err := s.Join(soon(t, 20*time.Second), name, driver.Contender{ID: testID, Mode: "x", Alone: true})
+			if err != nil || !own.First {
+				t.Errorf("%v is not free: %+v, %v", s.(*session).Path(name), own, err)
+			}
+		}
+	}
+	for _, chroot := range []string{"/~", "/app/~", "/app/~/mutex"} {
+		if _, err := Open(parse(t, f.url()+chroot)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), chroot[1:]) {
+			t.Errorf("%s: %v", chroot, err)
+		}
+		if _, err := Guard(chroot, fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a"}, Token: 5, Key: "k"}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v", chroot, err)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 			if err != nil || j.Token <= first.Token || j.First || !once {
 				t.Errorf("Join again = %+v, %v", j, err)
 			}
-			if nodes := tr.list("/app/m/a"); len(nodes) != 2 {
+			if nodes := tr.list("/app/~/m/a"); len(nodes) != 2 {
 				t.Errorf("the queue is %q; want two nodes", nodes)
 			}
 		})

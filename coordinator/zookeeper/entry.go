@@ -114,5 +114,5 @@ func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) 
 		return nil, zkconn.Invalid("sequencer %q is not ZooKeeper's", seq)
 	}
 	// Any version: the leader of an election writes its entry's data.
-	return &zk.CheckVersionRequest{Path: root + "/" + string(queue) + "/" + n.Key, Version: -1}, nil
+	return &zk.CheckVersionRequest{Path: root + "/" + queues + "/" + string(queue) + "/" + n.Key, Version: -1}, nil
 }

@@ -61,7 +61,7 @@ func TestExamineWarnsOfManyNames(t *testing.T) {
 				return 0, stat, true
 			}
 			got := finding(f.driver("/app").(driver.Examiner).Examine(soon(t, time.Minute)), "names")
-			if got.Grade != want || want == driver.Warning && !strings.Contains(got.Text, "/app/mutex") {
+			if got.Grade != want || want == driver.Warning && !strings.Contains(got.Text, "/app/~/mutex") {
 				t.Errorf("%d names: %v %q", n, got.Grade, got.Text)
 			}
 			time.Sleep(2 * time.Second) // the client library waits for its own request

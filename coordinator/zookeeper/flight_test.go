@@ -17,7 +17,7 @@ import (
 func TestOneFlightOfAContenderAtATime(t *testing.T) {
 	for _, converts := range []bool{false, true} {
 		f, tr, s := openTree(t)
-		tr.put("/app/m/a", "")
+		tr.put("/app/~/m/a", "")
 		c := driver.Contender{ID: testID, Mode: "x"}
 		call := func(ctx context.Context) error { return second(s.Join(ctx, "m/a", c)) }
 		if converts {
@@ -53,8 +53,8 @@ func TestJoinsThatAreGivenUpDisturbNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const givers, rounds = 50, 20
 		f, tr, s := openPipedTree(t)
-		tr.put("/app/m/busy", "")
-		tr.put("/app/m/free", "")
+		tr.put("/app/~/m/busy", "")
+		tr.put("/app/~/m/free", "")
 		tr.on(func(int32, string) treeFate {
 			time.Sleep(2 * time.Millisecond) // for each request
 			return treeFate{}
@@ -86,7 +86,7 @@ func TestJoinsThatAreGivenUpDisturbNoOther(t *testing.T) {
 		if n := f.count(opMulti); n > givers*rounds+rounds {
 			t.Errorf("%d joins were sent; want at most one for each of %d", n, givers*rounds+rounds)
 		}
-		if left := tr.list("/app/m/busy"); len(left) > 0 || s.Err() != nil {
+		if left := tr.list("/app/~/m/busy"); len(left) > 0 || s.Err() != nil {
 			t.Errorf("%d entries are left; the session: %v", len(left), s.Err())
 		}
 	})

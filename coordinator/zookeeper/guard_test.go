@@ -51,7 +51,7 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
 	good := fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a/b"}, Token: 5,
 		Key: "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007"}
-	for chroot, want := range map[string]string{"": "/mutex/a%2Fb/", "/": "/mutex/a%2Fb/", "/apps/orders": "/apps/orders/mutex/a%2Fb/", "apps": "/apps/mutex/a%2Fb/"} {
+	for chroot, want := range map[string]string{"": "/~/mutex/a%2Fb/", "/": "/~/mutex/a%2Fb/", "/apps/orders": "/apps/orders/~/mutex/a%2Fb/", "apps": "/apps/~/mutex/a%2Fb/"} {
 		if op, err := Guard(chroot, good); err != nil || op.Path != want+good.Key || op.Version != -1 {
 			t.Errorf("chroot %q: %+v, %v", chroot, op, err)
 		}
@@ -105,7 +105,7 @@ func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	testJoin(t, s, 1, "x")
 	for _, name := range []string{"successor_0000000008", "lease_holder"} {
-		tr.put("/app/m/a/"+name, "")
+		tr.put("/app/~/m/a/"+name, "")
 		if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Check of %s = %v", name, err)
 		}
@@ -127,7 +127,7 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		node, found := strings.CutPrefix(holds.Path, "/app/"+string(driver.NewQueue(kind, name))+"/")
+		node, found := strings.CutPrefix(holds.Path, "/app/~/"+string(driver.NewQueue(kind, name))+"/")
 		if !found || strings.Contains(node, "/") || node == ".." || node == "." || node == "" {
 			t.Errorf("%v is guarded by %q", seq, holds.Path)
 		}

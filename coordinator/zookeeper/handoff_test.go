@@ -52,8 +52,8 @@ func contendedPair(t *testing.T) (*fake, *tree, *session, driver.Joined, <-chan 
 // contend makes a queue contended for all of the sessions, and leaves it empty.
 func contend(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
-	tr.put("/app/m/a", "")
-	others := []string{"/app/m/a/n0000000000", "/app/m/a/n0000000001", "/app/m/a/n0000000002"}
+	tr.put("/app/~/m/a", "")
+	others := []string{"/app/~/m/a/n0000000000", "/app/~/m/a/n0000000001", "/app/~/m/a/n0000000002"}
 	for _, other := range others {
 		tr.put(other, "")
 	}
@@ -64,7 +64,7 @@ func contend(t *testing.T, tr *tree, sessions ...*session) {
 	for _, other := range others {
 		tr.remove(other)
 	}
-	if left := tr.list("/app/m/a"); len(left) != 0 {
+	if left := tr.list("/app/~/m/a"); len(left) != 0 {
 		t.Fatalf("left behind: %q", left)
 	}
 }
@@ -79,7 +79,7 @@ func (tr *tree) count(node string, creates int32) {
 }
 
 func successors(tr *tree) (names []string) {
-	for _, name := range tr.list("/app/m/a") {
+	for _, name := range tr.list("/app/~/m/a") {
 		if strings.HasPrefix(name, successorPrefix) {
 			names = append(names, name)
 		}
@@ -132,7 +132,7 @@ func TestContendedHandoffListsNoQueue(t *testing.T) {
 	if m != 2*rounds || r != rounds || l != 0 {
 		t.Errorf("%d rounds took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", rounds, m, r, l)
 	}
-	if names := tr.list("/app/m/a"); len(names) != 4 {
+	if names := tr.list("/app/~/m/a"); len(names) != 4 {
 		t.Errorf("left behind: %q; want two entries with their successor nodes", names)
 	}
 }
@@ -148,7 +148,7 @@ func TestTwoContendersHaveNoSuccessorNodes(t *testing.T) {
 		ok(t, sessions[i%2].Pass(soon(t, 10*time.Second), "m/a", ahead.Place))
 		ahead = own
 	}
-	if names := tr.list("/app/m/a"); len(names) != 1 {
+	if names := tr.list("/app/~/m/a"); len(names) != 1 {
 		t.Errorf("in the queue: %q; want one entry without a successor node", names)
 	}
 }
@@ -164,7 +164,7 @@ func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 		}
 		ok(t, s.Pass(soon(t, 10*time.Second), "m/a", j.Place))
 	}
-	if left := tr.list("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
+	if left := tr.list("/app/~/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
 		t.Fatalf("left behind: %q, contended %v", left, s.contention.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
@@ -182,11 +182,11 @@ func TestUncontendedQueueHasNoSuccessorNodes(t *testing.T) {
 // TestSuccessorNodesAreNoEntries: a queue with successor nodes only is empty.
 func TestSuccessorNodesAreNoEntries(t *testing.T) {
 	_, tr, s := openTree(t)
-	tr.put("/app/m/a", "")
+	tr.put("/app/~/m/a", "")
 	for _, name := range []string{"successor_0000000003", "successor_0000000007"} {
-		tr.put("/app/m/a/"+name, "x_0000000000000001_5_")
+		tr.put("/app/~/m/a/"+name, "x_0000000000000001_5_")
 	}
-	tr.count("/app/m/a", 8)
+	tr.count("/app/~/m/a", 8)
 	ctx := soon(t, 20*time.Second)
 	if v, err := s.Ahead(ctx, "m/a", driver.Place{}); err != nil || len(v.Ahead) != 0 || !v.Last {
 		t.Errorf("Ahead = %+v, %v", v, err)
@@ -226,18 +226,18 @@ func TestOnlyPassReportsAPass(t *testing.T) {
 		},
 		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
 		"operator": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			tr.remove("/app/m/a/" + own.Place.Key)
+			tr.remove("/app/~/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it notices
 		},
 		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			a.DeleteOwnEntry("/app/m/a/" + own.Place.Key)
-			tr.remove("/app/m/a/" + own.Place.Key)
+			a.DeleteOwnEntry("/app/~/m/a/" + own.Place.Key)
+			tr.remove("/app/~/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
 		},
 		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			n, _ := parseNode(own.Place.Key)
-			tr.remove("/app/m/a/" + n.successor())
-			tr.remove("/app/m/a/" + n.Key)
+			tr.remove("/app/~/m/a/" + n.successor())
+			tr.remove("/app/~/m/a/" + n.Key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,11 +300,11 @@ func TestDeletedSuccessorNodeKeepsNoEntry(t *testing.T) {
 			contend(t, tr, s)
 			own := joinFollowing(t, s, 1)
 			for _, successor := range successors(tr) {
-				tr.remove("/app/m/a/" + successor)
+				tr.remove("/app/~/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
-			_, known := s.OwnEntry("/app/m/a/" + own.Place.Key)
-			if left := tr.list("/app/m/a"); len(left) != 0 || known {
+			_, known := s.OwnEntry("/app/~/m/a/" + own.Place.Key)
+			if left := tr.list("/app/~/m/a"); len(left) != 0 || known {
 				t.Errorf("left behind: %q, own %v", left, known)
 			}
 		})
@@ -312,7 +312,7 @@ func TestDeletedSuccessorNodeKeepsNoEntry(t *testing.T) {
 }
 
 func testToken(s *session, n node) driver.Token {
-	stat, err := s.Stat(context.Background(), "/app/m/a/"+n.Key)
+	stat, err := s.Stat(context.Background(), "/app/~/m/a/"+n.Key)
 	if err != nil {
 		panic(err)
 	}
@@ -327,16 +327,16 @@ func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	first, second := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
 	n, _ := parseNode(first.Place.Key)
 	tr.mu.Lock()
-	successor := tr.nodes["/app/m/a/"+n.successor()]
+	successor := tr.nodes["/app/~/m/a/"+n.successor()]
 	successor.version = 1
-	tr.nodes["/app/m/a/"+n.successor()] = successor
+	tr.nodes["/app/~/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
 	done := follow(soon(t, 20*time.Second), s, second.Place, second.Nearest)
 	ok(t, s.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 	if got := <-done; got.err != nil || got.passed {
 		t.Errorf("Follow = %+v", got)
 	}
-	if names := tr.list("/app/m/a"); len(names) != 2 {
+	if names := tr.list("/app/~/m/a"); len(names) != 2 {
 		t.Errorf("in the queue %q; want the second and its successor node", names)
 	}
 }
@@ -349,7 +349,7 @@ func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 	contend(t, tr, a, b)
 	first := joinFollowing(t, a, 1)
 	n, _ := parseNode(first.Place.Key)
-	tr.put("/app/m/a/"+n.successor(), "x")
+	tr.put("/app/~/m/a/"+n.successor(), "x")
 	second := joinFollowing(t, b, 2)
 	_, err := b.Ahead(soon(t, 10*time.Second), "m/a", second.Place)
 	ok(t, err)
@@ -367,7 +367,7 @@ func TestDeletedEntryLeavesNoSuccessorNode(t *testing.T) {
 		_, tr, s := openTree(t)
 		contend(t, tr, s)
 		own, other := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
-		tr.remove("/app/m/a/" + own.Place.Key)
+		tr.remove("/app/~/m/a/" + own.Place.Key)
 		if err := leave(s, own.Place); name != "forget" && !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s = %v", name, err)
 		}
@@ -383,7 +383,7 @@ func TestDeletedEntryLeavesNoSuccessorNode(t *testing.T) {
 func TestNoSuccessorNodesWhenSequenceNumbersRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
-	tr.count("/app/m/a", 2147483645)
+	tr.count("/app/~/m/a", 2147483645)
 	for i := range 2 {
 		j := joinFollowing(t, s, i)
 		n, _ := parseNode(j.Place.Key)
@@ -392,8 +392,8 @@ func TestNoSuccessorNodesWhenSequenceNumbersRunOut(t *testing.T) {
 		}
 		defer func() {
 			ok(t, s.Pass(soon(t, 10*time.Second), "m/a", j.Place))
-			if i == 0 && len(tr.list("/app/m/a")) > 1 {
-				t.Errorf("left behind: %q", tr.list("/app/m/a"))
+			if i == 0 && len(tr.list("/app/~/m/a")) > 1 {
+				t.Errorf("left behind: %q", tr.list("/app/~/m/a"))
 			}
 		}()
 	}
@@ -403,9 +403,9 @@ func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 	_, tr, s := openTree(t)
 	contend(t, tr, s)
 	tr.mu.Lock()
-	next := tr.nodes["/app/m/a"].creates + 1
+	next := tr.nodes["/app/~/m/a"].creates + 1
 	tr.mu.Unlock()
-	tr.put("/app/m/a/"+successorName(next+1), "") // the service counts it as created
+	tr.put("/app/~/m/a/"+successorName(next+1), "") // the service counts it as created
 	own := joinFollowing(t, s, 1)
 	n, _ := parseNode(own.Place.Key)
 	if len(successors(tr)) != 1 {
@@ -421,10 +421,10 @@ func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 	contend(t, tr, s)
 	first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
 	done := follow(soon(t, 20*time.Second), s, third.Place, third.Nearest)
-	tr.remove("/app/m/a/" + second.Place.Key)
+	tr.remove("/app/~/m/a/" + second.Place.Key)
 	n, _ := parseNode(second.Place.Key)
 	tr.on(func(op int32, node string) treeFate {
-		if op == opDelete && node == "/app/m/a/"+n.successor() {
+		if op == opDelete && node == "/app/~/m/a/"+n.successor() {
 			return treeFate{lost: true, code: zk.ErrCode(-4)}
 		}
 		return treeFate{}
@@ -444,7 +444,7 @@ func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 func TestFollowerOfDeletedEntryWakesAfterAFailedWrite(t *testing.T) {
 	_, tr, a, first, done := contendedPair(t)
 	eventually(t, "watch", func() bool { return tr.watched() == 1 })
-	tr.remove("/app/m/a/" + first.Place.Key)
+	tr.remove("/app/~/m/a/" + first.Place.Key)
 	if err := a.Write(t.Context(), "m/a", first.Place, []byte("v")); !errors.Is(err, driver.ErrGone) {
 		t.Fatalf("Write = %v", err)
 	}

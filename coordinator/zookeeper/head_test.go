@@ -84,22 +84,22 @@ func TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated(t *testing.T) {
 	seen, _ := startHead(t.Context(), s, 0)
 	for range 3 {
 		eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
-		tr.put("/app/m/a", "")
+		tr.put("/app/~/m/a", "")
 		eventually(t, "a watch in the queue", func() bool { return tr.watched() == 1 })
-		tr.remove("/app/m/a")
+		tr.remove("/app/~/m/a")
 	}
 	eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
-	tr.put("/app/m/a", "")
-	tr.put("/app/m/a/"+testKey(0), "v")
+	tr.put("/app/~/m/a", "")
+	tr.put("/app/~/m/a/"+testKey(0), "v")
 	if h := nextHead(t, seen); h.Key != testKey(0) || string(h.Value) != "v" {
 		t.Errorf("Head = %+v", h)
 	}
-	tr.remove("/app/m/a/" + testKey(0))
+	tr.remove("/app/~/m/a/" + testKey(0))
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head of an empty queue = %+v", h)
 	}
 	eventually(t, "a watch for a join", func() bool { return tr.watched() == 1 })
-	tr.put("/app/m/a/"+testKey(1), "v")
+	tr.put("/app/~/m/a/"+testKey(1), "v")
 	if h := nextHead(t, seen); h.Key != testKey(1) {
 		t.Errorf("Head = %+v", h)
 	}
@@ -120,10 +120,10 @@ func TestEntryConvertedBetweenListingAndReading(t *testing.T) {
 	} {
 		tr.on(func(op int32, node string) treeFate {
 			switch {
-			case op == opGet && node == "/app/m/a/"+first.Place.Key:
+			case op == opGet && node == "/app/~/m/a/"+first.Place.Key:
 				tr.remove(node)
-				tr.put("/app/m/a/"+to.Key, "converted")
-			case op == opGet && node == "/app/m/a/"+second.Place.Key && what != "List":
+				tr.put("/app/~/m/a/"+to.Key, "converted")
+			case op == opGet && node == "/app/~/m/a/"+second.Place.Key && what != "List":
 				t.Errorf("%s: the second was read, though the first has never left", what)
 			}
 			return treeFate{}
@@ -136,8 +136,8 @@ func TestEntryConvertedBetweenListingAndReading(t *testing.T) {
 			t.Errorf("List = %+v; want two entries", entries)
 		}
 		tr.on(nil)
-		tr.remove("/app/m/a/" + to.Key)
-		tr.put("/app/m/a/"+first.Place.Key, "joined")
+		tr.remove("/app/~/m/a/" + to.Key)
+		tr.put("/app/~/m/a/"+first.Place.Key, "joined")
 	}
 }
 
@@ -150,8 +150,8 @@ func testHead(t *testing.T, s *session, known driver.Version) []driver.Entry {
 
 func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
 	_, tr, s := openTree(t)
-	tr.put("/app/m/a", "")
-	tr.put("/app/m/a/lease_holder", "")
+	tr.put("/app/~/m/a", "")
+	tr.put("/app/~/m/a/lease_holder", "")
 	for _, known := range []driver.Version{driver.Any, 0, 7} {
 		_, err := s.Head(soon(t, 10*time.Second), "m/a", known)
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "lease_holder") {
@@ -175,16 +175,16 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 		f.set(func() { f.grant = grant })
 		f.cut()
 	}
-	away(func() { tr.put("/app/m/a", "") }) // an empty queue is no change
-	away(func() { tr.put("/app/m/a/"+testKey(0), "v") })
+	away(func() { tr.put("/app/~/m/a", "") }) // an empty queue is no change
+	away(func() { tr.put("/app/~/m/a/"+testKey(0), "v") })
 	if h := nextHead(t, seen); h.Key != testKey(0) {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.put("/app/m/a/"+testKey(0), "w") })
+	away(func() { tr.put("/app/~/m/a/"+testKey(0), "w") })
 	if h := nextHead(t, seen); string(h.Value) != "w" {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.remove("/app/m/a/" + testKey(0)) })
+	away(func() { tr.remove("/app/~/m/a/" + testKey(0)) })
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head = %+v", h)
 	}

@@ -67,8 +67,8 @@ func TestMovedSessionIsTakenBack(t *testing.T) {
 	const moved zk.ErrCode = -118
 	synctest.Test(t, func(t *testing.T) {
 		f, tr, s := openPipedTree(t)
-		tr.put("/app/m/a", "")
-		tr.put("/app/m/a/n0000000001", "")
+		tr.put("/app/~/m/a", "")
+		tr.put("/app/~/m/a/n0000000001", "")
 		waited := make(chan error, 1)
 		go func() { waited <- s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}) }()
 		synctest.Wait()
@@ -79,7 +79,7 @@ func TestMovedSessionIsTakenBack(t *testing.T) {
 			return treeFate{}
 		})
 		tr.stall() // it sends no events either
-		tr.remove("/app/m/a/n0000000001")
+		tr.remove("/app/~/m/a/n0000000001")
 		if err := s.Renew(soon(t, time.Second)); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("Renew = %v; want ErrUnavailable", err)
 		}
@@ -103,10 +103,10 @@ func TestMovedSessionIsTakenBack(t *testing.T) {
 func TestWaiterLeavesAServerThatStopsApplying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, tr, s := openPipedTree(t)
-		tr.put("/app/m/a", "")
+		tr.put("/app/~/m/a", "")
 		key := nodePrefix(driver.Contender{ID: testID, Mode: "x"}, "abc") + "0000000001"
-		tr.put("/app/m/a/"+key, "")
-		tr.put("/app/m/a+record", "1")
+		tr.put("/app/~/m/a/"+key, "")
+		tr.put("/app/~/m/a+record", "1")
 		const waits = 3
 		waited := make(chan error, waits)
 		go func() { waited <- s.Watch(t.Context(), "m/a", driver.Place{Key: key}) }()
@@ -120,8 +120,8 @@ func TestWaiterLeavesAServerThatStopsApplying(t *testing.T) {
 		}()
 		synctest.Wait()
 		tr.stall()
-		tr.put("/app/m/a+record", "2")
-		tr.remove("/app/m/a/" + key)
+		tr.put("/app/~/m/a+record", "2")
+		tr.remove("/app/~/m/a/" + key)
 		began, done := time.Now(), make(chan struct{})
 		defer func() { <-done }()
 		ctx, cancel := context.WithTimeout(t.Context(), testTTL)

@@ -54,7 +54,7 @@ func (l *oneQueue) reply(op int32) (zk.ErrCode, []byte, bool) {
 		l.children = append(l.children, name)
 		binary.BigEndian.PutUint64(stat[8:], 42)                       // mzxid
 		binary.BigEndian.PutUint32(stat[56:], uint32(len(l.children))) // children
-		b := text(head(nil, 1, 0), "/app/"+string(cmp.Or(l.queue, "m/a"))+"/"+name)
+		b := text(head(nil, 1, 0), "/app/~/"+string(cmp.Or(l.queue, "m/a"))+"/"+name)
 		return 0, head(append(head(b, 5, 0), stat...), 1<<32-1, 1), true
 	case opChildren:
 		b := binary.BigEndian.AppendUint32(nil, uint32(len(l.children)))

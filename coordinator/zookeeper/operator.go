@@ -11,7 +11,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
@@ -31,9 +30,6 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
-		return s.Tree.Root == "" && kind == "/"+nodes.Reserved
-	})
 	names, err := s.childPaths(ctx, kinds...)
 	if err != nil {
 		return nil, err

@@ -19,12 +19,12 @@ func TestTokensOrderTheQueueWhenSequenceNumbersRunOut(t *testing.T) {
 		{-2147483648, -2147483648}, // 2^31 - 1 has left
 	} {
 		_, tr, s := openTree(t)
-		tr.put("/app/m/a", "")
+		tr.put("/app/~/m/a", "")
 		var keys []string
 		for i, n := range numbers {
 			// Falling IDs, so that the order of names does not help.
 			key := fmt.Sprintf("x_%016x_5_%010d", 100-i, n)
-			tr.put("/app/m/a/"+key, "")
+			tr.put("/app/~/m/a/"+key, "")
 			keys = append(keys, key)
 		}
 		whole, err := s.Ahead(soon(t, 20*time.Second), "m/a", driver.Place{})
@@ -49,17 +49,17 @@ func TestTokensOrderTheQueueWhenSequenceNumbersRunOut(t *testing.T) {
 // as left would admit the next contender.
 func TestConvertedEntryKeepsItsPlaceWhenSequenceNumbersRunOut(t *testing.T) {
 	_, tr, s := openTree(t)
-	tr.put("/app/m/a", "")
+	tr.put("/app/~/m/a", "")
 	first, second := fmt.Sprintf("w_%016x_5_2147483647", 1), fmt.Sprintf("w_%016x_5_2147483647", 2)
-	tr.put("/app/m/a/"+first, "")
-	token := driver.Token(tr.nodes["/app/m/a/"+first].czxid)
-	tr.put("/app/m/a/"+second, "")
+	tr.put("/app/~/m/a/"+first, "")
+	token := driver.Token(tr.nodes["/app/~/m/a/"+first].czxid)
+	tr.put("/app/~/m/a/"+second, "")
 	n, _ := parseNode(first)
 	to := n.converted("r", token)
 	tr.on(func(op int32, node string) treeFate {
-		if op == opExists && node == "/app/m/a/"+first {
+		if op == opExists && node == "/app/~/m/a/"+first {
 			tr.remove(node)
-			tr.put("/app/m/a/"+to.Key, "")
+			tr.put("/app/~/m/a/"+to.Key, "")
 		}
 		return treeFate{}
 	})

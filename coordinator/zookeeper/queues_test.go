@@ -17,13 +17,13 @@ import (
 func TestQueuesHaveEntries(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{
-		"/app/m/queued", "/app/m/queued/x_00000000000000aa_1_0000000007", "/app/m/queued/successor_0000000008",
-		"/app/m/converted", "/app/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
-		"/app/m/successor nodes", "/app/m/successor nodes/successor_0000000008",
-		"/app/m/empty", "/app/m/recorded+record",
-		"/app/m/strays", "/app/m/strays/config", "/app/mutex", "/app/mutex/blocked", "/app/mutex/blocked/config",
-		"/app/other", "/app/other/y", "/app/other/y/x_00000000000000aa_1_0000000007",
-		"/app/leaf", "/zookeeper", "/zookeeper/quota", "/zookeeper/quota/x_00000000000000aa_1_0000000007",
+		"/app/~/m/queued", "/app/~/m/queued/x_00000000000000aa_1_0000000007", "/app/~/m/queued/successor_0000000008",
+		"/app/~/m/converted", "/app/~/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
+		"/app/~/m/successor nodes", "/app/~/m/successor nodes/successor_0000000008",
+		"/app/~/m/empty", "/app/~/m/recorded+record",
+		"/app/~/m/strays", "/app/~/m/strays/config", "/app/~/mutex", "/app/~/mutex/blocked", "/app/~/mutex/blocked/config",
+		"/app/~/other", "/app/~/other/y", "/app/~/other/y/x_00000000000000aa_1_0000000007",
+		"/app/~/leaf", "/app/mutex", "/app/mutex/y", "/app/mutex/y/x_00000000000000aa_1_0000000007",
 	} {
 		tr.put(node, "")
 	}
@@ -36,9 +36,9 @@ func TestQueuesHaveEntries(t *testing.T) {
 }
 
 func TestUnreadableQueuesAreErrors(t *testing.T) {
-	for _, node := range []string{"/app", "/app/m", "/app/m/secret"} {
+	for _, node := range []string{"/app/~", "/app/~/m", "/app/~/m/secret"} {
 		_, tr, s := openTree(t)
-		tr.put("/app/m/secret", "")
+		tr.put("/app/~/m/secret", "")
 		tr.on(func(op int32, of string) treeFate {
 			if of == node && op != opSync {
 				return treeFate{code: zk.ErrCode(-102)} // no permission
@@ -59,10 +59,10 @@ func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
 	contend(t, tr, s, other)
 	first, second := joinFollowing(t, s, 1), joinFollowing(t, other, 2)
 	successor := func() bool {
-		return slices.ContainsFunc(tr.list("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
+		return slices.ContainsFunc(tr.list("/app/~/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
 	}
 	if !successor() {
-		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/m/a"))
+		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/~/m/a"))
 	}
 	done := follow(t.Context(), other, second.Place, first.Place)
 	ok(t, other.Remove(soon(t, 10*time.Second), "m/a", first.Place.Key, first.Token))
@@ -75,7 +75,7 @@ func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
 		t.Error("the follower still waits")
 	}
 	if successor() {
-		t.Errorf("left behind: %q", tr.list("/app/m/a"))
+		t.Errorf("left behind: %q", tr.list("/app/~/m/a"))
 	}
 }
 

@@ -73,9 +73,9 @@ func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	joinFollowing(t, openFake(t, f, testTTL), 1)
 	shows(t, sizes, 1)
 	f.cut()
-	tr.put("/app/m/a/"+testKey(99), "")
+	tr.put("/app/~/m/a/"+testKey(99), "")
 	shows(t, sizes, 2)
-	tr.put("/app/m/a/stray", "")
+	tr.put("/app/~/m/a/stray", "")
 	select {
 	case err := <-ended:
 		if !errors.Is(err, driver.ErrRefused) {

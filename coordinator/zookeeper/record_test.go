@@ -25,7 +25,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 	if _, err := join(1, 1); !errors.Is(err, driver.ErrStale) || errors.Is(err, driver.ErrGone) {
 		t.Errorf("Join with a version of no record = %v; want ErrStale", err)
 	}
-	if names := tr.list("/app/m"); len(names) != 0 || f.count(opMulti) != 1 {
+	if names := tr.list("/app/~/m"); len(names) != 0 || f.count(opMulti) != 1 {
 		t.Errorf("a join that was refused sent %d transactions and left %q", f.count(opMulti), names)
 	}
 	v := testSetRecord(t, s, "5", 0)
@@ -45,7 +45,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 			t.Errorf("Join with version %d of %d = %v; want ErrStale", record, next, err)
 		}
 	}
-	if names := tr.list("/app/m/a"); len(names) != 2 {
+	if names := tr.list("/app/~/m/a"); len(names) != 2 {
 		t.Errorf("in the queue: %q; want 2", names)
 	}
 }
@@ -72,23 +72,23 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen, done := startRecord(ctx, s, 0)
 	eventually(t, "a watch for a record to come", func() bool { return tr.watched() == 1 })
-	tr.put("/app/m/b+record", "another queue's")
-	tr.put("/app/m/a", "") // the queue comes
+	tr.put("/app/~/m/b+record", "another queue's")
+	tr.put("/app/~/m/a", "") // the queue comes
 	if tr.notified() != 0 {
 		t.Error("notices of other nodes were sent")
 	}
 	for _, value := range []string{"1", "2", "3"} {
-		tr.put("/app/m/a+record", value)
+		tr.put("/app/~/m/a+record", value)
 		if r := <-seen; string(r.Value) != value {
 			t.Errorf("Record = %q; want %q", r.Value, value)
 		}
 		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
 	}
-	tr.remove("/app/m/a+record")
+	tr.remove("/app/~/m/a+record")
 	if r := <-seen; r.Version != 0 {
 		t.Errorf("Record = %+v after an operator deleted it", r)
 	}
-	tr.put("/app/m/a+record", "4")
+	tr.put("/app/~/m/a+record", "4")
 	if r := <-seen; string(r.Value) != "4" {
 		t.Errorf("Record = %+v; want 4", r)
 	}
@@ -114,7 +114,7 @@ func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 		"Watch":        func(ctx context.Context) error { return s.Watch(ctx, "m/a", own.Place) },
 		"Watch of two": func(ctx context.Context) error { return s.Watch(ctx, "m/a", own.Place, behind.Place) },
 	} {
-		tr.put("/app/m/empty", "")
+		tr.put("/app/~/m/empty", "")
 		f.cut()
 		eventually(t, "a new connection", func() bool { return s.Renew(soon(t, 10*time.Second)) == nil && tr.watched() == 0 })
 		waits := func() (requests int) {
@@ -141,7 +141,7 @@ func TestRepeatedWaitsLeaveOneWatch(t *testing.T) {
 		if requests != 0 {
 			t.Errorf("%s: %d requests were sent by later waits", what, requests)
 		}
-		tr.remove("/app/m/empty")
+		tr.remove("/app/~/m/empty")
 	}
 }
 

@@ -69,7 +69,7 @@ type treeFate struct {
 
 func plant(f *fake) *tree {
 	tr := &tree{
-		nodes:   map[string]treeNode{"": {}, "/app": {}, "/app/m": {}},
+		nodes:   map[string]treeNode{"": {}, "/app": {}, "/app/~": {}, "/app/~/m": {}},
 		watches: map[spot]map[*peer]bool{}, peers: map[*peer]bool{},
 	}
 	f.set(func() { f.tree = tr })

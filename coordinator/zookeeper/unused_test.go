@@ -24,10 +24,10 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 	}{
 		"before the join":        {op: opMulti, fate: treeFate{lost: true}},
 		"at a refused join":      {op: opMulti, fate: treeFate{code: noAuth}},
-		"without a reply":        {op: opCreateContainer, node: "/app/m/a", fate: treeFate{mute: true}},
-		"on a lost connection":   {op: opCreateContainer, node: "/app/m/a", fate: treeFate{mute: true, cut: true}},
-		"before the queue's own": {missing: "/app/m", op: opCreateContainer, node: "/app/m", fate: treeFate{mute: true}},
-		"beside another's join":  {op: opMulti, fate: treeFate{lost: true}, other: true, left: "/app/m/a"},
+		"without a reply":        {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true}},
+		"on a lost connection":   {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true, cut: true}},
+		"before the queue's own": {missing: "/app/~/m", op: opCreateContainer, node: "/app/~/m", fate: treeFate{mute: true}},
+		"beside another's join":  {op: opMulti, fate: treeFate{lost: true}, other: true, left: "/app/~/m/a"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newPipes(t)
@@ -42,7 +42,7 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 					made = true
 				case op == x.op && (x.node == "" || x.node == node):
 					if x.other {
-						tr.put("/app/m/a/other", "")
+						tr.put("/app/~/m/a/other", "")
 					}
 					cancel()
 					x.op = 0
@@ -57,8 +57,8 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 			time.Sleep(testTTL)
 			tr.mu.Lock()
 			defer tr.mu.Unlock()
-			for _, node := range []string{"/app/m", "/app/m/a"} {
-				want := node == "/app/m" && x.missing == "" || strings.HasPrefix(x.left, node)
+			for _, node := range []string{"/app/~/m", "/app/~/m/a"} {
+				want := node == "/app/~/m" && x.missing == "" || strings.HasPrefix(x.left, node)
 				if _, is := tr.nodes[node]; is != want {
 					t.Errorf("%s: %s is there: %v", what, node, is)
 				}

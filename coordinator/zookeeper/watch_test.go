@@ -50,7 +50,7 @@ func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
 func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	f, _, s := openTree(t)
 	reads := 0
-	_, err := zkconn.Fresh(soon(t, 20*time.Second), s.Conn, "/app/m/a", func() (int, error) {
+	_, err := zkconn.Fresh(soon(t, 20*time.Second), s.Conn, "/app/~/m/a", func() (int, error) {
 		if reads++; reads < 3 {
 			n := len(f.askedSessions())
 			f.cut()
@@ -72,7 +72,7 @@ func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
 	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
-	tr.put("/app/m/a/lease_holder", "")
+	tr.put("/app/~/m/a/lease_holder", "")
 	eventually(t, "the watch, again", func() bool { return tr.notified() == 1 && tr.watched() == 1 })
 	select {
 	case err := <-done:

@@ -399,7 +399,7 @@ second: /* world: a separate request sets the watch, and does not return the sta
 	atomic { select(W : W .. rev) };
 #endif
 #else
-watch: /* go: recipes.attempt.await, engine.Session.Await, lease.Session.Watch, lease.Session.Await, watch.Watcher.awaitOnce */
+watch: /* go: recipes.attempt.await, engine.Session.Await, lease.Session.Watch, lease.Session.Await, watch.Watcher.awaitOn */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }

@@ -27,11 +27,13 @@ const (
 var lacks = map[coordinatortest.Lever]string{
 	coordinatortest.Events:       noPush,
 	coordinatortest.Compact:      "Redis keeps no history",
+	coordinatortest.Stall:        "a client uses one server, the primary",
 	coordinatortest.Converter:    core,
 	coordinatortest.Writer:       core,
 	coordinatortest.HeadWatcher:  core,
 	coordinatortest.QueueWatcher: core,
 	coordinatortest.Operator:     core,
+	coordinatortest.External:     "the driver has no external sessions",
 }
 
 // TestConformance runs the suite. Its cases wait most of the time, so some run

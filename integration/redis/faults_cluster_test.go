@@ -82,7 +82,7 @@ func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 	ok(t, err)
 	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
-	moveSlot(t, cluster, "baton:{/tests}:")
+	moveSlot(t, cluster, "baton:{/tests}:", func() { time.Sleep(200 * time.Millisecond) })
 	awaitContenders(t, a, 2)
 	ok(t, l.Unlock(ctx))
 	n := next()
@@ -92,11 +92,40 @@ func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 	ok(t, n.Unlock(ctx))
 }
 
+// TestSessionSurvivesASlowMoveToAnotherMaster: the keys are on two masters for
+// longer than the TTL, in each combination that moving one after the other has.
+func TestSessionSurvivesASlowMoveToAnotherMaster(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, 4*bound), servers.Name(t)
+	cluster := startCluster(t, 3)
+	c := open(t, strings.Join(cluster.Addrs(), ","), "ttl=8s&cluster=true")
+	m := newMutex(t, c, name)
+	l, err := m.Lock(ctx)
+	ok(t, err)
+	renewed := func() {
+		t.Helper()
+		for range 2 { // the first may have been under way
+			before := l.Deadline()
+			await(t, func() (string, bool) {
+				ok(t, l.Err())
+				return "the session is not renewed while its namespace moves", l.Deadline().After(before)
+			})
+		}
+	}
+	moveSlot(t, cluster, "baton:{/tests}:", renewed)
+	ok(t, l.Err())
+	ok(t, l.Unlock(ctx))
+	l, err = m.Lock(ctx)
+	ok(t, err)
+	ok(t, l.Unlock(ctx))
+}
+
 // moveSlot moves a namespace's keys to another master, one at a time: in
-// between, requests that need both masters fail, and others are redirected.
-func moveSlot(t *testing.T, c *redisserver.Cluster, prefix string) {
+// between, requests that need both masters fail, and others are redirected. It
+// calls pause before each key.
+func moveSlot(t *testing.T, c *redisserver.Cluster, prefix string, pause func()) {
 	t.Helper()
-	ctx, from := within(t, bound), homeOf(t, c, prefix)
+	ctx, from := within(t, 4*bound), homeOf(t, c, prefix)
 	to := c.Masters[0]
 	if to == from {
 		to = c.Masters[1]
@@ -112,12 +141,12 @@ func moveSlot(t *testing.T, c *redisserver.Cluster, prefix string) {
 	do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
 	do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
 	for {
+		pause()
 		keys, some := do(from, "CLUSTER", "GETKEYSINSLOT", slot, 1).([]any)
 		if !some || len(keys) == 0 {
 			break
 		}
 		do(from, "MIGRATE", "127.0.0.1", to.Port(), keys[0], 0, 5000)
-		time.Sleep(200 * time.Millisecond)
 	}
 	for _, s := range append([]*redisserver.Server{to, from}, c.Masters...) {
 		do(s, "CLUSTER", "SETSLOT", slot, "NODE", target)

@@ -378,18 +378,11 @@ func TestFailoverThatForgetsAGrant(t *testing.T) {
 	ok(t, second.Unlock(ctx))
 }
 
-// TestFailoverThatForgetsAReleaseEndsTheSession: without that, the entry that
-// the promoted replica still has would block the name for as long as the client
-// lives, which does not know it any more. The client renews its session next,
-// or releases another lock before.
-func TestFailoverThatForgetsAReleaseEndsTheSession(t *testing.T) {
+// TestFailoverThatForgetsAReleaseFreesTheName: the promoted replica still has
+// the entry, and its session lives. The session notices that it has left, and
+// removes the entry; its other locks stay.
+func TestFailoverThatForgetsAReleaseFreesTheName(t *testing.T) {
 	t.Parallel()
-	for _, next := range []string{"renewal", "release"} {
-		t.Run(next, func(t *testing.T) { releaseForgotten(t, next == "release") })
-	}
-}
-
-func releaseForgotten(t *testing.T, again bool) {
 	ctx, name := within(t, 2*bound), servers.Name(t)
 	master := start(t, redisserver.Options{})
 	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
@@ -397,10 +390,14 @@ func releaseForgotten(t *testing.T, again bool) {
 		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.addrs()[0])),
 	}})
 	awaitInfo(t, replica, "master_link_status", "up")
-	c := open(t, service.addrs()[0], "ttl=60s") // a renewal each 6 s
+	c := open(t, service.addrs()[0], "ttl=10s")
+	kept, err := newMutex(t, c, name+"-kept").Lock(ctx)
+	ok(t, err)
 	l, err := newMutex(t, c, name).Lock(ctx)
 	ok(t, err)
-	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
+	again, err := newMutex(t, c, name+"-again").Lock(ctx)
+	ok(t, err)
+	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name+"-again", 1)
 	replication.cut() // the replica lags
 	ok(t, l.Unlock(ctx))
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
@@ -410,17 +407,12 @@ func releaseForgotten(t *testing.T, again bool) {
 		p.Use(replica.Addr())
 		p.Reset()
 	}
-	if again {
-		other, err := newMutex(t, c, name+"-other").Lock(ctx)
-		ok(t, err)
-		_ = other.Unlock(ctx) // the session may end with it
-	}
+	ok(t, again.Unlock(ctx)) // one more release hides none
 	next, err := newMutex(t, open(t, replica.Addr(), "ttl=20s"), name).Lock(ctx)
 	ok(t, err)
 	ok(t, next.Unlock(ctx))
-	l, err = newMutex(t, c, name).Lock(ctx) // in a session that is known
-	ok(t, err)
-	ok(t, l.Unlock(ctx))
+	ok(t, kept.Err())
+	ok(t, kept.Unlock(ctx))
 }
 
 // register is a resource that refuses late writes. Its gate knows tokens alone,
@@ -711,7 +703,7 @@ func TestUncontendedPairIsTwoRequests(t *testing.T) {
 }
 
 // TestReleaseWakesOneWaiter: each waiter has a subscription to its predecessor
-// alone, so a release is one message to one client, which holds without a
+// alone, so a release is one message to one client, which holds after one
 // request, and the others send nothing.
 func TestReleaseWakesOneWaiter(t *testing.T) {
 	t.Parallel()
@@ -764,9 +756,7 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 		}
 		ok(t, l.Unlock(ctx))
 		l = <-granted
-		if counts[turn].since() > 0 {
-			asked++
-		}
+		asked += counts[turn].since()
 		for i, c := range counts[turn+1:] {
 			if n := c.since(); n > 1 { // a waiter may poll meanwhile
 				t.Errorf("waiter %d sent %d requests while another was admitted", turn+1+i, n)
@@ -775,8 +765,8 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 			}
 		}
 	}
-	if asked > waiters/2 {
-		t.Errorf("%d of %d admitted waiters had to ask", asked, waiters)
+	if asked > waiters+waiters/2 {
+		t.Errorf("%d admitted waiters sent %d requests", waiters, asked)
 	}
 	if awake > waiters/2 {
 		t.Errorf("waiters that were not admitted sent %d requests in %d handoffs", awake, waiters)

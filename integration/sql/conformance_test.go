@@ -133,7 +133,8 @@ func TestConformance(t *testing.T) {
 				Lacks: map[coordinatortest.Lever]string{
 					coordinatortest.Handoff: absent, coordinatortest.Converter: absent, coordinatortest.Writer: absent,
 					coordinatortest.HeadWatcher: absent, coordinatortest.QueueWatcher: absent, coordinatortest.Operator: absent,
-					coordinatortest.Compact: none, coordinatortest.Watches: none, coordinatortest.Events: none,
+					coordinatortest.Compact: none, coordinatortest.Stall: none, coordinatortest.Watches: none, coordinatortest.Events: none,
+					coordinatortest.External: absent,
 				},
 				Start: func(t *testing.T) coordinatortest.Service {
 					db, again := mine.Load(t) // a case that runs again

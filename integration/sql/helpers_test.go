@@ -100,7 +100,20 @@ func (db *database) left(t *testing.T) (n int) {
 type meter struct {
 	mu     sync.Mutex
 	counts map[string]int
+	seen   map[string]bool // texts, after their kind
 	began  time.Time
+}
+
+// texts counts the different statements of a kind.
+func (m *meter) texts(kind string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for text := range m.seen {
+		if strings.HasPrefix(text, kind+" ") {
+			n++
+		}
+	}
+	return n
 }
 
 // metered starts a proxy whose clients' statements are counted.
@@ -115,7 +128,7 @@ func (db *database) metered(t *testing.T) (*meter, *netproxy.Proxy) {
 func (m *meter) reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counts, m.began = map[string]int{}, time.Now()
+	m.counts, m.seen, m.began = map[string]int{}, map[string]bool{}, time.Now()
 }
 
 // get returns the counts since the last reset.
@@ -146,6 +159,7 @@ func (m *meter) count(text string) {
 		kind = strings.TrimSuffix(strings.TrimPrefix(kind, "baton_"), "(")
 	}
 	m.counts[kind]++
+	m.seen[kind+" "+text] = true
 }
 
 // sniffer finds the statements in what a client sends.

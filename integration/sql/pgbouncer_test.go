@@ -20,7 +20,7 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 	ok(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	client := func() *coordinator.Client {
-		// Before 1.21 PgBouncer does not keep prepared statements.
+		// Before 1.24 PgBouncer does not keep prepared statements by default.
 		c, err := coordinator.Open(db.ttlURL(pool.Addr())+"&default_query_exec_mode=exec", silent)
 		ok(t, err)
 		t.Cleanup(func() { _ = c.Close(context.Background()) })

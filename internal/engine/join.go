@@ -5,13 +5,21 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // Join adds a contender to a queue. While the service is unavailable it
-// retries, until ctx or the session ends. If it fails with an unknown outcome,
-// the contender is forgotten in the background.
+// retries, until ctx or the session ends.
+//
+// When ctx ends, Join returns at once, but the request under way is not
+// cancelled: most likely its answer is a round trip away. By the answer the
+// contender leaves in the background, at the cost of one request. Only a join
+// without an answer is forgotten. That costs more: on etcd it makes all other
+// joins of the session fail and be sent again, so that callers with short
+// deadlines would keep each other from joining.
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -19,31 +27,111 @@ func (s *Session) Join(
 		s.reuse(c.ID)
 		return driver.Joined{}, err
 	}
-	defer func() { <-s.joins }()
-	var j driver.Joined
-	uncertain := false
-	err := s.request(ctx, "join", queue, s.longer, func(ctx context.Context) (err error) {
-		j, err = s.driver.Join(ctx, queue, c)
-		if unanswered(err) {
-			uncertain, c.Again = true, true
-		}
-		return err
-	})
+	call := &joining{session: s, queue: queue, contender: c}
+	err := s.repeat(ctx, "join", queue, func() error { return call.attempt(ctx) })
+	if call.left {
+		return driver.Joined{}, maybe("join", queue, err, true)
+	}
+	j, uncertain := call.settle(err)
+	return j, maybe("join", queue, err, err != nil && uncertain)
+}
+
+// answerTime is how long a join may take, after its caller has left, until it
+// counts as unanswered: longer than a round trip, but an entry that it may have
+// made blocks the queue for no longer.
+const answerTime = 500 * time.Millisecond
+
+// joining is a call of Join.
+type joining struct {
+	session   *Session
+	queue     driver.Queue
+	contender driver.Contender
+	joined    driver.Joined // after an attempt that has joined
+	uncertain bool          // an attempt had no answer
+	left      bool          // the caller has left an attempt under way
+}
+
+// attempt sends the request once. If ctx can end, it is sent from a goroutine,
+// which the session's close waits for, and which settles the call if the caller
+// has left. It keeps the call's place in joins until then: without a bound,
+// callers with short deadlines would send more than the service answers.
+func (c *joining) attempt(ctx context.Context) error {
+	s := c.session
 	switch {
-	case err == nil && uncertain:
-		s.doubt(c.ID)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case ctx.Done() == nil:
+		return s.attempt(ctx, s.longer, c.send)
+	}
+	bound, stop := bind(context.WithoutCancel(ctx), s.longer.context())
+	var first atomic.Bool // of answer and end of ctx
+	answered := make(chan error, 1)
+	sent := s.Go(func() {
+		err := s.slow(ctx, c.send(bound))
+		stop()
+		if first.CompareAndSwap(false, true) {
+			answered <- err
+			return
+		}
+		s.silence.attempted(err)
+		c.settleAlone(err)
+	})
+	if !sent {
+		stop()
+		return context.Cause(s.ctx)
+	}
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+	}
+	if !first.CompareAndSwap(false, true) {
+		return <-answered
+	}
+	time.AfterFunc(min(s.patience.lasts, answerTime), stop)
+	c.left = true
+	return ctx.Err()
+}
+
+func (c *joining) send(ctx context.Context) (err error) {
+	c.joined, err = c.session.driver.Join(ctx, c.queue, c.contender)
+	if unanswered(err) {
+		c.uncertain, c.contender.Again = true, true
+	}
+	return err
+}
+
+// settle ends a call with the error of its last attempt, and removes what it
+// may leave behind.
+func (c *joining) settle(err error) (j driver.Joined, uncertain bool) {
+	s := c.session
+	<-s.joins
+	switch {
+	case err == nil && c.uncertain:
+		s.doubt(c.contender.ID)
 		// They may be true now without having been true at the join, from which
 		// recipes conclude what contenders behind can see.
-		j.First, j.Nearest = false, driver.Place{}
-		return j, nil
+		c.joined.First, c.joined.Nearest = false, driver.Place{}
+		return c.joined, true
 	case err == nil:
-		return j, nil
-	case uncertain:
-		s.ForgetLater(queue, c.ID)
-	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
-		s.reuse(c.ID) // keeps etcd's index small, see NewID
+		return c.joined, false
+	case c.uncertain:
+		s.ForgetLater(c.queue, c.contender.ID)
+	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale), unanswered(err): // not sent
+		s.reuse(c.contender.ID) // keeps etcd's index small, see NewID
 	}
-	return driver.Joined{}, maybe("join", queue, err, uncertain)
+	return driver.Joined{}, c.uncertain
+}
+
+// settleAlone is settle when the caller has left.
+func (c *joining) settleAlone(err error) {
+	s := c.session
+	if errors.Is(err, ErrSessionLost) {
+		s.end(err)
+	}
+	if j, _ := c.settle(err); err == nil {
+		s.LeaveLater(c.queue, j.Place)
+	}
 }
 
 // These bound a session's concurrent requests; others wait in enter.

@@ -201,7 +201,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{T: t, svc: memory.NewService()}
 		hold := make(chan struct{})
-		w.client, w.link = w.another(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+		w.client, w.link = w.another(coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
 				<-hold // blocks while the next session opens and the client closes
 			}
@@ -235,6 +235,42 @@ func TestCloseWithADeadContextReleases(t *testing.T) {
 			w.Errorf("left: %+v", st)
 		}
 	})
+}
+
+// TestCloseIsSentAgainWhileItIsNotAnswered: the first requests go to a member
+// that hangs, or get lost. A session that was lost before is closed likewise.
+func TestCloseIsSentAgainWhileItIsNotAnswered(t *testing.T) {
+	for _, fate := range []memory.Fate{
+		{DelayRequest: time.Hour}, {DelayReply: time.Hour}, {DropRequest: true}, {DropReply: true},
+	} {
+		for _, lost := range []bool{false, true} {
+			within(t, func(w world) {
+				s := w.session()
+				w.join(s)
+				sent := 0
+				w.svc.OnRequest(func(r memory.Request) memory.Fate {
+					if r.Op != memory.OpClose {
+						return memory.Fate{}
+					}
+					if sent++; sent > 2 {
+						return memory.Fate{}
+					}
+					return fate
+				})
+				began := time.Now()
+				if lost {
+					s.Lose()
+					time.Sleep(8 * time.Second)
+				} else if err := w.client.Close(w.Context()); err != nil {
+					w.Errorf("%+v: Close = %v", fate, err)
+				}
+				st := w.svc.Stats()
+				if took := time.Since(began); took > s.TTL()*8/10 || st.Entries != 0 || st.Sessions != 0 {
+					w.Errorf("%+v, lost %v: after %v left: %+v", fate, lost, took, st)
+				}
+			})
+		}
+	}
 }
 
 func TestEveryCloseWaitsForTheFirst(t *testing.T) {

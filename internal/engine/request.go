@@ -20,13 +20,20 @@ func (s *Session) request(
 	ctx context.Context, op string, queue driver.Queue, p *patience,
 	f func(context.Context) error,
 ) error {
+	return s.repeat(ctx, op, queue, func() error { return s.attempt(ctx, p, f) })
+}
+
+// repeat is request, with attempts that bound themselves.
+func (s *Session) repeat(
+	ctx context.Context, op string, queue driver.Queue, attempt func() error,
+) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
 	s.silence.begin()
 	defer s.silence.end()
 	err := s.retry(ctx, op, queue, func() error {
-		err := s.attempt(ctx, p, f)
+		err := attempt()
 		s.silence.attempted(err)
 		return err
 	})
@@ -39,11 +46,15 @@ func (s *Session) attempt(
 ) error {
 	bound, stop := bind(ctx, p.context())
 	defer stop()
-	err := f(bound)
+	return s.slow(ctx, f(bound))
+}
+
+// slow makes ErrUnavailable of the error of an attempt that patience has ended.
+func (s *Session) slow(ctx context.Context, err error) error {
 	slow := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	alive := ctx.Err() == nil && s.ctx.Err() == nil
 	if slow && alive && !errors.Is(err, ErrUnavailable) {
-		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded) // of patience
+		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
 	}
 	return err
 }

@@ -32,6 +32,7 @@ type Session struct {
 	patience *patience // bounds attempts of a request
 	longer   *patience // bounds attempts of a join
 	silence  silence
+	news     outbox[func()] // reports changes of the state, in their order
 
 	closing  atomic.Bool  // the driver's Close was called
 	born     time.Time    // has a monotonic clock reading
@@ -45,7 +46,6 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	news         []func()            // see tellNews
 	renewErr     error               // of the latest renewal, if it failed
 	answered     time.Time           // when the latest acknowledgement came
 	holds        *list.List          // of *hold; nil after the end of the session
@@ -79,6 +79,8 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
+	s.news.deliver = func(tell func()) { tell() }
+	s.news.report = func(int) {} // the events and lines are what counts
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / AttemptsPerTTL}
 	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
@@ -242,26 +244,9 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 	close(s.changed)
 	s.changed = make(chan struct{})
 	if tell != nil {
-		if s.news = append(s.news, tell); len(s.news) == 1 {
-			s.wg.Go(s.tellNews)
-		}
+		s.news.put(tell) // calls observers, hence not with s.mu held
 	}
 	return from, true
-}
-
-// tellNews reports changes of the state in their order. A log that blocks must
-// not delay renewals or the loss signal.
-func (s *Session) tellNews() {
-	for more := true; more; {
-		s.mu.Lock()
-		tell := s.news[0]
-		s.mu.Unlock()
-		tell()
-		s.mu.Lock()
-		s.news = s.news[1:]
-		more = len(s.news) > 0
-		s.mu.Unlock()
-	}
 }
 
 // end ends the session with a cause, once. The context ends first: a caller
@@ -376,10 +361,29 @@ func (s *Session) settle() {
 func (s *Session) close(ctx context.Context) error {
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
-		err = s.driver.Close(ctx)
+		err = s.endAtService(ctx)
 	}
 	s.wg.Wait()
+	s.news.flush(ctx)
 	return err
+}
+
+// endAtService calls the driver's Close until it is answered or ctx ends. Its
+// attempts are bounded like those of other requests: one to a member that hangs
+// would keep the names locked for the TTL.
+func (s *Session) endAtService(ctx context.Context) error {
+	return s.client.config.retry(ctx, ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, s.TTL()/AttemptsPerTTL)
+		defer cancel()
+		err := s.driver.Close(attempt)
+		slow := attempt.Err() != nil && ctx.Err() == nil
+		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
+			return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
+		}
+		return err
+	}, func(err error) {
+		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: "close", Err: err})
+	})
 }
 
 // Go calls f in a goroutine that close waits for, so f must end soon after

@@ -18,8 +18,11 @@ const MaxBlock = 1 << 32
 // numbers have gaps, and do not show the order of calls in different processes.
 //
 // A block is used only if the service has confirmed it. A block whose reply was
-// lost is never used, nor handed out again. Numbers come again only after an
-// operator has changed or deleted the record, or restored an older backup.
+// lost is never used, nor handed out again. Numbers come again after an
+// operator has changed or deleted the record, or restored an older backup, and
+// on a service that can lose a confirmed write: Redis, and a database whose
+// replica is promoted without the last commits, or which does not write each
+// commit to disk.
 type IDs struct {
 	counter *Counter
 	size    int64

@@ -37,6 +37,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -73,11 +74,11 @@ type Option = recipes.Option
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // New does no I/O. The error is ErrInvalid: see [coordinator.CheckName]. Groups
-// have no lock-delay, and no layout shared with other clients.
+// have no lock-delay, no longest hold, and no layout shared with other clients.
 func New(c *coordinator.Client, name string, opts ...Option) (*Group, error) {
 	q, err := recipes.NewQueue(c, kind, name, opts...)
 	if err == nil {
-		err = recipes.RefuseLockDelay(q, kind)
+		err = cmp.Or(recipes.RefuseLockDelay(q, kind), recipes.RefuseMaxHold(q, kind))
 	}
 	if err != nil {
 		return nil, err

@@ -86,8 +86,8 @@ func invalid(format string, args ...any) error {
 // or was lost meanwhile.
 //
 // With several clients, the first call of a session reads the identity of its
-// service, since the order depends on it. For queues shared with etcd's package
-// concurrency, Lock returns coordinator.ErrInvalid then.
+// service, since the order depends on it. If one of them shares its queues with
+// other clients, by a layout, Lock returns coordinator.ErrInvalid then.
 func (s *Set) Lock(ctx context.Context) (*Lock, error) { return s.acquire(ctx, false) }
 
 // TryLock is Lock that does not wait for a member that is held or queued for:

@@ -21,17 +21,23 @@ var ofDrivers = []mutation{{
 	name: "etcd-cancelled-watch-kept", promise: "P6",
 	what: "A watch whose waiter has left before it was set is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old: `		case <-ctx.Done(): // the caller does not wait any more
-			cancel()`,
-	new:    `		case <-ctx.Done():`,
+	old: `		case <-st.left:
+		}
+		cancel()`,
+	new: `		case <-st.left:
+		}`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-watch-cancelled-too-early", promise: "P6",
 	what: "A waiter cancels a watch before it is set, and the server keeps the watch.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old:  `	events := open(ctx, ask, cancel)`,
+	old: `	events := open(ctx, st, ask, cancel)
+	if events == nil {
+		return ended(st)`,
 	new: `	defer cancel()
-	events := open(ctx, ask, cancel)`,
+	events := open(ctx, st, ask, cancel)
+	if events == nil {
+		return ended(st)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchIsCreated"}},
 }, {
 	name: "etcd-marker-taken-for-entry", promise: "P1",
@@ -65,9 +71,23 @@ var ofDrivers = []mutation{{
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted is not set again.",
 	file:   "coordinator/etcd/internal/watch/watch.go",
-	old:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) {`,
-	new:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) || ctx != nil {`,
+	old:    `answer.Is(err, rpctypes.ErrCompacted):`,
+	new:    `answer.Is(err, rpctypes.ErrCompacted) && ctx == nil:`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
+}, {
+	name: "etcd-waits-rest-on-one-member", promise: "P5",
+	what:   "Waits do not leave a member that shows no changes any more.",
+	file:   "coordinator/etcd/internal/watch/refresh.go",
+	old:    `		if shown >= rev {`,
+	new:    `		if shown > 0 {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAMemberThatStopsToApply"}},
+}, {
+	name: "etcd-wait-reads-without-a-bound", promise: "P8",
+	what:   "A wait waits for a read that a member never answers.",
+	file:   "coordinator/etcd/internal/lease/wait.go",
+	old:    `context.WithTimeout(ctx, s.rest()/4)`,
+	new:    `context.WithTimeout(ctx, s.rest()*1000)`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAnUnansweredRead"}},
 }, {
 	name: "etcd-release-by-name", promise: "P7",
 	what: "A release, or a removal by an operator, deletes the key even if it now belongs to another entry.",
@@ -92,6 +112,34 @@ var ofDrivers = []mutation{{
 	old:    `conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))`,
 	new:    `conds := make([]clientv3.Cmp, 0, 4)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForgetOvertakesJoin"}},
+}, {
+	name: "etcd-external-lease-not-renewed", promise: "P2",
+	what:   "A session on an external lease opens without a renewal.",
+	file:   "coordinator/etcd/external.go",
+	old:    `	kept, err := conn.KeepAlive(ctx, id)`,
+	new:    `	kept, err := lease.Kept{}, error(nil)`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestExternalLeaseIsRenewedWhenItsSessionOpens"}},
+}, {
+	name: "etcd-external-entries-stay", promise: "P4",
+	what:   "Entries on an external lease that Close could not remove stay as long as the lease.",
+	file:   "coordinator/etcd/external.go",
+	old:    `	x.late.Do(func() { go x.removeLater() })`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestCloseOfExternalSessionGoesOnInTheBackground"}},
+}, {
+	name: "etcd-old-term-renews", promise: "P2",
+	what:   "A renewal counts although its member shows an older term than another.",
+	file:   "coordinator/etcd/internal/lease/renew.go",
+	old:    `	if err == nil && !s.learnTerm(kept.Header) {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesOfADeposedLeaderDoNotCount"}},
+}, {
+	name: "etcd-renewals-at-one-member", promise: "P2",
+	what:   "All renewals of a session go to one member.",
+	file:   "coordinator/etcd/renew.go",
+	old:    `min(len(r.client.Endpoints()), mostMembers)`,
+	new:    `1`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesGoToTheMembersInTurn"}},
 }, {
 	name: "zookeeper-order-of-strings", promise: "P1",
 	what: "Sequence numbers are compared as text: after 2147483647 a newcomer overtakes the holder.",

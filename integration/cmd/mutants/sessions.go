@@ -41,15 +41,15 @@ var ofSessions = []mutation{{
 	name: "repeated-join-with-new-id", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
 	file:   "internal/engine/join.go",
-	old:    `uncertain, c.Again = true, true`,
-	new:    `uncertain, c.ID = true, c.ID[1:]+"0"`,
+	old:    `c.uncertain, c.contender.Again = true, true`,
+	new:    `c.uncertain, c.contender.ID = true, c.contender.ID[1:]+"0"`,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestLostReplyToJoinMakesOneEntry"}},
 }, {
 	name: "lost-join-not-undone", promise: "P4",
 	what: "A join that failed without an answer is not undone.",
 	file: "internal/engine/join.go",
-	old: `	case uncertain:
-		s.ForgetLater(queue, c.ID)
+	old: `	case c.uncertain:
+		s.ForgetLater(c.queue, c.contender.ID)
 `,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestCancelledJoinLeavesNoGhost"}},
@@ -57,12 +57,29 @@ var ofSessions = []mutation{{
 	name: "late-join-not-undone", promise: "P4",
 	what: "A join that was sent twice is not undone after its entry was removed, and a late request creates the entry again.",
 	file: "internal/engine/join.go",
-	old:  `		s.doubt(c.ID)`,
+	old:  `		s.doubt(c.contender.ID)`,
 	new:  ``,
 	caught: []test{
 		{pkg: "internal/engine", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"},
 		{pkg: "recipes", name: "TestJoinThatArrivesAfterARemovalLeavesNoGhost"},
 	},
+}, {
+	name: "join-ends-with-its-caller", promise: "P8",
+	what: "A join's request is cancelled when its caller's context ends, and the contender is forgotten.",
+	file: "internal/engine/join.go",
+	old:  `bind(context.WithoutCancel(ctx), s.longer.context())`,
+	new:  `bind(ctx, s.longer.context())`,
+	caught: []test{
+		{pkg: "internal/engine", name: "TestDeadlinesThatEndDuringJoinsForgetNothing"},
+		{pkg: "coordinator/etcd", name: "TestDeadlinesThatEndDuringJoinsKeepTheEpoch"},
+	},
+}, {
+	name: "close-tried-once", promise: "P4",
+	what:   "A session is closed with one request, for as long as the TTL.",
+	file:   "internal/engine/session.go",
+	old:    `		err = s.endAtService(ctx)`,
+	new:    `		err = s.driver.Close(ctx)`,
+	caught: []test{{pkg: "internal/engine", name: "TestCloseIsSentAgainWhileItIsNotAnswered"}},
 }, {
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter whose own entry is gone treats the queue as empty.",
@@ -76,8 +93,8 @@ var ofSessions = []mutation{{
 	name: "nearest-of-a-later-reply", promise: "P1",
 	what:   "A join whose reply was lost trusts the nearest entry in a later reply.",
 	file:   "internal/engine/join.go",
-	old:    `		j.First, j.Nearest = false, driver.Place{}`,
-	new:    `		j.First = false`,
+	old:    `		c.joined.First, c.joined.Nearest = false, driver.Place{}`,
+	new:    `		c.joined.First = false`,
 	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotReturned"}},
 }, {
 	name: "follower-ignores-own-removal", promise: "P8",

@@ -20,9 +20,9 @@ func TestConformance(t *testing.T) {
 		Bubble: synctest.Test,
 		Lacks: map[coordinatortest.Lever]string{
 			coordinatortest.Handoff: absent, coordinatortest.Converter: absent, coordinatortest.Writer: absent,
-			coordinatortest.HeadWatcher: absent, coordinatortest.QueueWatcher: absent, coordinatortest.Operator: absent,
+			coordinatortest.HeadWatcher: absent, coordinatortest.QueueWatcher: absent, coordinatortest.Operator: absent, coordinatortest.External: absent,
 			coordinatortest.Network: local, coordinatortest.Events: local,
-			coordinatortest.Restart: none, coordinatortest.Compact: none, coordinatortest.Watches: none,
+			coordinatortest.Restart: none, coordinatortest.Compact: none, coordinatortest.Stall: none, coordinatortest.Watches: none,
 		},
 		Start: func(*testing.T) coordinatortest.Service {
 			svc := coredriver.NewService()

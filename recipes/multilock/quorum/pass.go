@@ -94,9 +94,8 @@ func (r *round) waitOrPass(
 		}
 		var pass bool
 		if pass, stuck = r.pass(w.trial, i, after); pass {
-			s.Log().Warn("baton: a member of a quorum is passed over, since the first in its queue "+
-				"does not leave", "quorum", r.quorum.name, "service", s.String(),
-				"first", stuck.Identity, "key", stuck.Key)
+			s.Log().Warn("baton: a member of a quorum is passed over, since the first in its queue does not leave",
+				"quorum", r.quorum.name, "service", s.String(), "first", stuck.Identity, "key", stuck.Key)
 			done = true
 			hold, err = w.end(errStuck)
 			s.Rest()

@@ -56,12 +56,13 @@ const (
 // runLong is the help of lock to which the other commands refer.
 const runLong = `
 The command inherits baton's standard streams and receives the signals sent to baton. Before the
-release baton ends the command's remaining children, unless they were started with setsid.
+release baton ends all processes that the command left running, unless they are in a session of
+their own, as with setsid; then it names them.
 
-If the service does not answer, the command and its children get SIGTERM, and --grace later
+If the service does not answer, the command and all its descendants get SIGTERM, and --grace later
 SIGKILL, before anyone else can acquire the name. If the hold ends without warning, for example
 by "baton break", others may hold the name already: SIGTERM at once, SIGKILL after the grace.
-If baton itself is killed or stopped, a guard process kills the command.
+If baton itself is killed or stopped, a guard process kills them.
 
 Environment of the command:
   BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore, election or group
@@ -72,6 +73,7 @@ Environment of the command:
   BATON_URL                      the service's URL, with its password
 With several names, BATON_NAME_1, BATON_TOKEN_1 and BATON_SEQUENCER_1 are those of the first name
 given, BATON_NAME_2 and so on those of the second; these three are not set without a number.
+BATON_SEQUENCER is not set for queues shared with other clients: the URL has a layout.
 
 Exit codes: the command's own, 128+n if signal n ended the command or the wait, or:
   1    the name, or one of them, is taken, with --nonblock or --wait (see -E)

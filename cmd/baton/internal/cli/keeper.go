@@ -3,12 +3,19 @@ package cli
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 )
 
 // guarded is a running command: a *ward.Ward.
 type guarded interface {
 	Done() <-chan struct{}
+	Gone() <-chan struct{}
+	Spare()
+	Left() []string
+	Spared() []string
 	Signal(os.Signal)
 	Terminate()
 	Kill() error
@@ -23,39 +30,60 @@ type guarded interface {
 // does not move the deadline: a command that is half shut down is of no use.
 // The guard process knows the deadline, too, and kills the command if this
 // process is stopped or killed.
+//
+// The processes that the command left running are kept in the same way, since
+// they may work under the hold. If nothing else ends them, they have a grace to
+// end by themselves, as a process that drains a pipe does, then one after
+// SIGTERM, and get SIGKILL.
 type keeper struct {
 	hold    hold
 	ward    guarded
+	name    string // the command's, for messages
 	grace   time.Duration
 	runOn   bool
 	signals <-chan os.Signal
 	renewed <-chan struct{}
-	say     func(format string, args ...any)
+	say     func(format string, args ...any) // does not block
 
 	terminated bool        // the command got SIGTERM
 	killed     bool        // the command got SIGKILL
+	unguarded  bool        // the guard does not answer, and this was said
+	got        os.Signal   // the last signal that asked to end
 	warn       *time.Timer // fires when the SIGTERM is due
 	kill       *time.Timer // fires when the SIGKILL is due
+	rest       rest
 }
 
-// keep waits for the end of the command, and reports whether the loss of the
-// hold ended it.
+// keep waits for the end of the command and of what it left running, and
+// reports whether the loss of the hold ended the command.
 func (k *keeper) keep() (ended bool) {
-	k.kill = time.NewTimer(time.Hour)
-	k.kill.Stop()
+	k.kill, k.rest.timer = stoppedTimer(), stoppedTimer()
 	k.warn = time.NewTimer(time.Until(k.hold.Deadline()) - k.grace)
 	if k.runOn {
 		k.warn.Stop()
 	}
 	defer k.warn.Stop()
 	defer k.kill.Stop()
-	over := k.hold.Context().Done()
+	defer k.rest.timer.Stop()
+	over, done, gone := k.hold.Context().Done(), k.ward.Done(), (<-chan struct{})(nil)
 	for {
 		select {
-		case <-k.ward.Done():
-			return k.terminated || k.killed || k.killedByGuard()
+		case <-done:
+			ended = k.terminated || k.killed || k.killedByGuard()
+			if k.runOn {
+				return ended
+			}
+			done, gone = nil, k.ward.Gone()
+			k.beginRest(ended)
+		case <-gone:
+			k.reportSpared()
+			return ended
+		case <-k.rest.timer.C:
+			if !k.endRest() {
+				return ended
+			}
 		case sig := <-k.signals:
-			k.ward.Signal(sig)
+			k.pass(sig)
 		case <-k.renewed:
 			k.extend()
 		case <-k.warn.C:
@@ -69,12 +97,28 @@ func (k *keeper) keep() (ended bool) {
 	}
 }
 
-// extend sends the new deadline to the guard.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// pass passes a signal on.
+func (k *keeper) pass(sig os.Signal) {
+	if slices.Contains(ward.Ending, sig) {
+		k.got = sig
+	}
+	k.ward.Signal(sig)
+}
+
+// extend sends the new deadline to the guard. Without a deadline it only
+// continues a guard that was stopped.
 func (k *keeper) extend() {
-	if k.runOn || k.terminated || k.killed {
+	if k.terminated || k.killed {
 		return
 	}
-	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
+	if err := k.ward.Extend(k.hold.Deadline()); err != nil && !k.unguarded {
+		k.unguarded = true // the next renewal would say the same
 		k.say("%v: the command may be killed while the hold is valid, or run on if baton is killed",
 			err)
 	}
@@ -103,6 +147,7 @@ func (k *keeper) lost() {
 	}
 	left := until(k.hold.Deadline())
 	switch {
+	case k.killed: // as was said
 	case k.runOn:
 		k.say("the hold is lost, and the command runs on: %v", cause)
 	case k.terminated && left > 0: // the SIGKILL will come
@@ -121,6 +166,7 @@ func (k *keeper) lost() {
 // terminate sends SIGTERM, and sets the timer for the SIGKILL.
 func (k *keeper) terminate(within time.Duration) {
 	k.terminated = true
+	k.rest.timer.Stop() // the SIGKILL comes first
 	k.kill.Reset(within)
 	k.ward.Terminate()
 }
@@ -131,6 +177,7 @@ func (k *keeper) end() {
 		return
 	}
 	k.killed = true
+	k.rest.killed()
 	if err := k.ward.Kill(); err != nil {
 		k.say("the command cannot be killed and runs on without the hold: %v", err)
 	}
@@ -143,6 +190,7 @@ func (k *keeper) killedByGuard() bool {
 	if k.runOn || k.ward.Code() != exitSignal+sigkill || k.hold.Err() == nil {
 		return false
 	}
+	k.killed = true
 	k.say("the hold was lost and the command was killed: %v", context.Cause(k.hold.Context()))
 	return true
 }

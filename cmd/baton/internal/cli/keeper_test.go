@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -26,11 +28,24 @@ type fakeWard struct {
 	code     int
 	log      []string
 	extended []time.Time
+	failing  error // of Extend
 	done     chan struct{}
+	spared   bool
+
+	mu   sync.Mutex
+	rest chan struct{} // of processes that the command left; nil: there are none
 }
 
 func newFakeWard(deaf bool) *fakeWard {
 	return &fakeWard{began: time.Now(), deaf: deaf, done: make(chan struct{})}
+}
+
+// leave lets the command end while processes that it started run.
+func (w *fakeWard) leave() {
+	w.mu.Lock()
+	w.rest = make(chan struct{})
+	w.mu.Unlock()
+	w.end()
 }
 
 func (w *fakeWard) note(what string) {
@@ -38,12 +53,40 @@ func (w *fakeWard) note(what string) {
 }
 
 func (w *fakeWard) end() {
-	select {
-	case <-w.done:
-	default:
-		close(w.done)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range []chan struct{}{w.done, w.rest} {
+		select {
+		case <-c:
+		default:
+			if c != nil {
+				close(c)
+				return
+			}
+		}
 	}
 }
+
+func (w *fakeWard) Gone() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rest != nil {
+		return w.rest
+	}
+	return w.done
+}
+
+func (w *fakeWard) Left() []string {
+	select {
+	case <-w.Gone():
+		return nil
+	default:
+		return []string{"worker (7)"}
+	}
+}
+
+func (w *fakeWard) Spare()           { w.spared = true }
+func (w *fakeWard) Spared() []string { return nil }
 
 func (w *fakeWard) Done() <-chan struct{} { return w.done }
 func (w *fakeWard) Code() int             { return w.code }
@@ -64,7 +107,7 @@ func (w *fakeWard) Terminate() {
 
 func (w *fakeWard) Extend(deadline time.Time) error {
 	w.extended = append(w.extended, deadline)
-	return nil
+	return w.failing
 }
 
 // scene is a held mutex and a command that runs under it.
@@ -233,6 +276,103 @@ func TestCommandThatCannotBeKilledIsReported(t *testing.T) {
 		time.AfterFunc(time.Minute, s.ward.end)
 		s.wants(t, true, "terminate after 7s", "kill after 9s")
 		if !strings.Contains(strings.Join(s.said, "\n"), "runs on without the hold: operation not permitted") {
+			t.Errorf("messages: %q", s.said)
+		}
+	})
+}
+
+func TestRestGetsItsGraceThenSIGTERMThenSIGKILL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		time.AfterFunc(5*time.Second, s.ward.leave)
+		s.wants(t, false, "terminate after 7s", "kill after 9s")
+		if !s.ward.spared || len(s.said) != 1 || !strings.Contains(s.said[0], "worker (7)") {
+			t.Errorf("messages: %q; daemons spared: %v", s.said, s.ward.spared)
+		}
+	})
+}
+
+func TestRestThatEndsByItselfIsWaitedForInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		time.AfterFunc(5*time.Second, s.ward.leave)
+		time.AfterFunc(6*time.Second, s.ward.end)
+		s.wants(t, false)
+		if len(s.said) > 0 {
+			t.Errorf("messages: %q", s.said)
+		}
+	})
+}
+
+func TestRestThatCannotBeKilledIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ward := newFakeWard(true)
+		ward.immune = true
+		s := newScene(t, ward, 2*time.Second)
+		time.AfterFunc(5*time.Second, s.ward.leave)
+		s.wants(t, false, "terminate after 7s", "kill after 9s")
+		if !strings.Contains(strings.Join(s.said, "\n"), "cannot be killed and runs on without the hold: worker (7)") {
+			t.Errorf("messages: %q", s.said)
+		}
+	})
+}
+
+func TestSignalReachesTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		signals := make(chan os.Signal, 1)
+		s.keeper.signals = signals
+		time.AfterFunc(5*time.Second, s.ward.leave)
+		time.AfterFunc(6*time.Second, func() { signals <- syscall.SIGHUP; synctest.Wait(); s.ward.end() })
+		s.wants(t, false, "hangup after 6s")
+	})
+}
+
+func TestRestGetsSIGKILLAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 4*time.Second)
+		s.service.Stop()
+		time.AfterFunc(2*time.Second, s.ward.leave)
+		s.wants(t, false, "terminate after 5s", "kill after 9s")
+	})
+	// The hold is removed while the rest has its grace.
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 4*time.Second)
+		time.AfterFunc(2*time.Second, s.ward.leave)
+		time.AfterFunc(3*time.Second, func() {
+			s.service.Remove(s.service.Queues()[0], s.service.Snapshot(s.service.Queues()[0])[0].ID)
+		})
+		s.wants(t, false, "terminate after 3s", "kill after 7s")
+	})
+}
+
+func TestLossIsReportedOnceAfterAStop(t *testing.T) {
+	for range 20 { // the keeper sees several reasons at once, and takes any
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, newFakeWard(true), 2*time.Second)
+			s.service.Stop()
+			s.keeper.say = func(format string, args ...any) {
+				if len(s.said) == 0 {
+					time.Sleep(time.Millisecond) // so that the other reasons are there
+				}
+				s.said = append(s.said, fmt.Sprintf(format, args...))
+			}
+			time.Sleep(20 * time.Second) // the process is stopped
+			s.keeper.keep()
+			if len(s.said) != 1 {
+				t.Errorf("messages: %q", s.said)
+			}
+		})
+	}
+}
+
+func TestDeadGuardIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		s.ward.failing = errors.New("guard process: it has exited")
+		time.AfterFunc(time.Minute, s.ward.end)
+		s.wants(t, false)
+		if len(s.said) != 1 || !strings.Contains(s.said[0], "it has exited") {
 			t.Errorf("messages: %q", s.said)
 		}
 	})

@@ -74,16 +74,19 @@ func newTaker[H hold](
 
 // variables describes a hold in the environment. Their names end in suffix.
 func variables(ctx context.Context, name, suffix string, h fenced) ([]string, error) {
-	seq, err := h.Sequencer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return []string{
+	env := []string{
 		"BATON_SESSION=" + h.Session(),
 		"BATON_NAME" + suffix + "=" + name,
 		"BATON_TOKEN" + suffix + "=" + h.Token().String(),
-		"BATON_SEQUENCER" + suffix + "=" + seq.String(),
-	}, nil
+	}
+	seq, err := h.Sequencer(ctx)
+	switch {
+	case err == nil:
+		return append(env, "BATON_SEQUENCER"+suffix+"="+seq.String()), nil
+	case errors.Is(err, coordinator.ErrInvalid): // a queue shared with other clients has none
+		return env, nil
+	}
+	return nil, err
 }
 
 // variablesOf is variables of a name, without a suffix.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ type Env struct {
 // app is one run of baton.
 type app struct {
 	Env
+	messages *messages // nil in tests of parts
+	atEnd    func()    // called when the last message was written
+
 	url     string
 	verbose bool
 	running bool // the command line was accepted; an earlier error is a usage error
@@ -50,7 +54,8 @@ type exitError struct {
 	err  error
 	lost bool // the hold was lost, so code is not the command's own
 
-	interrupted bool // Ctrl-C in the terminal ended the command
+	signal os.Signal // if not nil, it ends baton, too
+	whole  bool      // baton's group gets it: Ctrl-C did not reach it
 }
 
 func (e *exitError) Error() string {
@@ -67,10 +72,14 @@ func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 // Main runs a command line and returns the exit code. It prints to env's
 // streams. It ends early when ctx ends or the process receives a signal.
 func Main(ctx context.Context, args []string, env Env) int {
-	a := &app{Env: env}
+	a := &app{Env: env, messages: newMessages(env.Err), atEnd: func() {}}
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	defer func() {
+		a.messages.close()
+		a.atEnd()
+	}()
 	if err == nil {
 		return 0
 	}
@@ -84,15 +93,24 @@ func Main(ctx context.Context, args []string, env Env) int {
 	if err != nil {
 		a.say("%s", describe(err))
 	}
-	if exit != nil && exit.interrupted {
-		ward.Interrupt()
+	if exit != nil && exit.signal != nil {
+		a.messages.close()
+		ward.Raise(exit.signal, exit.whole)
 	}
 	return code
 }
 
-// say prints a message to the standard error.
+// say prints a message to the standard error. It does not block.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.Err, "baton: "+format+"\n", args...)
+	fmt.Fprintf(a.errs(), "baton: %s\n", line(fmt.Sprintf(format, args...)))
+}
+
+// errs is the standard error for what must not block.
+func (a *app) errs() io.Writer {
+	if a.messages == nil {
+		return a.Err
+	}
+	return a.messages
 }
 
 // root is the whole tree of commands.
@@ -192,7 +210,7 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	if a.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewTextHandler(a.errs(), &slog.HandlerOptions{Level: level}))
 	opts = append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)
 	return coordinator.Open(url, opts...)
 }

@@ -36,7 +36,13 @@ type run struct {
 func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) error {
 	signals, stop := listen()
 	defer stop()
-	defer survivePipes()()
+	r.atEnd = survivePipes()
+	defer ward.Reap()()
+	if !r.flags.keepRunning {
+		for _, note := range ward.Notes(r.path) {
+			r.say("%s", note)
+		}
+	}
 	r.signals, r.renewed = signals, make(chan struct{}, 1)
 	c, err := r.open(append(opts, coordinator.WithObserver(event.ObserverFunc(r.observe)))...)
 	if err != nil {
@@ -139,16 +145,18 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 	spec := ward.Spec{
 		Path: r.path, Args: r.argv, Env: env, In: r.In, Out: r.Out, Err: r.Err,
 		Title: r.op + " " + strings.Join(r.names, " "),
+		Say:   func(message string) { r.say("%s", message) },
 	}
 	if !r.flags.keepRunning {
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
-		err = fmt.Errorf("the command was not started: %w", err)
-		return &exitError{code: exitLost, lost: true, err: err}
+		return notStarted(err)
 	}
 	w, err := ward.Start(spec)
 	switch {
+	case errors.Is(err, ward.ErrUnguarded) && g.Err() != nil:
+		return notStarted(g.Err())
 	case errors.Is(err, ward.ErrUnguarded):
 		return broken(err)
 	case err != nil:
@@ -156,42 +164,31 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 	}
 	defer w.Close()
 	k := &keeper{
-		hold: g, ward: w, grace: grace, runOn: r.flags.keepRunning,
+		hold: g, ward: w, name: r.argv[0], grace: grace, runOn: r.flags.keepRunning,
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
 	ended := k.keep()
-	if !k.runOn {
-		r.endRest(w, grace, ended)
+	if err := w.Err(); err != nil && !ended {
+		return broken(err)
 	}
-	code := w.Code()
-	if ended {
-		code = exitLost
-	}
-	if code == 0 {
+	exit := &exitError{code: w.Code(), lost: ended}
+	switch {
+	case ended:
+		exit.code = exitLost
+	case exit.code == 0:
 		return nil
+	case w.Interrupted():
+		exit.signal, exit.whole = os.Interrupt, true
+	case k.got != nil && w.DiedOf(k.got):
+		exit.signal = k.got
 	}
-	return &exitError{code: code, lost: ended, interrupted: !ended && w.Interrupted()}
+	return exit
 }
 
-// endRest ends the processes that the command left running. They first have the
-// grace to end by themselves, as a process that drains a pipe does. If the hold
-// was lost, they got their SIGTERM with the command.
-func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
-	if !w.Left(grace) {
-		return
-	}
-	if !terminated {
-		r.say("%s ended and left processes running, which baton ends now; "+
-			"use setsid to start a process that is to outlive the command", r.argv[0])
-		w.Terminate()
-		if !w.Left(grace) {
-			return
-		}
-	}
-	_ = w.Kill() // Left shows the outcome
-	if w.Left(closing) {
-		r.say("a process started by %s cannot be killed and runs on without the hold", r.argv[0])
-	}
+// notStarted is the error for a hold that was lost before the command started.
+func notStarted(cause error) error {
+	err := fmt.Errorf("the command was not started: %w", cause)
+	return &exitError{code: exitLost, lost: true, err: err}
 }
 
 // environ returns the command's environment: baton's own and the hold's
@@ -295,9 +292,7 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A renewal is sent every tenth of the TTL. Three must be able to fail
-	// before the SIGTERM.
-	most := max(0, s.TTL()*6/10-s.Margin())
+	most := longestGrace(s)
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
@@ -311,6 +306,13 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 }
 
 const usualGrace = 2 * time.Second
+
+// longestGrace returns the longest grace that the session's TTL allows. A
+// renewal is sent every tenth of the TTL. Three must be able to fail before the
+// SIGTERM.
+func longestGrace(s *coordinator.Session) time.Duration {
+	return max(0, s.TTL()*6/10-s.Margin())
+}
 
 // broken returns the exit error for a failure of baton itself or a wrong
 // command line.

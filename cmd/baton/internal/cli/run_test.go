@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -233,5 +234,37 @@ func TestCampaignIsNotRepeatedWhenTheCommandEnds(t *testing.T) {
 		if r.code != code || r.out != "ran\n" || r.err != "" {
 			t.Errorf("a command that exits with %d: %+v", code, r)
 		}
+	}
+}
+
+// silent is a standard error that nobody reads: a write blocks.
+type silent struct{}
+
+func (silent) Write([]byte) (int, error) { select {} }
+
+func TestMessageThatNobodyReadsDelaysNoSignal(t *testing.T) {
+	needsShell(t)
+	args := []string{"lock", "--grace=0.1", "name", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & exit 3"}
+	code := Main(t.Context(), args, Env{Err: silent{}, Environ: os.Environ,
+		Getenv: func(string) string { return "memory://" }})
+	if code != 3 {
+		t.Errorf("baton exits with %d", code)
+	}
+}
+
+func TestScriptWithoutItsShellRuns(t *testing.T) {
+	needsShell(t)
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("echo \"$1\"; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if r := baton(t, "", "lock", "name", "--", script, "word"); r.code != 3 || r.out != "word\n" {
+		t.Errorf("%+v", r)
+	}
+	if err := os.WriteFile(script, []byte("echo\x00"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if r := baton(t, "", "lock", "name", "--", script); r.code != exitCannotRun || r.out != "" {
+		t.Errorf("no text: %+v", r)
 	}
 }

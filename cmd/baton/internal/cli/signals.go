@@ -37,7 +37,9 @@ func survivePipes() (stop func()) {
 type signalError struct{ signal syscall.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("signal: %v", e.signal) }
-func (e *signalError) exit() error   { return &exitError{code: exitSignal + int(e.signal)} }
+func (e *signalError) exit() error {
+	return &exitError{code: exitSignal + int(e.signal), signal: e.signal}
+}
 
 // signalOf returns the signal that ended a context, or nil.
 func signalOf(ctx context.Context) *signalError {

@@ -1,15 +1,29 @@
 package ward
 
 import (
+	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// diesWithParent makes the kernel kill a command when its parent dies, for the
-// case that baton and the guard are killed together.
+// subreapers says that there are processes to which the kernel gives orphans.
+const subreapers = true
+
+// setSubreaper makes this process a subreaper, or ends that.
+func setSubreaper(on bool) error {
+	var flag uintptr
+	if on {
+		flag = 1
+	}
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, flag, 0, 0, 0)
+}
+
+// diesWithParent makes the kernel kill a command when its parent dies.
 func diesWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
 // executable returns the path of this program, even if its file was replaced
@@ -22,27 +36,128 @@ func executable() (string, error) {
 	return self, nil
 }
 
-// alive reports whether a group has a live process besides its leader, the
-// guard. kill(2) cannot tell: a zombie belongs to its group until its parent
-// waits for it, which in a container may never happen.
-func alive(group int) bool {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil || len(stats) == 0 {
-		return true // unknown
+// processes reads the process table.
+func processes() ([]process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
 	}
-	leader := "/proc/" + strconv.Itoa(group) + "/stat"
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil || path == leader {
-			continue // it has ended, or is the guard
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var table []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
 		}
-		// The name, in parentheses, may contain blanks and parentheses. State,
-		// parent and group follow it.
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		ended := len(fields) < 3 || fields[0] == "Z" || fields[0] == "X"
-		if !ended && fields[2] == strconv.Itoa(group) {
-			return true
+		if p, err := readProcess(pid); err == nil {
+			table = append(table, p)
 		}
 	}
-	return false
+	if len(table) == 0 {
+		return nil, errors.New("/proc lists no process")
+	}
+	return table, nil
+}
+
+// readProcess reads one entry of the process table.
+func readProcess(pid int) (process, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, err
+	}
+	// The name, in parentheses, may contain blanks and parentheses. Field 3,
+	// the state, follows it; see proc_pid_stat(5).
+	before, name, _ := strings.Cut(string(text), "(")
+	end := strings.LastIndexByte(name, ')')
+	if before == "" || end < 0 {
+		return process{}, fmt.Errorf("/proc/%d/stat is malformed", pid)
+	}
+	fields := strings.Fields(name[end+1:])
+	const first = 3
+	number := func(field int) (n uint64) {
+		if i := field - first; i < len(fields) {
+			n, _ = strconv.ParseUint(fields[i], 10, 64)
+		}
+		return n
+	}
+	const parent, group, session, threads, start = 4, 5, 6, 20, 22
+	p := process{
+		pid: pid, name: name[:end], parent: int(number(parent)), group: int(number(group)),
+		session: int(number(session)), start: number(start),
+	}
+	// A process whose first thread has ended shows the state of a zombie while
+	// its other threads run.
+	state := ""
+	if len(fields) > 0 {
+		state = fields[0]
+	}
+	p.ended = state == "X" || state == "Z" && number(threads) <= 1
+	return p, nil
+}
+
+// signal sends a signal to the process, but to no other that has its number by
+// now.
+func (p process) signal(sig syscall.Signal) error {
+	if p.start == 0 { // the process table cannot be read
+		return syscall.Kill(p.pid, sig)
+	}
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return err
+	case err != nil: // an old kernel, or a filter of system calls
+		fd = -1
+	default:
+		defer func() { _ = unix.Close(fd) }()
+	}
+	if now, err := readProcess(p.pid); err != nil || now.start != p.start {
+		return syscall.ESRCH
+	}
+	if fd >= 0 {
+		if err := unix.PidfdSendSignal(fd, sig, nil, 0); !errors.Is(err, unix.ENOSYS) {
+			return err
+		}
+	}
+	return syscall.Kill(p.pid, sig)
+}
+
+// ignored returns the signals that this process ignores.
+func ignored() map[syscall.Signal]bool {
+	set := map[syscall.Signal]bool{}
+	text, _ := os.ReadFile("/proc/self/status") // an unknown signal counts as not ignored
+	for line := range strings.Lines(string(text)) {
+		if hex, found := strings.CutPrefix(line, "SigIgn:"); found {
+			mask, _ := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			for n := range 64 {
+				if mask&(1<<n) != 0 {
+					set[syscall.Signal(n+1)] = true
+				}
+			}
+		}
+	}
+	return set
+}
+
+// children returns the children that this process already has: it was started
+// by exec in a process that had some.
+func children() map[int]uint64 {
+	var ended unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &ended, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != nil {
+		return nil // ECHILD
+	}
+	table, err := processes()
+	if err != nil {
+		return nil
+	}
+	known := map[int]uint64{}
+	for _, p := range table {
+		if p.parent == os.Getpid() {
+			known[p.pid] = p.start
+		}
+	}
+	return known
 }

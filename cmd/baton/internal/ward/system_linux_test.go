@@ -1,56 +1,40 @@
 package ward
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 )
 
-func TestGroupLeaderIsNotCountedAlive(t *testing.T) {
-	sleep := func(group int) *exec.Cmd {
-		c := exec.Command("sleep", "600")
-		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = c.Process.Kill()
-			_ = c.Wait()
-		})
-		return c
-	}
-	group := sleep(0).Process.Pid
-	if alive(group) {
-		t.Error("the leader alone counts as alive")
-	}
-	other := sleep(group)
-	if !alive(group) {
-		t.Error("another process of the group does not count as alive")
-	}
-	if err := other.Process.Signal(syscall.SIGKILL); err != nil {
+func TestReadProcess(t *testing.T) {
+	c := exec.Command("sleep", "600")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = other.Wait()
-	if alive(group) {
-		t.Error("a process that has ended counts as alive")
+	pid := c.Process.Pid
+	p, err := readProcess(pid)
+	want := process{pid: pid, parent: os.Getpid(), group: pid, session: pid, name: p.name, start: p.start}
+	if err != nil || p != want || p.start == 0 {
+		t.Errorf("readProcess = %+v, %v; want %+v", p, err, want)
 	}
-}
-
-// An interactive shell leaves its group.
-func TestCommandThatLeavesItsGroupIsKilled(t *testing.T) {
-	w, _ := start(t, time.Now().Add(time.Minute), "exec setsid sleep 600")
-	pid := w.cmd.Process.Pid
-	for group := w.group; group != pid; time.Sleep(10 * time.Millisecond) {
-		var err error
-		if group, err = syscall.Getpgid(pid); err != nil {
+	other := p
+	other.start--
+	if err := other.signal(syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("a process of another start time got the signal: %v", err)
+	}
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	for p.ended = false; !p.ended; {
+		if p, err = readProcess(pid); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Kill(); err != nil {
-		t.Error(err)
-	}
-	if code := w.Code(); code != 128+9 {
-		t.Errorf("the command ended with %d", code)
+	_ = c.Wait()
+	if _, err := readProcess(pid); err == nil {
+		t.Error("a process that was waited for is in the table")
 	}
 }

@@ -23,8 +23,9 @@ import (
 // until then.
 type terminal struct {
 	fd     int
-	own    int // this process's group
-	served int // the command's group
+	own    int  // this process's group
+	served int  // the command's group
+	hungUp bool // the command got SIGHUP when it needed the terminal
 
 	mu sync.Mutex
 }
@@ -92,22 +93,46 @@ func (t *terminal) move(from, to int) bool {
 // stopped handles a stop of the command. A command that needs the terminal gets
 // it. Otherwise this process stops as well; the shell continues it, and SIGCONT
 // is passed on.
-func (t *terminal) stopped(sig syscall.Signal) {
-	switch {
-	case t == nil:
+func (w *Ward) stopped(sig syscall.Signal) {
+	t, needs := w.tty, sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	if t == nil {
 		return
-	case (sig == syscall.SIGTTIN || sig == syscall.SIGTTOU) && t.give():
+	}
+	if needs && t.give() {
 		_ = syscall.Kill(-t.served, syscall.SIGCONT)
+		return
+	}
+	if table, err := processes(); err == nil && orphaned(t.own, table) {
+		w.stoppedAlone(sig)
 		return
 	}
 	t.takeBack()
 	_ = syscall.Kill(0, syscall.SIGTSTP)
-	// The kernel does not stop a process that no shell could continue. Then
-	// this process still runs after stopsWithin, and continues the command.
+	// This process still runs after stopsWithin if its other group members'
+	// parents have ended meanwhile: the kernel stops nobody whom no shell could
+	// continue. Then it continues the command.
 	time.AfterFunc(stopsWithin, func() {
 		t.give()
 		_ = syscall.Kill(-t.served, syscall.SIGCONT)
 	})
+}
+
+// stoppedAlone handles a stop where no shell could continue this process, since
+// its group is orphaned. It does what the kernel does to such a group, which it
+// does not do to the command's, since the guard is in the session.
+func (w *Ward) stoppedAlone(sig syscall.Signal) {
+	switch {
+	case sig == syscall.SIGSTOP: // from another process, which can continue it
+	case sig == syscall.SIGTSTP:
+		_ = syscall.Kill(-w.tty.served, syscall.SIGCONT)
+	case w.tty.hungUp:
+		w.say("the command needs the terminal, which it cannot get in the background, " +
+			"and is stopped; it keeps the hold until it is ended")
+	default:
+		w.tty.hungUp = true
+		_ = syscall.Kill(-w.tty.served, syscall.SIGHUP)
+		_ = syscall.Kill(-w.tty.served, syscall.SIGCONT)
+	}
 }
 
 // stopsWithin bounds the time from SIGTSTP to the stop.

@@ -1,19 +1,65 @@
 // Package ward runs a command that must not outlive the hold under which it
-// runs.
+// runs: neither the command itself nor any process that it started.
 //
-// On Unix the command runs in a process group of its own, whose leader is the
-// guard: a second, small process of this program. The guard knows the command's
-// deadline. It kills the group when the deadline has passed or the starter has
-// ended, so the command does not run on if its starter is killed or stopped.
+//	starter ---- order, deadlines ------> guard ---- parent of ---> command
+//	   |    <--- stops, status, empty ---   |                         |
+//	   |                                    +-- gets orphans ----+  children
+//	   +------- signals to all descendants of the guard ---------+----+
 //
-//	starter ---- deadlines, end of file ----> guard
-//	   |                                        |
-//	   +------- signals, SIGKILL ---> group <---+ SIGKILL
+// # Who is ended
 //
-// The guard is started first and creates the group; the command is started
-// inside it, so it is guarded at every moment. The guard stays in the group and
-// ignores every signal that can be ignored. SIGKILL for the group ends the
-// guard, too. While the guard lives, the system cannot reuse the group's ID.
+// A process group is not what a command consists of: timeout(1), shells with
+// job control, parallel(1) and su(1) move their children to groups or sessions
+// of their own. A control group would do, but needs rights that a user rarely
+// has. So this package judges by descent. The guard, a second, small process of
+// this program, starts the command, and on Linux it is a subreaper
+// (PR_SET_CHILD_SUBREAPER): a descendant whose parent ends becomes the guard's
+// child, also if it forked twice or has a session of its own. Therefore
+//
+//   - the command and its descendants are the guard's descendants, at all
+//     times; a walk of the process table finds them;
+//   - the guard has no child left (wait4 fails with ECHILD) if and only if no
+//     descendant is left. The kernel moves an orphan before its parent can be
+//     waited for, so this is exact. The walk is not: it reads one process after
+//     the other. It only decides whom to signal.
+//
+// To kill is to walk and send SIGKILL, parents first, until no child is left. A
+// process with a pending SIGKILL cannot fork, so a walk after the signals finds
+// all children that were born during the walk before. A chain of processes,
+// each of which forks once and ends at once, can outrun the walks for a while,
+// so the guard repeats them until the end. A process is signalled through a
+// pidfd if its start time is still the one that the walk read, so a reused
+// number hits nobody else.
+//
+// # Who ends it
+//
+// The guard knows the deadline. It kills all descendants when the deadline has
+// passed, or when the pipe from the starter ends: the starter was killed. It
+// catches every signal that can be caught, and is in no process group of the
+// starter.
+//
+// If the guard is killed, the kernel kills the command (PR_SET_PDEATHSIG). The
+// starter is a subreaper, too, and so becomes the parent of the rest, kills it
+// and reads the command's status. If both are killed at the same moment, the
+// command dies and its descendants are lost. A stopped guard is continued with
+// each new deadline and each signal, and killed if it does not end within
+// endWithin when it is told to.
+//
+// # Groups and the terminal
+//
+// With a controlling terminal the command leads a group of its own, as the job
+// of an interactive shell does: it can have the foreground, and timeout(1) as
+// the command does not leave it. Without one, the command is a member of the
+// guard's group and leads none, as in a script: setsid(1) then makes the
+// session without forking, and so remains the command.
+//
+// # Out of reach
+//
+// A process that another one started on the command's behalf is no descendant:
+// systemd-run, docker run, at, ssh. A process with another user's rights, as
+// under sudo, refuses signals. Start reports in Notes what it can see of this.
+// Other systems than Linux have no subreaper: there a process is found if it is
+// in the command's group, or if all processes between it and the guard live.
 //
 // Systems without process groups have no guard; see ward_other.go.
 package ward
@@ -33,7 +79,11 @@ type Spec struct {
 	Out, Err io.Writer
 
 	Title    string    // the guard's argument, for listings of processes
-	Deadline time.Time // the guard kills the command at this time; zero: no guard
+	Deadline time.Time // the command is killed at this time; zero: it may outlive the starter
+
+	// Say is called with a message for the user while the command runs. It
+	// must not block. Nil drops the messages.
+	Say func(message string)
 }
 
 // ErrUnguarded says that a command was not started, or was ended, because its

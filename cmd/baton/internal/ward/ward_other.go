@@ -67,11 +67,24 @@ func (w *Ward) Kill() error {
 // Terminate is Kill.
 func (w *Ward) Terminate() { _ = w.Kill() }
 
+// Gone is Done: children are not seen.
+func (w *Ward) Gone() <-chan struct{} { return w.done }
+
+// Notes says what Start cannot reach, besides Limits.
+func Notes(string) []string { return nil }
+
+// Reap does nothing, and neither does its result.
+func Reap() (stop func()) { return func() {} }
+
 // The rest does nothing here.
 
-func Interrupt()                        {}
-func (w *Ward) Interrupted() bool       { return false }
-func (w *Ward) Signal(os.Signal)        {}
-func (w *Ward) Extend(time.Time) error  { return nil }
-func (w *Ward) Left(time.Duration) bool { return false }
-func (w *Ward) Close()                  {}
+func Raise(os.Signal, bool)            {}
+func (w *Ward) Interrupted() bool      { return false }
+func (w *Ward) DiedOf(os.Signal) bool  { return false }
+func (w *Ward) Signal(os.Signal)       {}
+func (w *Ward) Extend(time.Time) error { return nil }
+func (w *Ward) Spare()                 {}
+func (w *Ward) Spared() []string       { return nil }
+func (w *Ward) Left() []string         { return nil }
+func (w *Ward) Err() error             { return nil }
+func (w *Ward) Close()                 {}

@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits says what the help of a command adds on this system: nothing.
@@ -25,86 +28,183 @@ var (
 
 // Ward is a running command. It is safe for concurrent use.
 type Ward struct {
-	cmd    *exec.Cmd
-	guard  *guard // nil if the command has no deadline
-	group  int
-	tty    *terminal
-	done   chan struct{}
-	status syscall.WaitStatus // valid once done is closed, and so is front
-	front  bool               // the command had the terminal when it ended
+	guard   *handle
+	guarded bool
+	command process
+	tty     *terminal
+	streams *streams
+	say     func(string)
+	except  map[int]uint64 // children that this process had before
+
+	done, empty, gone, closing chan struct{}
+
+	closed   sync.Once
+	rest     sync.WaitGroup
+	spare    atomic.Bool
+	orphaned atomic.Bool        // the guard ended before it was told to
+	status   syscall.WaitStatus // valid once done is closed, and so is front
+	front    bool               // the command had the terminal when it ended
 }
 
 // Start starts a command. A failed start leaves nothing behind. The error is
 // ErrUnguarded if the guard failed, else the system's.
 func Start(s Spec) (*Ward, error) {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	w := &Ward{tty: openTerminal(), done: make(chan struct{}), cmd: &exec.Cmd{
-		Path: s.Path, Args: s.Args, Env: s.Env,
-		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, SysProcAttr: attr,
-	}}
-	if !s.Deadline.IsZero() {
-		g, err := startGuard(s.Title, s.Deadline)
-		if err != nil {
-			w.Close()
-			return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
+	w := &Ward{
+		guarded: !s.Deadline.IsZero(), tty: openTerminal(), say: s.Say,
+		done: make(chan struct{}), empty: make(chan struct{}), gone: make(chan struct{}),
+		closing: make(chan struct{}),
+	}
+	if w.say == nil {
+		w.say = func(string) {}
+	}
+	err := w.start(s)
+	if err != nil {
+		if w.streams != nil {
+			w.streams.wait()
 		}
-		w.guard, attr.Pgid = g, g.group()
-		diesWithParent(attr)
-	}
-	if isTerminal(s.In) && isTerminal(s.Out) && w.tty.ours() {
-		attr.Foreground, attr.Ctty = true, w.tty.fd
-	}
-	started := make(chan error)
-	go w.run(started)
-	if err := <-started; err != nil {
+		_ = setSubreaper(false)
 		w.tty.takeBack()
-		w.Close()
+		w.tty.close()
 		return nil, err
-	}
-	if w.guard == nil {
-		return w, nil
-	}
-	if err := w.Extend(s.Deadline); err != nil { // the guard died before the command started
-		_ = w.Kill()
-		<-w.done
-		w.Close()
-		return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
 	return w, nil
 }
 
-// run starts the command and waits for its end, in one thread: with
-// diesWithParent the kernel kills the command when the starting thread ends.
-func (w *Ward) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := w.cmd.Start()
-	w.group = w.cmd.SysProcAttr.Pgid
-	if w.group == 0 && err == nil {
-		w.group = w.cmd.Process.Pid
+func (w *Ward) start(s Spec) (err error) {
+	if w.streams, err = openStreams(s.In, s.Out, s.Err); err != nil {
+		return err
 	}
-	w.tty.serve(w.group)
-	started <- err
-	if err != nil {
-		return
+	defer w.streams.started() // the command has them, or nobody
+	w.except = children()
+	_ = setSubreaper(true) // an old kernel: see Notes
+	if w.guard, err = startGuard(s.Title, w.streams.files); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
-	defer close(w.done)
+	o := order{
+		// Environ removes all but the last of several values.
+		path: s.Path, args: s.Args, env: (&exec.Cmd{Env: s.Env}).Environ(), guarded: w.guarded, job: w.tty != nil,
+		foreground: isTerminal(s.In) && isTerminal(s.Out) && w.tty.ours(),
+	}
+	if s.Deadline.IsZero() {
+		s.Deadline = time.Now().Add(never)
+	}
+	if w.command, err = w.guard.order(o, s.Deadline); err != nil {
+		go w.guard.wait() // end waits for it
+		w.guard.end()
+		_ = w.guard.reports.Close()
+		return err
+	}
+	w.tty.serve(w.command.group)
+	w.rest.Go(w.follow)
+	w.rest.Go(w.await)
+	return nil
+}
+
+// follow handles the guard's reports until the guard ends.
+func (w *Ward) follow() {
+	defer w.guard.reports.Close()
+	ended := false
 	for {
-		_, err := syscall.Wait4(w.cmd.Process.Pid, &w.status, syscall.WUNTRACED, nil)
+		n, err := receiveNote(w.guard.reports)
 		switch {
-		case err == syscall.EINTR:
-		case err == nil && w.status.Stopped():
-			w.tty.stopped(w.status.StopSignal())
-		default:
-			w.front = w.tty.takeBack()
-			_ = w.cmd.Wait() // for streams that are not files; the process was already waited for
+		case err != nil:
+			w.guard.wait()
+			w.takeOver(ended)
 			return
+		case n.kind == noteStopped:
+			w.stopped(syscall.Signal(n.value))
+		case n.kind == noteEnded:
+			ended = true
+			w.end(syscall.WaitStatus(n.value))
+		case n.kind == noteEmpty:
+			close(w.empty)
 		}
 	}
 }
 
+// end records the end of the command.
+func (w *Ward) end(status syscall.WaitStatus) {
+	w.status, w.front = status, w.tty.takeBack()
+	w.streams.wait()
+	close(w.done)
+}
+
+// await closes gone when nothing of the command is left.
+func (w *Ward) await() {
+	defer close(w.gone)
+	<-w.done
+	for none := 0; none < 2; {
+		select {
+		case <-w.empty:
+			return
+		case <-w.closing:
+			return
+		case <-time.After(pollEvery):
+		}
+		// The guard's report is exact, but does not come while processes that
+		// may live on do. A walk can miss a process, so it must do so twice.
+		if !w.spare.Load() && subreapers {
+			continue
+		}
+		table, err := processes()
+		if err != nil || len(w.scope().kin(table)) > 0 {
+			none = 0
+			continue
+		}
+		none++
+	}
+}
+
+const pollEvery = 20 * time.Millisecond
+
+// scope returns what belongs to the command.
+func (w *Ward) scope() scope {
+	s := scope{root: w.guard.pid(), group: w.command.group}
+	if w.orphaned.Load() {
+		s.root, s.except = os.Getpid(), w.except
+	}
+	if w.spare.Load() {
+		s.session, _ = unix.Getsid(0)
+	}
+	return s
+}
+
 // Done is closed when the command has ended.
 func (w *Ward) Done() <-chan struct{} { return w.done }
+
+// Gone is closed when the command and the processes that it started have ended.
+func (w *Ward) Gone() <-chan struct{} { return w.gone }
+
+// Spare lets processes live on that the command, or its children, left in a
+// session of their own, as daemons do. It is called after the end of the
+// command. Without it they end with the rest.
+func (w *Ward) Spare() {
+	w.spare.Store(true)
+	_ = sendNote(w.guard.orders, note{noteSpare, 0}) // a guard that has ended kills nothing
+}
+
+// Left lists the processes that belong to the command and run. Unlike Gone it
+// can miss one.
+func (w *Ward) Left() []string { return w.list(scope.kin) }
+
+// Spared lists the processes that Spare lets live.
+func (w *Ward) Spared() []string {
+	if !w.spare.Load() {
+		return nil
+	}
+	return w.list(scope.detached)
+}
+
+func (w *Ward) list(which func(scope, []process) []process) (names []string) {
+	table, err := processes()
+	if err != nil {
+		return nil
+	}
+	for _, p := range which(w.scope(), table) {
+		names = append(names, fmt.Sprintf("%s (%d)", p.name, p.pid))
+	}
+	return names
+}
 
 // Code returns the exit code, after the end of the command: 128+n if signal n
 // ended it.
@@ -116,83 +216,123 @@ func (w *Ward) Code() int {
 	return w.status.ExitStatus()
 }
 
-// Interrupted reports, after the end of the command, whether Ctrl-C in the
-// terminal ended it. See Interrupt.
-func (w *Ward) Interrupted() bool {
+// DiedOf reports, after the end of the command, whether this signal ended it.
+func (w *Ward) DiedOf(sig os.Signal) bool {
 	<-w.done
-	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
+	return w.status.Signaled() && w.status.Signal() == sig
 }
 
-// Interrupt sends SIGINT to this process's group, as Ctrl-C does for a group in
-// the foreground: a shell aborts a script only if it receives SIGINT itself and
-// its child dies of it. Interrupt returns if the signal does not end this
-// process.
-func Interrupt() {
-	signal.Reset(syscall.SIGINT)
-	if syscall.Kill(0, syscall.SIGINT) == nil {
-		<-time.After(time.Second)
-	}
-}
+// Interrupted reports, after the end of the command, whether Ctrl-C in the
+// terminal ended it.
+func (w *Ward) Interrupted() bool { return w.DiedOf(syscall.SIGINT) && w.front }
 
-// Signal passes a signal on to the whole group, as a terminal does. SIGUSR1 and
-// SIGUSR2, which end programs that do not handle them, go to the command alone.
-func (w *Ward) Signal(sig os.Signal) {
-	switch sig {
-	case syscall.SIGUSR1, syscall.SIGUSR2:
-		_ = w.cmd.Process.Signal(sig)
-	case syscall.SIGCONT:
-		w.tty.give()
-		w.send(syscall.SIGCONT)
-	default:
-		w.send(sig.(syscall.Signal))
-	}
-}
-
-// Terminate asks the whole group to end.
-func (w *Ward) Terminate() {
-	w.send(syscall.SIGTERM)
-	w.send(syscall.SIGCONT) // a stopped process does not handle SIGTERM
-}
-
-// Kill kills the whole group, and the command if it has left the group. It
-// fails if the command has another user's rights, as under sudo.
-func (w *Ward) Kill() error {
-	w.send(syscall.SIGKILL)
-	select {
-	case <-w.done:
-		return nil
-	default:
-	}
-	if err := w.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
-		return err
+// Err returns an error if the guard ended before the command, which then was
+// killed.
+func (w *Ward) Err() error {
+	if w.guarded && w.orphaned.Load() && w.DiedOf(syscall.SIGKILL) {
+		return fmt.Errorf("%w: the guard process has ended, so the command was killed", ErrUnguarded)
 	}
 	return nil
 }
 
-func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group, sig) }
+// Signal passes a signal on to the command and its descendants, as a terminal
+// does to a group. SIGUSR1 and SIGUSR2, which end programs that do not handle
+// them, go to the command alone.
+func (w *Ward) Signal(sig os.Signal) {
+	switch sig {
+	case syscall.SIGUSR1, syscall.SIGUSR2:
+		w.guard.wake()
+		_ = w.command.signal(sig.(syscall.Signal)) // it has ended
+	case syscall.SIGCONT:
+		w.tty.give()
+		_ = w.send(syscall.SIGCONT)
+	default:
+		_ = w.send(sig.(syscall.Signal)) // Kill reports a process that refuses signals
+		if signalEnds(sig) {
+			_ = w.send(syscall.SIGCONT) // a stopped process does not handle it
+		}
+	}
+}
 
-// Extend moves the deadline of a command that has one. An error means that the
-// command is no longer guarded.
-func (w *Ward) Extend(deadline time.Time) error { return w.guard.extend(deadline) }
-
-// Left reports, after the end of a guarded command, whether other processes of
-// its group still live. It waits up to patience for their end.
-func (w *Ward) Left(patience time.Duration) bool {
-	for end := time.Now().Add(patience); alive(w.group); <-time.After(pollEvery) {
-		if time.Now().After(end) {
+func signalEnds(sig os.Signal) bool {
+	for _, ending := range Ending {
+		if sig == ending {
 			return true
 		}
 	}
 	return false
 }
 
-const pollEvery = 20 * time.Millisecond
+// Terminate asks the command and its descendants to end.
+func (w *Ward) Terminate() { w.Signal(syscall.SIGTERM) }
 
-// Close ends the guard and the remaining processes of the group, after the end
-// of the command.
+// Kill kills the command and its descendants. The error names a process with
+// another user's rights, as under sudo, which runs on.
+func (w *Ward) Kill() error {
+	err := w.send(syscall.SIGKILL)
+	if w.guarded {
+		_ = w.Extend(time.Now()) // the guard repeats it until nothing is left
+	}
+	return err
+}
+
+// send also continues a guard that was stopped.
+func (w *Ward) send(sig syscall.Signal) error {
+	w.guard.wake()
+	err := w.scope().signal(sig)
+	if errors.Is(err, errUnseen) {
+		err = syscall.Kill(-w.command.group, sig)
+	}
+	return err
+}
+
+// Extend moves the deadline of the command. An error means that the guard does
+// not answer; if it has ended, the command is being killed.
+func (w *Ward) Extend(deadline time.Time) error {
+	w.guard.wake()
+	if !w.guarded {
+		return nil
+	}
+	return w.guard.extend(deadline)
+}
+
+// Close kills the remaining processes and ends the guard, after the end of the
+// command. It kills nothing if there was no deadline.
 func (w *Ward) Close() {
+	<-w.done
+	w.closed.Do(w.close)
+}
+
+func (w *Ward) close() {
+	close(w.closing)
+	if !w.guarded || w.spare.Load() {
+		_ = setSubreaper(false) // what lives on is nobody's child
+	}
+	w.guard.end()
+	w.rest.Wait()
+	_ = setSubreaper(false)
 	w.tty.close()
-	if w.guard != nil {
-		w.guard.end()
+}
+
+// Raise ends this process by a signal that it caught, so that the process that
+// waits for it sees the true cause: a shell aborts a script only if its child
+// dies of SIGINT and it receives SIGINT itself. A terminal that had the command
+// in the foreground did not send the signal to the script; whole passes it on
+// to this process's group. Raise returns if the signal does not end this
+// process, as process 1 and for SIGQUIT, which the Go runtime handles.
+func Raise(sig os.Signal, whole bool) {
+	if sig == syscall.SIGQUIT {
+		return
+	}
+	signal.Reset(sig)
+	target := os.Getpid()
+	if whole {
+		target = 0
+	}
+	if err := syscall.Kill(target, sig.(syscall.Signal)); err == nil && os.Getpid() != 1 {
+		<-time.After(time.Second)
 	}
 }
+
+// errEnded is the error of a guard that has ended.
+var errEnded = errors.New("it has exited")

@@ -18,7 +18,26 @@ import (
 
 func TestMain(m *testing.M) {
 	Main() // does not return in a guard process
+	if script := os.Getenv(starter); script != "" {
+		runStarter(script)
+	}
 	os.Exit(m.Run())
+}
+
+// starter is the environment variable of a test process that starts a script
+// and waits for its own end.
+const starter = "WARD_TEST_SCRIPT"
+
+func runStarter(script string) {
+	w, err := Start(Spec{
+		Path: "/bin/bash", Args: []string{"bash", "-c", script}, Env: os.Environ(),
+		Out: os.Stdout, Err: os.Stderr, Title: "test", Deadline: time.Now().Add(time.Hour),
+	})
+	if err != nil {
+		panic(err)
+	}
+	<-w.Done()
+	time.Sleep(time.Hour)
 }
 
 // start runs a script with a deadline.
@@ -44,6 +63,9 @@ func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffe
 // are parallel.
 const soon = 5 * time.Second
 
+// within is a bound that only a hang exceeds.
+const within = time.Minute
+
 func TestCommandIsKilledAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
@@ -54,9 +76,7 @@ func TestCommandIsKilledAtItsDeadline(t *testing.T) {
 	if took := time.Since(began); took > soon+20*time.Second {
 		t.Errorf("it was killed after %v", took)
 	}
-	if w.Left(10 * time.Second) {
-		t.Error("a process of its group is left")
-	}
+	<-w.Gone()
 }
 
 func TestExtendReplacesTheDeadline(t *testing.T) {
@@ -79,12 +99,16 @@ func TestCloseKillsTheRestOfTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !w.Left(50 * time.Millisecond) {
-		t.Fatal("nothing is left of the group")
+	select {
+	case <-w.Gone():
+		t.Error("nothing is left")
+	case <-time.After(50 * time.Millisecond):
 	}
 	w.Close()
-	if w.Left(10 * time.Second) {
-		t.Errorf("process %d is left", pid)
+	for end := time.Now().Add(within); syscall.Kill(pid, 0) == nil; <-time.After(pollEvery) {
+		if time.Now().After(end) {
+			t.Fatalf("process %d is left", pid)
+		}
 	}
 }
 
@@ -163,30 +187,54 @@ func TestExtendFailsWhenTheGuardHasDied(t *testing.T) {
 	}
 }
 
-// The group has no other processes: they would get the SIGHUP that the kernel
-// sends to an orphaned group with a stopped process.
-func TestGuardLeadsTheGroupOfTheCommand(t *testing.T) {
+// Without a terminal the command leads no group, as in a script. The group has
+// no other processes: they would get the SIGHUP that the kernel sends to an
+// orphaned group with a stopped process.
+func TestCommandLeadsAGroupIfThereIsATerminal(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	for _, pid := range []int{w.guard.cmd.Process.Pid, w.cmd.Process.Pid} {
-		if group, err := syscall.Getpgid(pid); err != nil || group != w.guard.cmd.Process.Pid {
-			t.Errorf("process %d is in group %d, %v; the guard is %d", pid, group, err, w.guard.cmd.Process.Pid)
-		}
+	want := w.guard.pid()
+	if w.tty != nil {
+		want = w.command.pid
+	}
+	if group, err := syscall.Getpgid(w.command.pid); err != nil || group != want || group != w.command.group {
+		t.Errorf("the command is in group %d, %v; want %d", group, err, want)
+	}
+	if group, err := syscall.Getpgid(w.guard.pid()); err != nil || group != w.guard.pid() {
+		t.Errorf("the guard %d is in group %d, %v", w.guard.pid(), group, err)
 	}
 }
 
-// A guard that was stopped with its group reads the pending deadlines before it
-// acts on an old one.
+// A guard that was stopped reads the pending deadlines before it acts on an old
+// one.
 func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
 	t.Parallel()
 	old := time.Now().Add(soon)
 	w, _ := start(t, old, "sleep 1; exit 4")
-	w.send(syscall.SIGSTOP)
-	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
+	if err := w.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.guard.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
 		t.Fatal(err)
 	}
 	time.Sleep(time.Until(old.Add(time.Second)))
-	w.send(syscall.SIGCONT)
+	w.guard.wake()
 	if code := w.Code(); code != 4 {
 		t.Errorf("the command ended with %d", code)
+	}
+}
+
+func TestProgramOfAnotherUserIsNoticed(t *testing.T) {
+	program, own := filepath.Join(t.TempDir(), "sudo"), os.Geteuid()
+	if err := os.WriteFile(program, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if changesUser(program, own+1) {
+		t.Error("a program without the set-user-ID bit is noticed")
+	}
+	if err := os.Chmod(program, 0o700|fs.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	if !changesUser(program, own+1) || changesUser(program, own) || changesUser(program, 0) {
+		t.Error("want it noticed for users but the owner and root")
 	}
 }

@@ -58,6 +58,9 @@ func Wrap(ctx context.Context, err error) error {
 // Kind is the contract's sentinel for an error of a request. Only ErrRefused
 // says that the request was not applied: the server checks before it proposes.
 func Kind(err error) error {
+	if p := (passing{}); errors.As(err, &p) {
+		return driver.ErrUnavailable
+	}
 	known := Of(err)
 	if kind, ok := kinds[known]; ok {
 		return kind
@@ -75,9 +78,17 @@ func Kind(err error) error {
 	}
 }
 
+// Passing marks an error of the service of which the caller knows that its
+// cause passes, so that its kind is ErrUnavailable.
+func Passing(err error) error { return passing{err} }
+
+type passing struct{ error }
+
+func (p passing) Unwrap() error { return p.error }
+
 // Of finds etcd's own error in err. A refused watch reports the text of a gRPC
-// error inside a string, "rpc error: code = ... desc = etcdserver: ...", which
-// the client's own conversion does not recognize.
+// error inside a string, "rpc error: code = ... desc = etcdserver: ...", maybe
+// inside another one, which the client's own conversion does not recognize.
 func Of(err error) error {
 	var e rpctypes.EtcdError
 	if errors.As(err, &e) {
@@ -86,8 +97,10 @@ func Of(err error) error {
 	if errors.As(rpctypes.Error(err), &e) {
 		return e
 	}
-	if _, desc, ok := strings.Cut(err.Error(), " desc = "); ok {
-		if errors.As(rpctypes.Error(errors.New(desc)), &e) {
+	const desc = " desc = "
+	if text := err.Error(); strings.Contains(text, desc) {
+		inner := text[strings.LastIndex(text, desc)+len(desc):]
+		if errors.As(rpctypes.Error(errors.New(inner)), &e) {
 			return e
 		}
 	}

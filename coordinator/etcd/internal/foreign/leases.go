@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
 // leases are the leases of a session.
@@ -171,19 +171,25 @@ func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (
 	}
 }
 
-// maxAtOnce bounds how many leases are renewed, or revoked, at once.
-const maxAtOnce = 16
+const (
+	// maxAtOnce bounds how many requests of a session that concern leases are
+	// under way at once.
+	maxAtOnce = 16
 
-// forAll calls f for all leases concurrently, and returns the first error.
-func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
+	// leastKept are renewed with one call: fewer are not worth a stream.
+	leastKept = 64
+)
+
+// forAll calls f for all elements concurrently, and returns the first error.
+func forAll[T any](all []T, f func(T) error) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxAtOnce)
-	errs := make([]error, len(ids))
-	for i, id := range ids {
+	errs := make([]error, len(all))
+	for i, one := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = f(id)
+			errs[i] = f(one)
 		})
 	}
 	wg.Wait()
@@ -195,24 +201,35 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	return nil
 }
 
-// renewExtra renews a lease other than the session's own. If the lease is gone,
-// and no concurrent renewal of the session has revoked it, the session is over.
-func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
-	_, err := s.Conn.Client.KeepAliveOnce(ctx, id)
-	if answer.Is(err, rpctypes.ErrLeaseNotFound) && !slices.Contains(s.leases.rest(), id) {
-		return nil
+// renewExtra renews leases other than the session's own. If one is gone, and no
+// concurrent renewal of the session has revoked it, the session is over.
+func (s *session) renewExtra(ctx context.Context, ids []clientv3.LeaseID) error {
+	missing, err := s.Keep(ctx, ids...)
+	if len(missing) > 0 {
+		rest := s.leases.rest()
+		isOurs := func(id clientv3.LeaseID) bool { return slices.Contains(rest, id) }
+		if slices.ContainsFunc(missing, isOurs) {
+			err = rpctypes.ErrLeaseNotFound
+		}
 	}
 	return s.Failed(ctx, err)
 }
 
 // Renew renews all leases. If one has ended, its keys are gone, and the session
 // is over as a whole.
+//
+// A member answers the keep-alives of a stream one after the other, and a
+// follower asks the leader for each. So many leases are shared among several
+// streams.
 func (s *session) Renew(ctx context.Context) error {
 	if err := s.Session.Renew(ctx); err != nil {
 		return err
 	}
 	renew, revoke := s.leases.renewal() // an attempt without an answer is no round
-	err := forAll(renew, func(id clientv3.LeaseID) error { return s.renewExtra(ctx, id) })
+	each := min(max((len(renew)+maxAtOnce-1)/maxAtOnce, leastKept), lease.MostKept)
+	err := forAll(slices.Collect(slices.Chunk(renew, each)), func(ids []clientv3.LeaseID) error {
+		return s.renewExtra(ctx, ids)
+	})
 	// A lease that is not revoked ends with its TTL.
 	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
 	return err

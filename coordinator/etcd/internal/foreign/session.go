@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -60,6 +61,15 @@ func (s *session) Join(
 	if err := s.Alive(); err != nil {
 		return driver.Joined{}, err
 	}
+	if c.Alone && !c.Again {
+		kvs, err := s.Look(ctx, queue, s.someKeys(queue))
+		if err == nil && len(kvs) > 0 {
+			err = cmp.Or(s.keys.ambiguous(queue, kvs...), driver.ErrTaken)
+		}
+		if err != nil {
+			return driver.Joined{}, err
+		}
+	}
 	l, err := s.leaseFor(ctx, queue, c.ID)
 	if err != nil {
 		return driver.Joined{}, err
@@ -87,6 +97,11 @@ func (s *session) Join(
 	}
 }
 
+// someKeys reads the first keys of a queue.
+func (s *session) someKeys(queue driver.Queue) clientv3.Op {
+	return clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(), clientv3.WithLimit(mostShown))
+}
+
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	all := s.keys.Queue(a.queue)
 	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
@@ -100,7 +115,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	otherwise := []clientv3.Op{
 		s.ReadSentinel(),
 		clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
-		clientv3.OpGet(all, clientv3.WithPrefix(), clientv3.WithLimit(mostShown)),
+		s.someKeys(a.queue),
 	}
 	if a.fence {
 		then, otherwise = append(then, s.RaiseEpoch()), append(otherwise, s.RaiseEpoch())
@@ -116,6 +131,9 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 // queue of n keys.
 func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
 	s.leases.joined(a.queue, a.ID, rev)
+	if a.Alone {
+		s.Tried(a.queue, false)
+	}
 	e := keys.Entry{Key: a.key, Rev: rev}
 	p := driver.Place{Key: e.Handle(), ID: a.ID, Mode: a.Mode, Session: s.ID()}
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: n == 1}
@@ -162,6 +180,7 @@ func (s *session) refused(
 			errors.New("etcd: another program has made a key for the session's lease: "+a.key))
 	case a.Alone && inQueue.Count > 0:
 		s.leases.free(a.queue, a.ID)
+		s.Tried(a.queue, true)
 		if err := s.keys.ambiguous(a.queue, inQueue.Kvs...); err != nil {
 			return joined, false, err
 		}

@@ -55,11 +55,16 @@ func (s *Session) List(
 	if limit < 0 {
 		return nil, answer.Invalid("limit %d", limit)
 	}
-	r, err := s.first(ctx, queue, limit, s.Get)
+	get := s.Get
+	if limit == 1 {
+		get = s.getFirst(queue)
+	}
+	r, err := s.first(ctx, queue, limit, get)
 	if err != nil {
 		return nil, s.Failed(ctx, err)
 	}
 	heads := s.layout.InOrder(queue, r.Kvs)
+	s.noteFirst(queue, heads)
 	if limit > 0 {
 		heads = heads[:min(limit, len(heads))]
 	}
@@ -71,20 +76,18 @@ func (s *Session) List(
 }
 
 // first reads the first limit entries of a queue with their values, and maybe
-// others; all if limit is 0. Markers count for the service's limit. If it
-// returns any, first reads the whole queue. get is Get, or Read.
+// others; all by quorum if limit is 0. Markers count for the service's limit.
+// If it returns any, first reads the whole queue.
 func (s *Session) first(
-	ctx context.Context, queue driver.Queue, limit int,
-	get func(context.Context, ...clientv3.Op) (Reading, error),
+	ctx context.Context, queue driver.Queue, limit int, get getter,
 ) (Reading, error) {
-	all := clientv3.OpGet(s.layout.Queue(queue), clientv3.WithPrefix())
 	if limit == 0 {
-		return get(ctx, all)
+		return s.all(ctx, queue)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
 	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
 	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
-		return get(ctx, all)
+		return s.all(ctx, queue)
 	}
 	return r, err
 }
@@ -103,7 +106,11 @@ func (s *Session) Head(
 	if err := s.Alive(); err != nil {
 		return driver.Head{}, err
 	}
-	r, err := s.first(ctx, queue, 1, s.Get)
+	var r Reading
+	err := s.within(ctx, func(ctx context.Context) (err error) {
+		r, err = s.first(ctx, queue, 1, s.getFirst(queue))
+		return err
+	})
 	if err != nil {
 		return driver.Head{}, s.Failed(ctx, err)
 	}
@@ -141,6 +148,7 @@ func (s *Session) Head(
 
 func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
 	entries := s.layout.InOrder(queue, kvs)
+	s.noteFirst(queue, entries)
 	if len(entries) == 0 {
 		return driver.Head{}
 	}

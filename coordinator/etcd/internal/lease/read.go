@@ -3,13 +3,13 @@ package lease
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
-	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
 // Txn begins a transaction.
@@ -29,10 +29,12 @@ type Reading struct {
 	Count int64              // of all keys in the first range, whatever options left out
 }
 
-// Read gets a view that is at least as new as revision floor. It asks the
-// connected member, and then by quorum if the revision of the answer is older.
-// A read at revision floor itself would fail once that is compacted.
+// Read gets a view that is at least as new as revision floor and as the last
+// refresh of the session's waits. It asks the connected member, and then by
+// quorum if the revision of the answer is older. A read at revision floor
+// itself would fail once that is compacted.
 func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Reading, error) {
+	floor = max(floor, s.quorum.Load())
 	local := slices.Clone(ops)
 	for i := range local {
 		clientv3.WithSerializable()(&local[i])
@@ -57,7 +59,14 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 		r := resp.Get()
 		return Reading{r.Header.Revision, r.Kvs, r.Count}, nil
 	}
-	resp, err := s.Txn(ctx).Then(ops...).Commit()
+	return reading(s.Txn(ctx).Then(ops...).Commit())
+}
+
+// getter is Get, Read, or another way to read ranges.
+type getter func(ctx context.Context, ops ...clientv3.Op) (Reading, error)
+
+// reading returns what a transaction has read.
+func reading(resp *clientv3.TxnResponse, err error) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
@@ -138,28 +147,14 @@ func (s *Session) Delete(ctx context.Context, e keys.Entry, more ...clientv3.Op)
 func (s *Session) Seen() int64 { return s.seen.Load() }
 
 // Learn remembers that a watch has shown revision rev.
-func (s *Session) Learn(rev int64) {
-	for old := s.seen.Load(); old < rev; old = s.seen.Load() {
-		if s.seen.CompareAndSwap(old, rev) {
+func (s *Session) Learn(rev int64) { raise(&s.seen, rev) }
+
+func raise(newest *atomic.Int64, rev int64) {
+	for old := newest.Load(); old < rev; old = newest.Load() {
+		if newest.CompareAndSwap(old, rev) {
 			return
 		}
 	}
-}
-
-// Await is watch.Watcher.Await, with an error of the contract.
-func (s *Session) Await(
-	ctx context.Context, key string, opts []clientv3.OpOption, tell watch.Tell,
-) error {
-	err := s.watcher.Await(ctx, key, opts, tell)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case s.life.Err() != nil:
-		return driver.ErrSessionLost
-	}
-	return s.Failed(ctx, err)
 }
 
 // awaitLeaving waits until one of the entries is gone, with one watch: of the
@@ -171,6 +166,10 @@ func (s *Session) Await(
 // While no server can be reached the client retries by itself, and the wait
 // goes on. ErrUnavailable is for a service that answers without a quorum (W4).
 func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...keys.Entry) error {
+	await := s.Await
+	if entries[0] == s.Sentinel {
+		await = s.await
+	}
 	w := leaving{session: s, made: make(map[string]int64, len(entries))}
 	var newest keys.Entry
 	for _, e := range entries {
@@ -188,7 +187,7 @@ func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...ke
 		key, opts = prefix, append(opts, clientv3.WithPrefix())
 	}
 	w.read = clientv3.OpGet(key, append(opts, clientv3.WithKeysOnly())...)
-	return s.Await(ctx, key, append(opts, clientv3.WithFilterPut()), w.tell)
+	return await(ctx, key, append(opts, clientv3.WithFilterPut()), w.tell)
 }
 
 type leaving struct {

@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,8 @@ type Conn struct {
 	// refuse.
 	Lead    func(context.Context) context.Context
 	Streams *watch.Streams
+	// KeepAlive renews at most MostKept leases, at one member.
+	KeepAlive func(context.Context, ...clientv3.LeaseID) (Kept, error)
 }
 
 // Session is a lease and its sentinel. It has the methods of driver.Session
@@ -45,6 +48,8 @@ type Session struct {
 	layout Layout
 	ttl    time.Duration
 	id     string // the lease, as etcdctl formats it
+	// Cluster is the ID of the etcd cluster.
+	Cluster uint64
 	// Sentinel is a condition of every write that must not be applied after the
 	// end of the session (C1), unless the write compares an entry of the
 	// session.
@@ -54,8 +59,15 @@ type Session struct {
 	// life ends when the service says that the session is over, or with Close.
 	life    context.Context
 	End     context.CancelFunc
+	unhook  func() bool   // stops waiting for the end of the client
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
+	waits   waits
+	firsts  firsts
+	quorum  atomic.Int64 // the revision of the last refresh, read by quorum
+
+	// term is the newest raft term that a member has shown.
+	term atomic.Uint64
 
 	// seen is the newest revision that a watch has shown. No later view may be
 	// older (V1).
@@ -79,11 +91,16 @@ func Begin(
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
 	s := &Session{
 		Conn: c, Lease: lease, layout: layout, ttl: ttl, id: keys.LeaseHex(lease),
+		Cluster:  resp.Header.GetClusterId(),
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
+	s.learnTerm(resp.Header)
 	s.life, s.End = context.WithCancel(context.Background())
-	s.watcher = watch.Watcher{Client: c.Client, Streams: c.Streams, Life: s.life}
+	s.unhook = context.AfterFunc(c.Client.Ctx(), s.End) // if its owner closes it
+	s.watcher = watch.Watcher{
+		Client: c.Client, Streams: c.Streams, Life: s.life, User: c.Client.Username != "",
+	}
 	go s.watchSentinel()
 	return s, nil
 }
@@ -103,11 +120,20 @@ func (s *Session) TTL() time.Duration { return s.ttl }
 
 // Slack is zero: the leader counts the TTL from the moment when it handles a
 // renewal, after the sending, and a new leader restarts it at its election. A
-// leader that lost its quorum refuses renewals before it counts them.
+// leader that lost its quorum refuses renewals before it counts them, but see
+// Keep for older ones.
 func (s *Session) Slack() time.Duration { return 0 }
 
 // Done is closed when the sentinel or the lease was found gone, and by Close.
 func (s *Session) Done() <-chan struct{} { return s.life.Done() }
+
+// Err says why Done is closed, if the service did not end the session.
+func (s *Session) Err() error {
+	if s.Conn.Closed() != nil {
+		return driver.Wrap(driver.ErrSessionLost, errClosed)
+	}
+	return nil
+}
 
 // Alive begins every call but Close: once a session was found to be over it
 // stays so, even for a call that the service would still accept (R2).
@@ -128,24 +154,6 @@ func (s *Session) Failed(ctx context.Context, err error) error {
 	return answer.Wrap(ctx, err)
 }
 
-// Renew sends one keep-alive. The client's own loop does not tell when an
-// acknowledged one was sent.
-func (s *Session) Renew(ctx context.Context) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
-	if err := s.KeepAlive(ctx, s.Lease); err != nil {
-		return err
-	}
-	return s.Alive()
-}
-
-// KeepAlive renews a lease of the session.
-func (s *Session) KeepAlive(ctx context.Context, lease clientv3.LeaseID) error {
-	_, err := s.Conn.Client.KeepAliveOnce(ctx, lease)
-	return s.Failed(ctx, err)
-}
-
 // Grant grants a lease of exactly this TTL, or returns ErrInvalid (O2).
 func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
 	secs := int64(ttl / time.Second)
@@ -163,8 +171,22 @@ func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, e
 	return lease.ID, nil
 }
 
+// Closed returns ErrClosed if the client was closed. Such a client repeats
+// requests for 5 s.
+func (c Conn) Closed() error {
+	if c.Client.Ctx().Err() != nil {
+		return driver.Wrap(driver.ErrClosed, errClosed)
+	}
+	return nil
+}
+
+var errClosed = errors.New("etcd: the owner of the clientv3.Client has closed it")
+
 // Revoke ends a lease and deletes its keys.
 func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
+	if err := c.Closed(); err != nil {
+		return err
+	}
 	_, err := c.Client.Revoke(c.Lead(ctx), lease)
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
@@ -180,6 +202,7 @@ func (s *Session) watchSentinel() {
 	const pause = 250 * time.Millisecond
 
 	defer close(s.stopped)
+	defer s.unhook()
 	for s.life.Err() == nil {
 		if s.awaitLeaving(s.life, "", s.Sentinel) == nil {
 			s.End()
@@ -207,6 +230,7 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) Stop() {
 	s.End()
 	<-s.stopped // at once: the goroutine ends with s.life
+	s.waits.stop()
 }
 
 // InEpoch is the condition of a join with an epoch.

@@ -1,12 +1,14 @@
-// Package watch waits for changes of keys, over reconnects, compactions and
-// tokens that expire.
+// Package watch waits for changes of keys, over reconnects, compactions, tokens
+// that expire, and members that no longer apply what the others do.
+//
+//	watch.go    Await
+//	streams.go  which gRPC stream the watches share, and when they leave it
+//	refresh.go  whether the member behind a stream still follows the others
 package watch
 
 import (
 	"context"
 	"errors"
-	"strconv"
-	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,17 +17,18 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// requireLeader is the metadata with which a member refuses a request or a
-// stream while it knows no leader.
-var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
-
-var errEnded = errors.New("etcd: the watch ended")
+var (
+	errEnded = errors.New("etcd: the watch ended")
+	errLeft  = errors.New("etcd: the watches have moved to another stream")
+)
 
 // Watcher opens the watches of one session. They end with Life.
 type Watcher struct {
 	Client  clientv3.Watcher
 	Streams *Streams
 	Life    context.Context
+	// User is true for a client with a user name and a password.
+	User bool
 }
 
 // Tell handles one message of a watch. done ends the wait.
@@ -41,32 +44,39 @@ type Tell func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err
 // first message, Created.
 //
 // A compaction cancels a watch that was resumed, after a reconnect, from before
-// it. A new watch from now and another read miss nothing.
+// it. A new watch from now and another read miss nothing. The same holds when
+// the watches leave their stream, and for a watch that was refused because its
+// stream has no valid token: the next stream has a new one.
 func (w *Watcher) Await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell Tell,
 ) error {
 	opts = append(opts, clientv3.WithCreatedNotify())
-	for {
-		err := w.awaitOnce(ctx, key, opts, tell)
-		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) {
+	for again := true; ; {
+		st := w.Streams.current()
+		err := w.awaitOn(ctx, st, key, opts, tell)
+		switch {
+		case errors.Is(err, errLeft), answer.Is(err, rpctypes.ErrCompacted):
+		case w.unauthenticated(err):
+			w.Streams.replace(st, st.next())
+			if !again { // a new stream is refused, too: the caller pauses
+				return answer.Passing(err)
+			}
+			again = false
+		default:
 			return err
 		}
 	}
 }
 
-func (w *Watcher) awaitOnce(
-	ctx context.Context, key string, opts []clientv3.OpOption, tell Tell,
+// awaitOn is Await until its watch on one stream ends.
+func (w *Watcher) awaitOn(
+	ctx context.Context, st *stream, key string, opts []clientv3.OpOption, tell Tell,
 ) error {
-	// The client puts all watches whose contexts have the same outgoing
-	// metadata on one stream, which keeps the values of the first context. So
-	// the context is derived from the session and has neither metadata nor a
-	// trace of the caller's.
-	stream, md := w.Streams.current()
-	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, md))
+	wctx, cancel := w.on(st)
 	ask := func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) }
-	events := open(ctx, ask, cancel)
+	events := open(ctx, st, ask, cancel)
 	if events == nil {
-		return errEnded
+		return ended(st)
 	}
 	defer cancel()
 	for {
@@ -78,12 +88,13 @@ func (w *Watcher) awaitOnce(
 				return errEnded
 			}
 			if err := resp.Err(); err != nil {
-				w.Streams.failed(stream, err)
 				return err
 			}
 			if done, err := tell(ctx, resp); done || err != nil {
 				return err
 			}
+		case <-st.left:
+			return errLeft
 		case <-ctx.Done():
 			return errEnded
 		case <-wctx.Done():
@@ -92,8 +103,28 @@ func (w *Watcher) awaitOnce(
 	}
 }
 
+// on returns the context of a watch on a stream.
+//
+// The client puts all watches whose contexts have the same outgoing metadata on
+// one stream, which keeps the values of the first context. So the context is
+// derived from the session and has neither metadata nor a trace of the
+// caller's.
+func (w *Watcher) on(st *stream) (context.Context, context.CancelFunc) {
+	return context.WithCancel(metadata.NewOutgoingContext(w.Life, st.md))
+}
+
+func ended(st *stream) error {
+	select {
+	case <-st.left:
+		return errLeft
+	default:
+		return errEnded
+	}
+}
+
 // open asks for a watch and waits until the server says that it exists. It
-// returns nil if ctx ends first; the watch is then cancelled later.
+// returns nil if ctx ends first, or the watches leave the stream; the watch is
+// then cancelled later.
 //
 // A watch may be cancelled only when it exists. If a watch is cancelled before,
 // the client sends no cancel, since it has no watch ID yet, and the server
@@ -102,23 +133,26 @@ func (w *Watcher) awaitOnce(
 // It ends with the session at the latest, whose context is the parent of the
 // watch's.
 func open(
-	ctx context.Context, ask func() clientv3.WatchChan, cancel context.CancelFunc,
+	ctx context.Context, st *stream, ask func() clientv3.WatchChan, cancel context.CancelFunc,
 ) clientv3.WatchChan {
 	exists := make(chan clientv3.WatchChan)
 	go func() {
 		events := ask()
 		select {
 		case exists <- events:
+			return
 		case <-ctx.Done(): // the caller does not wait any more
-			cancel()
+		case <-st.left:
 		}
+		cancel()
 	}()
 	select {
 	case events := <-exists:
 		return events
 	case <-ctx.Done():
-		return nil
+	case <-st.left:
 	}
+	return nil
 }
 
 // Newest is the revision that a message of a watch shows.
@@ -130,33 +164,4 @@ func Newest(resp clientv3.WatchResponse) (rev int64) {
 		rev = max(rev, ev.Kv.ModRevision)
 	}
 	return rev
-}
-
-// Streams chooses the gRPC stream that a client's watches share.
-//
-// A stream keeps the auth token with which it was opened, while tokens expire
-// and change with the roles. The server checks the token for every new watch,
-// so on an old stream each of them would be refused until the last watch there
-// ends, and the watch on a session's sentinel never does. Other metadata make
-// another stream.
-type Streams struct {
-	gen atomic.Int64
-}
-
-// current returns the stream to use, and the metadata that lead to it.
-func (st *Streams) current() (gen int64, md metadata.MD) {
-	if gen = st.gen.Load(); gen == 0 {
-		return gen, requireLeader // shared: a copy is a good part of a watch's memory
-	}
-	md = requireLeader.Copy()
-	md.Set("baton-stream", strconv.FormatInt(gen, 10))
-	return gen, md
-}
-
-// failed moves on from a stream whose token is refused. Of all watches that
-// fail on one stream only the first moves on.
-func (st *Streams) failed(gen int64, err error) {
-	if answer.Is(err, rpctypes.ErrInvalidAuthToken) || answer.Is(err, rpctypes.ErrAuthOldRevision) {
-		st.gen.CompareAndSwap(gen, gen+1)
-	}
 }

@@ -5,25 +5,16 @@ import (
 	"testing"
 )
 
-func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
-	var st Streams
-	old, md := st.current()
-	if len(md) != 1 {
-		t.Errorf("metadata %v: want the shared stream", md)
+func TestWatchesShareAStreamUntilOneOfThemLeavesIt(t *testing.T) {
+	var all Streams
+	old := all.current()
+	if len(old.md) != 1 || all.current() != old {
+		t.Errorf("metadata %v: want the shared stream", old.md)
 	}
-	st.failed(old, errors.New("another reason"))
-	if st.gen.Load() != 0 {
-		t.Error("the stream was changed after another error")
-	}
-	refused := errors.New("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token")
-	st.failed(old, refused)
-	st.failed(old, refused)
-	gen, md := st.current()
-	if gen != 1 || len(md) != 2 {
-		t.Errorf("generation %d, metadata %v after two failures on one stream", gen, md)
-	}
-	st.failed(gen, refused)
-	if st.gen.Load() != 2 {
-		t.Errorf("generation %d", st.gen.Load())
+	all.replace(old, old.next())
+	all.replace(old, old.next()) // found unusable by another watch
+	now := all.current()
+	if now.gen != 1 || len(now.md) != 2 || !errors.Is(ended(old), errLeft) || !errors.Is(ended(now), errEnded) {
+		t.Errorf("stream %+v after two watches left one", now)
 	}
 }

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -302,19 +303,25 @@ func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err 
 	if err != nil || answer.session == 0 { // over already
 		return answer, err
 	}
+	// A server that refuses the credentials may end the session all the same,
+	// so the reply to the end decides.
+	var refused error
 	for { // replies have xid, zxid, error
 		message, err = readMessage(in, message, maxHandshake)
 		if err != nil {
-			return hello{}, err
+			return hello{}, cmp.Or(refused, err)
 		}
 		if len(message) < 20 {
 			return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
 		}
 		xid := binary.BigEndian.Uint32(message[4:])
-		if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
+		code := int32(binary.BigEndian.Uint32(message[16:]))
+		switch failed := code != 0 && code != codeExpired; {
+		case failed && xid == closeXid:
 			return hello{}, codeError(code)
-		}
-		if xid == closeXid {
+		case failed:
+			refused = codeError(code)
+		case xid == closeXid:
 			return answer, nil
 		}
 	}

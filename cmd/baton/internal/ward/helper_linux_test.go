@@ -1,0 +1,47 @@
+package ward
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Environment variables that make the test's program do something else.
+const (
+	firstProcess = "WARD_TEST_FIRST_PROCESS" // as process 1: reap an orphan
+	endThread    = "WARD_TEST_END_THREAD"    // end the first thread
+)
+
+func init() {
+	switch {
+	case os.Getenv(firstProcess) != "":
+		reapOrphan()
+	case os.Getenv(endThread) != "":
+		go func() { time.Sleep(time.Hour) }()
+		runtime.LockOSThread() // to the first thread, in init
+		syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	}
+}
+
+// reapOrphan leaves an orphan and waits until it has been waited for.
+func reapOrphan() {
+	stop := Reap()
+	out, err := exec.Command("sh", "-c", "sleep 0.1 >/dev/null & echo $!").Output()
+	var pid int
+	if _, scan := fmt.Sscan(string(out), &pid); scan != nil {
+		fmt.Println(string(out), err, scan)
+		os.Exit(1)
+	}
+	for {
+		if _, err := readProcess(pid); err != nil {
+			break
+		}
+		time.Sleep(pollEvery)
+	}
+	stop()
+	fmt.Println("reaped")
+	os.Exit(0)
+}

@@ -1,0 +1,120 @@
+package virtualetcd
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// contended is a name that one client holds. take waits for it with another
+// client, until release.
+type contended func(t *testing.T, holder, waiter *coordinator.Client) (take func(context.Context) error, release func())
+
+var recipes = map[string]contended{
+	"mutex": func(t *testing.T, holder, waiter *coordinator.Client) (func(context.Context) error, func()) {
+		a, b := must(mutex.New(holder, "a")), must(mutex.New(waiter, "a"))
+		held := must(a.Lock(t.Context()))
+		return func(ctx context.Context) error {
+			_, err := b.Lock(ctx)
+			return err
+		}, func() { check(t, held.Unlock(t.Context())) }
+	},
+	"semaphore": func(t *testing.T, holder, waiter *coordinator.Client) (func(context.Context) error, func()) {
+		a, b := must(semaphore.New(holder, "a", 2)), must(semaphore.New(waiter, "a", 2))
+		held := must(a.Acquire(t.Context(), 2))
+		return func(ctx context.Context) error {
+			_, err := b.Acquire(ctx, 1)
+			return err
+		}, func() { check(t, held.Release(t.Context())) }
+	},
+	"election": func(t *testing.T, holder, waiter *coordinator.Client) (func(context.Context) error, func()) {
+		a, b := must(election.New(holder, "a")), must(election.New(waiter, "a"))
+		held := must(a.Campaign(t.Context(), nil))
+		return func(ctx context.Context) error {
+			_, err := b.Campaign(ctx, nil)
+			return err
+		}, func() { check(t, held.Resign(t.Context())) }
+	},
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The member that serves the waiter stops to apply, with or without an answer
+// to reads. The waiter is admitted by another member within about a TTL.
+func TestWaiterLeavesAMemberThatStopsToApply(t *testing.T) {
+	for name, prepare := range recipes {
+		for _, silent := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					three := w.client(3, "")
+					take, release := prepare(w.t, w.baton(w.client(1, "")), w.baton(three))
+					got := make(chan error, 1)
+					go func() { got <- take(w.t.Context()) }()
+					time.Sleep(3 * ttl)
+					serving := three.serving()
+					serving.silent = silent
+					serving.stall()
+					release()
+					time.Sleep(ttl * 5 / 4)
+					if silent { // each request that goes to it costs a part of a TTL
+						time.Sleep(ttl)
+					}
+					synctest.Wait()
+					select {
+					case err := <-got:
+						check(w.t, err)
+					default:
+						w.t.Fatal("the waiter still waits")
+					}
+					if n := serving.watching(); n > 0 && !silent {
+						w.t.Errorf("%d streams of watches at the member that stalls", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An operator switches authentication on while clients run. Those with a user
+// go on.
+func TestWaitersSurviveThatAuthenticationIsSwitchedOn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.t.Context()
+		admin, holder, waiter := w.client(1, ""), w.client(1, "root"), w.client(1, "root")
+		take, release := recipes["mutex"](w.t, w.baton(holder), w.baton(waiter))
+		check(w.t, errOf(admin.UserAdd(ctx, "root", "root")))
+		check(w.t, errOf(admin.UserGrantRole(ctx, "root", "root")))
+		session := w.baton(waiter) // whose session and watches are from before, too
+		check(w.t, must(must(mutex.New(session, "b")).Lock(ctx)).Unlock(ctx))
+		check(w.t, errOf(admin.AuthEnable(ctx)))
+		got := make(chan error, 1)
+		go func() { got <- take(ctx) }()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if len(got) > 0 {
+			w.t.Fatalf("the waiter ended: %v", <-got)
+		}
+		release()
+		check(w.t, <-got)
+	})
+}
+
+func errOf[T any](_ T, err error) error { return err }

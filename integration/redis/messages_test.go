@@ -1,0 +1,119 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/redisserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+// TestForgedMessagesDecideNothing: a user who may only read the namespace sends
+// the messages that a release sends. Redis 6 lets each user publish on each
+// channel. A waiter is not admitted by that, and no hold ends.
+func TestForgedMessagesDecideNothing(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	_, err := s.Do(ctx, "ACL", "SETUSER", "reader", "on", ">secret", "resetkeys", "%R~baton:{/tests}:*", "allchannels", "+@read", "+@pubsub", "+publish")
+	ok(t, err)
+	reader := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Username: "reader", Password: "secret"})
+	defer reader.Close()
+	a, atHolder := counted(t, s)
+	b, atWaiter := counted(t, s)
+	l, err := newMutex(t, a, name).Lock(ctx)
+	ok(t, err)
+	granted := make(chan coordinator.Token, 1)
+	next := startLock(ctx, t, newMutex(t, b, name))
+	go func() { granted <- next().Token() }()
+
+	entry := fmt.Sprint("baton:{/tests}:q:mutex/", name, ":", l.Token())
+	// forge sends a message to all sessions that watch the holder's entry, and
+	// waits until one of them has asked Redis whether it is true.
+	forge := func(how string, watches int, asked *counting) {
+		t.Helper()
+		var watching []string
+		await(t, func() (string, bool) {
+			watching = subscribed(t, reader, entry)
+			return fmt.Sprintf("%s is watched by %v", entry, watching), len(watching) == watches
+		})
+		asked.since()
+		for _, session := range watching {
+			ok(t, reader.Publish(ctx, "baton:{/tests}:sessions:"+session, entry+" "+how).Err())
+		}
+		await(t, func() (string, bool) {
+			select {
+			case token := <-granted:
+				t.Fatalf("token %d was granted beside %d by the message %q", token, l.Token(), how)
+			default:
+			}
+			if err := l.Err(); err != nil {
+				t.Fatalf("the message %q ended the hold: %v", how, err)
+			}
+			return "no request after the message " + how, asked.since() > 0
+		})
+	}
+	forge("passed", 1, atWaiter)
+	forge("left", 2, atHolder) // which watches its own entry after a while
+	forge("passed", 2, atWaiter)
+	time.Sleep(100 * time.Millisecond) // a wrong grant would take less
+	select {
+	case token := <-granted:
+		t.Fatalf("token %d was granted beside %d", token, l.Token())
+	default:
+	}
+	ok(t, l.Err())
+	ok(t, l.Unlock(ctx))
+	if token := <-granted; token <= l.Token() {
+		t.Errorf("token %d after %d", token, l.Token())
+	}
+}
+
+// subscribed returns the sessions that watch an entry and receive messages.
+func subscribed(t *testing.T, c *goredis.Client, entry string) (sessions []string) {
+	t.Helper()
+	all, err := c.ZRangeArgs(t.Context(), goredis.ZRangeArgs{Key: "baton:{/tests}:index", ByLex: true,
+		Start: "[" + entry + " ", Stop: "(" + entry + "!"}).Result()
+	ok(t, err)
+	for _, member := range all {
+		session := member[len(entry)+1:]
+		channel := "baton:{/tests}:sessions:" + session
+		n, err := c.PubSubNumSub(t.Context(), channel).Result()
+		ok(t, err)
+		if n[channel] == 1 {
+			sessions = append(sessions, session)
+		}
+	}
+	return sessions
+}
+
+// TestShortSessionIsNoticedByAWaiterThatRenewsRarely logs how long after the
+// crash of a holder with a TTL of a second the next is granted.
+func TestShortSessionIsNoticedByAWaiterThatRenewsRarely(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	link := newCable(t, s.Addr())
+	_, err := newMutex(t, open(t, link.addrs()[0], "ttl=1s"), name).Lock(ctx)
+	ok(t, err)
+	m := newMutex(t, open(t, s.Addr(), "ttl=600s"), name)
+	next := startLock(ctx, t, m)
+	awaitContenders(t, m, 2)
+	all, err := m.Contenders(ctx)
+	ok(t, err)
+	reader := s.Client()
+	defer reader.Close()
+	await(t, func() (string, bool) { // from here on it polls
+		own := fmt.Sprint("baton:{/tests}:q:mutex/", name, ":", all[1].Token)
+		return "it does not watch its own entry", len(subscribed(t, reader, own)) == 1
+	})
+	link.cut()
+	cut := time.Now()
+	l := next()
+	t.Logf("granted %v after a holder with a TTL of 1 s was cut off", time.Since(cut).Round(time.Millisecond))
+	ok(t, l.Unlock(ctx))
+}
