@@ -28,11 +28,18 @@ func (m *member) grow() error {
 	return m.wish(m.ctx, plan.Wish{Settling: &step})
 }
 
-// bury plans without the member that was watched.
+// bury plans without the member that was watched. Afterwards follow watches
+// that member again if a later plan has it: an operator may have deleted the
+// plan, and a member whose server is behind made another.
 func (m *member) bury() error {
 	dead := m.duty.watched
-	return m.replan(m.ctx, store.Change{
-		Done: func(p plan.Plan) bool { return dead != 0 && p.Find(dead) == nil }})
+	err := m.replan(m.ctx, store.Change{Done: func(p plan.Plan) bool {
+		return dead != 0 && p.Find(m.token()) != nil && p.Find(dead) == nil
+	}})
+	if err == nil {
+		m.duty.watched = 0
+	}
+	return err
 }
 
 // read reads the plan, and makes one if an operator has deleted it.
