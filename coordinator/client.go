@@ -53,7 +53,8 @@ func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 // waits for the service's answer until ctx ends, but not longer than the TTL.
 // Without an answer it returns an error, and the names are free after the TTL.
 // If ctx has already ended, Close waits up to two seconds. A second call waits
-// for the first one and returns its error.
+// for the first one and returns its error. Within the same bounds Close waits
+// for the logger and the observers; if they block, that is no error of Close.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session, or opens one. While the service does not

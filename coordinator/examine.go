@@ -119,7 +119,8 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 		for _, e := range entries {
 			switch {
 			case e.Stray != "":
-				f := driver.Found(driver.Warning, "queue "+string(queue), "%s", e.Stray)
+				f := driver.Found(driver.Warning, "queue "+string(queue), "%s",
+					engine.Printable(e.Stray))
 				found = append(found, f)
 			case e.ID == "":
 				foreign = append(foreign, e.Key)

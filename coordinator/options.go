@@ -28,10 +28,16 @@ func WithTTL(ttl time.Duration) Option { return func(c *engine.Config) { c.TTL =
 // client: 1 to 255 bytes, no control characters. The default is "host/pid".
 func WithIdentity(id string) Option { return func(c *engine.Config) { c.Identity = id } }
 
-// WithLogger sets the logger, by default slog.Default().
+// WithLogger sets the logger, by default slog.Default(). Baton calls its
+// handler from one goroutine per client, and no call waits for it: a handler
+// that blocks, for instance on a full pipe, delays only the lines behind. Of
+// more than some 16,000 waiting lines the newest are dropped and counted. Close
+// waits until all lines are written or its context ends. If the handler panics,
+// the process crashes.
 func WithLogger(l *slog.Logger) Option { return func(c *engine.Config) { c.Log = l } }
 
-// WithObserver notifies o of events. It may be given several times.
+// WithObserver notifies o of events: see [event.Observer] on when. It may be
+// given several times.
 func WithObserver(o event.Observer) Option {
 	return func(c *engine.Config) { c.Observers = append(c.Observers, o) }
 }

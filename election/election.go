@@ -46,9 +46,14 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // WithHoldWarning warns of long terms: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
+// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName]. An
+// election has no longest hold: a leader that shall step down after some time
+// returns [ErrStepDown] from its work.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
+	if err == nil {
+		err = recipes.RefuseMaxHold(queue, kind)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +119,9 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 // Observe yields the leader and then each change: another leader, or another
 // value (see [Term.Proclaim]). If there is no leader, it yields a Contender
 // with Token 0. It may skip states, but never the latest. Tokens of leaders
-// never fall. It goes on after a lost session; an older value or a leader that
-// has just left may then come again. An error of Campaign ends it.
+// never fall, unless the service has lost its data. It goes on after a lost
+// session; an older value or a leader that has just left may then come again.
+// An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

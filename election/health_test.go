@@ -199,7 +199,7 @@ func TestLiveDoesNotReportTheLastTermAsTheNext(t *testing.T) {
 			other, err := election.New(p[0].client, "other")
 			must(t, err)
 			a := join(t, p[0].svc, "x",
-				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 					stack := make([]byte, 1<<16)
 					if e.Kind == event.SessionEnded &&
 						strings.Contains(string(stack[:runtime.Stack(stack, false)]),

@@ -41,16 +41,17 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 
 // WithOnError makes Run call f after a failed campaign, lost term or failed
 // step-down. If the service does not answer a campaign for ten seconds, Run
-// also calls f once with ErrUnavailable, from another goroutine. Run waits for
-// f and makes one call at a time. A panic of f ends Run.
+// also calls f once with ErrUnavailable, from another goroutine, while it goes
+// on: it may lead before f returns. Run makes one call at a time, and waits for
+// f before it campaigns again or returns. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) up to longest (default 10 s). After a campaign and a
-// term that took at least longest together, it is initial again.
+// initial (default 100 ms) up to longest (default 10 s). After a wait in the
+// queue and a term that took at least longest together, it is initial again.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

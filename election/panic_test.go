@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -62,12 +61,12 @@ func TestCauseThatPanicsDoesNotKeepTheName(t *testing.T) {
 	})
 }
 
-// TestForeignCodeThatPanicsDoesNotKeepTheName: a log handler when the work does
-// not stop, an observer when the term ends, and one when a candidate joins.
+// TestForeignCodeThatPanicsDoesNotKeepTheName: the hook when the work does not
+// stop, an observer when the term ends, and one when a candidate joins.
 func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		rude := func(kind event.Kind) coordinator.Option {
-			return coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+			return coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 				if e.Kind == kind {
 					panic("rude")
 				}
@@ -75,11 +74,12 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 		}
 		for what, c := range map[string]struct {
 			foreign coordinator.Option
+			hook    func()
 			left    bool // the work still runs
 		}{
-			"log":      {coordinator.WithLogger(slog.New(slog.NewTextHandler(rudeWriter{}, nil))), true},
-			"released": {rude(event.Released), true},
-			"joined":   {rude(event.Joined), false},
+			"hook":     {rude(0), func() { panic("rude") }, true},
+			"released": {rude(event.Released), func() {}, true},
+			"joined":   {rude(event.Joined), func() {}, false},
 		} {
 			a := join(t, p[0].svc, "a", c.foreign)
 			h := new(election.Health)
@@ -95,7 +95,7 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 					stop()
 					<-stuck
 					return nil
-				}, election.WithDrain(time.Second), election.WithHealth(h))
+				}, election.WithDrain(time.Second), election.WithHealth(h), election.WithOnOverrun(c.hook))
 			}()
 			if c.left {
 				check(t, h, 503, "not a candidate", 503, "still runs")
@@ -138,11 +138,6 @@ func TestOnErrorThatPanicsInAnOutagePassesThrough(t *testing.T) {
 		})
 	}
 }
-
-// rudeWriter is a log whose Write panics.
-type rudeWriter struct{}
-
-func (rudeWriter) Write([]byte) (int, error) { panic("rude") }
 
 // TestWorkThatEndsItsGoroutineEndsTheCallers: FailNow in work must neither hang
 // the test nor let it continue.

@@ -98,6 +98,45 @@ func TestReportOfAnOutageMayEndTheCampaign(t *testing.T) {
 	}
 }
 
+// TestBlockedReportOfAnOutageDelaysNoTerm: a candidate that waited for its own
+// callback would keep all others waiting. Calls still do not overlap.
+func TestBlockedReportOfAnOutageDelaysNoTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		a := join(t, svc, "a")
+		svc.Stop()
+		var s stage
+		var running, calls atomic.Int32
+		h := new(election.Health)
+		r := a.run(a.until(&s), election.WithHealth(h), election.WithOnError(func(error) {
+			if calls.Add(1); running.Add(1) != 1 {
+				t.Error("calls overlap")
+			}
+			time.Sleep(5 * time.Minute)
+			running.Add(-1)
+		}))
+		sleep(time.Minute)
+		check(t, h, 503, "no answer since", 200, "ok")
+		svc.Start()
+		sleep(time.Minute)
+		if !slices.Equal(s.working(), []string{"a"}) || calls.Load() != 1 {
+			t.Errorf("%v work, %d calls", s.working(), calls.Load())
+		}
+		check(t, h, 200, "leading", 200, "ok")
+		a.svc.Expire(a.session().ID()) // reported after the first call
+		sleep(time.Minute)
+		if len(s.working()) != 0 || calls.Load() != 1 {
+			t.Errorf("%v work, %d calls", s.working(), calls.Load())
+		}
+		sleep(10 * time.Minute)
+		if !slices.Equal(s.working(), []string{"a"}) || calls.Load() != 2 {
+			t.Errorf("%v work, %d calls", s.working(), calls.Load())
+		}
+		r.end()
+		_ = a.client.Close(t.Context())
+	})
+}
+
 // TestUnavailableServiceIsReported once per outage, and the campaign continues.
 // FIELD 76.
 func TestUnavailableServiceIsReported(t *testing.T) {
@@ -209,6 +248,38 @@ func TestShortTermsBackOff(t *testing.T) {
 		}
 		r.end()
 	})
+}
+
+// TestRefusedCampaignsBackOff: a campaign that is refused costs the service an
+// attempt each time, so the pauses grow to the longest and stay there. The
+// pause itself is no time of success.
+func TestRefusedCampaignsBackOff(t *testing.T) {
+	for _, op := range []memory.Op{memory.OpOpen, memory.OpJoin} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			a := join(t, svc, "a")
+			svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+				if r.Op == op {
+					f.Err = driver.Wrap(driver.ErrRefused, errors.New("wrong password"))
+				}
+				return f
+			})
+			var reported notes[error]
+			r := a.run(idle, election.WithOnError(reported.add))
+			sleep(time.Hour)
+			first := len(reported.get())
+			sleep(time.Hour)
+			// One each ten seconds, ± 50 %, is 360; with the first pause of 100
+			// ms now and then it is more.
+			if n := len(reported.get()) - first; n < 320 || n > 400 {
+				t.Errorf("%s: %d attempts in the second hour", op, n)
+			}
+			r.stop(errMine)
+			_ = r.ended()
+			svc.OnRequest(nil)
+			_ = a.client.Close(t.Context())
+		})
+	}
 }
 
 func TestPausesCanBeChosenAndInterrupted(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Run campaigns and calls work while it leads. The context of work has the
@@ -47,10 +49,11 @@ func (e *Election) Run(
 // runner is one call of Run.
 type runner struct {
 	runConfig
-	election *Election
-	work     func(context.Context, *Term) error
-	began    time.Time     // of the last campaign
-	ttl      time.Duration // of the session
+	election  *Election
+	work      func(context.Context, *Term) error
+	queued    time.Time     // when the last campaign was; zero if it was not
+	ttl       time.Duration // of the session
+	reporting sync.Mutex    // held during onError
 }
 
 // run is the loop of Run:
@@ -74,9 +77,10 @@ func (r *runner) run(ctx context.Context) error {
 		if !again {
 			return err
 		}
-		// The campaign counts as well as the term: the pause limits how often
-		// Run attempts to lead.
-		if time.Since(r.began) >= r.longest {
+		// The wait in the queue counts as well as the term: the pause limits
+		// how often Run attempts to lead. Time without success does not count,
+		// such as a pause, or the time until a refusal.
+		if !r.queued.IsZero() && time.Since(r.queued) >= r.longest {
 			pauses.Reset()
 		}
 		pause = pauses.NextBackOff()
@@ -85,30 +89,9 @@ func (r *runner) run(ctx context.Context) error {
 			r.log().Warn("baton: not leading; campaigning again after a pause",
 				"election", r.election.Name(),
 				"pause", pause.Round(time.Millisecond), "error", err)
-			r.onError(err)
+			r.report(err)
 		}
 	}
-}
-
-// attempt pauses, campaigns and, if it wins, leads. If again is true, nothing
-// is held, no work runs, and Run continues; err is then the failure to report,
-// if any.
-func (r *runner) attempt(ctx context.Context, pause time.Duration) (again bool, err error) {
-	t, err := r.campaign(ctx, pause)
-	switch {
-	case err == nil:
-		return r.lead(ctx, t)
-	case ctx.Err() != nil:
-		// Checked before the other cases: the cause of ctx may be any error,
-		// also one of ours.
-		if cause := context.Cause(ctx); !errors.Is(err, cause) {
-			return false, cause
-		}
-		return false, err
-	case errors.Is(err, coordinator.ErrInvalid), errors.Is(err, coordinator.ErrClosed):
-		return false, err
-	}
-	return true, err
 }
 
 // lead runs the work of one term.
@@ -116,7 +99,7 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	var j *job
 	settled := false
 	defer func() {
-		if !settled { // foreign code has panicked: a hook, an observer, a log handler
+		if !settled { // foreign code has panicked: a hook, or an observer that is direct
 			_ = r.leave(ctx, t, j)
 		}
 	}()
@@ -172,6 +155,7 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	r.log().Warn("baton: work has not stopped in time",
 		"election", r.election.Name(), "token", t.Token(),
 		"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
+	engine.Of(r.election.client).Flush(flushPatience) // onOverrun may end the process
 	r.onOverrun()
 	if !last {
 		select {
@@ -182,6 +166,9 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	}
 	return j.poll()
 }
+
+// flushPatience bounds how long a blocked log delays onOverrun.
+const flushPatience = 100 * time.Millisecond
 
 // marginsPerTTL: the context of a lost term ends a tenth of the TTL before the
 // service can elect another leader.

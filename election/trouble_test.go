@@ -117,7 +117,7 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 			// The call that wins the grant notifies observers before it
 			// returns.
 			a := join(t, p[0].svc, "a",
-				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 					if e.Kind != event.Granted || !first {
 						return
 					}

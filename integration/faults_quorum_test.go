@@ -97,7 +97,7 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	for _, c := range append(clients, more...) {
 		closeAtEnd(t, c)
 	}
-	l := lockAll(t, q)
+	l := lockAll(t, q, len(all))
 	type grant struct {
 		*quorum.Lock
 		at  int64
@@ -137,7 +137,7 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	if g.err != nil {
 		t.Fatal(g.err)
 	}
-	t.Logf("the next holder has tokens %v, %v after the end", g.Tokens(), time.Duration(g.at-end))
+	t.Logf("the next holder has tokens %v, %v after the end", tokensOf(g.Lock), time.Duration(g.at-end))
 	if g.at <= end {
 		t.Errorf("granted %v before the context of the last holder ended", time.Duration(end-g.at))
 	}
@@ -148,18 +148,18 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 
 // lockAll locks until all members are held. A service that has just started may
 // need longer than a quorum waits for it; then it is not asked for a while.
-func lockAll(t *testing.T, q *quorum.Quorum) *quorum.Lock {
+func lockAll(t *testing.T, q *quorum.Quorum, services int) *quorum.Lock {
 	t.Helper()
 	for end := time.Now().Add(2 * patience); ; {
 		l, err := q.Lock(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Contains(l.Tokens(), 0) {
+		if len(l.Sequencers()) == services {
 			return l
 		}
 		if time.Now().After(end) {
-			t.Fatalf("tokens %v", l.Tokens())
+			t.Fatalf("tokens %v", tokensOf(l))
 		}
 		if err := l.Unlock(within(t, patience)); err != nil {
 			t.Fatal(err)
@@ -172,7 +172,7 @@ func lockAll(t *testing.T, q *quorum.Quorum) *quorum.Lock {
 // record.
 type quorumHold struct {
 	Who      string
-	Tokens   []coordinator.Token
+	Tokens   map[string]coordinator.Token // by the identity of the service
 	From, To int64
 }
 
@@ -199,6 +199,7 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 		urls[slot], links[slot] = proxies(t, all, quorumTTL)
 		workers = append(workers, start(slot))
 	}
+	ids := identities(t, all)
 	killed := make(map[string]int64)
 	var phases []int64
 	for _, away := range [][]int{{}, {0}, {1, 4}, {}} {
@@ -253,7 +254,7 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 		}
 		granted := 0
 		for _, h := range holds {
-			if h.From > from && h.From < until && (n != 2 || h.Tokens[1] == 0 && h.Tokens[4] == 0) {
+			if h.From > from && h.From < until && (n != 2 || h.Tokens[ids[1]] == 0 && h.Tokens[ids[4]] == 0) {
 				granted++
 			}
 		}
@@ -305,6 +306,37 @@ func loadQuorum(t *testing.T, dir string, killed map[string]int64) (holds []quor
 	return holds
 }
 
+// identities returns those of services.
+func identities(t *testing.T, all []independent) (ids []string) {
+	t.Helper()
+	for _, s := range all {
+		c, err := coordinator.Open(s.url(quorumTTL), silent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAtEnd(t, c)
+		session, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := session.Service(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// tokensOf returns the tokens of a hold by the identities of their services.
+func tokensOf(l *quorum.Lock) map[string]coordinator.Token {
+	tokens := make(map[string]coordinator.Token)
+	for _, s := range l.Sequencers() {
+		tokens[s.Service] = s.Token
+	}
+	return tokens
+}
+
 func checkQuorum(t *testing.T, holds []quorumHold) {
 	t.Helper()
 	for n, later := range holds {
@@ -313,11 +345,11 @@ func checkQuorum(t *testing.T, holds []quorumHold) {
 				t.Errorf("%+v and %+v overlap", earlier, later)
 			}
 			shared := false
-			for i, token := range earlier.Tokens {
-				if token == 0 || later.Tokens[i] == 0 {
+			for service, token := range earlier.Tokens {
+				if later.Tokens[service] == 0 {
 					continue
 				}
-				if shared = true; later.Tokens[i] <= token {
+				if shared = true; later.Tokens[service] <= token {
 					t.Errorf("%+v, then %+v", earlier, later)
 				}
 			}
@@ -374,7 +406,7 @@ func holdQuorum(ctx context.Context, q *quorum.Quorum, who string, f *os.File) e
 	if err != nil {
 		return err
 	}
-	h := quorumHold{Who: who, Tokens: l.Tokens(), From: history.Now()}
+	h := quorumHold{Who: who, Tokens: tokensOf(l), From: history.Now()}
 	if err := json.NewEncoder(f).Encode(h); err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ type inOrder struct {
 	wrong string
 }
 
+// Direct implements event.Direct: the test reads the result after a call.
+func (o *inOrder) Direct() {}
+
 func (o *inOrder) Observe(e observed.Event) {
 	if e.Kind != observed.Granted {
 		return

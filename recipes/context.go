@@ -45,8 +45,13 @@ func (c *holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
+// OnEnd is for [engine.OnEnd].
+func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.ends.Add(c.Context, f) }
+
 // workContext is the context of work under a hold: the caller's context, which
-// also carries the hold and ends with it.
+// also carries the hold and ends with it. It is derived from the caller's, and
+// not from the hold's, so that it keeps the deadline, and the error and cause
+// of that. The hold ends it with engine.Ends, before the entry leaves.
 type workContext struct {
 	context.Context
 	hold   *holdContext
@@ -74,12 +79,13 @@ func (c *workContext) Value(key any) any {
 }
 
 // Under returns the context for work under h. It has the values and the
-// deadline of ctx, carries h, and ends with ctx or h, with the cause; its Err
-// reads the clock. Call stop when the work has returned.
+// deadline of ctx, carries h, and ends with ctx or h, with the cause: with h
+// before its entry leaves. Its Err reads the clock. Call stop when the work has
+// returned.
 func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
-	unhook := context.AfterFunc(&h.ctx, c.over)
+	unhook := h.ctx.OnEnd(c.over)
 	return c, func() {
 		unhook()
 		_ = c.Err() // ends it with h's cause, if h has ended

@@ -24,6 +24,9 @@ type grant struct {
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
+	// of the levels' contexts: run after each that is ended, before the entry
+	// leaves or is converted
+	ends   engine.Ends
 	noted  driver.Version // of its note in the record; see attempt.lockDelay
 	unhook func() bool    // stops the report of a loss with the session
 
@@ -40,9 +43,10 @@ type grant struct {
 	writing    chan struct{}
 	conversion *conversion // the latest conversion; nil if there was none
 
-	timers  []*time.Timer // of WithHoldWarning and WithMaxHold
-	long    bool          // observers were notified that the grant lasts long
-	tooLong bool          // WithMaxHold has ended the contexts
+	timers   []*time.Timer // of WithHoldWarning and WithMaxHold
+	deferred bool          // that of WithMaxHold starts later: see DeferMaxHold
+	long     bool          // observers were notified that the grant lasts long
+	tooLong  bool          // WithMaxHold has ended the contexts
 }
 
 // level is the handles of a grant with the same mode. When the last handle of
@@ -79,8 +83,8 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	g.mu.Lock() // settled can run at once
 	// The loss is reported even if no caller uses the context.
 	var alive bool
-	g.unhook, alive = a.session.Hold(g.settled, g.lost)
-	g.watchTime()
+	g.unhook, alive = a.session.Hold(g.settled, g.ends.Run, g.lost)
+	g.watchTime(ctx)
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
@@ -169,6 +173,7 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	l.count--
 	if l.count == 0 {
 		l.end(coordinator.ErrReleased)
+		g.ends.Run() // before a conversion; the functions do not lock g.mu
 	}
 	switch {
 	case g.holds() == 0:
@@ -260,9 +265,15 @@ func (g *grant) over(cause error) bool {
 	defer g.mu.Unlock()
 	first := g.unhook()
 	if first {
-		g.cancel(cause)
+		g.finish(cause)
 	}
 	return first
+}
+
+// finish ends all contexts of the grant. When it returns, the entry may leave.
+func (g *grant) finish(cause error) {
+	g.cancel(cause)
+	g.ends.Run()
 }
 
 // lost is called when the session ends, or by a caller to which g.unhook

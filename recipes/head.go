@@ -24,9 +24,9 @@ func (q *Queue) Follow() *Follower {
 
 // Next returns the first contender in the queue. Calls after the first block
 // until it has changed. ok is false if the queue is empty. Next may skip
-// changes, but never the latest. Tokens never fall from one call to the next.
-// After a lost session Next may return an older payload of the same contender,
-// or a contender that has just left again.
+// changes, but never the latest. Tokens never fall from one call to the next,
+// unless the service has lost its data. After a lost session Next may return an
+// older payload of the same contender, or a contender that has just left again.
 //
 // Each follower watches one entry, however long the queue is. If ctx ends while
 // Next waits, the error is context.Cause(ctx).
@@ -37,6 +37,9 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
 		}
 		h, err := s.Head(ctx, f.queue.id, f.known)
+		if err == nil && f.earlier(h) {
+			h, err = f.confirm(ctx, s, h)
+		}
 		switch {
 		case err == nil:
 			if f.take(h) {
@@ -50,13 +53,35 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 	}
 }
 
-// take stores a head, and reports whether it is new. A new session may first
-// show older heads than the last session. Their smaller tokens reveal that. An
-// older state of the same contender cannot be recognized, and is returned
-// again.
+// earlier reports whether a head has a smaller token than one that was shown. A
+// new session may first show older heads than the last session.
+func (f *Follower) earlier(h driver.Head) bool { return h.Version != 0 && h.Token < f.token }
+
+// confirm returns the head after a request that every server has to know, so
+// that it is no state of the past: a write of no version, as in
+// [Queue.LatestRecord]. If its token is still smaller, the service has lost its
+// data, and tokens begin anew. If the service refuses the write, confirm
+// returns h, which take ignores.
+func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head) (driver.Head, error) {
+	_, err := s.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
+	switch {
+	case errors.Is(err, coordinator.ErrRefused):
+		return h, nil
+	case !errors.Is(err, coordinator.ErrStale):
+		return h, err
+	}
+	h, err = s.Head(ctx, f.queue.id, driver.Any)
+	if err == nil && f.earlier(h) {
+		f.token = 0
+	}
+	return h, err
+}
+
+// take stores a head, and reports whether it is new. An older state of the same
+// contender cannot be recognized, and is returned again.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
-	if h.Version == f.shown || h.Version != 0 && h.Token < f.token {
+	if h.Version == f.shown || f.earlier(h) {
 		return false
 	}
 	f.shown, f.token = h.Version, max(f.token, h.Token)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,12 +162,14 @@ func TestFollowersWatchOneEntryEach(t *testing.T) {
 type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
+	newest  driver.Token // of the heads so far
 }
 
 type pastSession struct {
 	coordinatortest.Full
 	of     *past
 	script []driver.Head
+	last   driver.Head
 }
 
 // Capabilities are the session's, with what is replaced.
@@ -179,17 +182,34 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 	}
 	script := d.scripts[0]
 	d.scripts = d.scripts[1:]
-	return &pastSession{coordinatortest.WithCapabilities(s), d, script}, nil
+	return &pastSession{coordinatortest.WithCapabilities(s), d, script, driver.Head{}}, nil
+}
+
+// SetRecord of any version makes the session catch up.
+func (s *pastSession) SetRecord(ctx context.Context, q driver.Queue, value []byte, known driver.Version) (
+	driver.Version, error,
+) {
+	for i, h := range s.script {
+		if h.Token >= s.of.newest {
+			s.script = s.script[i:]
+			break
+		}
+	}
+	return s.Full.SetRecord(ctx, q, value, known)
 }
 
 func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Version) (driver.Head,
 	error) {
 	for len(s.script) > 0 {
-		h := s.script[0]
+		s.last = s.script[0]
 		s.script = s.script[1:]
-		if h.Version != known {
-			return h, nil
+		s.of.newest = max(s.of.newest, s.last.Token)
+		if s.last.Version != known {
+			return s.last, nil
 		}
+	}
+	if known == driver.Any {
+		return s.last, nil
 	}
 	if len(s.of.scripts) > 0 {
 		s.of.Service().Expire(s.ID())
@@ -221,14 +241,14 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 			[]string{"a", "-", "a", "-", "next"}},
 		{"an emptiness of the past", [][]driver.Head{{a}, {empty, a}}, []string{"a", "-", "a"}},
 		{"an earlier empty queue, and the head before it",
-			[][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "b", "-", "c"}},
+			[][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "c"}},
 		{"another payload", [][]driver.Head{{a}, {a2}}, []string{"a", "a2"}},
 		{"nothing new", [][]driver.Head{{a}, {a}, {a, a2}, {a2}}, []string{"a", "a2"}},
 		{"an empty queue for a long time", [][]driver.Head{{empty}, {empty}, {empty, a}}, []string{"-", "a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &past{memory.NewService().Driver(), tt.scripts}
+				d := &past{memory.NewService().Driver(), tt.scripts, 0}
 				client, l := queueOn(t, d)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
 				defer cancel()
@@ -239,4 +259,60 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// replaced is a driver whose service can be replaced by an empty one.
+type replaced struct {
+	*memory.Driver
+	now atomic.Pointer[memory.Driver]
+}
+
+// Open opens a session at the present service.
+func (d *replaced) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	return d.now.Load().Open(ctx, ttl)
+}
+
+// Close leaves the service to the other client.
+func (d *replaced) Close(context.Context) error { return nil }
+
+// TestFollowerShowsLeadersAfterTheServiceLostItsData: tokens begin anew, and
+// every later leader is shown, as by a new follower.
+func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &replaced{Driver: memory.NewService().Driver()}
+		d.now.Store(d.Driver)
+		watcher, l := queueOn(t, d)
+		client, other := queueOn(t, d)
+		hold := func(payload string) *recipes.Hold {
+			t.Helper()
+			h, err := other.Acquire(t.Context(), show(payload))
+			check(t, err)
+			return h
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("end"))
+		defer cancel()
+		for range 10 {
+			check(t, hold("old").Release(t.Context()))
+		}
+		hold("last")
+		got := follow(ctx, l)
+		time.Sleep(time.Second)
+		old := d.Service()
+		d.now.Store(memory.NewService().Driver())
+		old.Stop()
+		for _, id := range old.Sessions() {
+			old.Expire(id)
+		}
+		time.Sleep(20 * time.Second)
+		h := hold("new")
+		time.Sleep(time.Second)
+		check(t, h.Release(t.Context()))
+		time.Sleep(time.Second)
+		hold("newer")
+		if seen := <-got; !slices.Equal(seen, []string{"last", "-", "new", "-", "newer", "end"}) {
+			t.Errorf("shown: %q", seen)
+		}
+		check(t, watcher.Close(t.Context()))
+		check(t, client.Close(t.Context()))
+	})
 }

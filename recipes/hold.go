@@ -22,6 +22,7 @@ type Hold struct {
 	level    *level
 	ctx      holdContext
 	released atomic.Bool
+	lost     atomic.Pointer[error] // why it was lost before its release
 }
 
 // Token returns the fencing token of the grant. Pass it to every resource that
@@ -48,6 +49,9 @@ func (h *Hold) Err() error { return h.Check(context.Background()) }
 // Check is like Err, but returns the cause of ctx if ctx ends first.
 func (h *Hold) Check(ctx context.Context) error {
 	if h.released.Load() {
+		if lost := h.lost.Load(); lost != nil {
+			return *lost
+		}
 		return coordinator.ErrReleased
 	}
 	return h.ctx.grant.err(ctx)
@@ -109,8 +113,10 @@ func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.sessi
 // If the hold was lost before, Release returns why: ErrSessionLost, ErrRemoved
 // or ErrClosed, and deletes nothing. It returns ErrNotHeld if Release was
 // called before, or if the entry was deleted and the hold had not noticed it.
-// After any other error it continues in the background. If ctx has already
-// ended, Release tries for up to two seconds.
+// ErrInvalid means that the service cannot convert: the handle is released, and
+// the entry excludes as before until the last one is. After any other error it
+// continues in the background. If ctx has already ended, Release tries for up
+// to two seconds.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
@@ -129,11 +135,15 @@ func (h *Hold) Release(ctx context.Context) error {
 	last, t := g.leave(h.level, err != nil)
 	switch {
 	case err != nil:
+		lost := err // else err would be on the heap in each release
+		h.lost.Store(&lost)
 		return err
 	case last:
 		return g.end(ctx)
 	case t == nil:
 		return nil
+	case !h.Converts():
+		return errKept
 	}
 	if err = g.await(ctx, t); err != coordinator.ErrReleased { //nolint:errorlint // the grant's cause
 		return err
@@ -147,7 +157,7 @@ func (h *Hold) Release(ctx context.Context) error {
 func (g *grant) end(ctx context.Context) error {
 	if !g.over(coordinator.ErrReleased) { // lost since the check in Release
 		_ = g.session.Check(ctx) // waits for an end that is under way
-		g.cancel(coordinator.ErrReleased)
+		g.finish(coordinator.ErrReleased)
 		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
 		}
@@ -167,6 +177,9 @@ func (g *grant) end(ctx context.Context) error {
 		Queue: g.queue.id, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
+
+var errKept = fmt.Errorf("%w: this service cannot convert an entry: this handle is released, "+
+	"and the others exclude as before until the last one is", coordinator.ErrInvalid)
 
 // Converts reports whether the service can convert entries. If not, Convert
 // returns ErrInvalid.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // MaxPayload is the size of the largest payload, in bytes.
@@ -49,12 +50,14 @@ func (q *Queue) encode(i info) ([]byte, error) {
 }
 
 // contender decodes an entry. A foreign value becomes the payload, and identity
-// and time stay empty.
+// and time stay empty. A value whose identity breaks the rule of WithIdentity
+// is foreign: otherwise a program that may write to the queue could put lines
+// and terminal commands into the logs of all that show it.
 func (q *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
 		Stray: e.Stray}
 	var i info
-	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
+	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || engine.CheckIdentity(i.Identity) != nil {
 		c.Payload = e.Value
 		return c
 	}
@@ -81,10 +84,10 @@ func (e *TakenError) Error() string {
 	}
 	switch h := e.Holder; {
 	case h.Stray != "":
-		s += ": " + h.Stray
+		s += ": " + engine.Printable(h.Stray)
 	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
-		s += fmt.Sprintf(" by %s, in the queue since %s (token %d)", h.Identity, since, h.Token)
+		s += fmt.Sprintf(" by %s, in the queue since %s (token %d)", engine.Printable(h.Identity), since, h.Token)
 	}
 	return s
 }

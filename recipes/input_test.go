@@ -4,12 +4,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -65,5 +67,20 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 	}
 	if n := svc.Stats().Total(); n != 0 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// TestElectionsAndGroupsRefuseALongestHold: Run would end for good after it.
+func TestElectionsAndGroupsRefuseALongestHold(t *testing.T) {
+	client, err := coordinator.New(memory.NewService().Driver(), quiet)
+	check(t, err)
+	defer client.Close(t.Context())
+	longest := recipes.WithMaxHold(time.Minute)
+	_, ofElection := election.New(client, "n", longest)
+	_, ofGroup := group.New(client, "n", longest)
+	for _, err := range []error{ofElection, ofGroup} {
+		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), "1m0s") {
+			t.Errorf("error %v", err)
+		}
 	}
 }

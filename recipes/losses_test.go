@@ -83,6 +83,7 @@ func TestEachLossIsLoggedAndObservedOnce(t *testing.T) {
 					_ = h.Release(context.Background())
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait() // the log has a goroutine of its own
 				if n := strings.Count(out.String(), `level=WARN msg="baton: hold lost"`); n != 1 {
 					w.Errorf("logged %d times: %s", n, out.String())
 				}
@@ -120,7 +121,7 @@ func TestObserverIsNotifiedOfTheLifeOfAHold(t *testing.T) {
 			}
 		}
 		want := []event.Kind{
-			event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
+			event.Created, event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
 		}
 		if !slices.Equal(kinds, want) {
 			w.Errorf("observed %v, want %v", kinds, want)
@@ -143,7 +144,7 @@ func TestObserverIsNotifiedOfTheLifeOfAHold(t *testing.T) {
 func TestLossAtTheGrantIsObservedAfterIt(t *testing.T) {
 	var seen memory.Tally
 	var svc *memory.Service
-	expire := event.ObserverFunc(func(e event.Event) {
+	expire := event.DirectFunc(func(e event.Event) {
 		if e.Kind == event.Granted {
 			svc.Expire(e.Session)
 			synctest.Wait()

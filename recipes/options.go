@@ -56,6 +56,16 @@ func RefuseLockDelay(q *Queue, recipe string) error {
 		q.delay, recipe, q.name)
 }
 
+// RefuseMaxHold returns an error if the queue has a longest hold. It is for
+// recipes whose holds have no end that their users choose.
+func RefuseMaxHold(q *Queue, recipe string) error {
+	if q.maxHold == 0 {
+		return nil
+	}
+	return engine.Invalid("longest hold %v for %s %q: only a mutex, a read-write lock and a "+
+		"semaphore have one", q.maxHold, recipe, q.name)
+}
+
 // WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once
 // per grant, when a hold has lasted for d. It finds holders that hang while
 // their session lives. The default is 0: no warning.

@@ -55,6 +55,7 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	if _, err := q.encode(info{Identity: q.identity, Payload: q.payload}); err != nil {
 		return nil, err
 	}
+	q.client.Observe(event.Event{Kind: event.Created, Queue: q.id})
 	return q, nil
 }
 
@@ -117,7 +118,11 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		return nil, context.Cause(ctx)
 	}
 	if h, err = q.acquire(ctx, r); err != nil {
-		return nil, q.describe(ctx, r.Op, err)
+		err = q.describe(ctx, r.Op, err)
+		if failed, ok := err.(*engine.Error); ok && !engine.IsCause(ctx, err) { //nolint:errorlint // ours
+			failed.Maybe = false // a join without an answer is undone: the caller holds nothing
+		}
+		return nil, err
 	}
 	return h, nil
 }

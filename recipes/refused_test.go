@@ -144,7 +144,7 @@ func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 func TestConversionsAreObserved(t *testing.T) {
 	var mu sync.Mutex
 	var seen []event.Event
-	see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+	see := coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 		if e.Kind == event.Converted {
 			mu.Lock()
 			defer mu.Unlock()

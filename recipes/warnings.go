@@ -12,15 +12,12 @@ import (
 // The name is still held, and Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than WithMaxHold allows")
 
-// watchTime starts the timers. The caller holds g.mu. Their functions run in
-// goroutines of the session, so that Close waits for them and notifies no
-// observer afterwards.
-func (g *grant) watchTime() {
-	for i, after := range []time.Duration{g.queue.warnAfter, g.queue.maxHold} {
-		if after > 0 && g.ctx.Err() == nil {
-			lasts := func() { g.lasts(after, i == 1) }
-			g.timers = append(g.timers, time.AfterFunc(after, func() { g.session.Go(lasts) }))
-		}
+// watchTime starts the timers of a grant that was acquired with ctx. The caller
+// holds g.mu.
+func (g *grant) watchTime(ctx context.Context) {
+	g.startTimer(g.queue.warnAfter, false)
+	if g.deferred = ctx.Value(deferred{}) != nil; !g.deferred {
+		g.startTimer(g.queue.maxHold, true)
 	}
 }
 
@@ -47,6 +44,7 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		g.low.end(ErrHeldTooLong)
 	}
 	g.mu.Unlock()
+	g.ends.Run()
 	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token,
 		Duration: time.Since(g.since)}
 	c, said := g.queue.client, "baton: hold lasts long"

@@ -249,7 +249,7 @@ func TestReleaseDuringAWriteIsClean(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
 		{DelayRequest: 10 * time.Second}} {
 		var lost []event.Event
-		see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+		see := coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 			if e.Kind == event.Lost {
 				lost = append(lost, e)
 			}

@@ -230,8 +230,10 @@ type Lock struct {
 // last write handle converts it to a read lock. If the lock was lost before,
 // Unlock returns why: coordinator.ErrSessionLost, ErrRemoved or ErrClosed. It
 // returns ErrNotHeld if Unlock was called before, or if the entry was deleted
-// and the lock had not noticed it. After any other error it continues in the
-// background. If ctx has already ended, Unlock tries for up to two seconds.
+// and the lock had not noticed it. ErrInvalid means that the service cannot
+// convert: this handle is released, and other readers wait until the read
+// handles are. After any other error it continues in the background. If ctx has
+// already ended, Unlock tries for up to two seconds.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }

@@ -85,6 +85,9 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	if err == nil || coordinator.MayHaveApplied(err) {
 		p.n.Store(int64(left))
 	}
+	if errors.Is(p.hold.Err(), coordinator.ErrReleased) && err != nil {
+		return coordinator.ErrNotHeld // Release was called meanwhile
+	}
 	return p.describe(op, err)
 }
 

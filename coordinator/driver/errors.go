@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The errors of the contract. Package coordinator exports the same values.
@@ -49,7 +50,11 @@ func (e *Error) Error() string {
 	if e.Cause == nil {
 		return e.Kind.Error()
 	}
-	return e.Kind.Error() + ": " + e.Cause.Error()
+	kind, cause := e.Kind.Error(), e.Cause.Error()
+	if strings.HasPrefix(cause, kind) { // once is enough
+		return cause
+	}
+	return kind + ": " + cause
 }
 
 // Unwrap returns the kind and the cause.
@@ -67,13 +72,15 @@ type OpError struct {
 	Name string // of the recipe or the service
 	Err  error  // wraps one of Baton's errors and the service's own error
 
-	// Maybe is true when the call may have changed the service. Baton undoes a
-	// join and finishes a release in the background.
+	// Maybe is true when the call may have changed the service. Baton finishes
+	// a release in the background. It is false after a call that acquires: if
+	// its request is applied, Baton undoes it.
 	Maybe bool
 }
 
 func (e *OpError) Error() string {
-	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, e.Err)
+	// the cause may be an error of Baton, too
+	s := fmt.Sprintf("baton: %s %q: %s", e.Op, e.Name, strings.TrimPrefix(fmt.Sprint(e.Err), "baton: "))
 	if e.Maybe {
 		s += " (may have been applied)"
 	}

@@ -12,11 +12,26 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Observer receives events, for metrics, traces and tests. Baton calls it
-// synchronously from many goroutines, with no lock held. Observe must return
-// quickly and must not call Baton.
+// Observer receives events, for metrics, traces and tests. Each client calls it
+// from one goroutine, in the order of the events, and Baton never waits for it:
+// an Observe that blocks delays only the later events of this observer. Close
+// waits until all events were delivered or its context ends.
+//
+// An observer that lags by some 16,000 events misses whole contenders, sessions
+// and clean-ups, and then gets a [Dropped]. It still gets the end of each that
+// it has seen begin. If Observe panics, the process crashes.
 type Observer interface {
 	Observe(Event)
+}
+
+// Direct is an Observer that only counts or stores in memory, like those of
+// packages promobserve and memory. A client calls it synchronously, from many
+// goroutines, with no lock held. So its figures are complete when a call of
+// Baton returns, and it misses nothing. Its Observe must not block and must not
+// call Baton: Lock, Unlock and Close wait for it.
+type Direct interface {
+	Observer
+	Direct() // marks the type; Baton does not call it
 }
 
 // ObserverFunc adapts a function to an Observer.
@@ -24,6 +39,15 @@ type ObserverFunc func(Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(e Event) { f(e) }
+
+// DirectFunc adapts a function to a Direct.
+type DirectFunc func(Event)
+
+// Observe calls f.
+func (f DirectFunc) Observe(e Event) { f(e) }
+
+// Direct implements Direct.
+func (f DirectFunc) Direct() {}
 
 // Kind is the kind of an Event.
 type Kind int
@@ -73,6 +97,11 @@ const (
 	CleanupFailed
 	// Op, Queue; Err: nil, or why the session ended, which removed the entry
 	CleanedUp
+	// Count: so many events were not delivered, as the observer was too slow;
+	// no Session
+	Dropped
+	// Queue: a recipe for a name was created; no Session
+	Created
 )
 
 var kindNames = [...]string{
@@ -82,6 +111,7 @@ var kindNames = [...]string{
 	Reentered: "reentered", Converted: "converted", NotGranted: "not granted", Stray: "stray",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
+	Dropped: "dropped", Created: "created",
 }
 
 func (k Kind) String() string {
@@ -94,7 +124,8 @@ func (k Kind) String() string {
 // Event is one event. Fields that its kind does not name are zero.
 type Event struct {
 	Kind     Kind
-	Session  string // the session's ID
+	Time     time.Time // when it happened
+	Session  string    // the session's ID
 	Op       string
 	Queue    driver.Queue
 	Token    driver.Token
@@ -114,4 +145,5 @@ type Event struct {
 	Waited   bool
 	HandOver time.Duration
 	Long     bool // there was a HeldLong
+	Count    int  // of events
 }

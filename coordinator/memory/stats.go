@@ -79,7 +79,7 @@ func (d *Driver) Stats() Stats {
 	return d.counts.stats(d.sessionsInOrder())
 }
 
-// Tally is an observer that keeps the events of a client: pass it to
+// Tally is an event.Direct that keeps the events of a client: pass it to
 // coordinator.WithObserver. The zero Tally is ready to use. Do not copy it.
 type Tally struct {
 	mu     sync.Mutex
@@ -92,6 +92,9 @@ func (t *Tally) Observe(e event.Event) {
 	defer t.mu.Unlock()
 	t.events = append(t.events, e)
 }
+
+// Direct implements event.Direct.
+func (t *Tally) Direct() {}
 
 // Count returns the number of events of a kind.
 func (t *Tally) Count(kind event.Kind) int {

@@ -14,7 +14,7 @@ import (
 // printer is a sink that prints the changes of gauges.
 type printer struct{}
 
-func (printer) Record(id observe.ID, v float64, values ...string) {
+func (printer) Record(_ context.Context, id observe.ID, v float64, values ...string) {
 	if m := observe.Metrics()[id]; m.Type == observe.Gauge && v != 0 {
 		fmt.Printf("%s%q %+g\n", m.Name, values, v)
 	}

@@ -44,6 +44,7 @@ const (
 	CleanUps
 	CleanUpsPending
 	CleanUpFailures
+	EventsDropped
 )
 
 // Metric is the description of one metric.
@@ -139,6 +140,8 @@ var metrics = [...]Metric{
 		Help: "Background clean-ups that are running."},
 	CleanUpFailures: {Name: "baton_cleanup_failures_total", Type: Counter, Labels: []string{"op"},
 		Help: "Failed attempts of background clean-ups. Baton repeats them while the session lives."},
+	EventsDropped: {Name: "baton_events_dropped_total", Type: Counter,
+		Help: "Events that a slow observer has missed: whole contenders, sessions and clean-ups."},
 }
 
 // Metrics returns all metrics, each at the index of its ID.

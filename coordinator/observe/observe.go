@@ -7,11 +7,13 @@
 // Names are not labels, because each would be a time series for ever. Labels
 // are the kind of the recipe and the class of the name, if you give a [Class].
 //
-//	kind       mutex, rwlock, semaphore, election; semaphore-locks and
-//	           semaphore-leases, if a semaphore is shared with other clients
+//	kind       mutex, rwlock, semaphore, election, group, partition-shard,
+//	           double-barrier; semaphore-locks and semaphore-leases, if a
+//	           semaphore is shared with other clients
 //	class      the result of your Class
 //	op         lock, try-lock, read-lock, try-read-lock, acquire, try-acquire,
-//	           campaign, try-campaign; of retries and clean-ups, the request
+//	           campaign, try-campaign, join (of a group), hold (of a shard),
+//	           enter; of retries and clean-ups, the request
 //	contended  true, false
 //	reason     timeout, cancelled, taken, unavailable, session_lost, removed,
 //	           refused, closed, invalid, other
@@ -20,8 +22,10 @@
 //	state      connected, suspended
 //
 // Events of different goroutines may arrive out of order, so a gauge can be off
-// by one for an instant. Counters of failures are recorded as zero before the
-// first failure, which would not show as a rise otherwise.
+// by one for an instant. Counters of failures are recorded as zero when a
+// recipe is created, for its kind and class, since a counter that begins with a
+// failure does not show as a rise. So create recipes before their first call is
+// due.
 package observe
 
 import (
@@ -39,8 +43,10 @@ import (
 // Sink stores metrics. It must be safe for concurrent use.
 type Sink interface {
 	// Record adds v to a counter or gauge, or counts it in a histogram. values
-	// are the values of the metric's labels, in their order.
-	Record(metric ID, v float64, values ...string)
+	// are the values of the metric's labels, in their order. ctx has the values
+	// of the context of the call that the metric is about, if there is one, for
+	// exemplars. It does not end.
+	Record(ctx context.Context, metric ID, v float64, values ...string)
 }
 
 // Class returns the class of a name, for instance the part before the first
@@ -51,19 +57,20 @@ type Class func(kind, name string) string
 // New returns an observer that records metrics in a Sink. With a nil class the
 // label is empty. The metrics of clients that share an observer add up.
 func New(s Sink, class Class) event.Observer {
-	m := &meter{Sink: s, class: class}
+	m, ctx := &meter{Sink: s, class: class}, context.Background()
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
-		m.Record(SessionsEnded, 0, Cause(cause))
+		m.Record(ctx, SessionsEnded, 0, Cause(cause))
 	}
-	for _, id := range []ID{SessionsOpened, SessionsSuspended, SessionsResumed} {
-		m.Record(id, 0)
+	for _, id := range []ID{SessionsOpened, SessionsSuspended, SessionsResumed, EventsDropped} {
+		m.Record(ctx, id, 0)
 	}
 	for _, s := range []event.State{event.StateConnected, event.StateSuspended} {
-		m.Record(Sessions, 0, s.String())
+		m.Record(ctx, Sessions, 0, s.String())
 	}
+	m.Record(ctx, Retries, 0, "session")
 	for _, op := range []string{"leave", "forget"} {
-		m.Record(CleanUpsPending, 0, op)
-		m.Record(CleanUpFailures, 0, op)
+		m.Record(ctx, CleanUpsPending, 0, op)
+		m.Record(ctx, CleanUpFailures, 0, op)
 	}
 	return m
 }
@@ -77,123 +84,170 @@ type meter struct {
 // Observe implements event.Observer.
 func (m *meter) Observe(e event.Event) {
 	const connected, suspended = event.StateConnected, event.StateSuspended
+	ctx := context.Background()
+	if e.Context != nil {
+		ctx = context.WithoutCancel(e.Context) // its Err may block
+	}
 	switch e.Kind {
 	case event.SessionOpened:
-		m.Record(SessionsOpened, 1)
-		m.Record(SessionOpen, e.Duration.Seconds())
-		m.Record(Sessions, 1, connected.String())
+		m.Record(ctx, SessionsOpened, 1)
+		m.Record(ctx, SessionOpen, e.Duration.Seconds())
+		m.Record(ctx, Sessions, 1, connected.String())
 	case event.SessionRenewed:
-		m.Record(Renewal, e.Duration.Seconds())
-		m.Record(RenewalMargin, float64(e.Margin)/float64(e.Life))
+		m.Record(ctx, Renewal, e.Duration.Seconds())
+		m.Record(ctx, RenewalMargin, float64(e.Margin)/float64(e.Life))
 	case event.SessionSuspended:
-		m.Record(SessionsSuspended, 1)
-		m.Record(Sessions, -1, connected.String())
-		m.Record(Sessions, 1, suspended.String())
+		m.Record(ctx, SessionsSuspended, 1)
+		m.Record(ctx, Sessions, -1, connected.String())
+		m.Record(ctx, Sessions, 1, suspended.String())
 	case event.SessionResumed:
-		m.Record(SessionsResumed, 1)
-		m.Record(Sessions, 1, connected.String())
-		m.Record(Sessions, -1, suspended.String())
+		m.Record(ctx, SessionsResumed, 1)
+		m.Record(ctx, Sessions, 1, connected.String())
+		m.Record(ctx, Sessions, -1, suspended.String())
 	case event.SessionEnded:
-		m.Record(SessionsEnded, 1, Cause(e.Err))
-		m.Record(Sessions, -1, e.State.String())
+		m.Record(ctx, SessionsEnded, 1, Cause(e.Err))
+		m.Record(ctx, Sessions, -1, e.State.String())
+	case event.Dropped:
+		m.Record(ctx, EventsDropped, float64(e.Count))
 	case event.Retried:
-		m.Record(Retries, 1, e.Op)
+		m.Record(ctx, Retries, 1, e.Op)
 	case event.Cleaning:
-		m.Record(CleanUpsPending, 1, e.Op)
+		m.Record(ctx, CleanUpsPending, 1, e.Op)
 	case event.CleanupFailed:
-		m.Record(CleanUpFailures, 1, e.Op)
+		m.Record(ctx, CleanUpFailures, 1, e.Op)
 	case event.CleanedUp:
-		m.Record(CleanUpsPending, -1, e.Op)
-		m.Record(CleanUps, 1, e.Op)
+		m.Record(ctx, CleanUpsPending, -1, e.Op)
+		m.Record(ctx, CleanUps, 1, e.Op)
 	default:
-		m.queue(e)
+		m.queue(ctx, e)
 	}
 }
 
 // queue records an event of a contender or hold.
-func (m *meter) queue(e event.Event) {
-	kind, class := m.labels(e)
+func (m *meter) queue(ctx context.Context, e event.Event) {
+	kind, class, ok := m.labels(e)
+	if !ok {
+		return
+	}
 	switch e.Kind {
 	case event.Joined:
-		m.Record(Waiters, 1, kind, class)
+		m.Record(ctx, Waiters, 1, kind, class)
 	case event.Granted:
-		m.Record(Waiters, -1, kind, class)
-		m.Record(Holders, 1, kind, class)
-		m.Record(Grants, 1, kind, class, e.Op, strconv.FormatBool(e.Waited))
-		m.Record(Wait, e.Duration.Seconds(), kind, class, e.Op)
+		m.Record(ctx, Waiters, -1, kind, class)
+		m.Record(ctx, Holders, 1, kind, class)
+		m.Record(ctx, Grants, 1, kind, class, e.Op, strconv.FormatBool(e.Waited))
+		m.Record(ctx, Wait, e.Duration.Seconds(), kind, class, e.Op)
 		if e.Waited {
-			m.Record(HandOver, e.HandOver.Seconds(), kind, class)
+			m.Record(ctx, HandOver, e.HandOver.Seconds(), kind, class)
 		}
 	case event.NotGranted:
 		if e.Token != 0 {
-			m.Record(Waiters, -1, kind, class)
+			m.Record(ctx, Waiters, -1, kind, class)
 		}
-		m.Record(NotGranted, 1, kind, class, e.Op, Reason(e))
+		m.Record(ctx, NotGranted, 1, kind, class, e.Op, Reason(e))
 	case event.Reentered:
-		m.Record(Reentries, 1, kind, class)
+		m.Record(ctx, Reentries, 1, kind, class)
 	case event.Converted:
 		result := "ok"
 		if e.Err != nil {
 			result = "refused"
 		}
-		m.Record(Conversions, 1, kind, class, result)
+		m.Record(ctx, Conversions, 1, kind, class, result)
 	case event.HeldLong:
-		m.Record(HeldLong, 1, kind, class)
-		m.Record(LongHolders, 1, kind, class)
+		m.Record(ctx, HeldLong, 1, kind, class)
+		m.Record(ctx, LongHolders, 1, kind, class)
 	case event.HeldTooLong:
-		m.Record(HeldTooLong, 1, kind, class)
+		m.Record(ctx, HeldTooLong, 1, kind, class)
 	case event.Released:
-		m.Record(Releases, 1, kind, class)
+		m.Record(ctx, Releases, 1, kind, class)
 		if e.Err != nil {
-			m.Record(ReleaseFailures, 1, kind, class)
+			m.Record(ctx, ReleaseFailures, 1, kind, class)
 		}
-		m.over(e, kind, class)
+		m.over(ctx, e, kind, class)
 	case event.Lost:
-		m.Record(Lost, 1, kind, class, Cause(e.Err))
-		m.over(e, kind, class)
+		m.Record(ctx, Lost, 1, kind, class, Cause(e.Err))
+		m.over(ctx, e, kind, class)
 	}
 }
 
 // over records the end of a hold.
-func (m *meter) over(e event.Event, kind, class string) {
-	m.Record(Holders, -1, kind, class)
-	m.Record(Hold, e.Duration.Seconds(), kind, class)
+func (m *meter) over(ctx context.Context, e event.Event, kind, class string) {
+	m.Record(ctx, Holders, -1, kind, class)
+	m.Record(ctx, Hold, e.Duration.Seconds(), kind, class)
 	if e.Long {
-		m.Record(LongHolders, -1, kind, class)
+		m.Record(ctx, LongHolders, -1, kind, class)
 	}
 }
 
+// calls are the recipes that acquire, and the values of their label op.
+var calls = map[string][]string{
+	"mutex":           {"lock", "try-lock"},
+	"rwlock":          {"lock", "try-lock", "read-lock", "try-read-lock"},
+	"semaphore":       {"acquire", "try-acquire"},
+	"election":        {"campaign", "try-campaign"},
+	"group":           {"join"},
+	"partition-shard": {"hold"},
+	"double-barrier":  {"enter"},
+}
+
 // labels returns the kind and class of an event's queue. It sets the counters
-// of failures to zero for the first event with these labels.
-func (m *meter) labels(e event.Event) (kind, class string) {
+// of failures to zero before the first event with these labels, when a recipe
+// is created: a counter that begins with a failure shows no rise. ok is false
+// if there is nothing to record.
+func (m *meter) labels(e event.Event) (kind, class string, ok bool) {
 	kind, _, _ = strings.Cut(string(e.Queue), "/")
+	if e.Kind == event.Created && calls[kind] == nil {
+		return "", "", false
+	}
 	if m.class != nil {
 		_, name, _ := e.Queue.Split()
 		// A Class may cut the name within a character. Sinks panic at invalid
 		// UTF-8.
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD")
 	}
-	if _, known := m.known.LoadOrStore([3]string{kind, class, e.Op}, true); known {
-		return kind, class
+	if m.first(kind, class, "") {
+		m.zero(kind, class)
 	}
+	if e.Kind == event.Granted || e.Kind == event.NotGranted { // else Op is no call
+		m.zeroOp(kind, class, e.Op)
+	}
+	return kind, class, true
+}
+
+// first reports whether labels have not been seen before.
+func (m *meter) first(kind, class, op string) bool {
+	_, known := m.known.LoadOrStore([3]string{kind, class, op}, true)
+	return !known
+}
+
+// zero records zeros for a kind and class.
+func (m *meter) zero(kind, class string) {
+	ctx := context.Background()
 	for _, id := range []ID{
 		Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong,
 	} {
-		m.Record(id, 0, kind, class)
+		m.Record(ctx, id, 0, kind, class)
 	}
 	for _, err := range []error{
 		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
 	} {
-		m.Record(Lost, 0, kind, class, Cause(err))
+		m.Record(ctx, Lost, 0, kind, class, Cause(err))
 	}
-	if e.Op != "" {
-		for _, err := range []error{
-			coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost,
-		} {
-			m.Record(NotGranted, 0, kind, class, e.Op, Reason(event.Event{Err: err}))
-		}
+	for _, op := range calls[kind] {
+		m.zeroOp(kind, class, op)
 	}
-	return kind, class
+}
+
+// zeroOp records zeros for an operation, once.
+func (m *meter) zeroOp(kind, class, op string) {
+	if !m.first(kind, class, op) {
+		return
+	}
+	for _, err := range []error{
+		coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost,
+	} {
+		m.Record(context.Background(), NotGranted, 0, kind, class, op, Reason(event.Event{Err: err}))
+	}
 }
 
 // Cause returns the label for the cause of a lost hold or an ended session.

@@ -33,7 +33,7 @@ type sums struct {
 
 func newSums() *sums { return &sums{of: map[string]float64{}} }
 
-func (s *sums) Record(id observe.ID, v float64, values ...string) {
+func (s *sums) Record(_ context.Context, id observe.ID, v float64, values ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[strings.TrimSpace(observe.Metrics()[id].Name+" "+strings.Join(values, " "))] += v
@@ -138,6 +138,7 @@ func TestMetricsOfAMutexStepByStep(t *testing.T) {
 		if _, err = m.Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		s.take()
 		if err := c.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -167,3 +168,99 @@ func TestMetricsAreWellFormed(t *testing.T) {
 		seen[m.Name] = true
 	}
 }
+
+// zeros is a sink that keeps which series exist.
+type zeros struct{ *sums }
+
+func (z zeros) Record(ctx context.Context, id observe.ID, v float64, values ...string) {
+	z.sums.Record(ctx, id, v+1000, values...)
+}
+
+// series returns the series of a metric.
+func (z zeros) series(metric string) (all []string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for name := range z.of {
+		if name == metric || strings.HasPrefix(name, metric+" ") {
+			all = append(all, strings.TrimPrefix(name, metric+" "))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestFailuresAreZeroBeforeTheFirstCall: a counter that begins with a failure
+// shows no rise. Each operation of the recipe counts, for its class.
+func TestFailuresAreZeroBeforeTheFirstCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := zeros{newSums()}
+		o := observe.New(z, func(_, name string) string { class, _, _ := strings.Cut(name, "/"); return class })
+		c, err := coordinator.New(memory.NewService().Driver(), quiet, coordinator.WithObserver(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := z.series("baton_not_granted_total"); len(got) != 0 {
+			t.Errorf("before: %q", got)
+		}
+		if got := z.series("baton_retries_total"); !slices.Equal(got, []string{"session"}) {
+			t.Errorf("retries: %q", got)
+		}
+		if _, err = mutex.New(c, "orders/1"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var want []string
+		for _, op := range []string{"lock", "try-lock"} {
+			for _, reason := range []string{"refused", "session_lost", "unavailable"} {
+				want = append(want, "mutex orders "+op+" "+reason)
+			}
+		}
+		if got := z.series("baton_not_granted_total"); !slices.Equal(got, want) {
+			t.Errorf("after New: %q, want %q", got, want)
+		}
+		if got := z.series("baton_release_failures_total"); !slices.Equal(got, []string{"mutex orders"}) {
+			t.Errorf("releases: %q", got)
+		}
+		_ = c.Close(t.Context())
+	})
+}
+
+// TestModesOfEntriesAreNoOperations: a permit count in a label would be a
+// series for ever.
+func TestModesOfEntriesAreNoOperations(t *testing.T) {
+	z := zeros{newSums()}
+	o := observe.New(z, nil)
+	for _, e := range []event.Event{
+		{Kind: event.Converted, Op: "h17"}, {Kind: event.Joined}, {Kind: event.Granted, Op: "acquire"},
+		{Kind: event.Converted, Op: "h16"}, {Kind: event.Released},
+	} {
+		e.Queue = driver.NewQueue("semaphore", "pool")
+		o.Observe(e)
+	}
+	for _, s := range z.series("baton_not_granted_total") {
+		if !strings.HasPrefix(s, "semaphore  acquire ") && !strings.HasPrefix(s, "semaphore  try-acquire ") {
+			t.Errorf("series %q", s)
+		}
+	}
+}
+
+// TestMetricsOfCallsHaveTheirContext, which does not end.
+func TestMetricsOfCallsHaveTheirContext(t *testing.T) {
+	type key struct{}
+	var got []any
+	o := observe.New(seen(func(ctx context.Context, id observe.ID) {
+		if id == observe.Grants && ctx.Value(key{}) != nil {
+			got = append(got, ctx.Value(key{}), ctx.Err())
+		}
+	}), nil)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+	cancel()
+	o.Observe(event.Event{Kind: event.Granted, Op: "lock", Queue: "mutex/n", Context: ctx})
+	if !slices.Equal(got, []any{"trace", nil}) {
+		t.Errorf("%v", got)
+	}
+}
+
+type seen func(context.Context, observe.ID)
+
+func (s seen) Record(ctx context.Context, id observe.ID, _ float64, _ ...string) { s(ctx, id) }

@@ -162,8 +162,6 @@ func (s *Session) warnOfSilence(interval time.Duration) {
 	if !warn {
 		return
 	}
-	s.Go(func() { // a log that blocks must not delay guard
-		s.client.config.Log.Warn("baton: the service has not answered, still trying", "service",
-			s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
-	})
+	s.client.config.Log.Warn("baton: the service has not answered, still trying", "service",
+		s.client.String(), "silent_for", silent.Round(time.Millisecond), "error", err)
 }

@@ -17,6 +17,10 @@ type Client struct {
 	config Config
 	driver driver.Driver
 
+	lines     *outbox[line]    // of config.Log
+	mailboxes []*mailbox       // of the observers, but for
+	direct    []event.Observer // those that are an event.Direct
+
 	ctx    context.Context // ends, with cause ErrClosed, when Close begins
 	cancel context.CancelCauseFunc
 
@@ -53,6 +57,14 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if c.config, err = newConfig(opts); err != nil {
 		return nil, err
 	}
+	c.config.Log, c.lines = newLogger(c.config.Log)
+	for _, o := range c.config.Observers {
+		if d, ok := o.(event.Direct); ok {
+			c.direct = append(c.direct, d)
+		} else {
+			c.mailboxes = append(c.mailboxes, newMailbox(o))
+		}
+	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.late, c.lateCancel = context.WithCancel(context.Background())
 	return c, nil
@@ -64,16 +76,23 @@ func (c *Client) String() string { return c.driver.String() }
 // Identity returns the client's identity in listings.
 func (c *Client) Identity() string { return c.config.Identity }
 
-// Log returns the client's logger.
+// Log returns the client's logger. It never blocks: see outbox.
 func (c *Client) Log() *slog.Logger { return c.config.Log }
 
 // Done is closed when Close begins. From then on Session returns ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Observe notifies the client's observers.
+// Observe notifies the client's observers. Like Log it never blocks.
 func (c *Client) Observe(e event.Event) {
-	for _, o := range c.config.Observers {
+	if len(c.direct)+len(c.mailboxes) == 0 {
+		return
+	}
+	e.Time = time.Now()
+	for _, o := range c.direct {
 		o.Observe(e)
+	}
+	for _, m := range c.mailboxes {
+		m.put(e)
 	}
 }
 
@@ -253,10 +272,14 @@ func (c *Client) close(ctx context.Context) error {
 	ctx, stop := ReleaseContext(ctx)
 	defer stop()
 	var err error
+	// after the TTL there is nothing left to release
+	lasts := c.config.TTL
 	if s != nil {
-		// after the TTL there is nothing left to release
-		within, cancel := context.WithTimeout(ctx, s.TTL())
-		defer cancel()
+		lasts = s.TTL()
+	}
+	within, cancel := context.WithTimeout(ctx, lasts)
+	defer cancel()
+	if s != nil {
 		err = s.close(within)
 		switch {
 		case err == nil || within.Err() == nil:
@@ -265,13 +288,14 @@ func (c *Client) close(ctx context.Context) error {
 		default:
 			err = unavailable(err, context.Cause(ctx))
 		}
-		ctx = within
 	}
-	stopLate := context.AfterFunc(ctx, c.lateCancel)
+	stopLate := context.AfterFunc(within, c.lateCancel)
 	c.wg.Wait()
 	stopLate()
 	c.lateCancel()
-	return errors.Join(err, c.driver.Close(ctx))
+	err = errors.Join(err, c.driver.Close(within))
+	c.flush(within)
+	return err
 }
 
 // closeLater closes a lost session in the background, for at most its TTL,
@@ -290,5 +314,6 @@ func (c *Client) closeLater(s *Session) {
 				"session", s.ID(), "error", err)
 		}
 		s.wg.Wait()
+		s.news.flush(ctx)
 	})
 }

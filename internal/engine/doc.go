@@ -5,6 +5,7 @@
 //
 //	client.go      opens a session when one is needed, and closes it
 //	session.go     the session's life, its deadline and its renewal
+//	ends.go        calls functions before the entry of a hold leaves
 //	checks.go      checks of the clocks, and whether the service answers
 //	request.go     one request: its attempts, its bounds, its outcome
 //	join.go        joins a queue

@@ -108,10 +108,18 @@ func unanswered(err error) bool {
 // ended with cause. err is the error of the last attempt.
 func unavailable(err, cause error) error {
 	if !errors.Is(err, ErrUnavailable) {
-		err = ErrUnavailable
+		err = unansweredError{}
 	}
 	return &unavailableError{err, cause}
 }
+
+// unansweredError is an ErrUnavailable that does not blame the service: the
+// context may have been too short for one round trip.
+type unansweredError struct{}
+
+func (unansweredError) Error() string { return "no answer in time" }
+
+func (unansweredError) Unwrap() error { return ErrUnavailable }
 
 // unavailableError is a driver's ErrUnavailable, with the cause of the caller's
 // context. It hides the error of the driver's context, which is ours and is

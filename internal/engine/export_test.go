@@ -6,6 +6,9 @@ import "time"
 const (
 	MostChanges = mostChanges
 	MostReads   = mostReads
+
+	// MostItems is the bound of an outbox.
+	MostItems = mostItems
 )
 
 // WithWallClock replaces the client's wall clock, but not the monotonic clock.

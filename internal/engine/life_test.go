@@ -201,7 +201,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{T: t, svc: memory.NewService()}
 		hold := make(chan struct{})
-		w.client, w.link = w.another(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+		w.client, w.link = w.another(coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
 				<-hold // blocks while the next session opens and the client closes
 			}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,4 +82,16 @@ func (c *Client) Queue(kind, name string) (driver.Queue, error) {
 func (c *Client) Sharer() driver.Sharer {
 	d, _ := c.driver.(driver.Sharer)
 	return d
+}
+
+// Printable returns s, quoted if it has characters that a terminal does not
+// show as they are: control characters, and those that change the direction of
+// writing or break the line.
+func Printable(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return strconv.Quote(s)
+		}
+	}
+	return s
 }

@@ -32,6 +32,7 @@ type Session struct {
 	patience *patience // bounds attempts of a request
 	longer   *patience // bounds attempts of a join
 	silence  silence
+	news     outbox[func()] // reports changes of the state, in their order
 
 	closing  atomic.Bool  // the driver's Close was called
 	born     time.Time    // has a monotonic clock reading
@@ -45,7 +46,6 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	news         []func()            // see tellNews
 	renewErr     error               // of the latest renewal, if it failed
 	answered     time.Time           // when the latest acknowledgement came
 	holds        *list.List          // of *hold; nil after the end of the session
@@ -79,6 +79,8 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
+	s.news.deliver = func(tell func()) { tell() }
+	s.news.report = func(int) {} // the events and lines are what counts
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / AttemptsPerTTL}
 	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
@@ -242,32 +244,18 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 	close(s.changed)
 	s.changed = make(chan struct{})
 	if tell != nil {
-		if s.news = append(s.news, tell); len(s.news) == 1 {
-			s.wg.Go(s.tellNews)
-		}
+		s.news.put(tell) // calls observers, hence not with s.mu held
 	}
 	return from, true
 }
 
-// tellNews reports changes of the state in their order. A log that blocks must
-// not delay renewals or the loss signal.
-func (s *Session) tellNews() {
-	for more := true; more; {
-		s.mu.Lock()
-		tell := s.news[0]
-		s.mu.Unlock()
-		tell()
-		s.mu.Lock()
-		s.news = s.news[1:]
-		more = len(s.news) > 0
-		s.mu.Unlock()
-	}
-}
-
 // end ends the session with a cause, once. The context ends first: a caller
-// that sees any other sign of the end must not get nil from Err.
+// that sees any other sign of the end must not get nil from Err. When end
+// returns, also for the second of two concurrent callers, all contexts of the
+// holds have ended, so the caller may tell the service.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
+	s.endHolds()
 	was, first := s.become(event.StateLost, nil)
 	if !first {
 		return
@@ -294,25 +282,42 @@ func (s *Session) end(cause error) {
 	s.client.closeLater(s)
 }
 
+// endHolds notifies the holds that the session's context has ended, before
+// observers and the log, which may block.
+func (s *Session) endHolds() {
+	s.mu.Lock()
+	var all []*hold
+	if s.holds != nil { // nil after the first caller of end has returned from here
+		for e := s.holds.Front(); e != nil; e = e.Next() {
+			all = append(all, e.Value.(*hold))
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range all {
+		h.ended()
+	}
+}
+
 // SettleAfter is how long a hold lasts before it is watched and converted.
 const SettleAfter = 250 * time.Millisecond
 
 type hold struct {
-	since         time.Time
-	settled, lost func()
+	since                time.Time
+	settled, ended, lost func()
 }
 
-// Hold calls settled after SettleAfter, and lost when the session ends, in the
-// goroutine that ends it, so that Close returns after lost. If the session is
-// not alive it calls neither. stop reports whether it prevents the call of
-// lost; a second call reports false.
-func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
+// Hold calls settled after SettleAfter. When the session ends it calls ended,
+// perhaps more than once, before the service can be told; ended must not block.
+// Then it calls lost, in the goroutine that ends the session, so that Close
+// returns after lost. If the session is not alive it calls none of them. stop
+// reports whether it prevents the call of lost; a second call reports false.
+func (s *Session) Hold(settled, ended, lost func()) (stop func() bool, alive bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.holds == nil {
 		return func() bool { return false }, false
 	}
-	e := s.holds.PushBack(&hold{time.Now(), settled, lost})
+	e := s.holds.PushBack(&hold{time.Now(), settled, ended, lost})
 	if s.young == nil {
 		s.young = e
 	}
@@ -359,6 +364,7 @@ func (s *Session) close(ctx context.Context) error {
 		err = s.endAtService(ctx)
 	}
 	s.wg.Wait()
+	s.news.flush(ctx)
 	return err
 }
 

@@ -84,7 +84,7 @@ func (b *Barrier) Remove(ctx context.Context) error { return b.change(ctx, "remo
 // this client or by another, the barrier was in the wanted state meanwhile.
 func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 	maybe := int64(0) // the change that may have been applied
-	for {
+	for failures := 1; ; failures++ {
 		s, version, err := decode(b.queue.LatestRecord(ctx))
 		if err == nil {
 			if s.Set == set || maybe > 0 && s.Changes >= maybe {
@@ -100,7 +100,10 @@ func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 		switch {
 		case err == nil:
 			return nil
-		case !recipes.Overtaken(ctx, err):
+		case recipes.Overtaken(ctx, err):
+			err = recipes.PauseAgain(ctx, failures)
+		}
+		if err != nil {
 			if maybe > 0 {
 				err = &coordinator.Error{Err: err, Maybe: true}
 			}

@@ -339,3 +339,27 @@ func TestForeignRecordIsNamed(t *testing.T) {
 		w.open(wait)
 	})
 }
+
+// TestChangeThatIsOvertakenAgainAndAgainPauses: a service that refuses each
+// write at once gets few requests.
+func TestChangeThatIsOvertakenAgainAndAgainPauses(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+			if r.Op == memory.OpSetRecord {
+				f.Err = driver.ErrStale
+			}
+			return f
+		})
+		ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		before := w.svc.Stats()
+		if err := a.Set(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("got %v", err)
+		}
+		if n := w.svc.Stats().Since(before).Requests[memory.OpRecord]; n < 20 || n > 300 {
+			w.Errorf("%d attempts in a minute", n)
+		}
+		w.svc.OnRequest(nil)
+	})
+}

@@ -16,14 +16,19 @@
 //
 //   - Two mutexes of a session, or two goroutines with one Mutex, exclude each
 //     other; with etcd's package both hold the lock. A second Lock by the
-//     holder waits. Each contender beyond the session's first has its own
-//     lease, which the session renews and revokes.
+//     holder waits, also after a loss, until Unlock was called. Each contender
+//     beyond the session's first has its own lease, which the session renews
+//     and revokes.
+//   - Two Elections of a session are two candidates: the second Campaign waits
+//     for the first to resign; with etcd's package both return and lead.
 //   - A failed Lock or Campaign leaves nothing behind. It returns
 //     [ErrSessionExpired] if its session ends while it waits.
 //   - Ctx and Done of a session end before the lease can end.
 //   - After a loss Unlock and Resign return [ErrSessionExpired], and Proclaim
 //     returns [ErrElectionNotLeader].
-//   - Header has only a revision.
+//   - Header has only a revision: of the key's creation. That of a Mutex is nil
+//     after Unlock.
+//   - Close after Orphan does not revoke the lease.
 //   - Lock and Campaign return an error that names foreign keys below the
 //     prefix; with etcd's package they would wait for them.
 //   - A TTL that etcd does not grant exactly is an error, as is WithLease.

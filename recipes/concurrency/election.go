@@ -10,6 +10,7 @@ import (
 	v3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -28,6 +29,8 @@ type Election struct {
 	queue  *recipes.Queue
 	err    error // of NewElection, which cannot return it
 
+	turn chan struct{} // full during Campaign
+
 	mu   sync.Mutex
 	hold *recipes.Hold // nil after ResumeElection
 	key  string        // of the leader that was elected here, or empty
@@ -38,7 +41,7 @@ type Election struct {
 // NewElection returns the election of a prefix. It does no I/O. The first
 // Campaign returns an error for an invalid prefix.
 func NewElection(s *Session, pfx string) *Election {
-	e := &Election{s: s, prefix: pfx + "/"}
+	e := &Election{s: s, prefix: pfx + "/", turn: make(chan struct{}, 1)}
 	e.queue, e.err = recipes.NewQueue(s.baton, "election", pfx)
 	return e
 }
@@ -51,13 +54,17 @@ func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Electio
 	return e
 }
 
-// Campaign blocks until the caller leads with the value val. A caller that
-// leads already proclaims it. If ctx ends first, nothing is held or left
-// behind.
+// Campaign blocks until the caller leads with the value val. An Election that
+// leads already proclaims it: for all goroutines that share it, it is one
+// candidate. If ctx ends first, nothing is held or left behind.
 func (e *Election) Campaign(ctx context.Context, val string) error {
 	if e.err != nil {
 		return e.err
 	}
+	if err := e.s.enter(ctx, e.turn, false); err != nil {
+		return err
+	}
+	defer func() { <-e.turn }()
 	e.mu.Lock()
 	h := e.hold
 	e.mu.Unlock()
@@ -85,17 +92,27 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	switch {
 	case h != nil:
 		err := h.Write(ctx, []byte(val))
-		switch {
-		case errors.Is(err, coordinator.ErrSessionLost), errors.Is(err, coordinator.ErrClosed):
-			return errors.Join(ErrElectionNotLeader, e.s.expired())
-		case errors.Is(err, coordinator.ErrRemoved), errors.Is(err, coordinator.ErrReleased):
-			return ErrElectionNotLeader
+		for _, over := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed,
+			coordinator.ErrRemoved, coordinator.ErrReleased} {
+			if errors.Is(err, over) && !engine.IsCause(ctx, err) {
+				e.over(key)
+				return ErrElectionNotLeader
+			}
 		}
 		return err
 	case key == "":
 		return ErrElectionNotLeader
 	}
 	return e.resumed(ctx, key, rev, v3.OpPut(key, val, v3.WithIgnoreLease()))
+}
+
+// over makes Key return "", unless another term has begun.
+func (e *Election) over(key string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.key == key {
+		e.key = ""
+	}
 }
 
 // resumed applies op to the key of ResumeElection if its create revision is
@@ -106,14 +123,12 @@ func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if !resp.Succeeded {
-		if e.key == key {
-			e.key = ""
-		}
+		e.over(key)
 		return ErrElectionNotLeader
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.hdr = resp.Header
 	return nil
 }

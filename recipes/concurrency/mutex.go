@@ -3,7 +3,6 @@ package concurrency
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -24,20 +23,29 @@ var (
 	ErrLockReleased = errors.New("mutex: lock has already been released")
 )
 
-// Mutex is a lock between sessions. It is safe for concurrent use.
+// Mutex is a lock between sessions. It is safe for concurrent use, but Unlock
+// cannot know which goroutine calls it. So a Mutex serves one Lock at a time:
+// the next one waits until Unlock was called, also after the lock was lost.
+// Otherwise the Unlock of a goroutine whose key was deleted would release the
+// lock of the next. As with a sync.Mutex, a second Unlock releases the lock of
+// a goroutine that has called Lock since; give each its own Mutex to exclude
+// that.
 type Mutex struct {
 	s     *Session
 	queue *recipes.Queue
 	err   error // of NewMutex, which cannot return it
 
+	turn chan struct{} // full from the beginning of a Lock to its Unlock
+
 	mu   sync.Mutex
 	hold *recipes.Hold // nil while it is not locked
+	used bool          // it was locked before
 }
 
 // NewMutex returns the mutex of a prefix. It does no I/O. The first Lock
 // returns an error for an invalid prefix.
 func NewMutex(s *Session, pfx string) *Mutex {
-	m := &Mutex{s: s}
+	m := &Mutex{s: s, turn: make(chan struct{}, 1)}
 	m.queue, m.err = recipes.NewQueue(s.baton, "mutex", pfx)
 	return m
 }
@@ -59,31 +67,64 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 	if m.err != nil {
 		return m.err
 	}
+	if err := m.s.enter(ctx, m.turn, r.Try); err != nil {
+		return err
+	}
 	h, err := m.s.acquire(ctx, m.queue, r)
 	if err != nil {
+		<-m.turn
 		return err
 	}
 	m.mu.Lock()
-	m.hold = h
+	m.hold, m.used = h, true
 	m.mu.Unlock()
 	return nil
 }
 
+// enter waits for the caller's turn, by sending to the channel. With try it
+// returns coordinator.ErrTaken instead of waiting.
+func (s *Session) enter(ctx context.Context, turn chan struct{}, try bool) error {
+	if s.ctx.Err() != nil {
+		return ErrSessionExpired
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+	}
+	if try {
+		return coordinator.ErrTaken
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-s.ctx.Done():
+		return ErrSessionExpired
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // acquire returns a hold of the session. Baton's client would open another
-// session if this one was lost, so acquire compares the hold's session.
+// session if this one was lost, so acquire compares the hold's session. The
+// errors are bare where those of etcd's package are, since programs compare
+// them with ==.
 func (s *Session) acquire(
 	ctx context.Context, queue *recipes.Queue, r recipes.Request,
 ) (*recipes.Hold, error) {
 	if s.ctx.Err() != nil {
-		return nil, s.expired()
+		return nil, ErrSessionExpired
 	}
 	r.Mode, r.Fresh = "x", true
 	h, err := queue.Acquire(ctx, r)
 	switch {
 	case err == nil && h.Session() != s.session.ID():
-		return nil, errors.Join(s.expired(), h.Release(ctx))
-	case err != nil && s.session.Context().Err() != nil && ctx.Err() == nil:
-		return nil, s.expired()
+		_ = h.Release(ctx) // continues in the background
+		return nil, ErrSessionExpired
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && s.session.Context().Err() != nil:
+		return nil, ErrSessionExpired
 	case err != nil:
 		return nil, gone(err)
 	}
@@ -101,10 +142,11 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	if h == nil {
 		return ErrLockReleased
 	}
+	defer func() { <-m.turn }()
 	return gone(h.Release(ctx))
 }
 
-// gone wraps the errors of a missing key in ErrSessionExpired, as etcd's
+// gone returns ErrSessionExpired for the errors of a missing key, as etcd's
 // package does: the client may notice the key's deletion before the session's
 // end.
 func gone(err error) error {
@@ -112,7 +154,7 @@ func gone(err error) error {
 		coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld,
 	} {
 		if errors.Is(err, over) {
-			return fmt.Errorf("%w: %w", ErrSessionExpired, err)
+			return ErrSessionExpired
 		}
 	}
 	return err
@@ -125,9 +167,15 @@ func (m *Mutex) IsOwner() v3.Cmp {
 	return v3.Compare(v3.CreateRevision(key), "=", rev)
 }
 
-// Key returns the key of the lock, "\x00" if the mutex is not locked.
+// Key returns the key of the lock, "" before the first Lock, and "\x00" after
+// Unlock.
 func (m *Mutex) Key() string {
-	key, _ := m.owned()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.used {
+		return ""
+	}
+	key, _ := owned(m.hold)
 	return key
 }
 

@@ -132,10 +132,6 @@ func (s *Session) close(ctx context.Context) error {
 	return s.baton.Close(ctx)
 }
 
-func (s *Session) expired() error {
-	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
-}
-
 // keeper is the driver of the session. Close does not revoke the lease of an
 // orphaned session.
 type keeper struct {

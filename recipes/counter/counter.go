@@ -19,6 +19,9 @@
 // The value is in no session: it stays when clients close, crash or lose their
 // sessions.
 //
+// Calls of one Counter that wait at the same time share a write, and each gets
+// its own value. So use one Counter in a process.
+//
 // # Not guaranteed
 //
 // A write is one request that compares and replaces the record of the name,
@@ -43,12 +46,13 @@
 //
 // # Contention
 //
-// Writers of one Counter take turns. A writer that another client has overtaken
-// pauses for some milliseconds. After the second time it waits in the name's
-// queue, and so do its next writes, until no other client has written for a
-// second. So under contention writers succeed in the order in which they joined
-// the queue. A writer that has waited there for a second, perhaps because a
-// process in the queue was killed, continues without it.
+// One of the calls of a Counter writes for all that wait. If its context ends,
+// another one goes on with the write. A writer that another client has
+// overtaken pauses for some milliseconds. After the second time it waits in the
+// name's queue, and so do its next writes, until no other client has written
+// for a second. So under contention writers succeed in the order in which they
+// joined the queue. A writer that has waited there for a second, perhaps
+// because a process in the queue was killed, continues without it.
 package counter
 
 import (
@@ -107,11 +111,11 @@ func open(c *coordinator.Client, kind, name string) (*Counter, error) {
 func (c *Counter) Name() string { return c.name }
 
 // Add adds delta, which may be negative, and returns the sum. It sends two
-// requests, or four and more under contention. Errors: [ErrOverflow]; the cause
-// of ctx, with coordinator.ErrUnavailable if the service did not answer;
-// ErrRefused, if the service refuses to write or the record is not a number;
-// ErrClosed. See the package comment for an error after which the sum may have
-// been written.
+// requests, or four and more under contention, for all calls that wait. Errors:
+// [ErrOverflow]; the cause of ctx, with coordinator.ErrUnavailable if the
+// service did not answer; ErrRefused, if the service refuses to write or the
+// record is not a number; ErrClosed. See the package comment for an error after
+// which the sum may have been written.
 func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	return c.update(ctx, "add", func(value int64, bad error) (int64, error) {
 		switch {

@@ -20,6 +20,13 @@
 // such as who does a task, needs a lock (package partition uses one for each
 // shard).
 //
+// A change costs each observer one listing. That is one request on most
+// services, but 1 + n on ZooKeeper, which has no request that reads several
+// nodes: with 100 members and 10 observers, a change costs it some 1,000 reads,
+// and the restart of all members, one after the other, 200,000. Let one process
+// observe a large group there and tell the others, or use etcd. Changes that
+// come during a listing cost one more, together.
+//
 // # Protocol
 //
 // A member is an entry in a queue whose rule admits every contender. An
@@ -30,6 +37,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -66,11 +74,11 @@ type Option = recipes.Option
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // New does no I/O. The error is ErrInvalid: see [coordinator.CheckName]. Groups
-// have no lock-delay, and no layout shared with other clients.
+// have no lock-delay, no longest hold, and no layout shared with other clients.
 func New(c *coordinator.Client, name string, opts ...Option) (*Group, error) {
 	q, err := recipes.NewQueue(c, kind, name, opts...)
 	if err == nil {
-		err = recipes.RefuseLockDelay(q, kind)
+		err = cmp.Or(recipes.RefuseLockDelay(q, kind), recipes.RefuseMaxHold(q, kind))
 	}
 	if err != nil {
 		return nil, err
@@ -113,7 +121,7 @@ func (g *Group) Join(ctx context.Context, value []byte) (*Member, error) {
 // announce makes sure that the record changes after the call began: by this
 // write, or by that of another member.
 func (g *Group) announce(ctx context.Context) error {
-	for {
+	for failures := 1; ; failures++ {
 		r, err := g.queue.Record(ctx)
 		if err != nil {
 			return err
@@ -128,6 +136,9 @@ func (g *Group) announce(ctx context.Context) error {
 			return err
 		case errors.Is(err, coordinator.ErrStale):
 			return nil // another member has written it since the read
+		}
+		if err := recipes.PauseAgain(ctx, failures); err != nil {
+			return err
 		}
 	}
 }
@@ -149,17 +160,21 @@ func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
 //
 // An observer is no member. While it waits it has two watches at the service,
 // however many members there are: of the entries and of the record. A change
-// costs it one listing, and the two watches again.
+// costs it one listing, which on ZooKeeper is 1 + n reads for n members, and
+// the two watches again.
 func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, error] {
 	return func(yield func([]recipes.Contender, error) bool) {
-		o := observer{Group: g, known: driver.Any}
+		o, losses := observer{Group: g, known: driver.Any}, 0
 		for {
 			members, err := o.next(ctx)
 			if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
 				o.session = nil
-				continue
+				losses++
+				if err = recipes.PauseAgain(ctx, losses); err == nil {
+					continue
+				}
 			}
-			if err != nil {
+			if losses = 0; err != nil {
 				yield(nil, recipes.Describe(ctx, "observe", g.Name(), err))
 				return
 			}
@@ -266,7 +281,7 @@ func (g *Group) AwaitLeave(ctx context.Context, member coordinator.Token) error 
 
 func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error {
 	var latest *engine.Session // whose lists have all members that joined before the call
-	for {
+	for losses := 0; ; {
 		s, err := g.client.Session(ctx)
 		if err != nil {
 			return err
@@ -284,8 +299,14 @@ func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error 
 			_, err = g.queue.LatestRecord(ctx)
 			latest = s
 		}
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost)) {
-			return err
+		if err != nil {
+			if ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost) {
+				return err
+			}
+			losses++
+			if err := recipes.PauseAgain(ctx, losses); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -600,3 +600,42 @@ func TestInputIsChecked(t *testing.T) {
 		}
 	})
 }
+
+// TestSessionsThatAreLostAgainAndAgain cost few requests: of an observer, and
+// of one that waits for the end of a member.
+func TestSessionsThatAreLostAgainAndAgain(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, g *group.Group, m *group.Member) error{
+		"observe": func(ctx context.Context, g *group.Group, _ *group.Member) (err error) {
+			for _, err = range g.Observe(ctx) {
+			}
+			return err
+		},
+		"await": func(ctx context.Context, g *group.Group, m *group.Member) error {
+			return g.AwaitLeave(ctx, m.Token())
+		},
+	} {
+		at(t, func(s *site) {
+			other, _ := s.group()
+			m, err := other.Join(s.Context(), nil)
+			if err != nil {
+				s.Fatal(err)
+			}
+			g, link := s.group()
+			s.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+				if r.Driver == link && (r.Op == memory.OpRecord || r.Op == memory.OpWatch) {
+					f.Err = driver.ErrSessionLost
+				}
+				return f
+			})
+			ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+			defer cancel()
+			if err := call(ctx, g, m); !errors.Is(err, context.DeadlineExceeded) {
+				s.Errorf("%s: %v", what, err)
+			}
+			if n := link.Stats().Requests[memory.OpOpen]; n < 20 || n > 300 {
+				s.Errorf("%s: %d sessions in a minute", what, n)
+			}
+			s.svc.OnRequest(nil)
+		})
+	}
+}

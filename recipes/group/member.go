@@ -32,7 +32,9 @@ func (m *Member) Err() error { return m.hold.Err() }
 // renewal is acknowledged before it.
 func (m *Member) Deadline() time.Time { return m.hold.Deadline() }
 
-// Update replaces the member's value. Calls run one after the other. After an
+// Update replaces the member's value. Calls run one after the other. The error
+// is coordinator.ErrInvalid for a value above MaxValue; then nothing has
+// changed. If the membership is over, it is that of Err. After any other
 // error listings may show either value, and observers may get the new one only
 // with the next change, until an Update succeeds.
 func (m *Member) Update(ctx context.Context, value []byte) error {

@@ -23,8 +23,6 @@ type Member struct {
 	err     error // why it cannot be made
 }
 
-func (m Member) same(other Member) bool { return m.client == other.client && m.queue == other.queue }
-
 // label names the member in errors.
 func (m Member) label() string { return string(m.queue) + " of " + m.client.String() }
 

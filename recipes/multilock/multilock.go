@@ -33,6 +33,8 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/internal/held"
 )
 
@@ -50,15 +52,21 @@ func New(members ...Member) (*Set, error) {
 		return nil, invalid("a set without members")
 	}
 	s := &Set{members: slices.Clone(members)}
+	type one struct {
+		client *coordinator.Client
+		queue  driver.Queue
+	}
+	known := make(map[one]bool)
 	for i, m := range s.members {
 		switch {
 		case m.err != nil:
 			return nil, m.err
 		case m.client == nil:
 			return nil, invalid("member %d was made by no function of this package", i)
-		case slices.ContainsFunc(s.members[:i], m.same):
+		case known[one{m.client, m.queue}]:
 			return nil, invalid("%s is in the set twice", m.queue)
 		}
+		known[one{m.client, m.queue}] = true
 		s.manyClients = s.manyClients || m.client != s.members[0].client
 	}
 	return s, nil
@@ -116,14 +124,14 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 		}
 	}()
 	for _, i := range order {
-		wait, stop := l.holds.Under(ctx)
+		wait, stop := l.holds.Wait(recipes.DeferMaxHold(ctx))
 		m := s.members[i]
 		h, release, err := m.acquire(wait, try)
 		stop()
 		if err == nil {
 			l.holds.Add(i, h, release)
 		}
-		switch lost := l.holds.Err(); {
+		switch lost := l.holds.Over(); {
 		case lost != nil && (err == nil || ctx.Err() == nil):
 			return nil, lost // also why the wait ended
 		case err != nil && s.manyClients && ctx.Err() == nil:
@@ -141,6 +149,11 @@ func (s *Set) acquire(ctx context.Context, try bool) (*Lock, error) {
 
 // order returns the members' indexes in the order that all callers use.
 func (s *Set) order(ctx context.Context) ([]int, error) {
+	type one struct {
+		service string
+		queue   driver.Queue
+	}
+	known := make(map[one]int)
 	services := make([]string, len(s.members))
 	order := make([]int, len(s.members))
 	for i, m := range s.members {
@@ -154,11 +167,10 @@ func (s *Set) order(ctx context.Context) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		for j := range i {
-			if services[j] == services[i] && s.members[j].queue == m.queue {
-				return nil, invalid("members %d and %d are both %s on one service", j, i, m.queue)
-			}
+		if j, twice := known[one{services[i], m.queue}]; twice {
+			return nil, invalid("members %d and %d are both %s on one service", j, i, m.queue)
 		}
+		known[one{services[i], m.queue}] = i
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		return cmp.Or(cmp.Compare(services[i], services[j]),
@@ -191,7 +203,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 func (l *Lock) Context() context.Context { return l.holds.Context() }
 
 // Err returns nil while all members are held, by the clock, and then why not. A
-// member that is held for longer than its WithMaxHold counts as lost.
+// member that is held for longer than its WithMaxHold counts as lost; that time
+// starts when the set is held.
 func (l *Lock) Err() error { return l.holds.Err() }
 
 // Deadline returns the time at which the set counts as lost if no renewal is

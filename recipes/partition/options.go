@@ -14,6 +14,7 @@ type options struct {
 	weight   int
 	most     int
 	drain    time.Duration
+	settle   time.Duration
 	onError  func(error)
 }
 
@@ -36,6 +37,18 @@ func WithMaxShards(k int) Option { return func(o *options) { o.most = k } }
 // the TTL after the end of the context, whatever the drain.
 func WithDrain(d time.Duration) Option { return func(o *options) { o.drain = d } }
 
+// WithSettle makes a member take its shards slowly: none for d after it has
+// joined, then one, and after each further d twice as many, up to its share. So
+// a process that crashes again and again soon after its start takes none down,
+// and one that crashes when it works takes one down. The default is 0: a member
+// takes its share when it joins.
+//
+// It is d of each membership: after a lost session Run begins again. While no
+// member has settled, as at the first start, all take their shares at once, and
+// shards that no other member takes are not left free. Until the member has
+// settled the others have more than their share: see WithMaxShards.
+func WithSettle(d time.Duration) Option { return func(o *options) { o.settle = d } }
+
 // WithOnError makes Run call f, one call at a time, with each error after which
 // Run goes on: of work, of a shard's queue, or a lost membership. Run waits for
 // f.
@@ -53,6 +66,8 @@ func (o *options) check(name string, shards int) error {
 		return engine.Invalid("at most %d shards of partition %q; want 0 or more", o.most, name)
 	case o.drain <= 0:
 		return engine.Invalid("drain of %v in partition %q; want more than 0", o.drain, name)
+	case o.settle < 0:
+		return engine.Invalid("settling for %v in partition %q; want 0 or more", o.settle, name)
 	case o.onError == nil:
 		return engine.Invalid("nil function for errors in partition %q", name)
 	}

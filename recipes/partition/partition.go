@@ -24,7 +24,8 @@
 // does not return in time overlaps with the next holder: see WithDrain.
 //
 // The shards of a member that dies have no holder for its TTL, and for up to
-// two if the member that watches it dies or is stopped as well.
+// two if the member that watches it dies or is stopped as well. A process that
+// crashes again and again takes its shards down each time: see WithSettle.
 //
 // # Protocol
 //
@@ -33,6 +34,10 @@
 // is still the one that it has read. Each member watches the death of one other
 // member. Members that join or leave write the plan themselves. A change wakes
 // the members whose shards change, and one more.
+//
+// Members that plan at the same time take turns. Those that wait show what they
+// want, and the first one writes one plan for all. So the requests of many
+// members that leave, or are replaced, together are linear in their number.
 //
 // The plan only says who queues for a shard. Members that follow different
 // plans wait for each other in the queue of the shard.
@@ -56,7 +61,7 @@ import (
 )
 
 // MaxShards is the greatest number of shards, and MaxWeight the greatest weight
-// of a member. The plan has room for some 800 members.
+// of a member. The plan has room for some 800 members, 700 if they all settle.
 const (
 	MaxShards = 1024
 	MaxWeight = 1000
@@ -118,7 +123,7 @@ func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Parti
 	if p.group, err = group.New(c, "partition/"+name, group.WithIdentity(p.identity)); err != nil {
 		return nil, err
 	}
-	if p.store, err = store.New(p.client, name); err != nil {
+	if p.store, err = store.New(c, name); err != nil {
 		return nil, err
 	}
 	for i := range shards {
@@ -181,8 +186,8 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 func (p *Partition) config(work Work) *member.Config {
 	return &member.Config{
 		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
-		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards)},
-		Drain: p.drain, Work: work, Report: p.report,
+		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards), Settles: p.settle > 0},
+		Drain: p.drain, Settle: p.settle, Work: work, Report: p.report,
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes/partition"
 )
@@ -383,6 +384,30 @@ func TestWorkThatReturnsIsCalledAgain(t *testing.T) {
 	})
 }
 
+// TestShardThatIsLostAgainAndAgain is acquired again after growing pauses.
+func TestShardThatIsLostAgainAndAgain(t *testing.T) {
+	const shard = driver.Queue("partition-shard/jobs%2F0")
+	run(t, 1, func(f *fleet) {
+		var reported atomic.Int32
+		one := f.start(partition.WithOnError(func(err error) {
+			if !errors.Is(err, coordinator.ErrRemoved) || !strings.Contains(err.Error(), "shard 0") {
+				t.Errorf("reported %v", err)
+			}
+			reported.Add(1)
+		}))
+		for range 60 * 100 { // a minute
+			for _, e := range f.svc.Snapshot(shard) {
+				f.svc.Remove(shard, e.Key)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := one.link.Stats().Requests[memory.OpJoin] - 1; n < 9 || n > 16 { // as for work that returns
+			t.Errorf("%d joins in a minute, %d errors", n, reported.Load())
+		}
+		f.settle(20*time.Second, one)
+	})
+}
+
 // TestLostSessionIsReplaced: the contexts end with the loss, and the process
 // joins again as another member.
 func TestLostSessionIsReplaced(t *testing.T) {
@@ -535,6 +560,7 @@ func TestInputIsChecked(t *testing.T) {
 			"weight 1001":         made(1, partition.WithWeight(1001)),
 			"at most -1 shards":   made(1, partition.WithMaxShards(-1)),
 			"drain of 0s":         made(1, partition.WithDrain(0)),
+			"settling for -1s":    made(1, partition.WithSettle(-time.Second)),
 			"function for errors": made(1, partition.WithOnError(nil)),
 			"nil work":            p.p.Run(f.Context(), nil),
 		} {
@@ -570,10 +596,10 @@ func TestWriterDiesAtAnyStep(t *testing.T) {
 }
 
 // TestPartitionUnderFaults: random members join, leave, are cut off, lose their
-// session or their connection, and are slow or drain long; the plan is deleted;
-// in every other world their servers are behind. When the faults are over, the
-// shards settle, and an observer of the group has seen the members. BATON_SEEDS
-// is the number of worlds.
+// session or their connection, and are slow, drain long or settle; the plan is
+// deleted; in every other world their servers are behind. When the faults are
+// over, the shards settle, and an observer of the group has seen the members.
+// BATON_SEEDS is the number of worlds.
 func TestPartitionUnderFaults(t *testing.T) {
 	seeds := uint64(30)
 	if s := os.Getenv("BATON_SEEDS"); s != "" {
@@ -605,7 +631,7 @@ func faults(f *fleet, r *rand.Rand) {
 				<-ctx.Done()
 				time.Sleep(drain)
 				return nil
-			}))
+			}, partition.WithSettle(time.Duration(max(0, r.IntN(4000)-2000))*time.Millisecond)))
 		}
 		i := r.IntN(len(alive))
 		p := alive[i]

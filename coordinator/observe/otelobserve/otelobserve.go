@@ -10,14 +10,16 @@
 // The metrics are those of package observe, with its labels as attributes. The
 // instrument baton.wait, in seconds, is baton_wait_seconds in Prometheus, so
 // the same dashboards and alerts work. To distinguish clients of two services,
-// give each an observer with WithAttributes.
+// give each an observer with WithAttributes. Metrics of calls are recorded with
+// the caller's context, so an SDK can attach the caller's trace as an exemplar.
 //
 // # Traces
 //
 // Each call is a span below the caller's, for instance baton.lock. The observer
-// creates it when the call returns. Each grant is a span baton.hold from the
-// grant to its release or loss, linked to the span of the call. Both have the
-// attributes baton.kind, baton.name, baton.token and baton.session.
+// creates it after the call has returned, with the times of the call. Each
+// grant is a span baton.hold from the grant to its release or loss, linked to
+// the span of the call. Both have the attributes baton.kind, baton.name,
+// baton.token and baton.session.
 package otelobserve
 
 import (
@@ -45,7 +47,11 @@ type Observer struct {
 	metrics event.Observer
 	tracer  trace.Tracer
 	extra   []attribute.KeyValue
-	holds   sync.Map // key to the span of a hold
+
+	mu sync.Mutex
+	// the spans of present holds; several if two services have the same ids, as
+	// those in memory do
+	holds map[key][]trace.Span
 }
 
 // key identifies a grant.
@@ -91,7 +97,7 @@ func New(opts ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Observer{tracer: c.tracers.Tracer(scope), extra: c.extra}
+	o := &Observer{tracer: c.tracers.Tracer(scope), extra: c.extra, holds: map[key][]trace.Span{}}
 	o.metrics = observe.New(s, c.class)
 	return o, nil
 }
@@ -99,14 +105,14 @@ func New(opts ...Option) (*Observer, error) {
 // Observe implements event.Observer.
 func (o *Observer) Observe(e event.Event) {
 	o.metrics.Observe(e)
-	now := time.Now()
+	now := e.Time
 	switch e.Kind {
 	case event.Granted:
 		call := o.call(e, now)
 		call.End(trace.WithTimestamp(now))
 		hold := o.start(e, "baton.hold", now, trace.Link{SpanContext: call.SpanContext()})
 		if hold.IsRecording() {
-			o.holds.Store(keyOf(e), hold)
+			o.add(keyOf(e), hold)
 		}
 	case event.NotGranted:
 		call := o.call(e, now)
@@ -117,14 +123,36 @@ func (o *Observer) Observe(e event.Event) {
 		}
 		call.End(trace.WithTimestamp(now))
 	case event.Reentered, event.HeldLong, event.HeldTooLong, event.Converted:
-		if hold, ok := o.holds.Load(keyOf(e)); ok {
-			hold.(trace.Span).AddEvent(e.Kind.String(), trace.WithTimestamp(now))
+		if hold := o.hold(keyOf(e), false); hold != nil {
+			hold.AddEvent(e.Kind.String(), trace.WithTimestamp(now))
 		}
 	case event.Released, event.Lost:
-		if hold, ok := o.holds.LoadAndDelete(keyOf(e)); ok {
-			o.over(hold.(trace.Span), e, now)
+		if hold := o.hold(keyOf(e), true); hold != nil {
+			o.over(hold, e, now)
 		}
 	}
+}
+
+func (o *Observer) add(k key, hold trace.Span) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.holds[k] = append(o.holds[k], hold)
+}
+
+// hold returns the oldest span of a grant, or nil.
+func (o *Observer) hold(k key, remove bool) trace.Span {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.holds[k]
+	switch {
+	case len(all) == 0:
+		return nil
+	case remove && len(all) == 1:
+		delete(o.holds, k)
+	case remove:
+		o.holds[k] = all[1:]
+	}
+	return all[0]
 }
 
 // call starts the span of a call that has just returned, at its beginning.
@@ -166,7 +194,7 @@ type sink struct {
 }
 
 type instrument struct {
-	record func(v float64, with metric.MeasurementOption)
+	record func(ctx context.Context, v float64, with metric.MeasurementOption)
 	labels []string
 }
 
@@ -183,20 +211,21 @@ func newSink(m metric.Meter, extra []attribute.KeyValue) (*sink, error) {
 }
 
 // record makes the instrument of a metric, and returns a function that uses it.
-func record(m metric.Meter, d observe.Metric) (func(float64, metric.MeasurementOption), error) {
-	ctx := context.Background()
+func record(
+	m metric.Meter, d observe.Metric,
+) (func(context.Context, float64, metric.MeasurementOption), error) {
 	about, unit := metric.WithDescription(d.Help), metric.WithUnit(d.Unit())
 	switch d.Type {
 	case observe.Counter:
 		i, err := m.Int64Counter(nameOf(d), about, unit)
-		return func(v float64, with metric.MeasurementOption) { i.Add(ctx, int64(v), with) }, err
+		return func(ctx context.Context, v float64, with metric.MeasurementOption) { i.Add(ctx, int64(v), with) }, err
 	case observe.Gauge:
 		i, err := m.Int64UpDownCounter(nameOf(d), about, unit)
-		return func(v float64, with metric.MeasurementOption) { i.Add(ctx, int64(v), with) }, err
+		return func(ctx context.Context, v float64, with metric.MeasurementOption) { i.Add(ctx, int64(v), with) }, err
 	default:
 		buckets := metric.WithExplicitBucketBoundaries(d.Buckets...)
 		i, err := m.Float64Histogram(nameOf(d), about, unit, buckets)
-		return func(v float64, with metric.MeasurementOption) { i.Record(ctx, v, with) }, err
+		return func(ctx context.Context, v float64, with metric.MeasurementOption) { i.Record(ctx, v, with) }, err
 	}
 }
 
@@ -208,7 +237,7 @@ func nameOf(d observe.Metric) string {
 }
 
 // Record implements observe.Sink.
-func (s *sink) Record(id observe.ID, v float64, values ...string) {
+func (s *sink) Record(ctx context.Context, id observe.ID, v float64, values ...string) {
 	i := s.instruments[id]
 	set := make([]attribute.KeyValue, 0, len(values)+len(s.extra))
 	for n, value := range values {
@@ -216,5 +245,5 @@ func (s *sink) Record(id observe.ID, v float64, values ...string) {
 			set = append(set, attribute.String(i.labels[n], value))
 		}
 	}
-	i.record(v, metric.WithAttributeSet(attribute.NewSet(append(set, s.extra...)...)))
+	i.record(ctx, v, metric.WithAttributeSet(attribute.NewSet(append(set, s.extra...)...)))
 }

@@ -147,6 +147,7 @@ func TestFailedSpansHaveErrorStatus(t *testing.T) {
 		if _, err := a.TryLock(t.Context()); !errors.Is(err, coordinator.ErrTaken) {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		if x := s.all[0]; x.name != "baton.try-lock" || x.status != codes.Unset || x.attributes["baton.reason"].AsString() != "taken" || x.ended.IsZero() {
 			t.Errorf("%v: %v %q", x, x.status, x.text)
 		}
@@ -155,6 +156,7 @@ func TestFailedSpansHaveErrorStatus(t *testing.T) {
 		if _, err := a.Lock(soon); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		if x := s.all[len(s.all)-1]; x.name != "baton.lock" || x.status != codes.Error || x.attributes["baton.reason"].AsString() != "timeout" {
 			t.Errorf("%v: %v %q", x, x.status, x.text)
 		}
@@ -181,7 +183,7 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind := event.SessionOpened; kind <= event.CleanedUp; kind++ {
+	for kind := event.SessionOpened; kind <= event.Created; kind++ {
 		o.Observe(event.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Queue: "mutex/jobs", Token: 1})
 	}
 }
@@ -189,5 +191,44 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 func TestNewReturnsTheProvidersError(t *testing.T) {
 	if _, err := otelobserve.New(otelobserve.WithMeterProvider(&sums{fails: io.ErrUnexpectedEOF})); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
+	}
+}
+
+// TestClientsOfTwoServicesLoseNoSpans: sessions and tokens of two services in
+// memory have the same numbers.
+func TestClientsOfTwoServicesLoseNoSpans(t *testing.T) {
+	s := &spans{}
+	o, err := otelobserve.New(otelobserve.WithTracerProvider(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []*mutex.Lock
+	var clients []*coordinator.Client
+	for range 2 {
+		c, err := coordinator.New(memory.NewService().Driver(), quiet, coordinator.WithObserver(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _ := mutex.New(c, "n")
+		l, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, clients = append(held, l), append(clients, c)
+	}
+	for i, l := range held {
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		_ = clients[i].Close(t.Context())
+	}
+	ended := 0
+	for _, span := range s.all {
+		if span.name == "baton.hold" && !span.ended.IsZero() {
+			ended++
+		}
+	}
+	if ended != 2 {
+		t.Errorf("%d spans of holds have ended, want 2", ended)
 	}
 }

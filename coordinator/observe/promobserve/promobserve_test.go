@@ -149,3 +149,45 @@ func BenchmarkLockUnlock(b *testing.B) {
 		}
 	}
 }
+
+// TestCallsHaveExemplars with the labels that the caller's context gives.
+func TestCallsHaveExemplars(t *testing.T) {
+	type key struct{}
+	metrics := promobserve.New(promobserve.WithExemplar(func(ctx context.Context) prometheus.Labels {
+		if id, ok := ctx.Value(key{}).(string); ok {
+			return prometheus.Labels{"trace_id": id}
+		}
+		return nil
+	}))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics)
+	client, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close(context.Background()) }()
+	m, _ := mutex.New(client, "n")
+	if err := m.Do(context.WithValue(t.Context(), key{}, "4711"), func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetCounter().GetExemplar().GetLabel() {
+				found[f.GetName()] = found[f.GetName()] || l.GetValue() == "4711"
+			}
+			for _, b := range m.GetHistogram().GetBucket() {
+				for _, l := range b.GetExemplar().GetLabel() {
+					found[f.GetName()] = found[f.GetName()] || l.GetValue() == "4711"
+				}
+			}
+		}
+	}
+	if !found["baton_grants_total"] || !found["baton_wait_seconds"] {
+		t.Errorf("exemplars: %v", found)
+	}
+}

@@ -19,18 +19,18 @@ var ofMembers = []mutation{{
 	name: "partition-plan-before-signals", promise: "P5",
 	what: "A planner signals after it has written the plan: if it dies between, nobody follows the plan.",
 	file: "recipes/partition/internal/store/store.go",
-	old: `		if err == nil {
-			err = s.signalAll(ctx, session, me, old, now)
-		}
-		if err == nil {
-			_, err = session.SetRecord(ctx, s.plan, text, version)
-		}`,
-	new: `		if err == nil {
-			_, err = session.SetRecord(ctx, s.plan, text, version)
-		}
-		if err == nil {
-			err = s.signalAll(ctx, session, me, old, now)
-		}`,
+	old: `	if err == nil {
+		err = s.signalAll(ctx, session, c.Me, old, now)
+	}
+	if err == nil {
+		_, err = session.SetRecord(ctx, s.plan, text, version)
+	}`,
+	new: `	if err == nil {
+		_, err = session.SetRecord(ctx, s.plan, text, version)
+	}
+	if err == nil {
+		err = s.signalAll(ctx, session, c.Me, old, now)
+	}`,
 	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
 }, {
 	name: "partition-signal-taken-back", promise: "P5",
@@ -82,13 +82,30 @@ var ofMembers = []mutation{{
 	new:    `		if m := p.Members[(i+n-back)%n]; m.Token != 0 {`,
 	caught: []test{{pkg: "recipes/partition", name: "TestDeathWhileItsWatcherLeaves"}},
 }, {
+	name: "partition-planners-do-not-wait", promise: "P6",
+	what: "Planners that compete all plan at once, and signal everybody.",
+	file: "recipes/partition/internal/store/store.go",
+	old:  `	return s.inTurn(ctx, session, c)`,
+	new: `	for again && err == nil || recipes.Overtaken(ctx, err) {
+		now, again, err = s.try(ctx, session, c, true)
+	}
+	return now, err`,
+	caught: []test{{pkg: "recipes/partition", name: "TestAllMembersAreReplacedTogether"}},
+}, {
+	name: "partition-settling-ignored", promise: "P8",
+	what:   "A member that settles takes its whole share at once.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `		if settled && m.Settling > 0 {`,
+	new:    `		if settled && false {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberTakesItsShareInSteps"}},
+}, {
 	name: "partition-no-drain", promise: "P1",
 	what: "A shard that moves is released before its work has returned.",
 	file: "recipes/partition/internal/member/worker.go",
 	old: `	<-ctx.Done()
-	select {`,
+	over =`,
 	new: `	<-ctx.Done()
 	_ = h.Release(context.WithoutCancel(ctx))
-	select {`,
+	over =`,
 	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
 }}

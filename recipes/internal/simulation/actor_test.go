@@ -341,7 +341,7 @@ func (a *actor) round(ctx context.Context, cancel func()) bool {
 	panic("no such recipe")
 }
 
-// handles has the methods of the handles of all recipes.
+// handleOf has the methods of the handles of all recipes.
 type handleOf interface {
 	Token() coordinator.Token
 	Session() string
@@ -352,10 +352,30 @@ type handleOf interface {
 // held records a grant.
 func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Token,
 	asked time.Duration, generation int) *handle {
+	ctx := l.Context()
+	also := []context.Context{derived(ctx)}
+	if work, ok := l.(inWork); ok {
+		also = append(also, work.handleOf.Context())
+	}
 	return a.w.granted(claim{name: a.name, slot: a.slot.index, generation: generation, who: a.label,
-		token: l.Token(), session: l.Session(),
-		ctx: l.Context(), writes: writes, permits: permits, floor: floor, asked: asked})
+		token: l.Token(), session: l.Session(), also: also,
+		ctx: ctx, writes: writes, permits: permits, floor: floor, asked: asked})
 }
+
+// derived returns a context such as a caller gives to a request.
+func derived(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	_ = cancel // it ends with ctx
+	return ctx
+}
+
+// inWork is the hold of a Do or a Run: its context is that of the work.
+type inWork struct {
+	handleOf
+	ctx context.Context
+}
+
+func (d inWork) Context() context.Context { return d.ctx }
 
 // back releases a handle, and judges the result.
 func (a *actor) back(x *handle, what string, release func(context.Context) error) bool {

@@ -35,8 +35,10 @@
 // second implementation of the admission rules, which shares no code with the
 // recipes, judges it:
 //
-//   - a holder is queued, in the same session, and admitted by the rule, and
-//     its context ends before its entry leaves or is converted;
+//   - a holder is queued, in the same session, and admitted by the rule;
+//   - every context that it got, of the handle, of the work of Do and Run, and
+//     those derived from them, has ended when the client sends the removal or
+//     the conversion of its entry, or closes its session;
 //   - no two live holds exclude each other, nor exceed the limit;
 //   - tokens rise;
 //   - no contender is admitted on a session that has ended;

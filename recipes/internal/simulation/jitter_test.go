@@ -142,12 +142,14 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 }
 
 func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	s.d.w.sends("a handoff", queue, own.ID, "")
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Pass(ctx, queue, own)
 }
 
 func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined,
 	mode string, value []byte) (driver.Place, error) {
+	s.d.w.sends("a conversion", queue, own.Place.ID, mode)
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
 	return s.Full.Convert(ctx, queue, own, mode, value)
 }
@@ -159,11 +161,13 @@ func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driv
 }
 
 func (s *jitterySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	s.d.w.sends("a removal", queue, own.ID, "")
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Leave(ctx, queue, own)
 }
 
 func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	s.d.w.sends("a removal", queue, id, "")
 	defer s.linger(ctx, memory.OpForget, id)
 	return s.Full.Forget(ctx, queue, id)
 }
@@ -196,6 +200,7 @@ func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, valu
 }
 
 func (s *jitterySession) Close(ctx context.Context) error {
+	s.d.w.closes(s.ID())
 	defer s.linger(ctx, memory.OpClose, "")
 	return s.Full.Close(ctx)
 }

@@ -57,6 +57,7 @@ type fateOf struct {
 type hold struct {
 	token   coordinator.Token
 	session string
+	id      string // the contender's, empty if its entry was gone at the grant
 	slot    int
 	handles []*handle
 	// generation is that of the client in the slot.
@@ -71,6 +72,9 @@ type hold struct {
 type handle struct {
 	hold *hold
 	ctx  context.Context
+	// also are the other contexts that the caller has for it: the handle's own,
+	// if ctx is that of work, and one derived from ctx.
+	also []context.Context
 	// writes: it excludes all others. given: its owner has begun to release it.
 	writes, given bool
 }
@@ -84,13 +88,19 @@ func newQueue(n *name) *queue {
 
 func (h *handle) alive() bool { return !h.given && h.live() }
 
-// live: the context is alive, also while the handle is being released.
+// live: one of the contexts is alive, also while the handle is being released.
 func (h *handle) live() bool {
+	return !done(h.ctx) || slices.ContainsFunc(h.also,
+		func(ctx context.Context) bool { return !done(ctx) })
+}
+
+// done does not call Err, which reads the clock and may end the session.
+func done(ctx context.Context) bool {
 	select {
-	case <-h.ctx.Done():
-		return false
-	default:
+	case <-ctx.Done():
 		return true
+	default:
+		return false
 	}
 }
 
@@ -167,6 +177,51 @@ func (w *world) stepConverted(l *queue, s memory.Step) {
 	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
 		w.violation("%s: %d says %s while %d permits are held", s.Queue, h.token, s.Entry.Mode,
 			h.permits)
+	}
+}
+
+// sends is called when a client sends the removal or the conversion of a
+// contender's entry, before any delay of the request: all contexts that end
+// with that have ended. When the service has applied the request it is too late
+// to judge this: time has passed by then, and with it every goroutine that was
+// to end a context has run.
+func (w *world) sends(what string, name driver.Queue, id, mode string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.queues[name]
+	if l == nil { // of slots
+		return
+	}
+	for _, h := range l.holds {
+		if h.id == id {
+			w.judgeSent(what, l, h, mode)
+		}
+	}
+}
+
+// closes is sends for the entries of a session that is being closed.
+func (w *world) closes(session string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.queues {
+		for _, h := range l.holds {
+			if h.session == session {
+				w.judgeSent("close", l, h, "")
+			}
+		}
+	}
+}
+
+// judgeSent: mode is that of a conversion, else empty. A writer that becomes a
+// reader ends the contexts of its writes; other conversions end none.
+func (w *world) judgeSent(what string, l *queue, h *hold, mode string) {
+	w.sent++
+	for _, x := range h.handles {
+		if x.live() && (mode == "" || mode == "r" && x.writes && l.name.recipe == "rwlock") {
+			w.violation("%s: %s of %d is sent while a context of it is alive", l.name.queue, what,
+				h.token)
+			return
+		}
 	}
 }
 
@@ -257,6 +312,7 @@ func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Durat
 // claim is the result of a call that was granted.
 type claim struct {
 	name       *name
+	also       []context.Context
 	slot       int
 	generation int
 	who        string
@@ -284,7 +340,10 @@ func (w *world) granted(c claim) *handle {
 	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
 		permits: c.permits, asked: c.asked,
 		granted: w.now()}
-	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+	if i := l.place(h); i >= 0 {
+		h.id = l.entries[i].ID
+	}
+	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
 		w.violation("%s: token %d was granted twice", l.name.queue, c.token)
@@ -521,7 +580,7 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	if c.token != h.token || c.session != h.session {
 		w.violation("%s: %d was re-entered by a hold of token %d", l.name.queue, h.token, c.token)
 	}
-	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = append(h.handles, x)
 	w.audit(l)
 	return x
@@ -553,12 +612,8 @@ func (w *world) gave(n *name, x *handle, err error) {
 			h.token)
 	}
 	if last {
-		for _, x := range h.handles {
-			select {
-			case <-x.ctx.Done():
-			default:
-				w.violation("%s: %d was released, and its context is alive", n.queue, h.token)
-			}
+		if slices.ContainsFunc(h.handles, (*handle).live) {
+			w.violation("%s: %d was released, and a context of it is alive", n.queue, h.token)
 		}
 		h.slots = nil
 	}

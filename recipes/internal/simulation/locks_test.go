@@ -83,7 +83,8 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 		return entered{}
 	}
 	return entered{l, a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(),
-		session: l.Session(), ctx: l.Context(), writes: writes})}
+		session: l.Session(), ctx: l.Context(), also: []context.Context{derived(l.Context())},
+		writes: writes})}
 }
 
 // revive acquires with the values of a lost hold's context, but without its
@@ -118,14 +119,6 @@ func (a *actor) leaveAll(held []entered) bool {
 	return well
 }
 
-// inDo is the hold of a Do: its context is that of the work.
-type inDo struct {
-	lock
-	ctx context.Context
-}
-
-func (d inDo) Context() context.Context { return d.ctx }
-
 // workTime bounds a call with work after the end of its context: the work
 // releases its handles, and then the call does.
 func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
@@ -149,7 +142,7 @@ func (a *actor) do(ctx context.Context, what string,
 			if err != nil {
 				return err
 			}
-			x = a.held(inDo{l, inner}, writes, 1, floor, asked, generation)
+			x = a.held(inWork{l, inner}, writes, 1, floor, asked, generation)
 			again := a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(),
 				session: l.Session(), ctx: l.Context(), writes: writes})
 			a.dwell(inner)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func newBook() *book {
 }
 
 // Record implements observe.Sink.
-func (b *book) Record(id observe.ID, v float64, values ...string) {
+func (b *book) Record(_ context.Context, id observe.ID, v float64, values ...string) {
 	m := observe.Metrics()[id]
 	b.mu.Lock()
 	defer b.mu.Unlock()

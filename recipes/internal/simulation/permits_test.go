@@ -72,7 +72,7 @@ func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generat
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, "do", workTime(a.w), func(ctx context.Context) error {
 		return s.Do(ctx, n, func(inner context.Context, p *semaphore.Permit) error {
-			x = a.held(p, false, n, floor, asked, generation)
+			x = a.held(inWork{p, inner}, false, n, floor, asked, generation)
 			a.dwell(inner)
 			a.w.giving(x)
 			return nil

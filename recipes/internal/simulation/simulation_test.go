@@ -168,6 +168,7 @@ func (sum *totals) enough(t *testing.T) {
 		"departures that a follower saw without a handoff":              {sum.unsaid, 6000},
 		"follows of a place that had left":                              {sum.belated, 200},
 		"followers that were gone themselves":                           {sum.orphans, 600},
+		"removals and conversions of holds that were sent":              {sum.sent, 20000},
 	} {
 		if n[0] < n[1]*int(sum.seeds)/1000 {
 			t.Errorf("%d %s in %d seeds; want at least %d in 1000", n[0], what, sum.seeds, n[1])
@@ -196,6 +197,7 @@ func (sum *totals) add(w *world) {
 	sum.doomed += w.doomed
 	sum.natural += w.natural
 	sum.passes += w.passes
+	sum.sent += w.sent
 	sum.handed += w.handed
 	sum.unsaid += w.unsaid
 	sum.belated += w.belated

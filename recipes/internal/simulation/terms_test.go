@@ -63,10 +63,10 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 	var last *handle
 	floor, asked := a.w.ask(a.label, a.name)
 	work := func(ctx context.Context, t *election.Term) error {
-		if last != nil && last.ctx.Err() == nil {
+		if last != nil && last.live() {
 			a.w.blame("%s: two calls of work overlap", a.label)
 		}
-		last = a.held(t, true, 1, floor, asked, generation)
+		last = a.held(inWork{t, ctx}, true, 1, floor, asked, generation)
 		defer func() { floor, asked = a.w.ask(a.label, a.name) }()
 		a.dwell(ctx)
 		if ctx.Err() == nil && a.r.IntN(2) == 0 {
@@ -86,7 +86,7 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 			time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
 			election.WithValue([]byte(a.label)))
 	})
-	if last != nil && last.ctx.Err() == nil {
+	if last != nil && last.live() {
 		a.w.blame("%s: Run returned %v, and its term is alive", a.label, err)
 	}
 }

@@ -75,6 +75,7 @@ type figures struct {
 	// Grants: after a wait, before the faults ended, and of a removed entry.
 	contended, early, doomed int
 	passes                   int // releases with a handoff
+	sent                     int // removals and conversions of a hold's entry
 	// Follows that ended with a handoff, without one, of a place that had left,
 	// and by a contender that had left.
 	handed, unsaid, belated, orphans int

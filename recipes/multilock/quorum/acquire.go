@@ -11,6 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/internal/held"
 	"github.com/baton-go/baton/recipes/multilock/quorum/internal/service"
 )
@@ -24,6 +26,7 @@ type key struct{ name string }
 //	for each of the others, in order: acquire its member
 //	    wait for other callers, but once enough are held only for a moment
 //	    miss it after an error, or without an answer in time
+//	    miss it if its queue does not move, and enough of those after it are free
 //	enough are held: done
 //	too few are left: release all, pause, next round
 func (q *Quorum) acquire(ctx context.Context, wait time.Duration) (*Lock, error) {
@@ -74,9 +77,10 @@ type round struct {
 }
 
 func (q *Quorum) newLock(ctx context.Context) *Lock {
-	l := &Lock{quorum: q}
-	l.holds = held.New(context.WithValue(ctx, key{q.name}, l), len(q.services), q.need,
+	l := &Lock{quorum: q, sequencers: make([]fence.Sequencer, len(q.services))}
+	l.holds = held.New(ctx, len(q.services), q.need,
 		func(i int) string { return q.services[i].String() })
+	l.holds.Carry(key{q.name}, l)
 	return l
 }
 
@@ -92,15 +96,18 @@ func (r *round) play(ctx context.Context) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, i := range order {
-		if r.lock.holds.Err() != nil {
-			break
+	for at, i := range order {
+		switch {
+		case r.lock.holds.Err() != nil:
+			return r.grant()
+		case r.lock.holds.Holding(i): // see pass
+			continue
 		}
-		enough, wait := r.lock.holds.Held() >= r.quorum.need, r.wait
+		enough, wait, after := r.lock.holds.Held() >= r.quorum.need, r.wait, order[at+1:]
 		if enough {
-			wait = min(wait, service.Brief) // longer could deadlock
+			wait, after = min(wait, service.Brief), nil // longer could deadlock
 		}
-		err := r.acquire(ctx, i, wait)
+		err := r.acquire(ctx, i, wait, after)
 		switch {
 		case err == nil || enough:
 		case ctx.Err() != nil:
@@ -112,10 +119,15 @@ func (r *round) play(ctx context.Context) (*Lock, error) {
 			return nil, fmt.Errorf("%s: %w", r.quorum.services[i], err)
 		}
 	}
+	l, err := r.grant()
+	done = err == nil
+	return l, err
+}
+
+func (r *round) grant() (*Lock, error) {
 	if err := r.lock.holds.Grant(); err != nil {
 		return nil, &coordinator.Error{Op: "lock", Name: r.quorum.name, Err: err}
 	}
-	done = true
 	return r.lock, nil
 }
 
@@ -143,17 +155,36 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 	return order, nil
 }
 
-// acquire acquires a member, or misses it.
-func (r *round) acquire(ctx context.Context, i int, wait time.Duration) error {
-	bound, stop := r.lock.holds.Under(ctx)
+// acquire acquires a member, or misses it. after are the members after it in
+// the order, which it may acquire instead: see pass.
+func (r *round) acquire(ctx context.Context, i int, wait time.Duration, after []int) error {
+	bound, stop := r.lock.holds.Wait(recipes.DeferMaxHold(ctx))
 	defer stop()
-	h, err := r.quorum.services[i].Acquire(bound, wait)
+	h, err := (*recipes.Hold)(nil), error(nil)
+	if wait == service.Forever && len(after) > 0 {
+		h, err = r.waitOrPass(bound, i, after)
+	} else {
+		h, err = r.quorum.services[i].Acquire(bound, wait, nil)
+	}
 	if err != nil {
 		r.miss(i, err)
 		return err
 	}
-	r.lock.holds.Add(i, h, h.Release)
+	r.add(bound, i, h)
 	return nil
+}
+
+// add adds a member that is held. Its sequencer needs no request: order has
+// read the identity of the service, unless the session is another one.
+func (r *round) add(ctx context.Context, i int, h *recipes.Hold) {
+	r.lock.holds.Add(i, h, h.Release)
+	bound, cancel := context.WithTimeoutCause(ctx, service.Patience, service.ErrSilent)
+	defer cancel()
+	seq, err := h.Sequencer(bound)
+	if err != nil {
+		r.lock.holds.Miss(i, err)
+	}
+	r.lock.sequencers[i] = seq
 }
 
 func (r *round) miss(i int, err error) {

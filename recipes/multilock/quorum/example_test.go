@@ -7,37 +7,10 @@ import (
 	"log"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes/multilock/quorum"
 )
-
-// register is a resource that compares the tokens of all services.
-type register struct {
-	need  int
-	seen  []coordinator.Token
-	value string
-}
-
-func (r *register) write(tokens []coordinator.Token, value string) error {
-	shown := 0
-	for i, token := range tokens {
-		switch {
-		case token == 0: // not held at the grant
-			continue
-		case token < r.seen[i]:
-			return errors.New("refused: a stale token")
-		}
-		shown++
-	}
-	if shown < r.need {
-		return errors.New("refused: too few tokens")
-	}
-	for i, token := range tokens {
-		r.seen[i] = max(r.seen[i], token)
-	}
-	r.value = value
-	return nil
-}
 
 // A write of an earlier holder, which was stopped, is refused.
 func Example() {
@@ -56,27 +29,39 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	r := &register{need: 2, seen: make([]coordinator.Token, 3)}
 
-	var stale []coordinator.Token
+	// The resource has a value and a gate for three services.
+	var value string
+	gate, err := fence.NewQuorumGate(fence.Scope{Kind: "mutex", Name: "nightly"}, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	write := func(shown []fence.Sequencer, v string) error {
+		return gate.Do(ctx, shown, func(context.Context) error {
+			value = v
+			return nil
+		})
+	}
+
+	var stale []fence.Sequencer
 	for _, night := range []string{"first", "second"} {
 		lock, err := q.Lock(ctx)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(night, r.write(lock.Tokens(), night))
+		fmt.Println(night, write(lock.Sequencers(), night))
 		if stale == nil {
-			stale = lock.Tokens()
+			stale = lock.Sequencers()
 		}
 		if err := lock.Unlock(ctx); err != nil {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println("late:", r.write(stale, "first"))
-	fmt.Println(r.value)
+	fmt.Println("late:", errors.Is(write(stale, "first"), fence.ErrStale))
+	fmt.Println(value)
 	// Output:
 	// first <nil>
 	// second <nil>
-	// late: refused: a stale token
+	// late: true
 	// second
 }

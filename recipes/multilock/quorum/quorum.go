@@ -20,17 +20,21 @@
 // All callers acquire the members in one order, by the identity of the service,
 // and wait only for members after those that they hold. So callers with a
 // minority each do not deadlock. A service is passed over if it does not answer
-// within two seconds, or the session is suspended. A caller that cannot get
-// need members releases what it has, and tries again within three seconds.
+// within two seconds, or the session is suspended; and so is one whose queue
+// does not move for two seconds, for instance after the death of a holder, if
+// enough of those after it are free. The pauses between such trials grow to 30
+// s. A caller that cannot get need members releases what it has, and tries
+// again within three seconds.
 //
 // # Tokens
 //
-// Each member has a token of its own, 0 if it was not held at the grant. Tokens
-// of different services cannot be compared. Let the resource take all of them,
-// demand need of them that are not 0, and refuse a request if one of those is
-// smaller than the greatest seen of that service: two holders share a member.
-// Or let it compare the token of one agreed service, and refuse holders that
-// have none of it: then nobody can work while that service is away.
+// Each member that was held at the grant has a token of its own. Tokens of
+// different services cannot be compared, so the holder shows sequencers, which
+// name their service: see [Lock.Sequencers]. A resource demands those of a
+// majority, and refuses all if one is smaller than the greatest seen of its
+// service: two holders share a member. [fence.QuorumGate] does that. Or let it
+// compare the token of one agreed service, and refuse holders that have none of
+// it: then nobody can work while that service is away.
 //
 // # Not guaranteed
 //
@@ -45,9 +49,10 @@
 // stopped process can complete a write when another one holds: only the tokens
 // stop that. Unlike Redlock's, a hold is renewed, and waiters are queued.
 //
-// A lost member is not acquired again during the hold. A holder that dies, or
-// cannot reach a service to unlock, delays the next holder for up to the TTL. A
-// plain mutex of the name on one service delays it until it is unlocked.
+// A lost member is not acquired again during the hold. A holder that dies
+// delays the next one for up to the TTL. One that cannot reach a service to
+// unlock, or a plain mutex of the name on one service, delays it for some
+// seconds.
 package quorum
 
 import (
@@ -60,6 +65,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/internal/held"
 	"github.com/baton-go/baton/recipes/multilock/quorum/internal/service"
@@ -141,9 +147,10 @@ func (q *Quorum) Do(ctx context.Context, work func(ctx context.Context) error) e
 
 // Lock is a handle of a held quorum, safe for concurrent use. Do not copy it.
 type Lock struct {
-	quorum   *Quorum
-	holds    *held.Holds
-	unlocked atomic.Bool
+	quorum     *Quorum
+	holds      *held.Holds
+	sequencers []fence.Sequencer // of the members, written before the grant
+	unlocked   atomic.Bool
 }
 
 // Context ends when the hold does: when it is unlocked, with
@@ -168,10 +175,19 @@ func (l *Lock) Held() int {
 	return l.holds.Held()
 }
 
-// Tokens returns the fencing token of each member, in the order of New's
-// clients, and 0 for one that was not held at the grant. They do not change
-// when a member is lost: a stale holder must show all that it had.
-func (l *Lock) Tokens() []coordinator.Token { return l.holds.Tokens() }
+// Sequencers returns those of the members that were held at the grant, each
+// with its token and the name of its service, in no order that means anything:
+// see [fence.QuorumGate]. They do not change when a member is lost: a stale
+// holder must show all that it had.
+func (l *Lock) Sequencers() []fence.Sequencer {
+	var all []fence.Sequencer
+	for i, token := range l.holds.Tokens() {
+		if token != 0 {
+			all = append(all, l.sequencers[i])
+		}
+	}
+	return all
+}
 
 // Unlock releases all members at once, and must be called after a loss, too. It
 // waits up to two seconds for the services; then the release continues in the

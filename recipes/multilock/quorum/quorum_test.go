@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
@@ -362,8 +363,8 @@ func TestMemberLostBeforeTheGrantHasNoToken(t *testing.T) {
 		}
 		p.links[1].Expire() // after the grant
 		<-l.Context().Done()
-		if slices.Contains(l.Tokens()[1:], 0) {
-			w.Errorf("tokens %v after a loss", l.Tokens())
+		if slices.Contains(w.tokens(l)[1:], 0) {
+			w.Errorf("tokens %v after a loss", w.tokens(l))
 		}
 		_ = l.Unlock(w.Context())
 		first.heal()
@@ -426,8 +427,8 @@ func TestMembersAreAcquiredInOneOrder(t *testing.T) {
 			}
 			w.unlock(taken)
 			l := <-got
-			if slices.Contains(l.Tokens(), 0) {
-				w.Errorf("%v: tokens %v", order, l.Tokens())
+			if slices.Contains(w.tokens(l), 0) {
+				w.Errorf("%v: tokens %v", order, w.tokens(l))
 			}
 			w.unlock(l)
 			holder.heal()
@@ -641,8 +642,8 @@ func TestReentry(t *testing.T) {
 			if err != nil {
 				w.Fatal(err)
 			}
-			if !slices.Equal(inner.Tokens(), l.Tokens()) {
-				w.Errorf("tokens %v, then %v", l.Tokens(), inner.Tokens())
+			if !slices.Equal(inner.Sequencers(), l.Sequencers()) {
+				w.Errorf("%v, then %v", l.Sequencers(), inner.Sequencers())
 			}
 			m, err := mutex.New(p.clients[1], "nightly")
 			if err != nil {
@@ -701,7 +702,7 @@ func TestNextHolderHasAGreaterTokenOfASharedMember(t *testing.T) {
 				p := w.caller(quorum.Majority)
 				p.cut(i, j)
 				l := p.lock()
-				granted = append(granted, l.Tokens())
+				granted = append(granted, w.tokens(l))
 				w.unlock(l)
 			}
 		}
@@ -807,6 +808,56 @@ func TestWrongQuorumsAreRefused(t *testing.T) {
 			}
 		}
 		synctest.Wait()
+		w.empty()
+	})
+}
+
+// TestGateRefusesEarlierHolders, although each process names the services in
+// another order and other minorities are away.
+func TestGateRefusesEarlierHolders(t *testing.T) {
+	within(t, 3, func(w *world) {
+		gate, err := fence.NewQuorumGate(fence.Scope{}, 3)
+		if err != nil {
+			w.Fatal(err)
+		}
+		var stale [][]fence.Sequencer
+		for n, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}, {0, 2, 1}, {1, 0, 2}} {
+			p := w.caller(quorum.Majority)
+			p.reorder(quorum.Majority, order)
+			if n > 0 {
+				p.cut(n % 3)
+			}
+			l := p.lock()
+			if err := gate.Check(w.Context(), l.Sequencers()); err != nil {
+				w.Errorf("%v: the holder is refused: %v", order, err)
+			}
+			for _, shown := range stale {
+				if err := gate.Check(w.Context(), shown); !errors.Is(err, fence.ErrStale) {
+					w.Errorf("%v: an earlier holder: %v", order, err)
+				}
+			}
+			stale = append(stale, l.Sequencers())
+			w.unlock(l)
+			p.heal()
+		}
+	})
+}
+
+// TestLongestHoldCountsFromTheGrantOfTheQuorum, not from that of a member.
+func TestLongestHoldCountsFromTheGrantOfTheQuorum(t *testing.T) {
+	within(t, 3, func(w *world) {
+		blocks, p := w.caller(quorum.Majority), w.caller(quorum.Majority, recipes.WithMaxHold(time.Minute))
+		blocks.cut(0)
+		taken := blocks.lock() // the second and third
+		time.AfterFunc(5*time.Minute, func() { _ = taken.Unlock(context.Background()) })
+		l := p.lock() // the first, and then waits
+		w.took(time.Minute, func() { <-l.Context().Done() })
+		if err := l.Err(); !errors.Is(err, recipes.ErrHeldTooLong) {
+			w.Errorf("got %v", err)
+		}
+		_ = l.Unlock(w.Context())
+		blocks.heal()
+		time.Sleep(time.Minute)
 		w.empty()
 	})
 }

@@ -93,7 +93,7 @@ func (j *judge) check() {
 		}
 		living++
 		has := 0
-		for i, token := range p.tokens(l) {
+		for i, token := range j.tokens(l) {
 			if token > 0 && int64(token) == first[i] {
 				has++
 			}
@@ -197,7 +197,7 @@ func (j *judge) use(p party, roll func(int) int) {
 	j.mu.Lock()
 	j.live[l] = p
 	j.mu.Unlock()
-	for _, token := range l.Tokens() {
+	for _, token := range j.tokens(l) {
 		if token == 0 {
 			j.partial.Add(1)
 			break

@@ -66,12 +66,17 @@ type caller struct {
 	*quorum.Quorum
 	clients []*coordinator.Client
 	links   []*memory.Driver
-	order   []int // the services of the quorum's clients
 }
 
 func (w *world) caller(need int, opts ...recipes.Option) *caller {
 	w.Helper()
+	return w.callerNamed("", need, opts...)
+}
+
+func (w *world) callerNamed(identity string, need int, opts ...recipes.Option) *caller {
+	w.Helper()
 	p := &caller{world: w}
+	opts = append(opts, recipes.WithIdentity(identity))
 	for _, svc := range w.services {
 		link := svc.Driver()
 		c, err := coordinator.New(link, coordinator.WithTTL(w.ttl), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
@@ -80,7 +85,6 @@ func (w *world) caller(need int, opts ...recipes.Option) *caller {
 		}
 		p.clients, p.links = append(p.clients, c), append(p.links, link)
 		w.clients = append(w.clients, c)
-		p.order = append(p.order, len(p.order))
 	}
 	p.Quorum = w.quorum(need, p.clients, opts...)
 	return p
@@ -93,14 +97,19 @@ func (p *caller) reorder(need int, order []int) {
 	for _, i := range order {
 		clients = append(clients, p.clients[i])
 	}
-	p.Quorum, p.order = p.quorum(need, clients), order
+	p.Quorum = p.quorum(need, clients)
 }
 
-// tokens returns the tokens of a hold in the order of the services.
-func (p *caller) tokens(l *quorum.Lock) []coordinator.Token {
-	all := make([]coordinator.Token, len(p.order))
-	for at, token := range l.Tokens() {
-		all[p.order[at]] = token
+// tokens returns the tokens of a hold in the order of the services, 0 where it
+// shows none.
+func (w *world) tokens(l *quorum.Lock) []coordinator.Token {
+	all := make([]coordinator.Token, len(w.services))
+	for _, s := range l.Sequencers() {
+		var i int
+		if _, err := fmt.Sscanf(s.Service, "%x", &i); err != nil || s.Kind != "mutex" || s.Name != "nightly" {
+			w.Errorf("sequencer %s: %v", s, err)
+		}
+		all[i-1] = s.Token
 	}
 	return all
 }
@@ -147,7 +156,7 @@ func (p *caller) heal() {
 func (w *world) held(l *quorum.Lock, want string) {
 	w.Helper()
 	got := ""
-	for i, token := range l.Tokens() {
+	for i, token := range w.tokens(l) {
 		entries := w.services[i].Snapshot(nightly)
 		switch first := len(entries) > 0 && entries[0].Token == token; {
 		case token > 0 && first:

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,10 +30,7 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-			found := c.Examine(ctx)
-			if s, err := c.Session(ctx); err == nil { // else Examine reports it
-				found = append(found, examineGrace(s))
-			}
+			found := append(c.Examine(ctx), ofCommands(ctx, c)...)
 			err := a.printFindings(found, output.json())
 			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
 			if err == nil && slices.ContainsFunc(found, bad) {
@@ -46,33 +42,36 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	return cmd
 }
 
-// examineGrace reports the longest outage that commands survive. It is shorter
-// than that of other holds, which [coordinator.Client.Examine] reports, by the
-// grace.
-func examineGrace(s *coordinator.Session) coordinator.Finding {
-	const reconnect = 500 * time.Millisecond // until a renewal is answered, as in Examine
-	grace := min(usualGrace, longestGrace(s))
-	bears := max(0, s.TTL()-s.Margin()-s.TTL()/driver.RenewalsPerTTL-reconnect-grace)
-	return driver.Found(driver.Fine, "commands of baton lock", "--grace is %v by default: "+
-		"they survive an outage of %v, in the worst phase; a shorter --grace gives them the difference",
-		grace.Round(time.Millisecond), bears.Round(10*time.Millisecond))
+// ofCommands returns how long an outage the commands of "baton lock" survive:
+// they are ended one grace before the hold is lost.
+func ofCommands(ctx context.Context, c *coordinator.Client) []coordinator.Finding {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := c.Session(ctx)
+	if err != nil {
+		return nil // Examine says why
+	}
+	const reconnect = 500 * time.Millisecond // as in Examine
+	grace := min(usualGrace, mostGrace(s))
+	survived := max(0, s.TTL()-s.Margin()-grace-s.TTL()/driver.RenewalsPerTTL-reconnect)
+	return []coordinator.Finding{driver.Found(driver.Fine, "TTL of baton lock",
+		"with the usual --grace of %v, commands survive an outage of %v, in the worst phase",
+		grace.Round(time.Millisecond), survived.Round(time.Millisecond))}
 }
 
 // printFindings prints a line for each finding, and another for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
-		e := json.NewEncoder(a.Out)
-		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return encode(a.Out, found, "  ")
 	}
 	width := 0
 	for _, f := range found {
 		width = max(width, len(f.About))
 	}
 	for _, f := range found {
-		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, f.About, f.Text)
+		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
 		if f.Advice != "" {
-			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), f.Advice)
+			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
 		}
 	}
 	return nil
@@ -96,7 +95,7 @@ right after the answer: the check rejects late callers, but does not make a writ
 				if err := c.Check(ctx, seq); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Out, "holds: %s, token %d\n", seq.Name, seq.Token)
+				fmt.Fprintf(a.Out, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
 				return nil
 			})
 		},

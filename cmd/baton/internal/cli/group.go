@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -112,7 +111,7 @@ func (a *app) printMembers(all []recipes.Contender, machine bool) error {
 		for i, m := range all {
 			rows[i] = fields(m)
 		}
-		return json.NewEncoder(a.Out).Encode(rows)
+		return encode(a.Out, rows, "")
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(a.Out, "nobody")

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,11 +136,11 @@ func sleep(ctx context.Context, d time.Duration) {
 func (i inspection) print(queues []queueView) error {
 	now := time.Now()
 	if i.json {
-		return json.NewEncoder(i.Out).Encode(struct {
+		return encode(i.Out, struct {
 			Time   time.Time   `json:"time"`
 			Name   string      `json:"name"`
 			Queues []queueView `json:"queues"`
-		}{now.UTC(), i.name, queues})
+		}{now.UTC(), i.name, queues}, "")
 	}
 	if len(queues) == 0 {
 		what := "it"

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -86,7 +85,7 @@ func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	case machine && l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "null")
 	case machine:
-		err = json.NewEncoder(a.Out).Encode(fields(l))
+		err = encode(a.Out, fields(l), "")
 	case l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "nobody")
 	default:

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ could not be read. An empty list is not an error.`,
 				return err
 			}
 			if output.json() {
-				err = json.NewEncoder(a.Out).Encode(rows)
+				err = encode(a.Out, rows, "")
 			} else {
 				err = printRows(a.Out, rows)
 			}

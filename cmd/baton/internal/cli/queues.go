@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
@@ -237,18 +234,4 @@ func cell(s string) string {
 		return "-"
 	}
 	return printable(s)
-}
-
-// printable quotes a text that has control characters, which could change the
-// terminal's state.
-func printable(s string) string {
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			return strconv.Quote(s)
-		}
-	}
-	if !utf8.ValidString(s) {
-		return strconv.Quote(s)
-	}
-	return s
 }

@@ -102,7 +102,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 
 // say prints a message to the standard error. It does not block.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.errs(), "baton: "+format+"\n", args...)
+	fmt.Fprintf(a.errs(), "baton: %s\n", line(fmt.Sprintf(format, args...)))
 }
 
 // errs is the standard error for what must not block.

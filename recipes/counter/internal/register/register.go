@@ -12,18 +12,17 @@ import (
 
 // Register is the number. It is safe for concurrent use.
 type Register struct {
+	batch
 	queue *recipes.Queue
-	busy  chan struct{} // held by the goroutine that writes, which has the rest
 
+	// of the call that leads
 	writer     string    // identifies the writes of this Register in the record
 	wrote      int64     // the number of its latest write; 0 before the first; or none
 	queueUntil time.Time // until then, writes go through the queue
 }
 
 // New returns the register in the record of a queue.
-func New(q *recipes.Queue) *Register {
-	return &Register{queue: q, busy: make(chan struct{}, 1), wrote: none}
-}
+func New(q *recipes.Queue) *Register { return &Register{queue: q, wrote: none} }
 
 const none = -1 // the next write needs another writer
 

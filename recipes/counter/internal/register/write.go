@@ -19,7 +19,6 @@ import (
 // queue with patience, since a dead writer stays in it for its TTL, and does
 // not check whether it still holds it.
 const (
-	maxPause    = 5 * time.Millisecond
 	queueTime   = time.Second
 	patience    = time.Second
 	releaseTime = 250 * time.Millisecond
@@ -30,7 +29,7 @@ const (
 // nothing is written.
 type Compute func(value int64, bad error) (int64, error)
 
-// update is one change of the value.
+// update is one change of the value, by the calls of a batch.
 //
 //	read -> compute -> write over the version that was read -> done
 //	  ^                   |
@@ -38,87 +37,91 @@ type Compute func(value int64, bad error) (int64, error)
 type update struct {
 	*Register
 	op      string
-	compute Compute
 	sent    write
-	doubt   bool // sent may have been applied, or may be later
 	refused bool // the last request, since the record had another version
 
 	overtaken int           // since the last wait for the queue
+	failures  int           // writes without a reply, one after the other
 	hold      *recipes.Hold // of the queue; nil without
 }
 
-// Update writes the value that compute returns for the latest value, and
-// returns it. op is the user's operation. doubt: the write may have been
-// applied, or may be later, in spite of err.
-func (r *Register) Update(
-	ctx context.Context, op string, compute Compute,
-) (value int64, doubt bool, err error) {
-	select {
-	case r.busy <- struct{}{}:
-	case <-ctx.Done():
-		return 0, false, context.Cause(ctx)
-	}
-	defer func() { <-r.busy }()
-	u := &update{Register: r, op: op, compute: compute}
-	defer u.release(ctx)
-	value, err = u.run(ctx)
-	if u.doubt { // a later write under the same ID could be taken for this one
-		r.wrote = none
-	}
-	return value, u.doubt, err
-}
-
-// run ends when the value is written, compute has refused the latest value, or
-// ctx has ended.
-func (u *update) run(ctx context.Context) (int64, error) {
-	if time.Now().Before(u.queueUntil) {
+// run ends when the call that leads has a result, or ctx has ended. An error
+// says why nothing more can be done; then the calls have no results.
+func (u *update) run(ctx context.Context, leads *call) error {
+	if u.hold == nil && time.Now().Before(u.queueUntil) {
 		if err := u.enqueue(ctx); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	for latest := false; ; {
+	for latest := false; !leads.ended(); {
+		before := u.arrived() // calls that came later may need a later read
 		now, err := u.read(ctx, latest)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		if u.doubt && u.sent.fate(now) == applied {
-			return u.finish(nil)
+		if u.learn(now); leads.ended() {
+			break // what is left to do is not its business
 		}
-		send, value, err := u.judge(now)
-		switch {
-		case send:
-			latest = false
-			if again, err := u.write(ctx); !again {
-				return u.finish(err)
-			}
-		case latest:
-			return value, err
-		default:
-			latest = true // the answer must not rest on an old value
+		again := u.doubt
+		if !again && !u.compute(now, before, latest) {
+			latest = true // the answers must not rest on an old value
+			continue
 		}
+		latest = false
+		if err := u.write(ctx, again); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learn ends the doubt about the latest write, unless that is to be sent again,
+// over the same version.
+func (u *update) learn(now State) {
+	if u.refused && now.version == u.sent.over {
+		u.giveUp(errNoVersions)
+	}
+	u.refused = false
+	if !u.doubt {
+		return
+	}
+	switch u.sent.fate(now) {
+	case applied:
+		u.applied()
+	case unknown:
+		u.giveUp(errUnknown)
+	case refused:
+		u.setDoubt(false)
+	case pending:
 	}
 }
 
-// judge reports whether to send a write at a state, the same again or another.
-// If not, value and err are the answer.
-func (u *update) judge(now State) (send bool, value int64, err error) {
-	if u.refused && now.version == u.sent.over {
-		return false, 0, errNoVersions
-	}
-	if u.doubt {
-		switch u.sent.fate(now) {
-		case pending:
-			return true, 0, nil
-		case unknown:
-			return false, 0, errUnknown
+// compute computes the changes of all calls at a state, one after the other. If
+// one of them changes the value, it makes the write, and reports that. Else the
+// first calls have their results if the state is the latest: calls that came
+// after its read began may have to see a later one.
+func (u *update) compute(now State, before int64, latest bool) (send bool) {
+	u.mu.Lock()
+	value, bad := now.Value, now.bad
+	for _, c := range u.calls {
+		next, err := c.compute(value, bad)
+		c.value, c.err = next, err
+		c.changes = err == nil && (bad != nil || next != value)
+		if c.changes {
+			value, bad, send = next, nil, true
 		}
-		u.doubt = false // it was refused
 	}
-	value, err = u.compute(now.Value, now.bad)
-	if send = err == nil && (now.bad != nil || value != now.Value); send {
+	for _, c := range u.calls {
+		c.sent = send
+	}
+	u.batch.doubt = send // from now on, for a call that gives up
+	u.mu.Unlock()
+	if send {
 		u.prepare(now, value)
+	} else if latest {
+		u.finish(func(c *call) bool { return c.number <= before })
 	}
-	return send, value, err
+	return send
 }
 
 // prepare makes the write of a value over a state.
@@ -134,14 +137,6 @@ func (u *update) prepare(now State, value int64) {
 	u.sent = now.next(u.writer, value)
 }
 
-func (u *update) finish(err error) (int64, error) {
-	if err != nil {
-		return 0, err
-	}
-	u.doubt, u.wrote = false, u.sent.Writes
-	return u.sent.Value, nil
-}
-
 // The errors of a write whose fate is unknown, and of one that is refused over
 // the latest version, as on ZooKeeper after 2^31 writes.
 var (
@@ -151,20 +146,50 @@ var (
 		"version of the record; the service may have no more versions: use another name"))
 )
 
-// write sends the write. again: read the record again, since another write was
-// first, or the outcome is unknown.
-func (u *update) write(ctx context.Context) (again bool, err error) {
-	err = u.queue.SetRecord(ctx, u.sent.bytes, u.sent.over)
-	u.refused = errors.Is(err, coordinator.ErrStale)
-	switch {
-	case coordinator.MayHaveApplied(err):
-		u.doubt = true
-		return ctx.Err() == nil, err
-	case u.refused:
-		err = u.wasOvertaken(ctx)
-		return err == nil, err
+// applied gives the calls of the latest write their results.
+func (u *update) applied() {
+	u.setDoubt(false)
+	u.failures, u.wrote = 0, u.sent.Writes
+	u.finish(sentCall)
+}
+
+// giveUp ends the calls of the latest write with an error. If the fate of the
+// write is unknown, the next write has another ID: it could be taken for this
+// one.
+func (u *update) giveUp(err error) {
+	u.fail(err, sentCall)
+	if u.doubt {
+		u.wrote = none
 	}
-	return false, err
+	u.setDoubt(false)
+}
+
+// write sends the write, again if it was sent before. If it returns nil, the
+// calls of the write have their results, or the record has to be read again:
+// another write was first, or the outcome is unknown.
+func (u *update) write(ctx context.Context, again bool) error {
+	err := u.queue.SetRecord(ctx, u.sent.bytes, u.sent.over)
+	u.refused = errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err)
+	switch {
+	case err == nil:
+		u.applied()
+		return nil
+	case coordinator.MayHaveApplied(err):
+		if ctx.Err() != nil {
+			return err
+		}
+		u.failures++
+		return recipes.PauseAgain(ctx, u.failures)
+	}
+	u.setDoubt(again) // this request was not applied; the one before may be
+	switch {
+	case u.refused:
+		return u.wasOvertaken(ctx)
+	case ctx.Err() != nil: // another call goes on
+		return err
+	}
+	u.giveUp(err)
+	return nil
 }
 
 // wasOvertaken waits before the next attempt.
@@ -176,12 +201,7 @@ func (u *update) wasOvertaken(ctx context.Context) error {
 		u.queueUntil = time.Now().Add(queueTime)
 		return u.enqueue(ctx)
 	}
-	select {
-	case <-time.After(rand.N(maxPause)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return recipes.PauseAgain(ctx, 1)
 }
 
 // enqueue joins the queue. If it cannot, the writer goes on without.

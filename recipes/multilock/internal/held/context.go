@@ -6,7 +6,10 @@ import (
 )
 
 // holdContext is the context of a hold: it ends with the embedded one, has the
-// values of the last handle's, and thus of all, and its Err reads the clock.
+// values of the caller's and carries the members, and its Err reads the clock.
+//
+// It asks the caller's context once for a key, not once for each member: sets
+// in sets would ask it n^depth times.
 type holdContext struct {
 	context.Context
 	values context.Context
@@ -22,38 +25,52 @@ func (c *holdContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
 		return v
 	}
+	if v := c.holds.carries(key); v != nil {
+		return v
+	}
 	return c.values.Value(key)
 }
 
-// workContext is a context of the caller that has the values of a hold's and
-// ends with either.
+// workContext is a context of the caller that carries the members of a hold,
+// and ends with either.
 type workContext struct {
 	context.Context
-	values context.Context
 	holds  *Holds
 	cancel context.CancelCauseFunc
+	clocks bool // Err reads those of all members
 }
 
 func (c *workContext) Value(key any) any {
-	if v := c.values.Value(key); v != nil {
+	if v := c.holds.carries(key); v != nil {
 		return v
 	}
 	return c.Context.Value(key)
 }
 
 func (c *workContext) Err() error {
-	if c.Context.Err() == nil && c.holds.Err() != nil {
+	if c.clocks && c.Context.Err() == nil && c.holds.Err() != nil {
 		c.cancel(context.Cause(c.holds.over))
 	}
 	return c.Context.Err()
 }
 
 // Under returns a context that ends with ctx or the hold, and carries its
-// members. Until stop is called it costs a registration with both.
+// members. It ends before the entry of the member leaves whose loss ends the
+// hold. Until stop is called it costs a registration with both.
 func (l *Holds) Under(ctx context.Context) (under context.Context, stop func()) {
+	return l.under(ctx, true)
+}
+
+// Wait is Under for the wait for a further member: its Err does not read the
+// clocks of those that are held, which would cost n^2 reads for n members.
+func (l *Holds) Wait(ctx context.Context) (under context.Context, stop func()) {
+	return l.under(ctx, false)
+}
+
+func (l *Holds) under(ctx context.Context, clocks bool) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{inner, context.WithoutCancel(l.ctx.values), l, cancel}
-	unhook := context.AfterFunc(l.over, func() { cancel(context.Cause(l.over)) })
+	c := &workContext{inner, l, cancel, clocks}
+	unhook := l.ends.Add(l.over, func() { cancel(context.Cause(l.over)) })
 	return c, func() {
 		unhook()
 		cancel(nil)

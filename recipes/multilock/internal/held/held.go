@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
 )
 
 // Handle is what the handles of all recipes have in common.
@@ -28,9 +29,11 @@ type Holds struct {
 	name func(i int) string
 	over context.Context // ends with the hold
 	end  context.CancelCauseFunc
+	ends engine.Ends // of over; run after each end, before an entry leaves
 	ctx  holdContext
 
 	mu      sync.Mutex // guards what follows; never held across I/O
+	carried map[any]any
 	members []member
 	left    int  // members that are held or may still be acquired
 	granted bool // see Grant
@@ -42,9 +45,9 @@ type member struct {
 	Handle
 	release func(ctx context.Context) error
 	token   coordinator.Token
-	stop    func() bool // the report of a loss
-	why     error       // why it is not held
-	since   time.Time   // when why was set
+	stop    func()    // stops the report of a loss
+	why     error     // why it is not held
+	since   time.Time // when why was set
 }
 
 func (m *member) held() bool { return m.Handle != nil && m.why == nil }
@@ -52,7 +55,7 @@ func (m *member) held() bool { return m.Handle != nil && m.why == nil }
 // New returns the hold of n pending members. Its context has the values of ctx.
 // name names a member in errors.
 func New(ctx context.Context, n, need int, name func(i int) string) *Holds {
-	l := &Holds{need: need, name: name, members: make([]member, n), left: n}
+	l := &Holds{need: need, name: name, carried: make(map[any]any), members: make([]member, n), left: n}
 	l.over, l.end = context.WithCancelCause(context.Background())
 	l.ctx = holdContext{Context: l.over, values: ctx, holds: l}
 	return l
@@ -61,14 +64,42 @@ func New(ctx context.Context, n, need int, name func(i int) string) *Holds {
 // Add adds the handle of a pending member. Only one goroutine calls Add.
 func (l *Holds) Add(i int, h Handle, release func(ctx context.Context) error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	m := &l.members[i]
-	m.Handle, m.release, m.token, l.ctx.values = h, release, h.Token(), h.Context()
-	m.stop = context.AfterFunc(h.Context(), func() { l.Miss(i, context.Cause(h.Context())) })
+	m.Handle, m.release, m.token = h, release, h.Token()
+	if key, value, ok := recipes.Carried(h.Context()); ok {
+		l.carried[key] = value
+	}
+	l.mu.Unlock()
+	// Not with l.mu locked: if the member is lost, Miss is called at once. Not
+	// before the handle is known: it would count as never acquired.
+	stop := engine.OnEnd(h.Context(), func() { l.Miss(i, context.Cause(h.Context())) })
+	l.mu.Lock()
+	m.stop = stop
+	l.mu.Unlock()
 }
 
-// Miss reports that a member was not acquired, or is lost.
+// Carry makes the contexts of the hold have a value, besides its members.
+func (l *Holds) Carry(key, value any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.carried[key] = value
+}
+
+func (l *Holds) carries(key any) any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.carried[key]
+}
+
+// Miss reports that a member was not acquired, or is lost. When it returns, the
+// member's entry may leave: also for the second of two concurrent calls, the
+// contexts have ended if too few members are left.
 func (l *Holds) Miss(i int, why error) {
+	l.miss(i, why)
+	l.ends.Run()
+}
+
+func (l *Holds) miss(i int, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.members[i]
@@ -88,13 +119,25 @@ func (l *Holds) Miss(i int, why error) {
 // are lost later keep their tokens. One that was lost before has none: another
 // caller may have held it since, with a greater token, and a resource that
 // knows that one would refuse this hold.
+//
+// The time of WithMaxHold starts now: the work did not run while later members
+// were waited for.
 func (l *Holds) Grant() error {
 	err := l.Err()
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.granted = true
+	l.mu.Unlock()
+	for i := range l.members {
+		if h := l.handle(i); h != nil && err == nil {
+			recipes.StartMaxHold(h.Context())
+		}
+	}
 	return err
 }
+
+// Over returns why the hold has ended, without reading the clocks of all
+// members, or nil.
+func (l *Holds) Over() error { return context.Cause(l.over) }
 
 // cause says why too few members are left. If members were lost, it does not
 // wrap the errors of those that were never held.
@@ -220,6 +263,7 @@ func (l *Holds) Release(ctx context.Context) []error {
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	l.end(coordinator.ErrReleased) // before another caller can acquire a member
+	l.ends.Run()
 	errs := make([]error, len(l.members))
 	Together(len(errs), func(i int) {
 		l.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/group"
@@ -30,6 +31,7 @@ type Config struct {
 	Shards []*recipes.Queue // their mutexes
 	Share  plan.Share
 	Drain  time.Duration
+	Settle time.Duration // each step of a member that settles
 	Work   func(ctx context.Context, shard int, token coordinator.Token) error
 	Report func(error) // of errors after which Serve or Run goes on
 }
@@ -48,12 +50,14 @@ type member struct {
 	end     context.CancelCauseFunc
 	joined  *group.Member
 	session *engine.Session
-	leaving bool
 	wg      sync.WaitGroup // its goroutines
 
 	plan    plan.Plan
-	changed chan struct{} // it was signalled, and the plan has changed
-	died    chan struct{} // the member that it watched has left
+	pauses  *backoff.ExponentialBackOff // before it plans again after an error
+	again   <-chan time.Time            // the end of the pause, or nil
+	settles <-chan time.Time            // the time for the next step; nil: it does not settle
+	changed chan struct{}               // it was signalled, and the plan has changed
+	died    chan struct{}               // the member that it watched has left
 	duty    duty
 	quit    context.CancelFunc // ends its goroutines for the duty
 	workers map[int]*worker
@@ -78,7 +82,7 @@ func (c *Config) Serve(ctx context.Context) error {
 	}
 	m := &member{
 		Config: c, joined: joined,
-		changed: make(chan struct{}, 1), died: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), died: make(chan struct{}, 1), pauses: NewPauses(),
 		duty: duty{seat: -1}, quit: func() {},
 		workers: make(map[int]*worker), ended: make(chan *worker, len(c.Shards)),
 	}
@@ -94,29 +98,35 @@ func (c *Config) Serve(ctx context.Context) error {
 // loop follows the plan until the membership ends. After a failed request it
 // works on by the plan that it has, and tries again after a pause.
 func (m *member) loop() error {
-	var again <-chan time.Time
-	pauses := NewPauses()
-	for err := m.replan(m.ctx); ; {
-		switch {
-		case err == nil:
-			pauses.Reset()
-		case m.over(err):
-			return err
-		default:
-			m.Report(err)
-			again = time.After(pauses.NextBackOff())
+	if m.Settle > 0 {
+		ticker := time.NewTicker(m.Settle)
+		defer ticker.Stop()
+		m.settles = ticker.C
+	}
+	for do := m.join; ; {
+		if do != nil {
+			switch err := do(); {
+			case err == nil:
+			case m.over(err):
+				return err
+			default:
+				m.Report(err)
+				m.again = time.After(m.pauses.NextBackOff())
+			}
 		}
 		m.follow()
-		err = nil
+		do = nil
 		select {
 		case <-m.ctx.Done():
 			return context.Cause(m.ctx)
 		case <-m.changed:
-			err = m.read()
+			do = m.read
 		case <-m.died:
-			err = m.replan(m.ctx)
-		case <-again:
-			again, err = nil, m.replan(m.ctx)
+			do = m.bury
+		case <-m.settles:
+			do = m.grow
+		case <-m.again:
+			do = m.replanAll
 		case w := <-m.ended:
 			if delete(m.workers, w.shard); w.err != nil {
 				return w.err
@@ -134,61 +144,6 @@ func (m *member) over(err error) bool {
 }
 
 func (m *member) token() int64 { return int64(m.joined.Token()) }
-
-// read reads the plan, and makes one if an operator has deleted it.
-func (m *member) read() error {
-	now, _, err := m.Store.Read(m.ctx, m.session, driver.Any)
-	switch {
-	case err != nil:
-		return err
-	case now.Find(m.token()) == nil:
-		return m.replan(m.ctx)
-	}
-	m.plan = now
-	return nil
-}
-
-// replan makes the plan that fits the members, or finds it made.
-func (m *member) replan(ctx context.Context) error {
-	now, err := m.Store.Replace(ctx, m.session, m.token(), func(old plan.Plan) (plan.Plan, error) {
-		return m.next(ctx, old)
-	})
-	if err == nil {
-		m.plan = now
-	}
-	return err
-}
-
-// next returns the plan that follows old for the members of the group.
-func (m *member) next(ctx context.Context, old plan.Plan) (plan.Plan, error) {
-	all, err := m.Group.Members(ctx)
-	if err != nil {
-		return old, err
-	}
-	var alive []plan.Member
-	found, planned := false, false
-	for _, c := range all {
-		planned = planned || old.Find(int64(c.Token)) != nil
-		var s plan.Share
-		if json.Unmarshal(c.Payload, &s) != nil || s.Weight < 1 || s.Shards != len(m.Shards) {
-			continue // it did not join by this package, or must not join
-		}
-		me := c.Token == m.joined.Token()
-		found = found || me
-		alive = append(alive, plan.Member{Token: int64(c.Token), Weight: s.Weight, Max: s.Max,
-			Leaving: me && m.leaving})
-	}
-	switch {
-	case !found:
-		return old, coordinator.ErrRemoved
-	case planned && old.Shards != len(m.Shards):
-		return old, engine.Invalid("partition %q with %d shards; its members have %d",
-			m.Name, len(m.Shards), old.Shards)
-	case !planned:
-		old.Members = nil // perhaps of another number of shards
-	}
-	return old.Next(len(m.Shards), alive), nil
-}
 
 // follow starts and ends workers, and attends to others, as the plan says.
 func (m *member) follow() {
@@ -237,7 +192,11 @@ func (m *member) attend(duty duty) {
 func (m *member) background(ctx context.Context, f func() error) {
 	m.wg.Go(func() {
 		for pauses := NewPauses(); ; Pause(ctx, pauses.NextBackOff()) {
+			began := time.Now()
 			err := f()
+			if time.Since(began) > LongestPause {
+				pauses.Reset()
+			}
 			switch {
 			case err == nil || ctx.Err() != nil:
 				return
@@ -265,8 +224,8 @@ func (m *member) leave(why error) error {
 	}
 	bound, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), leavePatience)
 	defer cancel()
-	if m.leaving = true; m.session != nil && m.joined.Err() == nil {
-		_ = m.replan(bound) // else the member that watches this one plans
+	if m.session != nil && m.joined.Err() == nil {
+		_ = m.depart(bound) // else the member that watches this one plans
 	}
 	for range m.workers {
 		if w := <-m.ended; w.err != nil {

@@ -41,21 +41,28 @@ func (m *member) start(shard int) {
 			m.ended <- w
 		}()
 		pauses := NewPauses()
-		for w.ctx.Err() == nil && w.err == nil {
+		for w.ctx.Err() == nil {
 			h, err := m.Shards[shard].Acquire(w.ctx, recipes.Request{Op: "hold", Mode: "x", Fresh: true})
 			if err == nil {
-				pauses.Reset()
-				w.err = m.hold(w, h)
-			} else if w.ctx.Err() == nil {
-				m.Report(err)
-				Pause(w.ctx, pauses.NextBackOff())
+				began := time.Now()
+				if err, w.err = m.hold(w, h); time.Since(began) > LongestPause {
+					pauses.Reset()
+				}
 			}
+			if w.ctx.Err() != nil || w.err != nil {
+				return
+			}
+			if !errors.Is(err, coordinator.ErrSessionLost) { // the membership's end is reported
+				m.Report(err)
+			}
+			Pause(w.ctx, pauses.NextBackOff())
 		}
 	})
 }
 
-// hold works on a shard that is held, and releases it. The error is ErrOverrun.
-func (m *member) hold(w *worker, h *recipes.Hold) (err error) {
+// hold works on a shard that is held, and releases it. over is why it ended.
+// The error is ErrOverrun.
+func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 	ctx, stop := h.Under(w.ctx)
 	defer stop()
 	returned := make(chan struct{})
@@ -64,6 +71,7 @@ func (m *member) hold(w *worker, h *recipes.Hold) (err error) {
 		m.repeat(ctx, w.shard, h.Token())
 	}()
 	<-ctx.Done()
+	over = fmt.Errorf("baton: partition %q: shard %d: %w", m.Name, w.shard, context.Cause(ctx))
 	select {
 	case <-returned:
 	case <-time.After(m.Drain):
@@ -73,7 +81,7 @@ func (m *member) hold(w *worker, h *recipes.Hold) (err error) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), leavePatience)
 	defer cancel()
 	_ = h.Release(bound) // continues in the background; a loss was logged
-	return err
+	return over, err
 }
 
 // repeat calls work until ctx ends.

@@ -22,8 +22,11 @@ type Member struct {
 	Weight  int   `json:"weight"`            // at least 1
 	Max     int   `json:"max"`               // the most shards it takes
 	Leaving bool  `json:"leaving,omitempty"` // it takes no shards any more
-	Seat    int   `json:"seat"`              // its number while it is a member
-	Shards  []int `json:"holds,omitempty"`   // sorted
+	// Settling is the step of a member that settles: with 1 it takes no shards,
+	// with 2 one, with 3 two, with 4 four, and so on. 0: it has settled.
+	Settling int   `json:"settling,omitempty"`
+	Seat     int   `json:"seat"`            // its number while it is a member
+	Shards   []int `json:"holds,omitempty"` // sorted
 }
 
 // Share is the value of a member in the group of the partition.
@@ -31,6 +34,27 @@ type Share struct {
 	Weight int `json:"weight"`
 	Max    int `json:"max"`
 	Shards int `json:"shards"` // of the partition, the same for all
+	// Settles: the member joins with Settling 1.
+	Settles bool `json:"settles,omitempty"`
+}
+
+// Wish is what a member wants to change in the plan, in its own part.
+type Wish struct {
+	Token    int64 `json:"token"`
+	Leaving  bool  `json:"leaving,omitempty"`
+	Settling *int  `json:"settling,omitempty"` // the next step; nil: no change
+}
+
+// Has reports whether the plan has the wish of a member.
+func (p Plan) Has(w Wish) bool {
+	m := p.Find(w.Token)
+	switch {
+	case m == nil:
+		return w.Leaving
+	case w.Leaving && !m.Leaving:
+		return false
+	}
+	return w.Settling == nil || m.Settling == 0 || *w.Settling > 0 && m.Settling >= *w.Settling
 }
 
 // Parse parses a stored plan; no text is no plan yet.
@@ -104,10 +128,22 @@ func (p Plan) Changed(before Plan) (changed []Member) {
 	return changed
 }
 
+// Turnover returns how many members only one of two plans has.
+func (p Plan) Turnover(before Plan) int {
+	both := 0
+	for _, m := range p.Members {
+		if before.Find(m.Token) != nil {
+			both++
+		}
+	}
+	return len(p.Members) + len(before.Members) - 2*both
+}
+
 // Next returns the plan for the members that are alive, in the order of their
-// joins. A member of p keeps its seat, its Leaving, and as many shards as its
-// target allows. Only the surplus and the shards of dead members move.
-func (p Plan) Next(shards int, alive []Member) Plan {
+// joins, with the wishes of some. A member of p keeps its seat, its Leaving,
+// its Settling, and as many shards as its target allows. Only the surplus and
+// the shards of dead members move.
+func (p Plan) Next(shards int, alive []Member, wishes ...Wish) Plan {
 	next := Plan{Shards: shards, Members: slices.Clone(alive)}
 	seats := make(map[int]bool)
 	for i := range next.Members {
@@ -115,7 +151,16 @@ func (p Plan) Next(shards int, alive []Member) Plan {
 		m.Seat, m.Shards = -1, nil
 		if old := p.Find(m.Token); old != nil {
 			m.Seat, m.Shards, m.Leaving = old.Seat, slices.Clone(old.Shards), m.Leaving || old.Leaving
+			m.Settling = old.Settling
 			seats[m.Seat] = true
+		}
+	}
+	for _, w := range wishes {
+		if m := next.Find(w.Token); m != nil && !next.Has(w) {
+			m.Leaving = m.Leaving || w.Leaving
+			if w.Settling != nil {
+				m.Settling = *w.Settling
+			}
 		}
 	}
 	targets, taken := next.targets(), make([]bool, shards)
@@ -160,17 +205,37 @@ func (p Plan) fill(targets []int, taken []bool) {
 // targets returns how many shards each member should hold. It deals them one by
 // one to the member with the smallest (2t+1)/weight, where t is what the member
 // has got, and of equals to the first: the method of Webster and Sainte-Laguë.
-// So members of equal weight differ by at most one, unless Max is in the way.
+// So members of equal weight differ by at most one, unless Max or Settling is
+// in the way.
 //
 // That is the beginning of a list of all (member, t), whose order depends on no
 // other member. So when a member leaves, no other gives up a shard, and when
 // one joins, no other gets one.
+//
+// A member that settles keeps what it has. While no member has settled, all are
+// dealt to as if they had, and so is each if the others take no more.
 func (p Plan) targets() []int {
-	t := make([]int, len(p.Members))
-	for range p.Shards {
+	t, most, limits := make([]int, len(p.Members)), make([]int, len(p.Members)), make([]int, len(p.Members))
+	settled := slices.ContainsFunc(p.Members, func(m Member) bool {
+		return m.Settling == 0 && !m.Leaving
+	})
+	for i, m := range p.Members {
+		most[i], limits[i] = m.Max, m.Max
+		if settled && m.Settling > 0 {
+			limits[i] = min(m.Max, max(len(m.Shards), takes(m.Settling)))
+		}
+	}
+	p.deal(p.deal(p.Shards, t, limits), t, most)
+	return t
+}
+
+// deal adds shards to t, at most so many for each member, and returns the
+// number of those that no member takes.
+func (p Plan) deal(shards int, t, most []int) (left int) {
+	for ; shards > 0; shards-- {
 		best := -1
 		for i, m := range p.Members {
-			if m.Leaving || t[i] >= m.Max {
+			if m.Leaving || t[i] >= most[i] {
 				continue
 			}
 			if best < 0 || (2*t[i]+1)*p.Members[best].Weight < (2*t[best]+1)*m.Weight {
@@ -182,5 +247,26 @@ func (p Plan) targets() []int {
 		}
 		t[best]++
 	}
-	return t
+	return shards
+}
+
+// takes returns how many shards a member takes in a step of Settling.
+func takes(step int) int {
+	if step < 2 {
+		return 0
+	}
+	return 1 << min(step-2, 20)
+}
+
+// Grown returns the step after that of a member, in which it takes more shards
+// than it has, or 0 if it has fewer than it might have: then it has settled.
+func (m Member) Grown() int {
+	step := m.Settling
+	if step == 0 || takes(step) > len(m.Shards) {
+		return 0
+	}
+	for takes(step) <= len(m.Shards) {
+		step++
+	}
+	return step
 }

@@ -278,20 +278,23 @@ func TestChangedAreTheAffectedMembers(t *testing.T) {
 	}
 }
 
-// TestPlanFitsARecord of 64 KiB with 800 members and tokens of 48 bits.
+// TestPlanFitsARecord of 64 KiB with 800 members and tokens of 48 bits, or 700
+// that settle.
 func TestPlanFitsARecord(t *testing.T) {
-	var alive []plan.Member
-	for i := range int64(800) {
-		alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: 1024})
-	}
-	p := plan.Plan{}.Next(1024, alive)
-	p.Number = 1 << 40
-	text, err := json.Marshal(p)
-	if err != nil || len(text) > 64<<10 {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
-	if again, err := plan.Parse(text); err != nil || !again.Same(p) || again.Number != p.Number {
-		t.Errorf("parsed %+v, %v", again, err)
+	for step, members := range map[int]int64{0: 800, 12: 700} {
+		var alive []plan.Member
+		for i := range members {
+			alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: 1024, Settling: step})
+		}
+		p := plan.Plan{}.Next(1024, alive)
+		p.Number = 1 << 40
+		text, err := json.Marshal(p)
+		if err != nil || len(text) > 64<<10 {
+			t.Errorf("%d bytes, %v", len(text), err)
+		}
+		if again, err := plan.Parse(text); err != nil || !again.Same(p) || again.Number != p.Number {
+			t.Errorf("parsed %+v, %v", again, err)
+		}
 	}
 }
 
@@ -309,5 +312,70 @@ func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
 	}
 	if p, err := plan.Parse(nil); err != nil || p.Number != 0 {
 		t.Errorf("no text: %+v, %v", p, err)
+	}
+}
+
+// TestMembersThatSettleTakeFewShards: up to six members, some of which settle,
+// join, die, leave and make their steps at random. Each shard has an owner, a
+// plan is stable, and while a member has settled, one that settles keeps what
+// it has and takes no more than its step allows.
+func TestMembersThatSettleTakeFewShards(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		shards := 1 + r.IntN(40)
+		p, token := plan.Plan{Shards: shards}, int64(0)
+		for range 30 {
+			var alive []plan.Member
+			var wishes []plan.Wish
+			for _, m := range p.Members {
+				switch r.IntN(12) {
+				case 0:
+					continue // died
+				case 1:
+					wishes = append(wishes, plan.Wish{Token: m.Token, Leaving: true})
+				case 2, 3, 4:
+					step := m.Grown()
+					wishes = append(wishes, plan.Wish{Token: m.Token, Settling: &step})
+				}
+				alive = append(alive, plan.Member{Token: m.Token, Weight: 1, Max: shards, Settling: 1})
+			}
+			if len(alive) < 6 {
+				token++
+				alive = append(alive, plan.Member{Token: token, Weight: 1, Max: shards, Settling: r.IntN(2)})
+			}
+			next := p.Next(shards, alive, wishes...)
+			if again := next.Next(shards, alive, wishes...); !again.Same(next) {
+				t.Fatalf("not stable:\n%+v\n%+v", next, again)
+			}
+			settled, takers := 0, 0
+			for _, m := range next.Members {
+				if !m.Leaving {
+					takers++
+				}
+				if !m.Leaving && m.Settling == 0 {
+					settled++
+				}
+			}
+			if owner := check(t, next); takers > 0 && len(owner) != shards {
+				t.Fatalf("%d of %d shards have owners: %+v", len(owner), shards, next)
+			}
+			for _, m := range next.Members {
+				had := 0
+				if old := p.Find(m.Token); old != nil {
+					had = len(old.Shards)
+				}
+				allowed := max(had, []int{0, 0, 1, 2, 4, 8, 16, 32, 64, 128}[m.Settling])
+				if settled > 0 && m.Settling > 0 && len(m.Shards) > allowed {
+					t.Fatalf("a member in step %d with %d shards takes %d:\n%+v\n%+v",
+						m.Settling, had, len(m.Shards), p, next)
+				}
+			}
+			for _, w := range wishes {
+				if !next.Has(w) {
+					t.Fatalf("wish %+v is not in %+v", w, next)
+				}
+			}
+			p = next
+		}
 	}
 }

@@ -8,6 +8,10 @@
 //	                       unless it has that or a greater number
 //	write the next plan    if the plan is unchanged; else begin again
 //
+// So a planner without competition needs no lock. One that was overtaken takes
+// turns with the others: see turns.go. Otherwise n members that leave at the
+// same time would each signal and write n times.
+//
 // A signalled member follows the plan until its number is greater than that of
 // the signal. So no change is missed if the writer dies after any step: before
 // the write nothing has changed, and the member that watches the writer plans
@@ -31,6 +35,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
@@ -42,13 +47,16 @@ type Store struct {
 	client *engine.Client
 	name   string
 	plan   driver.Queue
+	turns  *recipes.Queue // of planners, in the queue that has the plan
 }
 
 // New returns the store of a partition's name. It does no I/O.
-func New(c *engine.Client, name string) (*Store, error) {
-	s := &Store{client: c, name: name}
+func New(c *coordinator.Client, name string) (*Store, error) {
+	s := &Store{client: engine.Of(c), name: name}
 	var err error
-	s.plan, err = c.Queue("partition", name)
+	if s.plan, err = s.client.Queue("partition", name); err == nil {
+		s.turns, err = recipes.NewQueue(c, "partition", name)
+	}
 	return s, err
 }
 
@@ -68,38 +76,71 @@ func (s *Store) Read(
 	return now, r.Version, err
 }
 
-// Replace replaces the plan by the one that next returns for it, if they
-// differ, and returns the plan that is stored then. me is the token of the
-// caller, who needs no signal.
-func (s *Store) Replace(
-	ctx context.Context, session *engine.Session, me int64,
-	next func(old plan.Plan) (plan.Plan, error),
-) (plan.Plan, error) {
-	for {
-		old, version, err := s.Read(ctx, session, driver.Any)
-		if err != nil {
-			return old, err
-		}
-		now, err := next(old)
-		if err != nil || now.Same(old) {
-			return old, err
-		}
-		now.Number = old.Number + 1
-		text, err := json.Marshal(now)
-		if err == nil {
-			err = s.signalAll(ctx, session, me, old, now)
-		}
-		if err == nil {
-			_, err = session.SetRecord(ctx, s.plan, text, version)
-		}
-		if err == nil || !recipes.Overtaken(ctx, err) {
-			return now, err
-		}
-	}
+// Change is what a planner wants.
+type Change struct {
+	// Me is the token of the caller, who needs no signal.
+	Me int64
+	// Wish shows the change to other planners while the caller waits.
+	Wish plan.Wish
+	// Done reports that a plan has the change, by another planner perhaps. nil:
+	// only Next can tell.
+	Done func(plan.Plan) bool
+	// Next returns the plan that follows old and has the wishes of others, too.
+	Next func(old plan.Plan, wishes []plan.Wish) (plan.Plan, error)
 }
 
-// signalAll signals the other members whose part changes. When it returns nil
-// they follow the plan beyond old, or are about to.
+func (c *Change) done(p plan.Plan) bool { return c.Done != nil && c.Done(p) }
+
+// Replace makes a change, and returns the plan that is stored then. It writes
+// nothing if the plan has the change. Without competition it plans at once. If
+// another planner is faster, or is likely to plan too, it waits for its turn,
+// or until another planner has made the change.
+func (s *Store) Replace(
+	ctx context.Context, session *engine.Session, c Change,
+) (plan.Plan, error) {
+	now, again, err := s.try(ctx, session, c, false)
+	if !again {
+		return now, err
+	}
+	return s.inTurn(ctx, session, c)
+}
+
+// try writes the plan that follows the one that it reads. again: another client
+// was first, or there was no reply, or, out of turn, there is competition.
+func (s *Store) try(
+	ctx context.Context, session *engine.Session, c Change, inTurn bool,
+) (now plan.Plan, again bool, err error) {
+	old, version, err := s.Read(ctx, session, driver.Any)
+	if err != nil || c.done(old) {
+		return old, false, err
+	}
+	var wishes []plan.Wish
+	if inTurn {
+		if wishes, err = s.wishes(ctx); err != nil {
+			return old, false, err
+		}
+	}
+	now, err = c.Next(old, wishes)
+	switch {
+	case err != nil || now.Same(old):
+		return old, false, err
+	case !inTurn && now.Turnover(old) > 1: // each member that has come or gone has a planner
+		return old, true, nil
+	}
+	now.Number = old.Number + 1
+	text, err := json.Marshal(now)
+	if err == nil {
+		err = s.signalAll(ctx, session, c.Me, old, now)
+	}
+	if err == nil {
+		_, err = session.SetRecord(ctx, s.plan, text, version)
+	}
+	return now, err != nil && recipes.Overtaken(ctx, err), err
+}
+
+// signalAll signals the other members whose part changes, except those that
+// leave: they have ended their work by themselves. When it returns nil the
+// members follow the plan beyond old, or are about to.
 func (s *Store) signalAll(
 	ctx context.Context, session *engine.Session, me int64, old, now plan.Plan,
 ) error {
@@ -110,7 +151,7 @@ func (s *Store) signalAll(
 	errs := make([]error, len(changed))
 	var wg sync.WaitGroup
 	for i, m := range changed {
-		if m.Token != me {
+		if m.Token != me && !m.Leaving {
 			wg.Go(func() { _, errs[i] = s.signal(ctx, session, m.Seat, old.Number, false) })
 		}
 	}
@@ -137,7 +178,7 @@ func (s *Store) signal(
 	if err != nil {
 		return false, err
 	}
-	for {
+	for failures := 1; ; failures++ {
 		r, err := session.Record(ctx, q, driver.Any)
 		found, done := r.Version != 0, signalled(r) >= number
 		if always {
@@ -148,6 +189,9 @@ func (s *Store) signal(
 		}
 		_, err = session.SetRecord(ctx, q, signalText(max(number, signalled(r))), r.Version)
 		if err == nil || !recipes.Overtaken(ctx, err) {
+			return found, err
+		}
+		if err := recipes.PauseAgain(ctx, failures); err != nil {
 			return found, err
 		}
 	}

@@ -28,7 +28,7 @@ func with(t *testing.T, f func(t *testing.T, svc *memory.Service, s *Store, sess
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := New(engine.Of(c), "jobs")
+		s, err := New(c, "jobs")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,17 +147,19 @@ func put(t *testing.T, s *Store, session *engine.Session, p plan.Plan) {
 func TestReplaceReadsAgainAfterAnotherWrite(t *testing.T) {
 	with(t, func(t *testing.T, _ *memory.Service, s *Store, session *engine.Session) {
 		var olds []int64
-		other := func(shards int) func(plan.Plan) (plan.Plan, error) {
-			return func(old plan.Plan) (plan.Plan, error) { return plan.Plan{Shards: shards}, nil }
+		other := func(me int64, shards int) Change {
+			return Change{Me: me, Next: func(plan.Plan, []plan.Wish) (plan.Plan, error) {
+				return plan.Plan{Shards: shards}, nil
+			}}
 		}
-		now, err := s.Replace(t.Context(), session, 1, func(old plan.Plan) (plan.Plan, error) {
+		now, err := s.Replace(t.Context(), session, Change{Me: 1, Next: func(old plan.Plan, _ []plan.Wish) (plan.Plan, error) {
 			if olds = append(olds, old.Number); len(olds) == 1 {
-				if _, err := s.Replace(t.Context(), session, 2, other(7)); err != nil {
+				if _, err := s.Replace(t.Context(), session, other(2, 7)); err != nil {
 					t.Error(err)
 				}
 			}
 			return plan.Plan{Shards: 8}, nil
-		})
+		}})
 		if err != nil || now.Number != 2 || now.Shards != 8 || !slices.Equal(olds, []int64{0, 1}) {
 			t.Errorf("%+v, %v after %v", now, err, olds)
 		}
@@ -165,7 +167,7 @@ func TestReplaceReadsAgainAfterAnotherWrite(t *testing.T) {
 		if err != nil || !stored.Same(now) || stored.Number != now.Number {
 			t.Errorf("%+v, %v", stored, err)
 		}
-		if again, err := s.Replace(t.Context(), session, 1, other(8)); err != nil || again.Number != now.Number {
+		if again, err := s.Replace(t.Context(), session, other(1, 8)); err != nil || again.Number != now.Number {
 			t.Errorf("the same plan was written again: %+v, %v", again, err)
 		}
 		if _, v, _ := s.Read(t.Context(), session, driver.Any); v != version {
@@ -181,16 +183,16 @@ func TestLatePlannerOfAFirstPlanTakesNoSignalBack(t *testing.T) {
 	with(t, func(t *testing.T, _ *memory.Service, s *Store, session *engine.Session) {
 		replace := func(me int64, members ...plan.Member) plan.Plan {
 			t.Helper()
-			now, err := s.Replace(t.Context(), session, me, func(plan.Plan) (plan.Plan, error) {
+			now, err := s.Replace(t.Context(), session, Change{Me: me, Next: func(plan.Plan, []plan.Wish) (plan.Plan, error) {
 				return plan.Plan{Shards: 2, Members: members}, nil
-			})
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return now
 		}
 		one := plan.Member{Token: 1, Weight: 1, Max: 2, Shards: []int{0, 1}}
-		late, err := s.Replace(t.Context(), session, 2, func(old plan.Plan) (plan.Plan, error) {
+		late, err := s.Replace(t.Context(), session, Change{Me: 2, Next: func(old plan.Plan, _ []plan.Wish) (plan.Plan, error) {
 			if len(old.Members) > 0 {
 				return old, nil
 			}
@@ -200,7 +202,7 @@ func TestLatePlannerOfAFirstPlanTakesNoSignalBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			return plan.Plan{Shards: 2, Members: []plan.Member{one}}, nil
-		})
+		}})
 		if err != nil || late.Number != 1 {
 			t.Fatalf("%+v, %v", late, err)
 		}

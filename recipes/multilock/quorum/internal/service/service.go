@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"sync/atomic"
 	"time"
@@ -12,12 +13,14 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/internal/held"
 )
 
-// A service that does not answer for Patience is passed over, and is not asked
-// again for rest, unless it is needed: otherwise each Lock would wait for it.
+// A service that does not answer for Patience, or whose queue does not move, is
+// passed over, and is not asked again for rest, unless it is needed: otherwise
+// each Lock would wait for it.
 const (
 	Patience = 2 * time.Second
 	rest     = 10 * Patience
@@ -98,14 +101,44 @@ func (s *Service) identity(ctx context.Context) (id string, err error) {
 
 // Acquire acquires the mutex. Once the service has answered that it is taken,
 // Acquire waits for other callers until ctx ends, for so long, or not at all.
-func (s *Service) Acquire(ctx context.Context, wait time.Duration) (h *recipes.Hold, err error) {
+// It calls queued, if that is not nil, when it has joined the queue.
+func (s *Service) Acquire(
+	ctx context.Context, wait time.Duration, queued func(),
+) (h *recipes.Hold, err error) {
 	err = s.ask(ctx, func(ctx context.Context, answered func(time.Duration)) (err error) {
 		h, err = s.queue.Acquire(ctx, recipes.Request{Op: "lock", Mode: "x",
 			// Without a wait, a lock-delay still needs requests after the join.
-			Try: wait == 0, Queued: func() { answered(cmp.Or(wait, Patience)) }})
+			Try: wait == 0, Queued: func() {
+				if answered(cmp.Or(wait, Patience)); queued != nil {
+					queued()
+				}
+			}})
 		return err
 	})
 	return h, err
+}
+
+// First returns the first in the queue of the mutex, if the service answers and
+// there is one that is not of the client's own session, which lives.
+func (s *Service) First(ctx context.Context) (first recipes.Contender, ok bool) {
+	_ = s.ask(ctx, func(ctx context.Context, _ func(time.Duration)) (err error) {
+		session, err := s.Session(ctx)
+		if err == nil {
+			first, ok, err = s.queue.Follow().Next(ctx)
+			ok = ok && first.Session != session.ID()
+		}
+		return err
+	})
+	return first, ok
+}
+
+// Log returns the log of the client.
+func (s *Service) Log() *slog.Logger { return engine.Of(s.Client).Log() }
+
+// Rest makes calls pass over the service for a while, unless it is needed.
+func (s *Service) Rest() {
+	until := time.Now().Add(rest)
+	s.rests.Store(&until)
 }
 
 // ask calls f with a context that ends when the service has not answered in
@@ -126,8 +159,7 @@ func (s *Service) ask(
 	case err == nil || !silent:
 		s.rests.Store(nil)
 	case ctx.Err() == nil && bound.Err() != nil:
-		until := time.Now().Add(rest)
-		s.rests.Store(&until)
+		s.Rest()
 	}
 	return err
 }

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Ends calls functions when contexts end, in the goroutine that ends them. A
+// holder must learn of the end before its entry leaves the queue, whoever runs
+// then: [context.AfterFunc] calls its function in a new goroutine, which may
+// run after the next holder has begun to work. The zero value is ready.
+//
+//	the one that ends ctx:  cancel ctx -> Run -> remove the entry
+type Ends struct {
+	mu  sync.Mutex
+	all []*end
+}
+
+type end struct {
+	of context.Context
+	f  func()
+}
+
+// Add adds a function for the end of ctx, whose Err must have no effect. If ctx
+// has ended, it calls f at once. f is short, does not block, and may be called
+// more than once, also at the same time. After stop, no call begins.
+func (e *Ends) Add(ctx context.Context, f func()) (stop func()) {
+	x := &end{ctx, f}
+	e.mu.Lock()
+	e.all = append(e.all, x)
+	e.mu.Unlock()
+	// After the function was added: a Run that has not seen it came before, so
+	// the end of ctx is seen here.
+	if ctx.Err() != nil {
+		f()
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if i := slices.Index(e.all, x); i >= 0 {
+			e.all = slices.Delete(e.all, i, i+1)
+		}
+	}
+}
+
+// Run calls the functions of all contexts that have ended. When it returns, all
+// of them have returned, also those that a concurrent Run has called: of two
+// goroutines that end a hold, either may remove its entry.
+func (e *Ends) Run() {
+	e.mu.Lock()
+	all := slices.Clone(e.all) // f may lock what is locked around Add
+	e.mu.Unlock()
+	for _, x := range all {
+		if x.of.Err() != nil {
+			x.f()
+		}
+	}
+}
+
+// OnEnd calls f when ctx ends. If ctx is the context of a hold, f is called
+// before the hold's entry leaves; it is as for [Ends.Add]. Otherwise OnEnd is
+// [context.AfterFunc].
+func OnEnd(ctx context.Context, f func()) (stop func()) {
+	if hold, ok := ctx.(interface{ OnEnd(func()) func() }); ok {
+		return hold.OnEnd(f)
+	}
+	unhook := context.AfterFunc(ctx, f)
+	return func() { unhook() }
+}

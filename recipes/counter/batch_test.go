@@ -1,0 +1,175 @@
+package counter_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/counter"
+)
+
+// TestCallsOfOneCounterShareWrites: 64 goroutines add as fast as two, and each
+// gets a value of its own.
+func TestCallsOfOneCounterShareWrites(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		a.add(0)
+		a.link.Delay(time.Millisecond, time.Millisecond)
+		before, began := w.svc.Stats(), time.Now()
+		var mu sync.Mutex
+		var got []int64
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				for range 10 {
+					n := a.add(1)
+					mu.Lock()
+					got = append(got, n)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		slices.Sort(got)
+		for i, n := range got {
+			if n != int64(i+1) {
+				w.Fatalf("value %d is %d", i, n)
+			}
+		}
+		writes := w.svc.Stats().Since(before).Requests[memory.OpSetRecord]
+		if took := time.Since(began); writes > 30 || took > 100*time.Millisecond {
+			w.Errorf("640 additions: %d writes in %v", writes, took)
+		}
+		a.is(640)
+	})
+}
+
+// TestCallsOfABatchHaveTheirOwnResults, in the order in which they came.
+func TestCallsOfABatchHaveTheirOwnResults(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		a.Set(w.Context(), 10)
+		a.link.Delay(time.Millisecond, time.Millisecond)
+		before := w.svc.Stats()
+		var wg sync.WaitGroup
+		call := func(f func() error) {
+			wg.Go(func() {
+				if err := f(); err != nil {
+					w.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		adds := func(delta, want int64) func() error {
+			return func() error {
+				if n, err := a.Add(w.Context(), delta); err != nil || n != want {
+					w.Errorf("add %d: %d, %v; want %d", delta, n, err, want)
+				}
+				return nil
+			}
+		}
+		call(adds(1, 11))
+		call(adds(5, 16))
+		call(func() error {
+			_, err := a.Add(w.Context(), math.MaxInt64)
+			if !errors.Is(err, counter.ErrOverflow) || coordinator.MayHaveApplied(err) {
+				w.Errorf("overflow: %v", err)
+			}
+			return nil
+		})
+		call(func() error { return a.CompareAndSet(w.Context(), 16, 40) })
+		call(func() error {
+			var other *counter.OtherValueError
+			if err := a.CompareAndSet(w.Context(), 16, 50); !errors.As(err, &other) || other.Value != 40 {
+				w.Errorf("compare: %v", err)
+			}
+			return nil
+		})
+		call(adds(0, 40))
+		call(func() error { return a.Set(w.Context(), -1) })
+		call(adds(1, 0))
+		wg.Wait()
+		if n := w.svc.Stats().Since(before).Requests[memory.OpSetRecord]; n != 1 {
+			w.Errorf("%d writes", n)
+		}
+		a.is(0)
+	})
+}
+
+// TestBatchGoesOnWhenItsLeaderGivesUp, at each step, and applies the change of
+// nobody twice. A call that gives up knows whether its change may be applied.
+func TestBatchGoesOnWhenItsLeaderGivesUp(t *testing.T) {
+	for ms := range 12 {
+		for _, fault := range []memory.Fate{{}, {DropReply: true}, {DropRequest: true}} {
+			inWorld(t, func(w world) {
+				a := w.join()
+				a.add(1)
+				a.link.Delay(2*time.Millisecond, 2*time.Millisecond)
+				w.svc.OnRequest(memory.Once(memory.OpSetRecord, fault))
+				gone := errors.New("gone")
+				leads, giveUp := context.WithCancelCause(w.Context())
+				var err error
+				var wg sync.WaitGroup
+				wg.Go(func() { _, err = a.Add(leads, 1000) })
+				synctest.Wait()
+				results := make([]int64, 3)
+				for i := range results {
+					wg.Go(func() { results[i] = a.add(10) })
+				}
+				time.Sleep(time.Duration(ms) * time.Millisecond)
+				giveUp(gone)
+				wg.Wait()
+				n, getErr := a.Get(w.Context())
+				applied := n == 1031
+				switch {
+				case getErr != nil || n != 31 && !applied:
+					w.Errorf("%d ms, %+v: the value is %d, %v", ms, fault, n, getErr)
+				case err == nil && !applied, err != nil && !errors.Is(err, gone),
+					applied && err != nil && !coordinator.MayHaveApplied(err):
+					w.Errorf("%d ms, %+v: %v, and the value is %d", ms, fault, err, n)
+				}
+				slices.Sort(results)
+				if !applied && !slices.Equal(results, []int64{11, 21, 31}) {
+					w.Errorf("%d ms, %+v: %v", ms, fault, results)
+				}
+				w.svc.OnRequest(nil)
+			})
+		}
+	}
+}
+
+// TestCallThatWaitsInABatchEndsWithItsContext, and is not applied later unless
+// it says so: it came before or after the write was sent.
+func TestCallThatWaitsInABatchEndsWithItsContext(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		inWorld(t, func(w world) {
+			a := w.join()
+			a.add(1)
+			a.link.Delay(10*time.Millisecond, 10*time.Millisecond)
+			w.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{DelayRequest: time.Second}))
+			var wg sync.WaitGroup
+			wg.Go(func() { a.add(10) })
+			if synctest.Wait(); !sent {
+				time.Sleep(25 * time.Millisecond) // it was read
+			}
+			gone := errors.New("gone")
+			ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second/2, gone)
+			defer cancel()
+			began := time.Now()
+			_, err := a.Add(ctx, 100)
+			if !errors.Is(err, gone) || coordinator.MayHaveApplied(err) != sent || time.Since(began) != time.Second/2 {
+				w.Errorf("sent %v: %v after %v", sent, err, time.Since(began))
+			}
+			wg.Wait()
+			a.is(map[bool]int64{false: 11, true: 111}[sent])
+			w.svc.OnRequest(nil)
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package quorum_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/multilock/quorum"
+)
+
+// TestMemberWhoseQueueIsStuckIsPassedOver: an entry of another program, which
+// never leaves, is first at one service. The first call waits for it, those
+// after it do not, until it is tried again.
+func TestMemberWhoseQueueIsStuckIsPassedOver(t *testing.T) {
+	for at, want := range []string{"-xx", "x-x", "xx-"} {
+		within(t, 3, func(w *world) {
+			foreign := w.services[at].AddForeign(nightly)
+			p := w.caller(quorum.Majority)
+			waits := []time.Duration{patience, patience, 250 * time.Millisecond}[at]
+			w.took(waits, func() {
+				l := p.lock()
+				w.held(l, want)
+				w.unlock(l)
+			})
+			if at < 2 {
+				w.took(0, func() { w.unlock(p.lock()) })
+			}
+			w.services[at].Remove(nightly, foreign.Key)
+			time.Sleep(20 * time.Second)
+			l := p.lock()
+			w.held(l, "xxx")
+			w.unlock(l)
+			w.empty()
+		})
+	}
+}
+
+// TestDeadHolderIsPassedOver: it could not reach the first service to unlock,
+// so that its entry stays there until the session ends.
+func TestDeadHolderIsPassedOver(t *testing.T) {
+	for dead := range 3 {
+		within(t, 3, func(w *world) {
+			w.ttl = time.Minute
+			holder, next := w.caller(quorum.Majority), w.callerNamed("next", quorum.Majority)
+			l := holder.lock()
+			holder.cut(dead)
+			if err := l.Unlock(w.Context()); err != nil {
+				w.Errorf("unlock: %v", err)
+			}
+			began := time.Now()
+			l = next.lock()
+			if took := time.Since(began); took > 3*time.Second {
+				w.Errorf("service %d: the next holder waited for %v", dead, took)
+			}
+			w.unlock(l)
+			holder.heal()
+		})
+	}
+}
+
+// TestWaitersOfAQuorumWithoutAStuckMember wait in the queue of another one, and
+// are granted at once, in order.
+func TestWaitersOfAQuorumWithoutAStuckMember(t *testing.T) {
+	within(t, 3, func(w *world) {
+		w.services[0].AddForeign(nightly)
+		l := w.callerNamed("first", quorum.Majority).lock()
+		granted := make(chan string)
+		for _, name := range []string{"a", "b", "c"} {
+			p := w.callerNamed(name, quorum.Majority)
+			go func() {
+				l := p.lock()
+				granted <- name
+				w.unlock(l)
+			}()
+			time.Sleep(3 * patience)
+		}
+		w.unlock(l)
+		w.took(0, func() {
+			for _, want := range []string{"a", "b", "c"} {
+				if got := <-granted; got != want {
+					w.Errorf("granted to %s, want %s", got, want)
+				}
+			}
+		})
+	})
+}
+
+// TestWaitersOfALongHoldKeepTheirPlaces at all members, and send few requests.
+func TestWaitersOfALongHoldKeepTheirPlaces(t *testing.T) {
+	within(t, 3, func(w *world) {
+		l := w.callerNamed("holder", quorum.Majority).lock()
+		granted := make(chan string)
+		var all []*caller
+		for _, name := range []string{"a", "b", "c"} {
+			p := w.callerNamed(name, quorum.Majority)
+			all = append(all, p)
+			go func() {
+				l := p.lock()
+				w.held(l, "xxx")
+				granted <- name
+				w.unlock(l)
+			}()
+			if time.Sleep(time.Second); name == "b" { // the last has no time to go on
+				time.Sleep(10 * time.Minute)
+			}
+		}
+		for _, p := range all {
+			requests := 0
+			for _, link := range p.links {
+				s := link.Stats()
+				requests += s.Total() - s.Requests[memory.OpRenew]
+			}
+			if requests > 200 { // some 23 trials
+				w.Errorf("%d requests in ten minutes", requests)
+			}
+		}
+		w.unlock(l)
+		w.took(0, func() {
+			for _, want := range []string{"a", "b", "c"} {
+				if got := <-granted; got != want {
+					w.Errorf("granted to %s, want %s", got, want)
+				}
+			}
+		})
+		w.empty()
+	})
+}
+
+// TestErrorNamesTheMemberThatIsStuck, if too few others are left.
+func TestErrorNamesTheMemberThatIsStuck(t *testing.T) {
+	within(t, 3, func(w *world) {
+		foreign := w.services[1].AddForeign(nightly)
+		w.services[2].AddForeign(nightly)
+		p := w.caller(quorum.Majority)
+		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+		defer cancel()
+		_, err := p.Lock(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, coordinator.ErrUnavailable) ||
+			!strings.Contains(err.Error(), `lock "nightly": memory://: waited for 10s for the first in the queue, "`+foreign.Key) {
+			w.Errorf("got %v", err)
+		}
+	})
+}

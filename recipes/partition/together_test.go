@@ -1,0 +1,100 @@
+package partition_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// longestGap is how long a shard may be without a holder in a planned handover.
+const longestGap = 200 * time.Millisecond
+
+// cost returns the requests of all clients since before, except renewals.
+func (f *fleet) cost(before memory.Stats) int {
+	since := f.svc.Stats().Since(before)
+	delete(since.Requests, memory.OpRenew)
+	return since.Total()
+}
+
+// TestMembersThatLeaveTogether cost requests linear in their number, and hand
+// each shard over at once.
+func TestMembersThatLeaveTogether(t *testing.T) {
+	const stay = 10
+	for _, n := range []int{10, 25, 50} {
+		run(t, 2*(stay+n), func(f *fleet) {
+			all := f.startAll(stay + n)
+			leavers, rest := all[:n], all[n:]
+			f.gap = 0
+			before := f.svc.Stats()
+			for i, p := range leavers {
+				if p.cancel(); n == 25 && i%5 == 4 { // not all at the same instant
+					time.Sleep(3 * time.Millisecond)
+				}
+			}
+			f.settle(ttl, rest...)
+			for _, p := range leavers {
+				<-p.done
+			}
+			synctest.Wait()
+			if got, most := f.cost(before), 30*(stay+n); got > most {
+				t.Errorf("%d leave: %d requests, want at most %d", n, got, most)
+			}
+			if f.gap > longestGap {
+				t.Errorf("%d leave: a shard was free for %v", n, f.gap)
+			}
+			time.Sleep(2 * time.Second)
+			f.settle(0, rest...)
+		})
+	}
+}
+
+// TestPlannerThatDiesInItsTurn is waited for by the others, which leave at the
+// same time, but not for long.
+func TestPlannerThatDiesInItsTurn(t *testing.T) {
+	for ms := time.Duration(0); ms < 40; ms++ {
+		run(t, 18, func(f *fleet) {
+			all := f.startAll(9)
+			for _, p := range all[:6] {
+				p.cancel()
+			}
+			time.Sleep(ms * time.Millisecond)
+			victim := all[int(ms)%6]
+			victim.link.Cut()
+			time.Sleep(2 * time.Second)
+			// for the plan the victim is alive, and has up to a fourth
+			if held := f.held(); held[all[6]]+held[all[7]]+held[all[8]] < 18-5 {
+				t.Errorf("after %d ms: %d shards have holders", ms, len(f.owners()))
+			}
+			f.settle(ttl, all[6:]...)
+		})
+	}
+}
+
+// TestAllMembersAreReplacedTogether: as many join as leave, at the same time.
+func TestAllMembersAreReplacedTogether(t *testing.T) {
+	for _, n := range []int{10, 25, 50} {
+		run(t, 2*n, func(f *fleet) {
+			old := f.startAll(n)
+			f.gap = 0
+			before := f.svc.Stats()
+			var young []*process
+			for _, p := range old {
+				p.cancel()
+				young = append(young, f.start())
+			}
+			f.settle(ttl, young...)
+			for _, p := range old {
+				<-p.done
+			}
+			synctest.Wait()
+			if got, most := f.cost(before), 25*2*n; got > most {
+				t.Errorf("%d are replaced: %d requests, want at most %d", n, got, most)
+			}
+			if f.gap > longestGap {
+				t.Errorf("%d are replaced: a shard was free for %v", n, f.gap)
+			}
+		})
+	}
+}
