@@ -50,11 +50,16 @@ func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
 // Close ends the session, which releases everything the client holds, and waits
 // for the client's goroutines. Holds and queued calls end with ErrClosed. Close
-// waits for the service's answer until ctx ends, but not longer than the TTL.
-// Without an answer it returns an error, and the names are free after the TTL.
-// If ctx has already ended, Close waits up to two seconds. A second call waits
-// for the first one and returns its error. Within the same bounds Close waits
-// for the logger and the observers; if they block, that is no error of Close.
+// does not wait for work: the next holder may begin while yours still unwinds.
+// On shutdown cancel the contexts given to Do and Run, wait for these calls to
+// return, and then call Close.
+//
+// Close waits for the service's answer until ctx ends, but not longer than the
+// TTL. Without an answer it returns an error, and the names are free after the
+// TTL. If ctx has already ended, Close waits up to two seconds. A second call
+// waits for the first one and returns its error. Within the same bounds Close
+// waits for the logger and the observers; if they block, that is no error of
+// Close.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session, or opens one. While the service does not

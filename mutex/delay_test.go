@@ -2,9 +2,11 @@ package mutex_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -292,6 +294,158 @@ func TestLiveHolderIsNotMistakenForALostOne(t *testing.T) {
 			if d := time.Since(lost); d < delay {
 				t.Errorf("granted %v after the loss", d)
 			}
+		}
+	})
+}
+
+// newcomer is a process that has just begun.
+func newcomer(p party) party {
+	p.Helper()
+	p = join(p.T, p.svc)
+	var err error
+	p.m, err = mutex.New(p.client, "jobs", mutex.WithLockDelay(delay))
+	check(p, err)
+	return p
+}
+
+// attempts has a new process attempt the lock in each step, until it is
+// granted, and returns how long after the loss that is.
+func attempts(p party, lost time.Time, step time.Duration, between func(p party)) time.Duration {
+	p.Helper()
+	for time.Since(lost) < time.Hour {
+		next := newcomer(p)
+		take, ctx, cancel := next.m.TryLock, p.Context(), func() {}
+		if step > 0 {
+			take = next.m.Lock
+			ctx, cancel = context.WithTimeout(ctx, step)
+		}
+		l, err := take(ctx)
+		cancel()
+		if err == nil {
+			after := time.Since(lost)
+			next.unlock(l)
+			check(p, next.client.Close(p.Context()))
+			return after
+		}
+		check(p, next.client.Close(p.Context()))
+		between(p)
+		time.Sleep(time.Second)
+	}
+	p.Errorf("not granted within an hour, in steps of %v", step)
+	return time.Since(lost)
+}
+
+// TestLockDelayPassesForProcessesThatGiveUp: of several processes none lives as
+// long as the delay.
+func TestLockDelayPassesForProcessesThatGiveUp(t *testing.T) {
+	for _, step := range []time.Duration{0, 50 * time.Millisecond, delay / 3} {
+		delayed(t, 1, func(t *testing.T, all []party) {
+			a := all[0]
+			for range 2 {
+				a.lock()
+				lost := a.expire()
+				synctest.Wait()
+				if after := attempts(a, lost, step, func(party) {}); after < delay ||
+					after > delay+time.Minute+delay/3+2*time.Second {
+					t.Errorf("granted %v after the loss, in steps of %v", after, step)
+				}
+			}
+		})
+	}
+}
+
+// TestLockDelayIsNotShorterWhereClocksDiffer, by up to a minute, and ends if
+// the clock that saw the loss is wrong.
+func TestLockDelayIsNotShorterWhereClocksDiffer(t *testing.T) {
+	for skew, longest := range map[time.Duration]time.Duration{
+		-time.Minute:      delay + 2*time.Second,
+		time.Minute:       delay + 2*time.Minute + 2*time.Second,
+		10000 * time.Hour: delay + time.Minute + 3*time.Second,
+	} {
+		delayed(t, 1, func(t *testing.T, all []party) {
+			a := all[0]
+			a.lock()
+			lost := a.expire()
+			synctest.Wait()
+			var once sync.Once
+			after := attempts(a, lost, 0, func(p party) {
+				once.Do(func() { // the first process has written when it saw the loss
+					var note map[string]any
+					r := p.svc.Record(queue)
+					check(p, json.Unmarshal(r.Value, &note))
+					note["seen_ms"] = time.Now().Add(skew).UnixMilli()
+					value, err := json.Marshal(note)
+					check(p, err)
+					_, err = p.session().SetRecord(p.Context(), queue, value, r.Version)
+					check(p, err)
+				})
+			})
+			if after < delay || after > longest {
+				t.Errorf("clock differs by %v: granted %v after the loss", skew, after)
+			}
+		})
+	}
+}
+
+// TestCancelledLockLeavesNoNote: a Lock that is cancelled while it writes its
+// note has not held, so the next contender need not wait. The request may be
+// applied later.
+func TestCancelledLockLeavesNoNote(t *testing.T) {
+	for name, fate := range map[string]memory.Fate{
+		"no reply":          {DelayReply: time.Second},
+		"the reply is lost": {DropReply: true},
+		"applied late":      {DelayRequest: 3 * time.Second},
+	} {
+		for _, used := range []bool{false, true} {
+			delayed(t, 2, func(t *testing.T, all []party) {
+				a, b := all[0], all[1]
+				if used {
+					b.unlock(b.lock())
+				}
+				a.session()
+				ctx, cancel := context.WithTimeout(a.Context(), 55*time.Millisecond)
+				defer cancel()
+				var once sync.Once
+				a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+					if r.Op == memory.OpSetRecord && r.Driver == a.link {
+						once.Do(func() { f = fate })
+						if fate.DropReply {
+							cancel()
+						}
+					}
+					return f
+				})
+				l, err := a.m.Lock(ctx)
+				if err == nil {
+					t.Fatalf("%s: granted: %v", name, l.Token())
+				}
+				began := time.Now()
+				b.unlock(b.lock())
+				time.Sleep(5 * time.Second) // the late request arrives
+				b.unlock(b.lock())
+				if d := time.Since(began); d > 8*time.Second {
+					t.Errorf("%s, used %v: the next holders waited %v", name, used, d-5*time.Second)
+				}
+			})
+		}
+	}
+}
+
+// TestLockDelayIsRoundedUp: the note has it in milliseconds.
+func TestLockDelayIsRoundedUp(t *testing.T) {
+	delayed(t, 2, func(t *testing.T, all []party) {
+		const short = 1900 * time.Microsecond
+		a, b := all[0], all[1]
+		for _, p := range []*party{&a, &b} {
+			var err error
+			p.m, err = mutex.New(p.client, "jobs", mutex.WithLockDelay(short))
+			check(t, err)
+		}
+		a.lock()
+		lost := a.expire()
+		b.unlock(b.lock())
+		if d := time.Since(lost); d < short {
+			t.Errorf("granted %v after the loss", d)
 		}
 	})
 }

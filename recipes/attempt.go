@@ -29,7 +29,6 @@ type attempt struct {
 
 	rule   Rule
 	record driver.Version // of the terms of the rule
-	stale  bool           // the record may have changed since it was read
 	moved  bool           // the record has changed since the join
 
 	waited bool      // it was not admitted at once
@@ -37,7 +36,8 @@ type attempt struct {
 	first  bool      // it was admitted as the first in the queue
 	last   bool      // no contender behind can mistake it for a waiter
 
-	noted driver.Version // of its note in the record; see lockDelay
+	noted      driver.Version // of its note in the record; see lockDelay
+	mayBeNoted bool           // the note may be written, also later
 }
 
 // acquire is Acquire without re-entry.
@@ -94,7 +94,7 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.LeaveLater(a.queue.id, a.joined.Place)
+		a.leaveLater()
 		return a.taken(ctx, err)
 	}
 	return nil
@@ -247,7 +247,7 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) 
 		case !v.Admitted:
 			return v, a.mayShare() && len(v.Watch) > 0 && shouldShare(view.Ahead), nil
 		}
-		same, err := a.confirm(ctx)
+		same, err := a.confirm(ctx, view.Record)
 		if err != nil {
 			return Verdict{}, false, err
 		}
@@ -263,7 +263,6 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) 
 // await waits for an event that may change the verdict. handedOver: the
 // predecessor left as the first in the queue.
 func (a *attempt) await(ctx context.Context, v Verdict) (handedOver bool, err error) {
-	a.stale = a.Terms != nil
 	switch {
 	case v.Next:
 		return a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])

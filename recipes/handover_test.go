@@ -13,6 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -350,6 +351,26 @@ func TestTryDoesNotFollow(t *testing.T) {
 		_, err = b.rw.TryRLock(soon)
 		fails("read lock with a writer that joined between", err)
 		c.serve(between)
+	})
+}
+
+// TestFollowerRemovedInItsFirstSecondHoldsForAMoment beside its successor, if
+// the predecessor hands over: see P7 in docs/guarantees.md. A handoff costs no
+// read by which it could know.
+func TestFollowerRemovedInItsFirstSecondHoldsForAMoment(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		first, removed := a.lock(), b.lock()
+		b.svc.Remove("mutex/n", b.svc.Snapshot("mutex/n")[1].Key)
+		last := c.lock()
+		a.serve(first)
+		check(t, <-removed.got)
+		granted := time.Now()
+		<-removed.h.Context().Done()
+		if d := time.Since(granted); d > engine.SettleAfter ||
+			!errors.Is(context.Cause(removed.h.Context()), coordinator.ErrRemoved) {
+			t.Errorf("after %v: %v", d, context.Cause(removed.h.Context()))
+		}
+		c.serve(last)
 	})
 }
 

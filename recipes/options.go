@@ -42,6 +42,13 @@ const MaxLockDelay = time.Minute
 // one. A release without an answer may count as a loss. During the delay a Try
 // call returns a [*TakenError] with the Delay, and listings already show the
 // first waiter as the holder.
+//
+// The delay counts from the first attempt that is at the head of the queue
+// after the loss, by the clock of its process, and never from before the loss.
+// An attempt that ends too early notes when it was. So the delay is over for
+// any process a minute after d at the latest, also if each only calls Try or
+// waits for a moment. That minute is for the wall clocks of different machines:
+// if they differ by more, the delay may be shorter by the excess.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }

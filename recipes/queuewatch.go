@@ -34,7 +34,6 @@ func (a *attempt) mayShare() bool {
 // returns false when the contender has to read the queue alone: the watch does
 // not pay any more, the record has changed, or the watch was refused.
 func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
-	a.stale = true
 	for asked := a.record; ; {
 		var other bool // the watch has shown a record that was not confirmed yet
 		record := asked
@@ -62,11 +61,10 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 			a.wake()
 		}
 		asked = record // which may be older than a.record
-		same, err := a.confirm(ctx)
+		same, err := a.confirm(ctx, 0)
 		if admitted || err != nil || !same {
 			return admitted && same, err
 		}
-		a.stale = true
 	}
 }
 

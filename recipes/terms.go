@@ -96,25 +96,37 @@ func (a *attempt) view(ctx context.Context) (driver.View, error) {
 						counted = append(counted, behind)
 					}
 				}
-				return driver.View{Ahead: append(counted, whole.Ahead[:i]...)}, nil
+				return driver.View{
+					Ahead: append(counted, whole.Ahead[:i]...), Record: whole.Record,
+				}, nil
 			}
 		} // not found: Ahead returns the reason
 	}
 	return a.session.Ahead(ctx, a.queue.id, a.joined.Place)
 }
 
-// confirm reads the record before a contender that has waited is admitted, and
-// reports whether the verdict used it. If not, the contender has to read the
-// queue again. A contender that watched its predecessor was not notified of a
-// change of the record. One that watched the record may be notified of a change
-// later than of a departure that came after it.
-func (a *attempt) confirm(ctx context.Context) (bool, error) {
-	if !a.stale {
+// confirm reads the record after a view that admits the contender, and reports
+// whether the verdict used it. If not, the contender has to read the queue
+// again, and to confirm that view, too: permits are not granted by a limit that
+// had changed before they were released.
+//
+//	join with record 1 | SetLimit: record 2 | the holder leaves | view
+//
+// However soon the view comes, all that lies between can have happened before
+// it; nor was a contender that watched its predecessor notified of a change of
+// the record, and one that watched the record may be notified of a change later
+// than of a departure that came after it.
+//
+// Two contenders need no read. The join of the first in the queue compared the
+// record. A view that shows the version tells that the limit was in force then,
+// after the last departure. A contender that has waited reads the record even
+// so, since that also finds a change while the view was on its way.
+func (a *attempt) confirm(ctx context.Context, shown driver.Version) (bool, error) {
+	if a.Terms == nil || shown == a.record && !a.waited {
 		return true, nil
 	}
 	before := a.record
 	err := a.awaitRecord(ctx, driver.Any)
-	a.stale = false
 	return a.record == before, err
 }
 

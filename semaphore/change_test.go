@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,138 @@ func TestNoticeOfADepartureThatOvertakesThatOfTheLimit(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		b.release(w.granted())
 		a.empty()
+	})
+}
+
+// TestLateFirstViewIsJudgedByTheLimitInForce: contenders that joined while the
+// limit was high, and read the queue for the first time after it was lowered
+// and the holder had released.
+func TestLateFirstViewIsJudgedByTheLimitInForce(t *testing.T) {
+	const many = 20
+	for name, late := range map[string]func(r memory.Request) memory.Fate{
+		"reads are late": func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpAhead {
+				return memory.Fate{DelayRequest: time.Second}
+			}
+			return memory.Fate{}
+		},
+		"replies of the joins are lost": func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin {
+				return memory.Fate{DelayReply: 5 * time.Second}
+			}
+			return memory.Fate{}
+		},
+	} {
+		for hints, opts := range [][]memory.Option{nil, {memory.WithFewHints(1)}} {
+			parties(t, semaphore.Stored, func(a, b party) {
+				a.setLimit(many)
+				held := a.acquire(many)
+				b.session()
+				a.svc.OnRequest(func(r memory.Request) memory.Fate {
+					if r.Driver == b.link {
+						return late(r)
+					}
+					return memory.Fate{}
+				})
+				var all []*wait
+				for range many {
+					all = append(all, b.begin(1))
+				}
+				time.Sleep(500 * time.Millisecond)
+				a.setLimit(1)
+				a.release(held)
+				time.Sleep(time.Minute)
+				granted := 0
+				for _, w := range all {
+					if w.over() {
+						granted++
+					}
+				}
+				if granted != 1 {
+					t.Errorf("%s (%d): %d of 1 permits were granted", name, hints, granted)
+				}
+				a.svc.OnRequest(nil)
+				a.setLimit(many)
+				time.Sleep(time.Minute)
+				for _, w := range all {
+					b.release(w.granted())
+				}
+				a.empty()
+			}, opts...)
+		}
+	}
+}
+
+// TestChangedLimitIsConfirmedAgain: a contender that has found another limit
+// reads the queue again. That view, too, may be newer than the limit.
+func TestChangedLimitIsConfirmedAgain(t *testing.T) {
+	parties(t, semaphore.Stored, func(a, b party) {
+		a.setLimit(5)
+		x, y, z := a.acquire(1), a.acquire(2), a.acquire(1)
+		w := b.begin(2)
+		time.Sleep(time.Second)
+		step := 0
+		a.svc.OnRequest(func(r memory.Request) memory.Fate {
+			switch {
+			case r.Driver != b.link:
+			case step == 0 && r.Op == memory.OpRecord: // its view has shown 3 of 5
+				step++
+				a.setLimit(6)
+			case step == 1 && r.Op == memory.OpAhead:
+				step++
+				a.setLimit(2)
+				a.release(y)
+			}
+			return memory.Fate{}
+		})
+		a.release(x)
+		time.Sleep(time.Minute)
+		if step != 2 {
+			t.Fatalf("step %d", step)
+		}
+		w.waits() // 1 of 2 is held
+		a.release(z)
+		time.Sleep(time.Minute)
+		b.release(w.granted())
+		a.empty()
+	})
+}
+
+// TestAcquireBesideSetLimitOfItsSemaphoreIsNoError: the object and the service
+// agree before and after the change.
+func TestAcquireBesideSetLimitOfItsSemaphoreIsNoError(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		a.link.Delay(time.Millisecond, time.Millisecond)
+		a.setLimit(3)
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		for i := range 3 {
+			wg.Go(func() {
+				for done := false; !done; time.Sleep(time.Duration(i+1) * 333 * time.Microsecond) {
+					if p, err := a.s.Acquire(a.Context(), 1); err == nil {
+						a.release(p)
+					} else {
+						t.Error(err)
+					}
+					select {
+					case <-stop:
+						done = true
+					default:
+					}
+				}
+			})
+		}
+		for i := range 200 {
+			a.setLimit(3 + i%7)
+			time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+		}
+		close(stop)
+		wg.Wait()
+		b.s = b.withLimit(9)
+		if _, err := b.s.Acquire(b.Context(), 1); !errors.As(err, new(*semaphore.LimitError)) {
+			t.Errorf("another Semaphore, later: %v", err)
+		}
+		a.link.Delay(0, 0)
 	})
 }
 

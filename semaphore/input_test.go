@@ -22,6 +22,8 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 		}{
 			{`limit 0 for semaphore "jobs": want 1 to 1000000000`,
 				made(semaphore.New(a.client, "jobs", 0))},
+			{`limit -1 for semaphore "jobs": want 1 to 1000000000, or semaphore.Stored`,
+				made(semaphore.New(a.client, "jobs", -1))},
 			{`limit 1000000001 for semaphore "jobs"`,
 				made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
 			{`permits 0 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 0))},

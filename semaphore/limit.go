@@ -35,8 +35,14 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 
 // terms are those of a contender for n permits. Its limit is compared when it
 // joins. Later changes of the stored limit apply to it too.
+//
+// A SetLimit of this Semaphore changes the stored limit first, and then its
+// own. Before and after they agree, so a call that overlaps with it joins by
+// the stored limit.
 func (s *Semaphore) terms(n int) *recipes.Terms {
+	changes := s.changes.Load() // before the limit, and again after it was compared
 	given := int(s.limit.Load())
+	changing := func() bool { return changes%2 != 0 || s.changes.Load() != changes }
 	t := &recipes.Terms{None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if given != Stored {
@@ -47,7 +53,7 @@ func (s *Semaphore) terms(n int) *recipes.Terms {
 		switch {
 		case err != nil:
 			return nil, err
-		case !joined && given != Stored && given != limit:
+		case !joined && given != Stored && given != limit && !changing():
 			return nil, &LimitError{Name: s.Name(), Asked: given, Stored: limit}
 		case n > limit:
 			return nil, fmt.Errorf("%w: %d permits exceed the limit of %d",
@@ -100,7 +106,9 @@ func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 // was made with another limit returns a [*LimitError] from its next Acquire.
 // Calls that already wait go on waiting, unless they ask for more than the new
 // limit: these get ErrInvalid. After coordinator.ErrUnavailable the limit may
-// be stored; repeat the call. Concurrent calls run one after the other.
+// be stored; repeat the call. Concurrent calls run one after the other. An
+// Acquire of this Semaphore that overlaps with the call may join by either
+// limit.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err
@@ -111,7 +119,11 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := enter(ctx, s.setting); err != nil {
 		return err
 	}
-	defer func() { <-s.setting }()
+	s.changes.Add(1)
+	defer func() {
+		s.changes.Add(1)
+		<-s.setting
+	}()
 	for {
 		r, err := s.queue.Record(ctx)
 		if value := (stored{limit}).encode(); err == nil && !bytes.Equal(r.Value, value) {

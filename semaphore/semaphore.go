@@ -37,6 +37,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +53,9 @@ const (
 )
 
 // Stored passed to [New] means the limit that the service stores. If there is
-// none, Acquire returns [ErrNoLimit].
-const Stored = -1
+// none, Acquire returns [ErrNoLimit]. It is a number that no computation of a
+// limit gives by chance.
+const Stored = math.MinInt32
 
 // Semaphore is a semaphore that the service stores: Semaphores with the same
 // name, service and namespace share their permits. Each has its own limit from
@@ -64,6 +66,7 @@ type Semaphore struct {
 	locks   *recipes.Queue // nil, unless other clients use the semaphore too
 	limit   atomic.Int64   // may be Stored
 	setting chan struct{}  // held, by sending to it, while SetLimit runs
+	changes atomic.Int64   // SetLimits that have begun and that have ended; odd while one runs
 }
 
 // Option changes a default of a Semaphore.
@@ -90,7 +93,7 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w, or semaphore.Stored", err)
 		}
 	}
 	if c != nil && c.Shared() {

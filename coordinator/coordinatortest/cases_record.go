@@ -12,6 +12,7 @@ import (
 var recordCases = []testCase{
 	{"Version,Record/each state has its own", nil, recordVersions},
 	{"D4/a queue with only a record is empty", nil, recordIsNoContender},
+	{"V6/a view shows the record of its moment, or none", nil, recordInView},
 	{"D4/a record outlives contenders and sessions", nil, recordStays},
 	{"SetRecord/writes any bytes of the right size", nil, recordValues},
 	{"D3/another version writes nothing", nil, setStale},
@@ -62,6 +63,32 @@ func (e *env) isRecord(
 	if r := e.record(s, queue); r.Version != version || !bytes.Equal(r.Value, []byte(value)) {
 		e.fail(fmt.Sprintf("a record of %.20q, version %d", value, version),
 			"%s it is %.20q, version %d", when, r.Value, r.Version)
+	}
+}
+
+// recordInView: a view without a contender that left after the record was
+// written does not show the version before.
+func recordInView(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	version := e.setRecord(a, queue, "first", 0)
+	for range 5 {
+		holder, c := e.join(a, queue), contender()
+		c.Record = version
+		own, before := e.joinAs(b, queue, c), version
+		view, err := b.Ahead(e.soon(), queue, own.Place)
+		e.ok(err, "Ahead")
+		if view.Record != 0 && view.Record != version {
+			e.fail(fmt.Sprintf("no record, or version %d", version),
+				"the view shows version %d", view.Record)
+		}
+		version = e.setRecord(a, queue, "next", version)
+		e.leave(a, queue, holder.Place)
+		if view, err = b.Ahead(e.soon(), queue, own.Place); len(view.Ahead) == 0 && view.Record == before {
+			e.fail("no version that was replaced before",
+				"a view after the last departure shows version %d", before)
+		}
+		e.ok(err, "Ahead")
+		e.leave(b, queue, own.Place)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -150,7 +151,16 @@ func listFlaws() []flaw {
 }
 
 func lastFlaws() []flaw {
+	var joined sync.Map
 	return []flaw{
+		{
+			name: "a view shows the record of the first view", finds: []string{"V6/a view shows the record of its moment, or none"},
+			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
+				if v, seen := joined.LoadOrStore(own, view.Record); seen {
+					view.Record = v.(driver.Version)
+				}
+			}),
+		},
 		{
 			name: "last is always false", finds: []string{"Last/is true at the end of a queue", "Last/is true after the contenders behind have left"},
 			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = false }),

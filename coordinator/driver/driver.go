@@ -116,6 +116,8 @@ type View struct {
 	Ahead []Place
 	// Last is true when the view shows no contender behind it.
 	Last bool
+	// Record is the version of the queue's record, or zero (V6).
+	Record Version
 }
 
 // Entry is a place with the token and value that List reads.
@@ -259,6 +261,10 @@ type Session interface {
 	//
 	// V4: With the zero Place for own, Ahead returns the whole queue, at least
 	// as new as everything that this session finished before. Last is true.
+	//
+	// V6: Record is zero, or the version that the queue's record had at the
+	// moment of the view. A driver sets it if that costs no request. Baton then
+	// need not read the record to know that a limit was in force.
 	Ahead(ctx context.Context, queue Queue, own Place) (View, error)
 
 	// Watch waits until at least one of the places has left the queue.

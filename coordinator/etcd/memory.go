@@ -26,6 +26,7 @@ type known struct {
 
 	mod   int64    // the newest mod revision of the entry that is known
 	plain bool     // see session.delete
+	terms bool     // it joined by a version of the record
 	marks []string // the markers of entries ahead, to delete with this one
 }
 
@@ -75,7 +76,8 @@ func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
 	m.got(a.prefix, e)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(a.prefix).plain = first || !a.Follows
+	k := m.of(a.prefix)
+	k.plain, k.terms = first || !a.Follows, a.Record != 0
 	if first {
 		delete(m.contended, a.queue)
 		return

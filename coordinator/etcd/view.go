@@ -36,14 +36,25 @@ func (s *session) Ahead(
 	}
 	upToMe := clientv3.WithMaxCreateRev(s.keys.Rank(queue, me))
 	ops := s.keys.Read(queue, clientv3.WithKeysOnly(), upToMe)
+	// Only where it counts: a user may be allowed to read the queue alone.
+	terms, record := false, s.keys.Record(queue)
+	mine, notMine := s.own(queue, own)
+	s.memory.about(mine, func(k *known) { terms = k.terms })
+	if terms {
+		ops = append(ops, clientv3.OpGet(record, clientv3.WithKeysOnly()))
+	}
 	r, err := s.Read(ctx, max(me.Rev, s.Seen()), ops...)
 	if err != nil {
 		return driver.View{}, s.Failed(ctx, err)
 	}
-	if own, err := s.own(queue, own); err == nil {
+	var version driver.Version
+	if n := len(r.Kvs); terms && n > 0 && string(r.Kvs[n-1].Key) == record {
+		version, r.Kvs = driver.Version(r.Kvs[n-1].ModRevision), r.Kvs[:n-1]
+	}
+	if notMine == nil {
 		for _, kv := range r.Kvs { // left over: its follower has not removed it
 			if keys.IsMarker(string(kv.Key)) {
-				s.memory.noteMark(own, string(kv.Key))
+				s.memory.noteMark(mine, string(kv.Key))
 			}
 		}
 	}
@@ -52,7 +63,9 @@ func (s *session) Ahead(
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	return driver.View{Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1}, nil
+	return driver.View{
+		Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1, Record: version,
+	}, nil
 }
 
 func (s *session) allKeys(queue driver.Queue) clientv3.Op {

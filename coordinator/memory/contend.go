@@ -71,7 +71,9 @@ func (s *session) Ahead(
 	s.lock(func() { seen = s.seen })
 	return ask(ctx, s, Request{Op: OpAhead, Queue: queue, ID: own.ID}, func() (driver.View, error) {
 		if own == (driver.Place{}) {
-			return driver.View{Ahead: svc.places(queue), Last: true}, nil
+			return driver.View{
+				Ahead: svc.places(queue), Last: true, Record: svc.recordAt(queue, svc.revision),
+			}, nil
 		}
 		e := svc.find(queue, own.Key)
 		if e == nil {

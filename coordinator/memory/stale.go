@@ -45,7 +45,10 @@ func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)
 	if s.stale == nil || len(l.past.departed) == 0 {
-		return driver.View{Ahead: l.first(n), Last: n+1 == len(l.entries)}
+		return driver.View{
+			Ahead: l.first(n), Last: n+1 == len(l.entries),
+			Record: s.recordAt(l.name, s.revision),
+		}
 	}
 	oldest := max(own.made, seen, l.past.floor)
 	at := oldest + driver.Token(s.stale.Int64N(int64(s.revision-oldest)+1))
@@ -66,9 +69,20 @@ func (s *Service) view(own *entry, seen driver.Token) driver.View {
 		show(d)
 	}
 	slices.SortFunc(shown, func(a, b departure) int { return cmp.Compare(a.joined, b.joined) })
-	view := driver.View{Ahead: make([]driver.Place, 0, len(shown)), Last: last}
+	view := driver.View{
+		Ahead: make([]driver.Place, 0, len(shown)), Last: last, Record: s.recordAt(l.name, at),
+	}
 	for _, d := range shown {
 		view.Ahead = append(view.Ahead, d.place)
 	}
 	return view
+}
+
+// recordAt returns the version of a record at a revision, or zero if that is
+// not known: it is the revision of its writing.
+func (s *Service) recordAt(queue driver.Queue, at driver.Token) driver.Version {
+	if v := s.records[queue].Version; v <= driver.Version(at) && s.hints() {
+		return v
+	}
+	return 0
 }

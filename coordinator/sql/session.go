@@ -270,7 +270,7 @@ func (s *session) Ahead(
 	if err == nil && !found && !all {
 		err = errGone
 	}
-	view.Last = all || what.upTo == q.last
+	view.Last, view.Record = all || what.upTo == q.last, q.record.Version
 	for _, e := range q.list[:at] {
 		view.Ahead = append(view.Ahead, e.Place)
 	}

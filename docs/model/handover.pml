@@ -34,9 +34,7 @@
  *   -DQUEUEMARK    a marker counts whichever entry of the queue wrote it
  *   -DTRUSTGONE    any removal of the predecessor counts as a handoff
  *   -DNOLOOK       a watch from now, without a read after it is set
- *   -DNOOWNWATCH   a follower does not watch its own entry
- *   -DSOLENEAREST  a predecessor from the join counts as the only entry ahead
- *   -DSOLECONVERTS a conversion of the only entry ahead counts as a handoff, too
+ *   -DNOOWNWATCH   a follower never watches its own entry
  */
 #ifndef N
 #define N 3
@@ -60,6 +58,11 @@
 #define BREAKS 0
 #endif
 #define NONE 255
+#ifdef NOOWNWATCH
+#define YOUNG 0
+#else
+#define YOUNG 1 /* a follower watches its own entry when it has waited for a second */
+#endif
 
 #if defined(SHARED)
 #define OTHER 1
@@ -257,7 +260,7 @@ inline remove(pass) {
 
 proctype contender(byte i) {
 	byte s, p, q, R, W, j, f;
-	bool pw, first, swapped, passed, sole;
+	bool pw, first, swapped, passed, young;
 	s = SES(i); p = NONE; f = NONE;
 
 join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.sendJoin, zookeeper.session.noteJoin */
@@ -314,10 +317,7 @@ glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclus
 	atomic {
 		if
 		:: p != NONE && (pw || !READER(i)) ->
-			R = cr[p];
-#ifdef SOLENEAREST
-			sole = 1;
-#endif
+			R = cr[p]; young = YOUNG;
 			goto follow
 		:: else -> p = NONE; pw = 0
 		fi
@@ -338,19 +338,7 @@ look: /* go: recipes.attempt.judge, recipes.attempt.view, engine.Session.Ahead, 
 		:: else
 		fi;
 		ahead(R);
-		first = (q == NONE); q = NONE;
-		sole = 0;
-#if !defined(RW) || defined(SOLECONVERTS)
-		sole = (p != NONE && pw && !READER(i)); /* go: recipes.attempt.judge */
-		j = 0;
-		do
-		:: j < N ->
-			sole = sole && (j == i || j == p || !THERE(j, R) || cr[j] > cr[i]);
-			j++
-		:: else -> break
-		od;
-		j = 0;
-#endif
+		first = (q == NONE); q = NONE; young = YOUNG;
 		if
 		:: p == NONE -> R = 0; goto admit
 		:: else
@@ -416,7 +404,13 @@ waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Fol
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
 #ifndef NOOWNWATCH
-	:: atomic { dl[i] != 0 && !over[s] -> goto gone }
+	:: atomic { young && !over[s] -> /* it has waited for a second, and watches its own entry */
+		if
+		:: dl[i] != 0 -> goto gone
+		:: else -> young = 0; goto waits
+		fi
+	}
+	:: atomic { !young && dl[i] != 0 && !over[s] -> goto gone }
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
@@ -425,22 +419,21 @@ told: /* go: engine.Session.Follow, recipes.attempt.wait */
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
 		if
-		:: dl[i] != 0 && dl[i] <= W -> goto gone /* its own removal was reported first */
+		:: !young && dl[i] != 0 && dl[i] <= W -> goto gone /* its own removal was reported first */
 		:: else
 		fi;
 #endif
 #ifdef TRUSTGONE
 		passed = 1;
 #endif
-		passed = passed || sole; /* go: engine.Session.Follow */
-		sole = 0;
 		p = NONE; pw = 0;
 		if
 		:: passed -> first = 1
 		:: else -> W = 0; goto look
 		fi;
 		passed = 0;
-		removed_wins = (dl[i] != 0 && dl[i] <= W && !over[s]); ALSO(!removed_wins);
+		/* The exception in docs/guarantees.md, P7: in its first second a removed follower may be admitted. */
+		removed_wins = (!young && dl[i] != 0 && dl[i] <= W && !over[s]); ALSO(!removed_wins);
 		W = 0
 	};
 
@@ -511,7 +504,7 @@ gone: /* go: engine.Session.outcome */
 out: /* go: engine.Session.end */
 	atomic {
 		holds[i] = 0; writes[i] = 0;
-		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0; sole = 0;
+		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0; young = 0;
 		finished[i] = 1
 	}
 }

@@ -73,8 +73,6 @@ runs() {
 		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
 		default handover  stuck                  -DNOLOOK
 		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
-		default handover  two_hold               -DSOLENEAREST -DN=4 -DCANCELS=1 -DEXCLUSION
-		default handover  two_hold               -DSOLECONVERTS -DRW -DDROPS=1 -DEXCLUSION
 		default semaphore holds                  -DLIMIT=1 -DDROPS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA1=2 -DMOVES=1
@@ -92,6 +90,8 @@ runs() {
 		default semaphore sleeps_though_it_fits  -DNORECORD -DLIMIT=2 -DA0=2 -DMOVES=1
 		default semaphore old_limit              -DNOCONFIRM -DLIMIT=2 -DA0=2 -DA1=2 -DMOVES=1
 		default semaphore old_limit              -DTRUSTRECORD -DLIMIT=3 -DA0=2 -DA1=2 -DMOVES=1
+		default semaphore old_limit              -DFIRSTVIEW -DLIMIT=2 -DA0=2 -DMOVES=1
+		default semaphore old_limit              -DCONFIRMEDONCE -DLIMIT=3 -DMOST=4 -DA1=2 -DMOVES=2
 		full    semaphore over_limit             -DNOVERSION -DLIMIT=1 -DMOVES=2
 		default semaphore over_limit             -DNOBEHIND -DLIMIT=3 -DA0=3 -DMOVES=1 -DPARTS=2
 		default deadline  holds
@@ -135,6 +135,7 @@ runs() {
 		full    semaphore holds                  -DLIMIT=3 -DA0=2 -DA1=2 -DMOST=4 -DMOVES=1 -DPARTS=1
 		full    semaphore holds                  -DLIMIT=2 -DA0=1 -DA1=2 -DMOVES=1 -DCANCELS=1 -DZK
 		full    semaphore holds                  -DLIMIT=1 -DMOVES=2 -DMOST=2
+		full    semaphore holds                  -DLIMIT=3 -DMOST=4 -DA1=2 -DMOVES=2
 	RUNS
 }
 

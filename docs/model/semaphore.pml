@@ -28,6 +28,8 @@
  *   -DNORECORD     waiters do not watch the limit
  *   -DNOCONFIRM    a woken waiter uses the limit that it knew before
  *   -DTRUSTRECORD  it does so if it watched the record and was not notified of a change
+ *   -DFIRSTVIEW    the first view, however late, is judged by the limit of the join
+ *   -DCONFIRMEDONCE  a view that follows a changed limit is judged by that limit, without another read of the record
  *   -DNOVERSION    entries do not contain the version of their record
  *   -DNOBEHIND     a contender whose limit was changed counts only the entries ahead
  */
@@ -98,6 +100,8 @@ bool old_limit, overtaken, over_limit, sleeps_though_it_fits, left_behind;
 #endif
 #if defined(NOCONFIRM)
 #define CONFIRMS && false
+#elif defined(FIRSTVIEW) || defined(CONFIRMEDONCE)
+#define CONFIRMS && unsure
 #elif defined(TRUSTRECORD)
 #define CONFIRMS && !watched
 #else
@@ -190,7 +194,17 @@ inline rule(R) {
 }
 /* promises checks a grant based on the view at seen. */
 inline promises() {
-	old_limit = (mine < since); /* it was changed before the contender's first read */
+	v = cr[i]; j = 0; /* when the view changed last: the latest removal or conversion, before it, of an entry that counts */
+	do
+	:: j < N ->
+		v = (c1[j] > v && c1[j] <= seen && (j < i || mine != joinedBy[i]) -> c1[j] : v);
+		v = (c2[j] > v && c2[j] <= seen && (j < i || mine != joinedBy[i]) -> c2[j] : v);
+		v = (dl[j] > v && dl[j] <= seen && (j < i || mine != joinedBy[i]) -> dl[j] : v);
+		j++
+	:: else -> break
+	od;
+	inForce(v, since); v = 0;
+	old_limit = (mine < since); /* it was not in force at any moment between the last change of the view and the grant */
 	assert(!old_limit);
 	used = ASK(i); j = 0;
 	do
@@ -223,14 +237,14 @@ inline promises() {
 	:: j <= version -> waiting = (limits[j] > waiting -> limits[j] : waiting); j++
 	:: else -> break
 	od;
-	over_limit = (used > waiting); /* the greatest limit in force since the contender's first read */
+	over_limit = (used > waiting); /* the greatest limit in force since the last change of the view */
 	assert(!over_limit);
 	used = 0; j = 0; waiting = NONE
 }
 
 proctype contender(byte i) {
 	byte mine, since, seen, floor, watches, j, used, waiting = NONE, v, R;
-	bool watched, slept, again, last, admitted, record, unknown, mark, part, parted, late;
+	bool watched, unsure, slept, again, last, admitted, record, unknown, mark, part, parted, late;
 
 join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
 	if
@@ -246,7 +260,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 		:: ASK(i) > limits[mine] -> goto out
 		:: else
 		fi;
-		rev++; cr[i] = rev; jv[i] = VERSION(mine); joinedBy[i] = mine; since = version; floor = rev;
+		rev++; cr[i] = rev; jv[i] = VERSION(mine); joinedBy[i] = mine; floor = rev;
 		if
 		:: drops > 0 -> drops--; again = 1
 		:: j = 0; last = 1;
@@ -278,6 +292,10 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 	};
 #endif
 
+#ifdef CONFIRMEDONCE
+	unsure = 1;
+#endif
+
 look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
@@ -307,9 +325,14 @@ look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zoo
 		j = 0;
 #endif
 		if
-		:: admitted && slept CONFIRMS -> goto confirm
-		:: admitted && !(slept CONFIRMS) -> goto admit
-		:: !admitted -> last = 0; slept = 1; sleeps[i] = 1; watched = record
+		:: admitted && (true CONFIRMS) ->
+			inForce(seen, v); j = (v == mine && !slept); v = 0;
+			if
+			:: j -> j = 0; goto admit /* the view shows that version; go: recipes.attempt.confirm */
+			:: true -> j = 0; goto confirm /* a driver need not show it */
+			fi
+		:: admitted && !(true CONFIRMS) -> goto admit
+		:: !admitted -> last = 0; unsure = 1; slept = 1; sleeps[i] = 1; watched = record
 		fi
 	}
 	fi;
@@ -328,8 +351,7 @@ waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session
 			j++
 		:: else -> break
 		od;
-		floor = (v > floor -> v : floor); j = 0;
-		inForce(v, since); v = 0;
+		floor = (v > floor -> v : floor); j = 0; v = 0;
 		if
 		:: record && version > mine -> goto told /* both at once */
 		:: true
@@ -338,7 +360,6 @@ waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session
 	:: atomic { record && version > mine ->
 told: /* go: recipes.attempt.awaitRecord, etcd.session.Record, nodes.Session.Record */
 		select(v : mine + 1 .. version);
-		since = (v > since -> v : since);
 		mine = v; v = 0;
 #ifdef ZK
 		floor = (written[mine] > floor -> written[mine] : floor);
@@ -355,7 +376,10 @@ confirm: /* go: recipes.attempt.confirm, recipes.attempt.awaitRecord */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
-		slept = 0; watched = 0;
+		watched = 0;
+#ifdef CONFIRMEDONCE
+		unsure = 0;
+#endif
 #ifdef ZK
 		select(R : floor .. rev); floor = R;
 #else
@@ -382,7 +406,7 @@ admit: /* go: recipes.attempt.hold, semaphore.saysHeld, semaphore.holdingMode */
 #ifdef NOMARK
 		mark = 0;
 #endif
-		mine = 0; since = 0; seen = 0; floor = 0; last = 0; slept = 0; again = 0; watches = 0; record = 0; admitted = 0; watched = 0
+		mine = 0; since = 0; seen = 0; floor = 0; last = 0; unsure = 0; slept = 0; again = 0; watches = 0; record = 0; admitted = 0; watched = 0
 	};
 
 hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled, recipes.Hold.Convert, engine.Session.Convert */
@@ -407,7 +431,7 @@ leave: /* go: recipes.Hold.Release, recipes.grant.leaveQueue, engine.Session.Lea
 
 out: /* go: recipes.Queue.acquire */
 	atomic {
-		mine = 0; since = 0; seen = 0; floor = 0; watches = 0; slept = 0; again = 0; last = 0; admitted = 0; record = 0; mark = 0;
+		mine = 0; since = 0; seen = 0; floor = 0; watches = 0; unsure = 0; slept = 0; again = 0; last = 0; admitted = 0; record = 0; mark = 0;
 		part = 0; parted = 0; late = 0; watched = 0; R = 0; v = 0; j = 0;
 		finished[i] = 1
 	}

@@ -7,9 +7,10 @@ import (
 )
 
 // Ends calls functions when contexts end, in the goroutine that ends them. A
-// holder must learn of the end before its entry leaves the queue, whoever runs
-// then: [context.AfterFunc] calls its function in a new goroutine, which may
-// run after the next holder has begun to work. The zero value is ready.
+// holder must learn of the end before its entry leaves the queue, and
+// [context.AfterFunc] is too late for that: it calls its function in a new
+// goroutine, which may run after the next holder has begun to work. The zero
+// value is ready.
 //
 //	the one that ends ctx:  cancel ctx -> Run -> remove the entry
 type Ends struct {

@@ -82,7 +82,7 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.LeaveLater(a.queue.id, a.joined.Place)`,
+	old:    `		a.leaveLater()`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
@@ -148,6 +148,29 @@ var ofRecipes = []mutation{{
 	if !g.over(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
+	name: "work-ends-in-a-goroutine", promise: "P2",
+	what: "A release ends the contexts of work in another goroutine, which may run after the entry has left.",
+	file: "recipes/grant.go",
+	old: `	g.cancel(cause)
+	g.ends.Run()`,
+	new: `	g.cancel(cause)
+	go g.ends.Run()`,
+	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestContextOfWorkEndsBeforeItsReleaseIsSent"}},
+}, {
+	name: "session-end-reported-first", promise: "P2",
+	what:   "The end of a session is sent to the service before the contexts of work have ended.",
+	file:   "internal/engine/session.go",
+	old:    `	s.endHolds()`,
+	new:    `	go s.endHolds()`,
+	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestContextOfWorkEndsBeforeTheNameIsGivenAway"}},
+}, {
+	name: "cancelled-note-stays", promise: "P4",
+	what:   "A lock that is cancelled while it writes the note of its lock-delay leaves it.",
+	file:   "recipes/delay.go",
+	old:    `	if !a.mayBeNoted ||`,
+	new:    `	if a.mayBeNoted || !a.mayBeNoted ||`,
+	caught: []test{{pkg: "mutex", name: "TestCancelledLockLeavesNoNote"}},
+}, {
 	name: "second-unlock-releases", promise: "P7",
 	what:   "A handle that is unlocked twice counts twice, and releases another handle's hold.",
 	file:   "recipes/hold.go",
@@ -184,10 +207,10 @@ var ofRecipes = []mutation{{
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "limit-not-confirmed", promise: "P1",
-	what:   "A waiter for permits is admitted by the limit read before its wait.",
+	what:   "A contender for permits is admitted by the limit that it read before its view of the queue.",
 	file:   "recipes/terms.go",
-	old:    `	if !a.stale {`,
-	new:    `	if a.stale || !a.stale {`,
+	old:    `	if a.Terms == nil || shown == a.record && !a.waited {`,
+	new:    `	if a.Terms == nil || shown >= 0 {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
 	name: "holders-behind-not-counted", promise: "P1",

@@ -57,6 +57,17 @@
 // entry was deleted or whose session was expired is condemned, and judged only
 // by how soon its context ends.
 //
+// # What is not covered
+//
+// The judge does not count wake-ups, and checks neither sequencers nor gates.
+// No world has a lock-delay, a WithMaxHold, a layout shared with another
+// library, a process that is stopped, or a sleeping machine. Of all drivers
+// only memory runs here: the protocols of the others (tail key, markers,
+// successor nodes, batches, epochs, reconnects, SQL, Redis) have models and
+// tests of their own. Sets of locks, groups, partitions, counters and barriers
+// have tests with random faults in their packages. A contender that is admitted
+// by the shared queue watch is judged by the limits since its join.
+//
 // # Replay
 //
 // Each goroutine has its own generator, and requests draw from a sequence named

@@ -110,6 +110,7 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 		w.draws["contenders of "+label]++
 		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
 	}
+	w.reads[label] = readTimes{joined: true}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
 	return s.Full.Join(ctx, queue, c)
@@ -118,7 +119,11 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
-	return s.Full.Ahead(ctx, queue, own)
+	view, err := s.Full.Ahead(ctx, queue, own)
+	if label, ok := ctx.Value(actorKey{}).(string); ok && err == nil {
+		s.d.w.viewed(label, queue, own, view)
+	}
+	return view, err
 }
 
 func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,

@@ -25,6 +25,7 @@ type queue struct {
 	heads   []leaderAt
 	joined  map[coordinator.Token]time.Duration
 	gone    []departure // in the order in which they left
+	changes []change    // of all entries, in order
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
 	// won are tokens whose grant was observed. The call may still return an
@@ -40,6 +41,13 @@ type queue struct {
 	// The greatest token that was granted, and the greatest of exclusive
 	// grants.
 	greatest, greatestAlone coordinator.Token
+}
+
+// change is the removal or the conversion of an entry.
+type change struct {
+	at    time.Duration
+	token coordinator.Token
+	place driver.Place // before
 }
 
 type limitAt struct {
@@ -63,7 +71,7 @@ type hold struct {
 	// generation is that of the client in the slot.
 	generation int
 	permits    int
-	asked      time.Duration
+	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
 	slots      []int
 }
@@ -143,9 +151,11 @@ func (w *world) step(s memory.Step) {
 		l.entries = append(l.entries, s.Entry)
 		l.joined[s.Entry.Token] = w.now()
 	case memory.StepConverted, memory.StepWritten:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries[i] = s.Entry
 		w.stepConverted(l, s)
 	case memory.StepLeft:
+		l.changes = append(l.changes, change{w.now(), s.Entry.Token, l.entries[i].Place})
 		l.entries = slices.Delete(l.entries, i, i+1)
 		l.gone = append(l.gone, departure{l.joined[s.Entry.Token], w.now(), w.labels[s.Entry.ID]})
 		w.stepLeft(l, s)
@@ -177,51 +187,6 @@ func (w *world) stepConverted(l *queue, s memory.Step) {
 	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
 		w.violation("%s: %d says %s while %d permits are held", s.Queue, h.token, s.Entry.Mode,
 			h.permits)
-	}
-}
-
-// sends is called when a client sends the removal or the conversion of a
-// contender's entry, before any delay of the request: all contexts that end
-// with that have ended. When the service has applied the request it is too late
-// to judge this: time has passed by then, and with it every goroutine that was
-// to end a context has run.
-func (w *world) sends(what string, name driver.Queue, id, mode string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	l := w.queues[name]
-	if l == nil { // of slots
-		return
-	}
-	for _, h := range l.holds {
-		if h.id == id {
-			w.judgeSent(what, l, h, mode)
-		}
-	}
-}
-
-// closes is sends for the entries of a session that is being closed.
-func (w *world) closes(session string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, l := range w.queues {
-		for _, h := range l.holds {
-			if h.session == session {
-				w.judgeSent("close", l, h, "")
-			}
-		}
-	}
-}
-
-// judgeSent: mode is that of a conversion, else empty. A writer that becomes a
-// reader ends the contexts of its writes; other conversions end none.
-func (w *world) judgeSent(what string, l *queue, h *hold, mode string) {
-	w.sent++
-	for _, x := range h.handles {
-		if x.live() && (mode == "" || mode == "r" && x.writes && l.name.recipe == "rwlock") {
-			w.violation("%s: %s of %d is sent while a context of it is alive", l.name.queue, what,
-				h.token)
-			return
-		}
 	}
 }
 
@@ -338,8 +303,7 @@ func (w *world) granted(c claim) *handle {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
 	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
-		permits: c.permits, asked: c.asked,
-		granted: w.now()}
+		permits: c.permits, decided: w.decided(l, c), granted: w.now()}
 	if i := l.place(h); i >= 0 {
 		h.id = l.entries[i].ID
 	}
@@ -416,34 +380,13 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	for _, e := range l.entries[:i] {
 		used += permitsOf(e.Mode)
 	}
-	since := c.asked
-	if look := w.reads[c.who]; look.slept {
-		since = look.at // the limit was read after it, or before it, if that caused another read
-		if look.read > 0 {
-			since = min(since, look.read)
-		}
-		w.judgeSum(l, h, i, since)
+	if w.reads[c.who].slept {
+		w.judgeSum(l, h, i)
 	}
-	if most := l.most(since, w.now()); used > most {
-		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d",
-			l.name.queue, h.token, h.permits, used, most)
-	}
-}
-
-// judgeSum judges the permits held when a waiter is admitted: they fit its
-// limit, which was in force when it read the queue or later. Of the contenders
-// behind it only those count that showed by then that they hold.
-func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
-	sum := 0
-	for _, other := range l.holds {
-		said, says := l.said[other.token]
-		if l.judged(other) && (l.place(other) <= i || says && said < looked) {
-			sum += other.permits
-		}
-	}
-	if most := l.most(looked, w.now()); sum > most {
-		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue,
-			h.token, h.permits, sum, most)
+	if most := l.most(h.decided, w.now()); used > most {
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d; "+
+			"the greatest limit since %v, when its view changed last, is %d",
+			l.name.queue, h.token, h.permits, used, h.decided, most)
 	}
 }
 
@@ -453,19 +396,6 @@ func (l *queue) place(h *hold) int {
 		return e.Token == h.token &&
 			e.Session == h.session
 	})
-}
-
-// most is the greatest limit in force between two times.
-func (l *queue) most(since, until time.Duration) (most int) {
-	for i, x := range l.limits {
-		if x.at > until {
-			break
-		}
-		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
-			most = max(most, x.limit)
-		}
-	}
-	return most
 }
 
 // permitsOf parses "p3v00a1" and "h3". Any other entry blocks the queue.
@@ -529,7 +459,7 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 		// An admitted contender has counted all entries ahead, and they have
 		// not become more.
 		sum += h.permits
-		if most := l.most(h.asked, h.granted); sum > most {
+		if most := l.most(h.decided, h.granted); sum > most {
 			w.violation("%s: %d permits are held up to %d, which was admitted with %d",
 				l.name.queue, sum, h.token, most)
 		}

@@ -165,12 +165,12 @@ func (w *world) cutHolder(r *rand.Rand) {
 
 // readTimes is what an actor has read in its current attempt.
 type readTimes struct {
-	at    time.Duration // of the last read of the queue
-	read  time.Duration // of the last read of the record
-	slept bool          // it has waited for another contender
+	joined  bool
+	changed time.Duration // when its last view had changed last; see viewed
+	slept   bool          // it has waited for another contender
 }
 
-// recordRead records the reads of actors.
+// recordRead records the waits of actors.
 func (w *world) recordRead(req memory.Request) {
 	label, ok := req.Context.Value(actorKey{}).(string)
 	if !ok {
@@ -179,18 +179,11 @@ func (w *world) recordRead(req memory.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.judgeTry(label, req)
-	l := w.reads[label]
-	switch req.Op {
-	case memory.OpAhead:
-		l.at = w.now()
-	case memory.OpWatch:
+	if req.Op == memory.OpWatch {
+		l := w.reads[label]
 		l.slept = true
-	case memory.OpRecord:
-		if req.Context.Value(readingKey{}) != nil {
-			l.read = w.now()
-		}
+		w.reads[label] = l
 	}
-	w.reads[label] = l
 }
 
 // some is a random time.

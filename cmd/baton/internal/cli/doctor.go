@@ -30,7 +30,7 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-			found := append(c.Examine(ctx), ofCommands(ctx, c)...)
+			found := append(c.Examine(ctx), examineGrace(ctx, c)...)
 			err := a.printFindings(found, output.json())
 			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
 			if err == nil && slices.ContainsFunc(found, bad) {
@@ -42,21 +42,22 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	return cmd
 }
 
-// ofCommands returns how long an outage the commands of "baton lock" survive:
-// they are ended one grace before the hold is lost.
-func ofCommands(ctx context.Context, c *coordinator.Client) []coordinator.Finding {
+// examineGrace reports the longest outage that commands survive. It is shorter
+// than that of other holds, which [coordinator.Client.Examine] reports, by the
+// grace.
+func examineGrace(ctx context.Context, c *coordinator.Client) []coordinator.Finding {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := c.Session(ctx)
 	if err != nil {
 		return nil // Examine says why
 	}
-	const reconnect = 500 * time.Millisecond // as in Examine
-	grace := min(usualGrace, mostGrace(s))
-	survived := max(0, s.TTL()-s.Margin()-grace-s.TTL()/driver.RenewalsPerTTL-reconnect)
-	return []coordinator.Finding{driver.Found(driver.Fine, "TTL of baton lock",
-		"with the usual --grace of %v, commands survive an outage of %v, in the worst phase",
-		grace.Round(time.Millisecond), survived.Round(time.Millisecond))}
+	const reconnect = 500 * time.Millisecond // until a renewal is answered, as in Examine
+	grace := min(usualGrace, longestGrace(s))
+	bears := max(0, s.TTL()-s.Margin()-s.TTL()/driver.RenewalsPerTTL-reconnect-grace)
+	return []coordinator.Finding{driver.Found(driver.Fine, "commands of baton lock", "--grace is %v by default: "+
+		"they survive an outage of %v, in the worst phase; a shorter --grace gives them the difference",
+		grace.Round(time.Millisecond), bears.Round(10*time.Millisecond))}
 }
 
 // printFindings prints a line for each finding, and another for its advice.

@@ -47,18 +47,3 @@ func TestInvalidURLIsAUsageError(t *testing.T) {
 		t.Errorf("%d\n%s%s", r.code, r.out, r.err)
 	}
 }
-
-// TestDoctorShowsTheOutageThatCommandsSurvive: at a TTL of 10 s the holds of a
-// program survive 7.5 s, and a command is ended a grace of 2 s earlier.
-func TestDoctorShowsTheOutageThatCommandsSurvive(t *testing.T) {
-	for ttl, want := range map[string]string{
-		"10s": "--grace of 2s, commands survive an outage of 5.5s",
-		"4s":  "--grace of 2s, commands survive an outage of 700ms",
-		"2s":  "--grace of 1s, commands survive an outage of 100ms",
-	} {
-		r := baton(t, "", "doctor", "--url", "memory://?ttl="+ttl)
-		if r.code != 0 || !strings.Contains(r.out, want) {
-			t.Errorf("%d, want %q\n%s%s", r.code, want, r.out, r.err)
-		}
-	}
-}

@@ -176,20 +176,6 @@ func TestCommandThatEndsOnSIGTERMIsNotKilled(t *testing.T) {
 	})
 }
 
-// TestMissingGuardIsSaidOnce, and not at each renewal.
-func TestMissingGuardIsSaidOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newFakeWard(true)
-		w.failing = errors.New("the guard is gone")
-		s := newScene(t, w, 2*time.Second)
-		time.AfterFunc(time.Minute, w.end)
-		s.wants(t, false)
-		if len(w.extended) < 50 || len(s.said) != 1 || !strings.Contains(s.said[0], "the guard is gone") {
-			t.Errorf("%d renewals; messages: %q", len(w.extended), s.said)
-		}
-	})
-}
-
 func TestRenewalsMoveTheDeadlineOfTheCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
@@ -378,4 +364,16 @@ func TestLossIsReportedOnceAfterAStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestDeadGuardIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		s.ward.failing = errors.New("guard process: it has exited")
+		time.AfterFunc(time.Minute, s.ward.end)
+		s.wants(t, false)
+		if len(s.said) != 1 || !strings.Contains(s.said[0], "it has exited") {
+			t.Errorf("messages: %q", s.said)
+		}
+	})
 }

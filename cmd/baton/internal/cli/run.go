@@ -292,7 +292,7 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	most := mostGrace(s)
+	most := longestGrace(s)
 	switch {
 	case !r.flags.graces:
 		return min(usualGrace, most), nil
@@ -307,9 +307,10 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 
 const usualGrace = 2 * time.Second
 
-// mostGrace is the longest grace that a session allows. A renewal is sent every
-// tenth of the TTL. Three must be able to fail before the SIGTERM.
-func mostGrace(s *coordinator.Session) time.Duration {
+// longestGrace returns the longest grace that the session's TTL allows. A
+// renewal is sent every tenth of the TTL. Three must be able to fail before the
+// SIGTERM.
+func longestGrace(s *coordinator.Session) time.Duration {
 	return max(0, s.TTL()*6/10-s.Margin())
 }
 
