@@ -19,6 +19,22 @@ func TestDoctorSucceedsOnAHealthyService(t *testing.T) {
 	}
 }
 
+// A command gets SIGTERM one grace before the hold ends.
+func TestDoctorShowsTheOutageThatCommandsSurvive(t *testing.T) {
+	for ttl, want := range map[string][]string{
+		"10s": {"an outage of 7.5s, in", "--grace is 2s by default: they survive an outage of 5.5s, in"},
+		"4s":  {"an outage of 2.7s, in", "--grace is 2s by default: they survive an outage of 700ms, in"},
+		"2s":  {"an outage of 1.1s, in", "--grace is 1s by default: they survive an outage of 100ms, in"},
+	} {
+		r := baton(t, "", "doctor", "--url", "memory://?ttl="+ttl)
+		for _, w := range want {
+			if !strings.Contains(r.out, w) {
+				t.Errorf("ttl %s: no %q in\n%s", ttl, w, r.out)
+			}
+		}
+	}
+}
+
 func TestBenchMeasuresCycles(t *testing.T) {
 	for _, contenders := range []string{"1", "4"} {
 		r := baton(t, "", "bench", "--duration", "1s", "--contenders", contenders)
