@@ -157,8 +157,8 @@ func TestContextOfWorkEndsBeforeItsReleaseIsSent(t *testing.T) {
 // the cause of its caller's, and with those of the hold otherwise.
 func TestDeadlineOfWorkKeepsItsCause(t *testing.T) {
 	worlds(t, ways()[:1], 1, func(w place, _ way) {
-		late, max := errors.New("late"), 2*time.Second
-		m, err := mutex.New(w.all[0], "n", mutex.WithMaxHold(max))
+		late, most := errors.New("late"), 2*time.Second
+		m, err := mutex.New(w.all[0], "n", mutex.WithMaxHold(most))
 		check(t, err)
 		for d, want := range map[time.Duration][2]error{
 			time.Second: {context.DeadlineExceeded, late},

@@ -108,7 +108,7 @@ var ofCompositions = []mutation{{
 	name: "addition-repeated", promise: "P8",
 	what:   "A counter computes again after a lost reply: the addition is applied twice.",
 	file:   "recipes/counter/internal/register/write.go",
-	old:    `	u.batch.doubt = send //`,
+	old:    `	u.doubt = send //`,
 	new:    `	u.batch.doubt = false //`,
 	caught: []test{{pkg: "recipes/counter", name: "TestLostReplies"}, {pkg: "recipes/counter", name: "TestCallsAreLinearizable"}},
 }, {

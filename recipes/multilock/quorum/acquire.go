@@ -160,7 +160,8 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 func (r *round) acquire(ctx context.Context, i int, wait time.Duration, after []int) error {
 	bound, stop := r.lock.holds.Wait(recipes.DeferMaxHold(ctx))
 	defer stop()
-	h, err := (*recipes.Hold)(nil), error(nil)
+	var h *recipes.Hold
+	var err error
 	if wait == service.Forever && len(after) > 0 {
 		h, err = r.waitOrPass(bound, i, after)
 	} else {

@@ -114,7 +114,7 @@ func (u *update) compute(now State, before int64, latest bool) (send bool) {
 	for _, c := range u.calls {
 		c.sent = send
 	}
-	u.batch.doubt = send // from now on, for a call that gives up
+	u.doubt = send // from now on, for a call that gives up
 	u.mu.Unlock()
 	if send {
 		u.prepare(now, value)
