@@ -32,11 +32,20 @@ func (s *Session) repeat(
 	}
 	s.silence.begin()
 	defer s.silence.end()
+	var failed error // of the latest attempt that failed by itself
 	err := s.retry(ctx, op, queue, func() error {
 		err := attempt()
 		s.silence.attempted(err)
+		if errors.Is(err, ErrUnavailable) {
+			failed = err
+		}
 		return err
 	})
+	if failed != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		// ctx has ended in the middle of an attempt, which says nothing. That
+		// before failed for a reason.
+		err = failed
+	}
 	return s.outcome(ctx, err, false)
 }
 
