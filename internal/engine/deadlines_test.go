@@ -25,7 +25,7 @@ func TestDeadlinesThatEndDuringJoinsForgetNothing(t *testing.T) {
 				w.session()
 				w.link.Delay(time.Millisecond, time.Millisecond)
 				var hasty sync.WaitGroup
-				end := time.Now().Add(2 * time.Second)
+				end := time.Now().Add(400 * time.Millisecond)
 				for i := range 100 {
 					m, err := mutex.New(w.client, fmt.Sprint("hasty-", i%names))
 					check(w, err)

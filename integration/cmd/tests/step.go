@@ -41,14 +41,13 @@ type second struct {
 // runStep runs a step and returns the tests to run again.
 func runStep(ctx context.Context, root string, s step, report *report, stalls *stalls) (again []second) {
 	report.begin(s)
-	failures := goTest(ctx, root, s, append(s.args(), s.packages...), report)
-	for _, f := range failures {
+	goTest(ctx, root, s, append(s.args(), s.packages...), report, func(f failure) {
 		if stalled, ok := mayRunAgain(f, stalls); ok {
 			again = append(again, second{f, stalled})
-			continue
+			return
 		}
 		report.fail(f)
-	}
+	})
 	return again
 }
 
@@ -56,14 +55,11 @@ func runStep(ctx context.Context, root string, s step, report *report, stalls *s
 func runAgain(ctx context.Context, root string, s step, late second, report *report) {
 	report.again(late)
 	s.run, s.skip = "^"+late.test+"$", ""
-	failures := goTest(ctx, root, s, append(s.args(), late.pkg), report)
-	for _, f := range failures {
-		report.fail(f)
-	}
+	goTest(ctx, root, s, append(s.args(), late.pkg), report, report.fail)
 }
 
-// goTest runs go test and returns what failed.
-func goTest(ctx context.Context, root string, s step, args []string, report *report) []failure {
+// goTest runs go test, and calls failed for each failure.
+func goTest(ctx context.Context, root string, s step, args []string, report *report, failed func(failure)) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Dir = filepath.Join(root, s.dir)
 	cmd.Env = append(os.Environ(), s.env...)
@@ -77,15 +73,15 @@ func goTest(ctx context.Context, root string, s step, args []string, report *rep
 		err = cmd.Start()
 	}
 	if err != nil {
-		return []failure{{pkg: s.name, output: []string{err.Error()}}}
+		failed(failure{pkg: s.name, output: []string{err.Error()}})
+		return
 	}
-	failures := follow(stdout, report)
+	known := follow(stdout, report, failed)
 	// Each failure of a test is in the stream; an error besides is the go
 	// command's own.
-	if err := cmd.Wait(); err != nil && (len(failures) == 0 || !isExit(err)) {
-		failures = append(failures, failure{pkg: s.name, output: []string{"go test: " + err.Error() + ": see the log"}})
+	if err := cmd.Wait(); err != nil && (known == 0 || !isExit(err)) {
+		failed(failure{pkg: s.name, output: []string{"go test: " + err.Error() + ": see the log"}})
 	}
-	return failures
 }
 
 func isExit(err error) bool {
@@ -93,9 +89,10 @@ func isExit(err error) bool {
 	return errors.As(err, &exit)
 }
 
-// follow reads the stream of one go test until its end.
-func follow(stream io.Reader, report *report) []failure {
-	run := &testRun{report: report, packages: map[string]*pkg{}}
+// follow reads the stream of one go test until its end, and returns the number
+// of failures.
+func follow(stream io.Reader, report *report, failed func(failure)) int {
+	run := &testRun{report: report, packages: map[string]*pkg{}, failed: failed}
 	lines := bufio.NewReader(stream)
 	for {
 		line, err := lines.ReadBytes('\n')

@@ -12,7 +12,8 @@ import (
 type testRun struct {
 	report   *report
 	packages map[string]*pkg
-	failures []failure
+	failed   func(failure)
+	failures int
 }
 
 // pkg is a package whose tests run or are compiled.
@@ -78,7 +79,7 @@ func (r *testRun) takeTest(p *pkg, e event) {
 		r.report.ended(p.name, name, e.Action, t.output)
 		if e.Action == "fail" {
 			p.failed++
-			r.failures = append(r.failures, failure{p.name, name, t.from, e.Time, t.output})
+			r.fail(failure{p.name, name, t.from, e.Time, t.output})
 		}
 	}
 }
@@ -108,12 +109,17 @@ func (r *testRun) failPackage(p *pkg, at time.Time) {
 		output = append(output, p.tests[name].output...)
 		r.report.ended(p.name, name, "fail", nil)
 	}
-	r.failures = append(r.failures, failure{pkg: p.name, to: at, output: output})
+	r.fail(failure{pkg: p.name, to: at, output: output})
 }
 
-// end is called when the stream has ended, and returns what failed. A package
-// whose end the stream does not have was cut off.
-func (r *testRun) end() []failure {
+func (r *testRun) fail(f failure) {
+	r.failures++
+	r.failed(f)
+}
+
+// end is called when the stream has ended, and returns the number of failures. A
+// package whose end the stream does not have was cut off.
+func (r *testRun) end() int {
 	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
 		if p := r.packages[name]; len(p.tests) > 0 {
 			p.output = append(p.output, "the go command ended before the package's tests did\n")
