@@ -466,6 +466,23 @@ func TestFirstJoinsAtAnOldServerGetPlainNodes(t *testing.T) {
 	})
 }
 
+// TestJoinWhoseReplyEndsTooSoonMayHaveJoined: else its entry is not removed.
+func TestJoinWhoseReplyEndsTooSoonMayHaveJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.reply = func(int32) (zk.ErrCode, []byte, bool) {
+				return 0, []byte{0, 0, 0, opCreate, 0, 0, 0, 0, 0, 0, 0, 0, 99, '/'}, true // a path of 99 bytes
+			}
+		})
+		_, err := s.Join(soon(t, testTTL), "m/a", driver.Contender{ID: testID, Mode: "x"})
+		if !errors.Is(err, zk.ErrShortBuffer) || !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("Join = %v; want ErrUnavailable", err)
+		}
+	})
+}
+
 func TestSlackFollowsTheTick(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
