@@ -436,6 +436,53 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 	}
 }
 
+// TestFirstJoinsAtAnOldServerGetPlainNodes, all of those that learn at the same
+// time that there are no containers.
+func TestFirstJoinsAtAnOldServerGetPlainNodes(t *testing.T) {
+	const unimplemented = -6
+	synctest.Test(t, func(t *testing.T) {
+		f, tr, s := openPipedTree(t)
+		tr.on(func(op int32, _ string) treeFate {
+			time.Sleep(time.Second) // the other call sends the same meanwhile
+			if op == opCreateContainer {
+				return treeFate{code: unimplemented}
+			}
+			return treeFate{}
+		})
+		errs := make(chan error, 2)
+		for i, queue := range []driver.Queue{"m/a", "m/b"} {
+			go func() {
+				c := driver.Contender{ID: testID[i:], Mode: "x"}
+				_, err := s.Join(soon(t, testTTL), queue, c)
+				errs <- err
+			}()
+		}
+		for range 2 {
+			ok(t, <-errs)
+		}
+		if n := f.count(opCreateContainer); n != 2 {
+			t.Errorf("%d containers were asked for; want 2 at once", n)
+		}
+	})
+}
+
+// TestJoinWhoseReplyEndsTooSoonMayHaveJoined: else its entry is not removed.
+func TestJoinWhoseReplyEndsTooSoonMayHaveJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.reply = func(int32) (zk.ErrCode, []byte, bool) {
+				return 0, []byte{0, 0, 0, opCreate, 0, 0, 0, 0, 0, 0, 0, 0, 99, '/'}, true // a path of 99 bytes
+			}
+		})
+		_, err := s.Join(soon(t, testTTL), "m/a", driver.Contender{ID: testID, Mode: "x"})
+		if !errors.Is(err, zk.ErrShortBuffer) || !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("Join = %v; want ErrUnavailable", err)
+		}
+	})
+}
+
 func TestSlackFollowsTheTick(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second

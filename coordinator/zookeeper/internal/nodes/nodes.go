@@ -193,7 +193,8 @@ func (s *Session) ensure(ctx context.Context, node string, made *creations) erro
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil
-		case zkconn.Unimplemented(err) && !s.Tree.Plain.Swap(true):
+		case zkconn.Unimplemented(err) && !plain:
+			s.Tree.Plain.Store(true) // another call may have done so
 		case errors.Is(err, zk.ErrNoNode) && path.Dir(node) != "/":
 			if err := s.ensure(ctx, path.Dir(node), made); err != nil {
 				return err

@@ -81,6 +81,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 		hello:   hello{timeout: ttl},
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.hosts.waits = c.setLastError
 	c.synced.Store(c.up) // nothing was read before the first connection
 	return c
 }

@@ -63,7 +63,7 @@ func translate(err error) error {
 		return driver.Wrap(driver.ErrGone, err)
 	case errors.Is(err, zk.ErrBadVersion):
 		return driver.Wrap(driver.ErrStale, err)
-	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrShortBuffer):
+	case errors.Is(err, zk.ErrInvalidPath):
 		return driver.Wrap(driver.ErrInvalid, err) // found before anything was sent
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed),
 		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrBadArguments),
@@ -76,8 +76,9 @@ func translate(err error) error {
 		return driver.Wrap(driver.ErrRefused, err)
 	}
 	// The rest does not show the outcome: ErrConnectionClosed, ErrNoServer,
-	// ErrClosing, throttling (-127), a server in read-only mode (-119); and
-	// ErrSessionMoved, since another connection has the session.
+	// ErrClosing, throttling (-127), a server in read-only mode (-119);
+	// ErrSessionMoved, since another connection has the session; and
+	// ErrShortBuffer, a reply that ends too soon. (No request is too long.)
 	return driver.Wrap(driver.ErrUnavailable, err)
 }
 

@@ -34,7 +34,7 @@ func TestErrorsOfTheLibraryGetTheirKinds(t *testing.T) {
 		{unknown(codeNeedsSASL), driver.ErrRefused},
 		{unknown(codeUnimplemented), driver.ErrRefused},
 		{zk.ErrInvalidPath, driver.ErrInvalid},
-		{zk.ErrShortBuffer, driver.ErrInvalid},
+		{zk.ErrShortBuffer, driver.ErrUnavailable},
 	} {
 		got := translate(c.err)
 		if !errors.Is(got, c.want) || !errors.Is(got, c.err) {

@@ -23,7 +23,14 @@ const (
 // Examine asks each server for its state ("srvr") and its bounds of timeouts.
 // shortest is a timeout that all grant, or 0.
 func (c *Config) Examine(ctx context.Context) (found []driver.Finding, shortest time.Duration) {
-	targets := c.newRotation().resolve(ctx)
+	resolved := c.newRotation().resolve(ctx)
+	targets := slices.Clone(resolved)
+	for _, server := range c.Servers { // one whose name takes longer would be missing
+		host, _, _ := net.SplitHostPort(server)
+		if !slices.ContainsFunc(resolved, func(t target) bool { return t.host == host }) {
+			targets = append(targets, target{addr: server, host: host, err: noAnswerYet(host)})
+		}
+	}
 	found, modes := make([]driver.Finding, len(targets)), make([]string, len(targets))
 	var wg sync.WaitGroup
 	for i, t := range targets { // at once, so that a silent server delays no other

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,6 +82,7 @@ type rotation struct {
 	servers []string
 	names   *dial.Names
 	outage  *outage
+	waits   func(why error) // called while no name resolves
 
 	round []target  // the rest of this round
 	began time.Time // when this round began
@@ -91,7 +93,7 @@ type rotation struct {
 }
 
 func (c *Config) newRotation() *rotation {
-	return &rotation{servers: c.Servers, names: &c.names, outage: &c.outage}
+	return &rotation{servers: c.Servers, names: &c.names, outage: &c.outage, waits: func(error) {}}
 }
 
 // connected notes a connection of a session with this TTL to the server that
@@ -158,16 +160,20 @@ func (r *rotation) resolve(ctx context.Context) (round []target) {
 		lookups++
 		go func() { found <- r.lookup(ctx, server, host, port) }()
 	}
-	for late := (<-chan time.Time)(nil); lookups > 0 && ctx.Err() == nil; {
-		if late == nil && len(round) > 0 { // else there is nothing else to do
-			late = time.After(lookupPatience)
-		}
+	for late := time.After(lookupPatience); lookups > 0 && ctx.Err() == nil; {
 		select {
 		case targets := <-found:
+			if len(round) == 0 {
+				late = time.After(lookupPatience)
+			}
 			round = append(round, targets...)
 			lookups--
 		case <-late:
-			lookups = 0
+			if len(round) > 0 { // else there is nothing else to do
+				lookups = 0
+			} else {
+				r.waits(noAnswerYet(strings.Join(r.servers, ",")))
+			}
 		case <-ctx.Done():
 		}
 	}
@@ -179,6 +185,11 @@ func (r *rotation) resolve(ctx context.Context) (round []target) {
 		}
 	}
 	return round
+}
+
+// noAnswerYet is the error of a name that is being looked up.
+func noAnswerYet(name string) error {
+	return &net.DNSError{Err: "no answer yet from a name server", Name: name, IsTimeout: true}
 }
 
 func (r *rotation) lookup(ctx context.Context, server, host, port string) (found []target) {

@@ -3,7 +3,9 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,5 +187,44 @@ func TestPauseEndsWithTheContext(t *testing.T) {
 		if _, err := r.next(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Millisecond {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+	})
+}
+
+// TestUserIsToldThatNoNameServerAnswers: nothing else shows why a call waits.
+func TestUserIsToldThatNoNameServerAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Config{Servers: []string{"a:1", "b:1"}}
+		c.names.Resolve = func(ctx context.Context, _ string) ([]string, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Open(ctx, 10*time.Second); err == nil || !strings.Contains(err.Error(), "lookup a:1,b:1: no answer yet") {
+			t.Errorf("%v", err)
+		}
+		time.Sleep(2 * time.Minute) // the lookups end
+	})
+}
+
+// TestExamineReportsAServerWhoseNameIsStillLookedUp beside those that answer.
+func TestExamineReportsAServerWhoseNameIsStillLookedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Config{Servers: []string{"10.0.0.1:1", "slow:1", "slow:2"}}
+		c.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") }
+		c.names.Resolve = func(ctx context.Context, _ string) ([]string, error) {
+			time.Sleep(5 * time.Second)
+			return []string{"10.0.0.2"}, nil
+		}
+		found, _ := c.Examine(t.Context())
+		for _, f := range found[1:] {
+			if !strings.Contains(f.Text, "lookup slow: no answer yet") {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(found) != len(c.Servers) {
+			t.Errorf("%d findings about %d servers", len(found), len(c.Servers))
+		}
+		time.Sleep(5 * time.Second)
 	})
 }

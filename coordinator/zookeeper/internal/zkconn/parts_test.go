@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,9 +88,10 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 		w, _ := session.watches.add(Target{kind, "/b/c"})
 		s := newSocket(client, session)
 		s.handshakeDone = true
+		message := append([]byte{0, 0, 0, 19}, make([]byte, 19)...)
 		go func() {
-			_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
-			_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one
+			_, _ = server.Write(message)
+			_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'}) // half of one
 			_ = server.Close()
 		}()
 		all, err := io.ReadAll(s)
@@ -100,7 +102,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 		if kind == Children {
 			event = zk.EventNodeChildrenChanged
 		}
-		if want := appendNotice([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, "/b/c", event); !bytes.Equal(all, want) {
+		if want := appendNotice(message, "/b/c", event); !bytes.Equal(all, want) {
 			t.Errorf("the client reads %q; want %q", all, want)
 		}
 		select {
@@ -110,6 +112,22 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 		}
 		if _, ok := session.watches.add(Target{kind, "/b/c"}); !ok || !kind.firedBy(event) {
 			t.Errorf("a watch of kind %v is active", kind)
+		}
+	}
+}
+
+// TestMessageWithoutAHeaderEndsTheConnection: the client would panic.
+func TestMessageWithoutAHeaderEndsTheConnection(t *testing.T) {
+	for n := range byte(replyHeader) {
+		server, client := net.Pipe()
+		s := newSocket(client, newConn(&Config{}, time.Second))
+		s.handshakeDone = true
+		go func() {
+			_, _ = server.Write(append([]byte{0, 0, 0, n}, make([]byte, n)...))
+			_ = server.Close()
+		}()
+		if all, err := io.ReadAll(s); len(all) > 0 || err == nil || !strings.Contains(err.Error(), "without a header") {
+			t.Errorf("after a message of %d bytes the client reads %q, %v", n, all, err)
 		}
 	}
 }

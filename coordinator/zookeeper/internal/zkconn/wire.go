@@ -70,7 +70,11 @@ func (s *socket) fill() (err error) {
 	case !s.handshakeDone:
 		return s.handshake()
 	}
-	if s.message, err = readMessage(s.in, s.message, maxMessage); err == nil {
+	s.message, err = readMessage(s.in, s.message, maxMessage)
+	if err == nil && len(s.message) < 4+replyHeader { // the client would panic
+		err = errors.New("zookeeper: message without a header; is this a ZooKeeper server?")
+	}
+	if err == nil {
 		s.rest = s.message
 		if isRequest(s.message) {
 			s.addUnanswered(-1)
@@ -191,6 +195,7 @@ func closeNow(c net.Conn) error {
 const (
 	opAuth         = 100
 	opCloseSession = -11
+	replyHeader    = 16         // bytes of each message after the handshake
 	maxHandshake   = 1 << 10    // a reply has about 40 bytes
 	closeXid       = 0x7fffffff // of no other request of a session
 )
