@@ -147,7 +147,7 @@ func TestTakenNameReportsItsHolder(t *testing.T) {
 			}
 			holder := batonHolding(t, url, hold...)
 			baton(t, url, kind, "--nonblock", name, "--", "true").wants(1, "the holder", "since 20")
-			baton(t, url, kind, "-w", "5", "-E", "75", name, "--", "true").wants(75, "the holder", "since 20", "waited for 5s")
+			baton(t, url, kind, "-w", "1", "-E", "75", name, "--", "true").wants(75, "the holder", "since 20", "waited for 1s")
 			baton(t, url, kind, "--wait=0", "--conflict-exit-code=0", name, "--", "echo", "ran").wants(0, "the holder")
 			holder.signal(syscall.SIGINT)
 			holder.wants(128 + 2)

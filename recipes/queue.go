@@ -121,6 +121,9 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		err = q.describe(ctx, r.Op, err)
 		if failed, ok := err.(*engine.Error); ok && !engine.IsCause(ctx, err) { //nolint:errorlint // ours
 			failed.Maybe = false // a join without an answer is undone: the caller holds nothing
+			if ctx.Err() != nil && engine.Same(failed.Err, context.Cause(ctx)) {
+				return nil, failed.Err // as if ctx had ended between two requests
+			}
 		}
 		return nil, err
 	}

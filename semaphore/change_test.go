@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,15 +187,13 @@ func TestChangedLimitIsConfirmedAgain(t *testing.T) {
 		x, y, z := a.acquire(1), a.acquire(2), a.acquire(1)
 		w := b.begin(2)
 		time.Sleep(time.Second)
-		step := 0
+		var step atomic.Int32 // a renewal may come meanwhile
 		a.svc.OnRequest(func(r memory.Request) memory.Fate {
 			switch {
 			case r.Driver != b.link:
-			case step == 0 && r.Op == memory.OpRecord: // its view has shown 3 of 5
-				step++
+			case r.Op == memory.OpRecord && step.CompareAndSwap(0, 1): // its view has shown 3 of 5
 				a.setLimit(6)
-			case step == 1 && r.Op == memory.OpAhead:
-				step++
+			case r.Op == memory.OpAhead && step.CompareAndSwap(1, 2):
 				a.setLimit(2)
 				a.release(y)
 			}
@@ -202,8 +201,8 @@ func TestChangedLimitIsConfirmedAgain(t *testing.T) {
 		})
 		a.release(x)
 		time.Sleep(time.Minute)
-		if step != 2 {
-			t.Fatalf("step %d", step)
+		if n := step.Load(); n != 2 {
+			t.Fatalf("step %d", n)
 		}
 		w.waits() // 1 of 2 is held
 		a.release(z)

@@ -47,10 +47,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000"), recipeWorlds("500"), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(library(all), worlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -105,7 +105,16 @@ func documents() []step {
 func support() []step {
 	return []step{{
 		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/coredriver$", race: true,
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd)$", race: true,
+	}}
+}
+
+// virtual are a real etcd in virtual time, and a driver that has the core of
+// the contract only.
+func virtual(race bool) []step {
+	return []step{{
+		name: "virtual", why: "a real etcd in virtual time, and recipes on the core of the contract",
+		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/coredriver"}, race: race,
 	}}
 }
 
@@ -114,7 +123,7 @@ func support() []step {
 func servers(matrix string, race bool) []step {
 	return []step{{
 		name: "servers", why: "conformance, recipes and the command on real servers",
-		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples", "./internal/coredriver"},
+		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples"},
 		race: race, parallel: 8, skip: matrix,
 	}}
 }
