@@ -89,7 +89,7 @@ func (c consumer) packagesWith(t *testing.T, words ...string) (found []string) {
 // service's own client does, plus Baton and backoff.
 func TestServicesCompileOneDriver(t *testing.T) {
 	const unreleased = library + " v0.0.0-00010101000000-000000000000"
-	observers := []string{"prometheus", "opentelemetry", "cobra", "jackc", "go-redis"}
+	observers := []string{"prometheus", "opentelemetry", "cobra", "jackc", "go-sql-driver", "go-redis"}
 	recipes := []string{library + "/coordinator", library + "/mutex", library + "/rwlock", library + "/semaphore", library + "/election", library + "/recipes/multilock"}
 	for _, c := range []struct {
 		driver, client, requires string

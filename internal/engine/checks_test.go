@@ -140,7 +140,7 @@ func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
 		if !errors.Is(err, engine.ErrSessionLost) || !strings.Contains(err.Error(), "slept") {
 			t.Errorf("Err = %v", err)
 		}
-		if took := time.Since(began); took > engine.DefaultTTL/4 {
+		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("counted as live for %v", took)
 		}
 	})

@@ -91,6 +91,7 @@ func CheckIdentity(id string) error {
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
+	mostAway      = 400 * time.Millisecond // between renewals that get no answer
 )
 
 // pauses returns the pauses between attempts while the service is unavailable.

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"os"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,50 +18,64 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestOutagesUpToTheDocumentedLengthAreSurvived in every phase of the
-// renewals, refused and silent, with and without slack.
+// TestOutagesUpToTheDocumentedLengthAreSurvived takes every TTL, service and
+// outage of the table in docs/ttl.md, in 25 phases of the renewals, refused and
+// silent. The slack is that of the drivers: see TestSlackFollowsTheTick of
+// package zookeeper.
 func TestOutagesUpToTheDocumentedLengthAreSurvived(t *testing.T) {
-	const ttl = engine.DefaultTTL
-	for _, c := range []struct {
-		what   string
-		slack  time.Duration
-		silent bool
-		outage time.Duration
-	}{
-		{"refused, etcd", 0, false, ttl * 75 / 100},
-		{"silent, etcd", 0, true, ttl * 75 / 100},
-		{"refused, ZooKeeper", ttl * 30 / 100, false, ttl * 45 / 100},
-		{"silent, ZooKeeper", ttl * 30 / 100, true, ttl * 45 / 100},
-		{"refused, ZooKeeper with a tick of a tenth", ttl * 15 / 100, false, ttl * 60 / 100},
-		{"silent, ZooKeeper with a tick of a tenth", ttl * 15 / 100, true, ttl * 60 / 100},
-	} {
-		for phase := time.Duration(0); phase < ttl/10; phase += 40 * time.Millisecond {
-			synctest.Test(t, func(t *testing.T) {
-				w := world{T: t, svc: memory.NewService(memory.WithSlack(c.slack))}
-				w.client, w.link = w.another()
-				s := w.session()
-				time.Sleep(20*time.Second + phase)
-				var gone atomic.Bool
-				w.svc.OnRequest(func(memory.Request) memory.Fate {
-					switch {
-					case !gone.Load():
-						return memory.Fate{}
-					case c.silent:
-						return memory.Fate{DelayRequest: time.Hour}
-					}
-					return memory.Fate{DropRequest: true}
-				})
-				gone.Store(true)
-				time.Sleep(c.outage)
-				gone.Store(false)
-				time.Sleep(2 * ttl)
-				if s.Err() != nil {
-					t.Errorf("%s: an outage of %v in phase %v cost the session: %v", c.what, c.outage, phase, s.Err())
+	page, err := os.ReadFile("../../docs/ttl.md")
+	check(t, err)
+	rows := regexp.MustCompile(`(?m)^\| \**(\d+) s\**[^|]*\| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \|$`).FindAllStringSubmatch(string(page), -1)
+	if len(rows) != 4 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		var figures []time.Duration
+		for _, text := range row[1:] {
+			d, err := time.ParseDuration(text + "s")
+			check(t, err)
+			figures = append(figures, d)
+		}
+		ttl := figures[0]
+		for i, slack := range []time.Duration{
+			0, ttl * 3 / 10, ttl/10 + time.Second, ttl/10 + time.Second/2,
+		} {
+			for phase := range time.Duration(25) {
+				for _, silent := range []bool{false, true} {
+					survive(t, ttl, slack, ttl/250*phase, figures[i+1], silent)
 				}
-				_ = w.client.Close(t.Context())
-			})
+			}
 		}
 	}
+}
+
+// survive checks that a session lives after an outage that begins in a phase of
+// its renewals.
+func survive(t *testing.T, ttl, slack, phase, outage time.Duration, silent bool) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService(memory.WithSlack(slack))}
+		w.client, w.link = w.another(coordinator.WithTTL(ttl))
+		s := w.session()
+		time.Sleep(2*ttl + phase)
+		var gone atomic.Bool
+		w.svc.OnRequest(func(memory.Request) memory.Fate {
+			switch {
+			case !gone.Load():
+				return memory.Fate{}
+			case silent:
+				return memory.Fate{DelayRequest: time.Hour}
+			}
+			return memory.Fate{DropRequest: true}
+		})
+		gone.Store(true)
+		time.Sleep(outage)
+		gone.Store(false)
+		time.Sleep(2 * ttl)
+		if s.Err() != nil {
+			t.Errorf("TTL %v, slack %v, silent %v: an outage of %v in phase %v cost the session: %v", ttl, slack, silent, outage, phase, s.Err())
+		}
+		_ = w.client.Close(t.Context())
+	})
 }
 
 func TestDeadlineCountsFromTheSendingOfTheOpening(t *testing.T) {

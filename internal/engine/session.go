@@ -400,20 +400,26 @@ func (s *Session) Go(f func()) bool {
 
 // renew sends a renewal every tenth of the TTL, whether or not those before
 // were answered, so that one to a silent member costs no more time. After a
-// failure the next follows soon. After an outage the first interval is shorter,
-// by a random time, so that the clients of a service do not go on together.
+// failure the next follows soon, and each one within mostAway, so that the
+// session is renewed half a second after an outage: see docs/ttl.md. After an
+// outage the first interval is shorter, by a random time, so that the clients
+// of a service do not go on together.
 func (s *Session) renew() {
 	interval, conf := s.TTL()/driver.RenewalsPerTTL, &s.client.config
 	pauses := conf.pauses(min(max(s.TTL()/retriesPerTTL, shortestPause), longestPause))
-	results, failing, sent := make(chan error), false, s.born
-	timer := time.NewTimer(interval - time.Since(sent))
+	results, failing, away := make(chan error), false, false
+	sent, due := s.born, s.born.Add(interval)
+	timer := time.NewTimer(time.Until(due))
 	defer timer.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case sent = <-timer.C:
-			timer.Reset(interval)
+			if due = sent.Add(interval); away {
+				due = sent.Add(min(interval, mostAway))
+			}
+			timer.Reset(time.Until(due))
 			s.wg.Go(func() {
 				select {
 				case results <- s.renewOnce(s.ctx, s.TTL()/AttemptsPerTTL):
@@ -421,13 +427,15 @@ func (s *Session) renew() {
 				}
 			})
 		case err := <-results:
+			away = err != nil && !errors.Is(err, ErrRefused) // a refusal will not pass soon
 			switch {
-			case err != nil && !errors.Is(err, ErrRefused): // a refusal will not pass soon
-				timer.Reset(pauses.NextBackOff())
+			case away:
+				timer.Reset(min(pauses.NextBackOff(), time.Until(due)))
 			case err == nil && failing:
 				pauses.Reset()
 				sooner := time.Duration(conf.Jitter * rand.Float64() * float64(interval))
-				timer.Reset(interval - sooner - time.Since(sent))
+				due = sent.Add(interval - sooner)
+				timer.Reset(time.Until(due))
 			}
 			failing = err != nil
 		}

@@ -117,8 +117,8 @@ func (r *testRun) fail(f failure) {
 	r.failed(f)
 }
 
-// end is called when the stream has ended, and returns the number of failures. A
-// package whose end the stream does not have was cut off.
+// end is called when the stream has ended, and returns the number of failures.
+// A package whose end the stream does not have was cut off.
 func (r *testRun) end() int {
 	for _, name := range slices.Sorted(maps.Keys(r.packages)) {
 		if p := r.packages[name]; len(p.tests) > 0 {
