@@ -115,7 +115,11 @@ func kill(ctx context.Context, s zkwire.Session, addr string) error {
 func (z zooKeeperLevers) remove(_ context.Context, queue driver.Queue, p driver.Place) error {
 	c := zooKeeperConn(z.Endpoints()...)
 	defer c.Close()
-	return c.Delete("/"+chroot+"/"+string(queue)+"/"+p.Key, -1)
+	root := "/" + chroot + "/~/" // of Baton's own layout
+	if z.query != "" {
+		root = "/" + chroot + "/"
+	}
+	return c.Delete(root+string(queue)+"/"+p.Key, -1)
 }
 
 func (z zooKeeperLevers) restart(ctx context.Context) error {

@@ -343,6 +343,8 @@ func TestStraysAreNamed(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("no event")
 			}
+			// The log is written in the background.
+			eventually(t, patience, "the warning in the log", func() bool { return strings.Contains(f.log.String(), "a stray entry") })
 			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the contenders behind it", command)
 			if err := remove(); err != nil {
 				t.Fatal(err)
