@@ -89,6 +89,17 @@ func (d *sqlDriver) call(
 	return outcome, number, err
 }
 
+// end ends a session, or only one that has expired. If it has many entries,
+// that takes several calls.
+func (d *sqlDriver) end(ctx context.Context, session string, expired bool) error {
+	for {
+		outcome, _, err := d.call(ctx, "end", session, expired)
+		if err != nil || outcome != "more" {
+			return err
+		}
+	}
+}
+
 // ask sends a statement and calls scan for each row.
 func (d *sqlDriver) ask(
 	ctx context.Context, db *stdsql.DB, query string, args []any, scan func(*stdsql.Rows) error,

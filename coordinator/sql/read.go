@@ -113,7 +113,7 @@ func (s *session) read(
 func (s *session) endExpired(ctx context.Context, ids []string) error {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
-		if _, _, err := s.d.call(ctx, "end", id, true); err != nil {
+		if err := s.d.end(ctx, id, true); err != nil {
 			return err
 		}
 	}

@@ -108,18 +108,36 @@ BEGIN
 END $$;
 
 -- baton_end ends a session, unless p_expired asks for one that has expired and
--- it has not.
+-- it has not. Clients bound their requests, and one that is cut short has done
+-- nothing. So a call removes some entries of a session that has many, which
+-- then has expired for good, and returns 'more'.
 CREATE FUNCTION baton_end(p_session text, p_expired boolean,
 	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	most CONSTANT bigint := 500;
+	n bigint;
+	queues text[];
+	tokens bigint[];
 BEGIN
 	outcome := 'ok';
 	IF p_expired AND NOT EXISTS (SELECT FROM baton_sessions WHERE id = p_session AND expires <= clock_timestamp()) THEN
 		RETURN;
 	END IF;
-	PERFORM FROM baton_queues WHERE name IN
-		(SELECT queue FROM baton_entries WHERE session = p_session) ORDER BY name FOR UPDATE;
-	DELETE FROM baton_sessions WHERE id = p_session
+	SELECT count(*), array_agg(queue), array_agg(token) INTO n, queues, tokens
+		FROM (SELECT queue, token FROM baton_entries WHERE session = p_session LIMIT most) AS e;
+	PERFORM FROM baton_queues WHERE name = ANY (queues) ORDER BY name FOR UPDATE;
+	IF n < most THEN
+		DELETE FROM baton_sessions WHERE id = p_session
+			AND (NOT p_expired OR expires <= clock_timestamp());
+		RETURN;
+	END IF;
+	UPDATE baton_sessions SET expires = 'epoch' WHERE id = p_session
 		AND (NOT p_expired OR expires <= clock_timestamp());
+	IF FOUND THEN
+		DELETE FROM baton_entries AS e USING unnest(queues, tokens) AS u (queue, token)
+			WHERE e.queue = u.queue AND e.token = u.token;
+		outcome := 'more';
+	END IF;
 END $$;
 
 -- baton_join: the lock on the queue's row makes the order of commits that of

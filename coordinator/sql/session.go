@@ -111,8 +111,7 @@ func (s *session) knows(contender string) bool {
 // are refused without the row.
 func (s *session) Close(ctx context.Context) error {
 	s.end()
-	_, _, err := s.d.call(ctx, "end", s.id, false)
-	return err
+	return s.d.end(ctx, s.id, false)
 }
 
 // tokenOf returns the token in a place's key, or 0 if no entry has such a key.

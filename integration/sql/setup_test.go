@@ -4,6 +4,7 @@ import (
 	"context"
 	stdsql "database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -263,4 +264,47 @@ func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
 		}
 		ok(t, <-done)
 	})
+}
+
+// TestSessionWithManyEntriesEndsInSteps: requests are bounded, and one that is
+// cut short has done nothing. If one of them had to remove all entries of a
+// dead session, it might never end, and no other session open.
+func TestSessionWithManyEntriesEndsInSteps(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	const entries, step = 1200, 500
+	filled := func() driver.Session {
+		t.Helper()
+		s := db.session(t)
+		_, err := db.pool.Exec(fmt.Sprintf("SELECT baton_join('mutex/many-' || i %% 700, '%s', 0, 'c' || i, 'x', '', false, 0) "+
+			"FROM generate_series(1, %d) AS i", s.ID(), entries))
+		ok(t, err)
+		return s
+	}
+	end := func(s driver.Session) (outcome string) {
+		t.Helper()
+		ok(t, db.pool.QueryRow("SELECT outcome FROM baton_end($1, true)", s.ID()).Scan(&outcome))
+		return outcome
+	}
+	s := filled()
+	if outcome, n := end(s), db.left(t); outcome != "ok" || n != entries {
+		t.Fatalf("%s, and %d entries of a session that lives", outcome, n)
+	}
+	ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = clock_timestamp()"))
+	if outcome, n := end(s), db.left(t); outcome != "more" || n != entries-step {
+		t.Errorf("%s, and %d entries", outcome, n)
+	}
+	is(t, s.Renew(soon(t)), driver.ErrSessionLost)
+	other := db.session(t)
+	var name string
+	ok(t, db.pool.QueryRow("SELECT substr(queue, 7) FROM baton_entries LIMIT 1").Scan(&name))
+	list, err := other.List(soon(t), driver.NewQueue("mutex", name), 0) // meets the rest
+	ok(t, err)
+	if n := db.left(t); n != 0 || len(list) != 0 {
+		t.Errorf("%d entries, %v in the queue", n, list)
+	}
+	ok(t, filled().Close(soon(t)))
+	if n := db.left(t); n != 0 {
+		t.Errorf("%d entries after Close", n)
+	}
 }
