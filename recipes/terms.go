@@ -34,6 +34,14 @@ type Terms struct {
 	Counts func(mode string) bool
 }
 
+// lastRecord is a record that a session has read or written. Another session
+// does not trust it: after a loss of data versions begin anew, so that the
+// version may be that of another record.
+type lastRecord struct {
+	driver.Record
+	by *engine.Session
+}
+
 // ErrNoRecord means that the queue has no record.
 var ErrNoRecord = errors.New("nothing is stored at the name")
 
@@ -47,7 +55,7 @@ func (a *attempt) readTerms(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.queue.record.Store(&r)
+	a.queue.record.Store(&lastRecord{r, a.session})
 	a.rule, a.record = rule, r.Version
 	return nil
 }
@@ -160,7 +168,7 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 	err := q.client.OnSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, q.id, value, known)
 		if err == nil {
-			q.record.Store(&driver.Record{Value: value, Version: v})
+			q.record.Store(&lastRecord{driver.Record{Value: value, Version: v}, s})
 		}
 		return err
 	})
