@@ -11,15 +11,17 @@ import (
 
 // Follower follows the first of a queue. It is not safe for concurrent use.
 type Follower struct {
-	queue *Queue
-	known driver.Version    // of the last head from the service
-	shown driver.Version    // of the last head from Next; driver.Any before the first
-	token coordinator.Token // the greatest from Next
+	queue   *Queue
+	session *engine.Session
+	known   driver.Version    // of the last head that the session has shown
+	shown   driver.Version    // of the last head from Next; driver.Any before the first
+	place   driver.Place      // of that head
+	token   coordinator.Token // the greatest from Next
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.
 func (q *Queue) Follow() *Follower {
-	return &Follower{queue: q, known: driver.Any, shown: driver.Any}
+	return &Follower{queue: q, shown: driver.Any}
 }
 
 // Next returns the first contender in the queue. Calls after the first block
@@ -35,6 +37,9 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 		s, err := f.queue.client.Session(ctx)
 		if err != nil {
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
+		}
+		if s != f.session { // after a loss of data, known can be another head's version
+			f.session, f.known = s, driver.Any
 		}
 		h, err := s.Head(ctx, f.queue.id, f.known)
 		if err == nil && f.earlier(h) {
@@ -81,9 +86,9 @@ func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head
 // contender cannot be recognized, and is returned again.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
-	if h.Version == f.shown || f.earlier(h) {
+	if h.Version == f.shown && h.Place == f.place || f.earlier(h) {
 		return false
 	}
-	f.shown, f.token = h.Version, max(f.token, h.Token)
+	f.shown, f.place, f.token = h.Version, h.Place, max(f.token, h.Token)
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -310,6 +311,43 @@ func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
 		time.Sleep(time.Second)
 		hold("newer")
 		if seen := <-got; !slices.Equal(seen, []string{"last", "-", "new", "-", "newer", "end"}) {
+			t.Errorf("shown: %q", seen)
+		}
+		check(t, watcher.Close(t.Context()))
+		check(t, client.Close(t.Context()))
+	})
+}
+
+// TestFollowerShowsALeaderWithTheVersionOfAnEarlierOne: at a service that has
+// lost its data, versions begin anew. The same clients that do the same again
+// can make a head with the version of the last one.
+func TestFollowerShowsALeaderWithTheVersionOfAnEarlierOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, empty := memory.NewService(), memory.NewService()
+		at := func() (*replaced, *coordinator.Client, *recipes.Queue) {
+			d := &replaced{Driver: old.Driver()}
+			d.now.Store(d.Driver)
+			c, q := queueOn(t, d)
+			return d, c, q
+		}
+		first, client, leads := at()
+		second, watcher, watches := at()
+		_, err := leads.Acquire(t.Context(), show("old"))
+		check(t, err)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("end"))
+		defer cancel()
+		got := follow(ctx, watches)
+		synctest.Wait()
+		first.now.Store(empty.Driver())
+		second.now.Store(empty.Driver())
+		sessions := old.Sessions()
+		old.Stop()
+		old.Expire(sessions[0]) // that of the leader, which is the first at the new service, too
+		synctest.Wait()
+		_, err = leads.Acquire(t.Context(), show("new"))
+		check(t, err)
+		old.Expire(sessions[1])
+		if seen := <-got; !slices.Equal(seen, []string{"old", "new", "end"}) {
 			t.Errorf("shown: %q", seen)
 		}
 		check(t, watcher.Close(t.Context()))
