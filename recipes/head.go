@@ -65,12 +65,12 @@ func (f *Follower) earlier(h driver.Head) bool { return h.Version != 0 && h.Toke
 // confirm returns the head after a request that every server has to know, so
 // that it is no state of the past: a write of no version, as in
 // [Queue.LatestRecord]. If its token is still smaller, the service has lost its
-// data, and tokens begin anew. If the service refuses the write, confirm
-// returns h, which take ignores.
+// data, and tokens begin anew. If the service refuses the write, or the layout
+// has no records, confirm returns h, which take ignores.
 func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head) (driver.Head, error) {
 	_, err := s.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
 	switch {
-	case errors.Is(err, coordinator.ErrRefused):
+	case errors.Is(err, coordinator.ErrRefused), errors.Is(err, coordinator.ErrInvalid):
 		return h, nil
 	case !errors.Is(err, coordinator.ErrStale):
 		return h, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -164,6 +165,7 @@ type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
 	newest  driver.Token // of the heads so far
+	refusal error        // of writes of records
 }
 
 type pastSession struct {
@@ -190,6 +192,9 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 func (s *pastSession) SetRecord(ctx context.Context, q driver.Queue, value []byte, known driver.Version) (
 	driver.Version, error,
 ) {
+	if s.of.refusal != nil {
+		return 0, s.of.refusal
+	}
 	for i, h := range s.script {
 		if h.Token >= s.of.newest {
 			s.script = s.script[i:]
@@ -249,7 +254,7 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &past{memory.NewService().Driver(), tt.scripts, 0}
+				d := &past{memory.NewService().Driver(), tt.scripts, 0, nil}
 				client, l := queueOn(t, d)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
 				defer cancel()
@@ -258,6 +263,27 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 				}
 				check(t, client.Close(t.Context()))
 			})
+		})
+	}
+}
+
+// TestFollowerGoesOnIfItCannotConfirmAHead: the service refuses the write, or
+// the layout has no records, as that of etcd's package concurrency.
+func TestFollowerGoesOnIfItCannotConfirmAHead(t *testing.T) {
+	for _, refusal := range []error{driver.ErrRefused, driver.ErrInvalid} {
+		synctest.Test(t, func(t *testing.T) {
+			at := func(token int64) driver.Head {
+				return driver.Head{Version: driver.Version(token), Entry: driver.Entry{
+					Token: driver.Token(token), Value: []byte(strconv.Itoa(int(token)))}}
+			}
+			d := &past{memory.NewService().Driver(), [][]driver.Head{{at(7)}, {at(5), at(9)}}, 0, refusal}
+			client, l := queueOn(t, d)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
+			defer cancel()
+			if seen := <-follow(ctx, l); !slices.Equal(seen, []string{"7", "9", "end"}) {
+				t.Errorf("%v: shown: %q", refusal, seen)
+			}
+			check(t, client.Close(t.Context()))
 		})
 	}
 }
