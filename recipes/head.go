@@ -72,8 +72,8 @@ func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head
 	switch {
 	case errors.Is(err, coordinator.ErrRefused), errors.Is(err, coordinator.ErrInvalid):
 		return h, nil
-	case !errors.Is(err, coordinator.ErrStale):
-		return h, err
+	case !Overtaken(ctx, err):
+		return h, ended(ctx, err)
 	}
 	h, err = s.Head(ctx, f.queue.id, driver.Any)
 	if err == nil && f.earlier(h) {

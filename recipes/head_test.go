@@ -165,7 +165,7 @@ type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
 	newest  driver.Token // of the heads so far
-	refusal error        // of writes of records
+	fails   error        // of the first write of a record
 }
 
 type pastSession struct {
@@ -192,8 +192,9 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 func (s *pastSession) SetRecord(ctx context.Context, q driver.Queue, value []byte, known driver.Version) (
 	driver.Version, error,
 ) {
-	if s.of.refusal != nil {
-		return 0, s.of.refusal
+	if err := s.of.fails; err != nil {
+		s.of.fails = nil
+		return 0, err
 	}
 	for i, h := range s.script {
 		if h.Token >= s.of.newest {
@@ -267,21 +268,22 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 	}
 }
 
-// TestFollowerGoesOnIfItCannotConfirmAHead: the service refuses the write, or
-// the layout has no records, as that of etcd's package concurrency.
+// TestFollowerGoesOnIfItCannotConfirmAHead: the service refuses the write, the
+// layout has no records, as that of etcd's package concurrency, or the first
+// reply is lost.
 func TestFollowerGoesOnIfItCannotConfirmAHead(t *testing.T) {
-	for _, refusal := range []error{driver.ErrRefused, driver.ErrInvalid} {
+	for _, fails := range []error{driver.ErrRefused, driver.ErrInvalid, driver.ErrUnavailable} {
 		synctest.Test(t, func(t *testing.T) {
 			at := func(token int64) driver.Head {
 				return driver.Head{Version: driver.Version(token), Entry: driver.Entry{
 					Token: driver.Token(token), Value: []byte(strconv.Itoa(int(token)))}}
 			}
-			d := &past{memory.NewService().Driver(), [][]driver.Head{{at(7)}, {at(5), at(9)}}, 0, refusal}
+			d := &past{memory.NewService().Driver(), [][]driver.Head{{at(7)}, {at(5), at(9)}}, 0, fails}
 			client, l := queueOn(t, d)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
 			defer cancel()
 			if seen := <-follow(ctx, l); !slices.Equal(seen, []string{"7", "9", "end"}) {
-				t.Errorf("%v: shown: %q", refusal, seen)
+				t.Errorf("%v: shown: %q", fails, seen)
 			}
 			check(t, client.Close(t.Context()))
 		})
