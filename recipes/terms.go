@@ -195,15 +195,18 @@ func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
 	return r, ended(ctx, err)
 }
 
-// NextRecord waits until the queue's record has another version than known. It
-// leaves nothing at the service when ctx ends, except one watch, which ends at
-// the next change. After a lost session, the record may be older than one that
-// was returned before.
+// NextRecord waits until the queue's record has another version than known, or
+// the session is lost: after a loss of data versions begin anew, so that
+// another record may have the known one. It leaves nothing at the service when
+// ctx ends, except one watch, which ends at the next change. After a lost
+// session, the record may be the known one, or older than one that was returned
+// before.
 func (q *Queue) NextRecord(
 	ctx context.Context, known driver.Version,
 ) (r driver.Record, err error) {
 	err = q.client.OnSession(ctx, func(s *engine.Session) error {
 		r, err = s.Record(ctx, q.id, known)
+		known = driver.Any
 		return err
 	})
 	return r, err
