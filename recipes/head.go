@@ -33,7 +33,7 @@ func (q *Queue) Follow() *Follower {
 // Each follower watches one entry, however long the queue is. If ctx ends while
 // Next waits, the error is context.Cause(ctx).
 func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err error) {
-	for {
+	for losses := 1; ; losses++ {
 		s, err := f.queue.client.Session(ctx)
 		if err != nil {
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
@@ -52,8 +52,13 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 				first.Holding = h.Version != 0
 				return first, first.Holding, nil
 			}
+			losses = 0
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
+		default:
+			if err := PauseAgain(ctx, losses); err != nil {
+				return first, false, err
+			}
 		}
 	}
 }

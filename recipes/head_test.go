@@ -382,3 +382,31 @@ func TestFollowerShowsALeaderWithTheVersionOfAnEarlierOne(t *testing.T) {
 		check(t, client.Close(t.Context()))
 	})
 }
+
+// TestFollowerPausesWhileEachSessionIsLostAtOnce.
+func TestFollowerPausesWhileEachSessionIsLostAtOnce(t *testing.T) {
+	inWorld(t, func(w world) {
+		ctx, cancel := context.WithTimeoutCause(w.Context(), 10*time.Second, errors.New("end"))
+		defer cancel()
+		const most = 100
+		var lost atomic.Int64
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op != memory.OpHead {
+				return memory.Fate{}
+			}
+			if lost.Add(1) > most {
+				cancel() // no time passes between them
+			}
+			return memory.Fate{Err: driver.ErrSessionLost}
+		})
+		if seen := <-follow(ctx, w.b.queue); !slices.Equal(seen, []string{"end"}) {
+			w.Errorf("shown: %q", seen)
+		}
+		if n := lost.Load(); n < 10 || n > most {
+			w.Errorf("%d sessions in ten seconds", n)
+		}
+		for _, id := range w.svc.Sessions() { // the clients believe that they have ended
+			w.svc.Expire(id)
+		}
+	})
+}
