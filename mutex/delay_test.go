@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -446,6 +448,31 @@ func TestLockDelayIsRoundedUp(t *testing.T) {
 		b.unlock(b.lock())
 		if d := time.Since(lost); d < short {
 			t.Errorf("granted %v after the loss", d)
+		}
+	})
+}
+
+// TestLogSaysNothingOfAReleaseWhoseReplyWasLost: the note was cleared, so the
+// next holder does not wait, and no line says that it does.
+func TestLogSaysNothingOfAReleaseWhoseReplyWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver(),
+			coordinator.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		check(t, err)
+		m, err := mutex.New(c, "jobs", mutex.WithLockDelay(delay))
+		check(t, err)
+		l, err := m.Lock(t.Context())
+		check(t, err)
+		svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{DropReply: true}))
+		check(t, l.Unlock(t.Context()))
+		l, err = m.TryLock(t.Context())
+		check(t, err)
+		check(t, l.Unlock(t.Context()))
+		check(t, c.Close(t.Context()))
+		if lines.Len() > 0 {
+			t.Errorf("logged: %s", &lines)
 		}
 	})
 }

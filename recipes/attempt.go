@@ -141,15 +141,15 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// agree takes the rule from the terms. It trusts a record that was read before:
-// if that is stale, joining fails. A Try that is not exclusive also reads the
-// queue, so that it joins only if it is admitted; before it fails because of a
-// record that was read before, it reads the record again.
+// agree takes the rule from the terms. It trusts a record that the session has
+// read before: if that is stale, joining fails. A Try that is not exclusive
+// also reads the queue, so that it joins only if it is admitted; before it
+// fails because of a record that was read before, it reads the record again.
 func (a *attempt) agree(ctx context.Context) error {
 	known := false
 	if a.Terms != nil {
-		if r := a.queue.record.Load(); r != nil {
-			if rule, err := a.Terms.Rule(*r, false); err == nil {
+		if r := a.queue.record.Load(); r != nil && r.by == a.session {
+			if rule, err := a.Terms.Rule(r.Record, false); err == nil {
 				a.rule, a.record, known = rule, r.Version, true
 			}
 		}

@@ -98,12 +98,19 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // or the error of Release. If h does not hold, work is not called. undo names
 // the release in errors: "unlock".
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
+	describe := func(err error) error {
+		return h.ctx.grant.queue.describe(context.Background(), undo, err)
+	}
 	if err := h.Check(ctx); err != nil {
-		return errors.Join(err, h.Release(ctx))
+		released := h.Release(ctx)
+		if engine.Same(released, err) { // the loss: said once
+			return describe(released)
+		}
+		return errors.Join(err, describe(released))
 	}
 	under, stop := h.Under(ctx)
 	defer func() {
-		released := h.ctx.grant.queue.describe(context.Background(), undo, h.Release(ctx))
+		released := describe(h.Release(ctx))
 		stop()
 		switch {
 		case err == nil:

@@ -180,6 +180,12 @@ func (g *grant) clearNote(ctx context.Context) {
 		return
 	}
 	_, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted)
+	if coordinator.MayHaveApplied(err) && ctx.Err() == nil { // perhaps only a reply was lost
+		last, _, failed := g.queue.readNote(ctx, g.session)
+		if failed == nil && (last.Token != g.token || !last.Held) {
+			return
+		}
+	}
 	if err != nil && !errors.Is(err, coordinator.ErrStale) {
 		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
 			"queue", g.queue.id, "token", g.token, "error", err)

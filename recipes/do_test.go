@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -125,5 +128,28 @@ func TestDoEndsTheWorkWithItsCallersContext(t *testing.T) {
 		})
 		w.want("Do", err, context.DeadlineExceeded)
 		w.release(w.take(ask.other(), 1))
+	})
+}
+
+// TestDoSaysOnceThatTheHoldWasLostBeforeTheWork, and which call failed.
+func TestDoSaysOnceThatTheHoldWasLostBeforeTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		expire := event.DirectFunc(func(e event.Event) {
+			if e.Kind == event.Granted {
+				svc.Expire(e.Session)
+				time.Sleep(time.Millisecond) // until the client knows
+			}
+		})
+		c, err := coordinator.New(svc.Driver(), quiet, coordinator.WithObserver(expire))
+		check(t, err)
+		m, err := mutex.New(c, "jobs")
+		check(t, err)
+		err = m.Do(t.Context(), func(context.Context) error { t.Error("work was called"); return nil })
+		want := `baton: unlock "jobs": session lost: the service ended it`
+		if !errors.Is(err, coordinator.ErrSessionLost) || err.Error() != want {
+			t.Errorf("Do = %v", err)
+		}
+		check(t, c.Close(t.Context()))
 	})
 }

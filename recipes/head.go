@@ -11,15 +11,17 @@ import (
 
 // Follower follows the first of a queue. It is not safe for concurrent use.
 type Follower struct {
-	queue *Queue
-	known driver.Version    // of the last head from the service
-	shown driver.Version    // of the last head from Next; driver.Any before the first
-	token coordinator.Token // the greatest from Next
+	queue   *Queue
+	session *engine.Session
+	known   driver.Version    // of the last head that the session has shown
+	shown   driver.Version    // of the last head from Next; driver.Any before the first
+	place   driver.Place      // of that head
+	token   coordinator.Token // the greatest from Next
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.
 func (q *Queue) Follow() *Follower {
-	return &Follower{queue: q, known: driver.Any, shown: driver.Any}
+	return &Follower{queue: q, shown: driver.Any}
 }
 
 // Next returns the first contender in the queue. Calls after the first block
@@ -31,10 +33,13 @@ func (q *Queue) Follow() *Follower {
 // Each follower watches one entry, however long the queue is. If ctx ends while
 // Next waits, the error is context.Cause(ctx).
 func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err error) {
-	for {
+	for losses := 1; ; losses++ {
 		s, err := f.queue.client.Session(ctx)
 		if err != nil {
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
+		}
+		if s != f.session { // after a loss of data, known can be another head's version
+			f.session, f.known = s, driver.Any
 		}
 		h, err := s.Head(ctx, f.queue.id, f.known)
 		if err == nil && f.earlier(h) {
@@ -47,8 +52,13 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 				first.Holding = h.Version != 0
 				return first, first.Holding, nil
 			}
+			losses = 0
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
+		default:
+			if err := PauseAgain(ctx, losses); err != nil {
+				return first, false, err
+			}
 		}
 	}
 }
@@ -60,15 +70,15 @@ func (f *Follower) earlier(h driver.Head) bool { return h.Version != 0 && h.Toke
 // confirm returns the head after a request that every server has to know, so
 // that it is no state of the past: a write of no version, as in
 // [Queue.LatestRecord]. If its token is still smaller, the service has lost its
-// data, and tokens begin anew. If the service refuses the write, confirm
-// returns h, which take ignores.
+// data, and tokens begin anew. If the service refuses the write, or the layout
+// has no records, confirm returns h, which take ignores.
 func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head) (driver.Head, error) {
 	_, err := s.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
 	switch {
-	case errors.Is(err, coordinator.ErrRefused):
+	case errors.Is(err, coordinator.ErrRefused), errors.Is(err, coordinator.ErrInvalid):
 		return h, nil
-	case !errors.Is(err, coordinator.ErrStale):
-		return h, err
+	case !Overtaken(ctx, err):
+		return h, ended(ctx, err)
 	}
 	h, err = s.Head(ctx, f.queue.id, driver.Any)
 	if err == nil && f.earlier(h) {
@@ -81,9 +91,9 @@ func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head
 // contender cannot be recognized, and is returned again.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
-	if h.Version == f.shown || f.earlier(h) {
+	if h.Version == f.shown && h.Place == f.place || f.earlier(h) {
 		return false
 	}
-	f.shown, f.token = h.Version, max(f.token, h.Token)
+	f.shown, f.place, f.token = h.Version, h.Place, max(f.token, h.Token)
 	return true
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -163,6 +165,7 @@ type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
 	newest  driver.Token // of the heads so far
+	fails   error        // of the first write of a record
 }
 
 type pastSession struct {
@@ -189,6 +192,10 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 func (s *pastSession) SetRecord(ctx context.Context, q driver.Queue, value []byte, known driver.Version) (
 	driver.Version, error,
 ) {
+	if err := s.of.fails; err != nil {
+		s.of.fails = nil
+		return 0, err
+	}
 	for i, h := range s.script {
 		if h.Token >= s.of.newest {
 			s.script = s.script[i:]
@@ -248,7 +255,7 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &past{memory.NewService().Driver(), tt.scripts, 0}
+				d := &past{memory.NewService().Driver(), tt.scripts, 0, nil}
 				client, l := queueOn(t, d)
 				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
 				defer cancel()
@@ -257,6 +264,28 @@ func TestFollowerShowsNoEarlierHead(t *testing.T) {
 				}
 				check(t, client.Close(t.Context()))
 			})
+		})
+	}
+}
+
+// TestFollowerGoesOnIfItCannotConfirmAHead: the service refuses the write, the
+// layout has no records, as that of etcd's package concurrency, or the first
+// reply is lost.
+func TestFollowerGoesOnIfItCannotConfirmAHead(t *testing.T) {
+	for _, fails := range []error{driver.ErrRefused, driver.ErrInvalid, driver.ErrUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			at := func(token int64) driver.Head {
+				return driver.Head{Version: driver.Version(token), Entry: driver.Entry{
+					Token: driver.Token(token), Value: []byte(strconv.Itoa(int(token)))}}
+			}
+			d := &past{memory.NewService().Driver(), [][]driver.Head{{at(7)}, {at(5), at(9)}}, 0, fails}
+			client, l := queueOn(t, d)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
+			defer cancel()
+			if seen := <-follow(ctx, l); !slices.Equal(seen, []string{"7", "9", "end"}) {
+				t.Errorf("%v: shown: %q", fails, seen)
+			}
+			check(t, client.Close(t.Context()))
 		})
 	}
 }
@@ -314,5 +343,70 @@ func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
 		}
 		check(t, watcher.Close(t.Context()))
 		check(t, client.Close(t.Context()))
+	})
+}
+
+// TestFollowerShowsALeaderWithTheVersionOfAnEarlierOne: at a service that has
+// lost its data, versions begin anew. The same clients that do the same again
+// can make a head with the version of the last one.
+func TestFollowerShowsALeaderWithTheVersionOfAnEarlierOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, empty := memory.NewService(), memory.NewService()
+		at := func() (*replaced, *coordinator.Client, *recipes.Queue) {
+			d := &replaced{Driver: old.Driver()}
+			d.now.Store(d.Driver)
+			c, q := queueOn(t, d)
+			return d, c, q
+		}
+		first, client, leads := at()
+		second, watcher, watches := at()
+		_, err := leads.Acquire(t.Context(), show("old"))
+		check(t, err)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("end"))
+		defer cancel()
+		got := follow(ctx, watches)
+		synctest.Wait()
+		first.now.Store(empty.Driver())
+		second.now.Store(empty.Driver())
+		sessions := old.Sessions()
+		old.Stop()
+		old.Expire(sessions[0]) // that of the leader, which is the first at the new service, too
+		synctest.Wait()
+		_, err = leads.Acquire(t.Context(), show("new"))
+		check(t, err)
+		old.Expire(sessions[1])
+		if seen := <-got; !slices.Equal(seen, []string{"old", "new", "end"}) {
+			t.Errorf("shown: %q", seen)
+		}
+		check(t, watcher.Close(t.Context()))
+		check(t, client.Close(t.Context()))
+	})
+}
+
+// TestFollowerPausesWhileEachSessionIsLostAtOnce.
+func TestFollowerPausesWhileEachSessionIsLostAtOnce(t *testing.T) {
+	inWorld(t, func(w world) {
+		ctx, cancel := context.WithTimeoutCause(w.Context(), 10*time.Second, errors.New("end"))
+		defer cancel()
+		const most = 100
+		var lost atomic.Int64
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op != memory.OpHead {
+				return memory.Fate{}
+			}
+			if lost.Add(1) > most {
+				cancel() // no time passes between them
+			}
+			return memory.Fate{Err: driver.ErrSessionLost}
+		})
+		if seen := <-follow(ctx, w.b.queue); !slices.Equal(seen, []string{"end"}) {
+			w.Errorf("shown: %q", seen)
+		}
+		if n := lost.Load(); n < 10 || n > most {
+			w.Errorf("%d sessions in ten seconds", n)
+		}
+		for _, id := range w.svc.Sessions() { // the clients believe that they have ended
+			w.svc.Expire(id)
+		}
 	})
 }

@@ -22,7 +22,7 @@ type Queue struct {
 	shared driver.Sharer // nil, unless other clients use the queue too
 
 	vacancy vacancy
-	record  atomic.Pointer[driver.Record] // the latest with which a contender joined; see Terms
+	record  atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
 }
 
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.

@@ -96,3 +96,33 @@ func TestWaitsForTheRecordAndForAPlace(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitForARecordSeesOneWithTheVersionOfTheLast: after a loss of data
+// versions begin anew, so that another record may have the known version.
+func TestWaitForARecordSeesOneWithTheVersionOfTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, empty := memory.NewService(), memory.NewService()
+		d := &replaced{Driver: old.Driver()}
+		d.now.Store(d.Driver)
+		c, q := queueOn(t, d)
+		other := newParty(t, empty)
+		check(t, q.SetRecord(t.Context(), []byte("old"), 0))
+		check(t, other.queue.SetRecord(t.Context(), []byte("new"), 0))
+		known, err := q.Record(t.Context())
+		check(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var r driver.Record
+		done := start(func() (err error) {
+			r, err = q.NextRecord(ctx, known.Version)
+			return err
+		})
+		d.now.Store(empty.Driver())
+		old.Expire(old.Sessions()[0])
+		if err := <-done; err != nil || string(r.Value) != "new" || r.Version != known.Version {
+			t.Errorf("the next record: %q, %v", r.Value, err)
+		}
+		check(t, c.Close(t.Context()))
+		check(t, other.client.Close(t.Context()))
+	})
+}

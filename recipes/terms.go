@@ -34,6 +34,14 @@ type Terms struct {
 	Counts func(mode string) bool
 }
 
+// lastRecord is a record that a session has read or written. Another session
+// does not trust it: after a loss of data versions begin anew, so that the
+// version may be that of another record.
+type lastRecord struct {
+	driver.Record
+	by *engine.Session
+}
+
 // ErrNoRecord means that the queue has no record.
 var ErrNoRecord = errors.New("nothing is stored at the name")
 
@@ -47,7 +55,7 @@ func (a *attempt) readTerms(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.queue.record.Store(&r)
+	a.queue.record.Store(&lastRecord{r, a.session})
 	a.rule, a.record = rule, r.Version
 	return nil
 }
@@ -160,7 +168,7 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 	err := q.client.OnSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, q.id, value, known)
 		if err == nil {
-			q.record.Store(&driver.Record{Value: value, Version: v})
+			q.record.Store(&lastRecord{driver.Record{Value: value, Version: v}, s})
 		}
 		return err
 	})
@@ -187,15 +195,18 @@ func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
 	return r, ended(ctx, err)
 }
 
-// NextRecord waits until the queue's record has another version than known. It
-// leaves nothing at the service when ctx ends, except one watch, which ends at
-// the next change. After a lost session, the record may be older than one that
-// was returned before.
+// NextRecord waits until the queue's record has another version than known, or
+// the session is lost: after a loss of data versions begin anew, so that
+// another record may have the known one. It leaves nothing at the service when
+// ctx ends, except one watch, which ends at the next change. After a lost
+// session, the record may be the known one, or older than one that was returned
+// before.
 func (q *Queue) NextRecord(
 	ctx context.Context, known driver.Version,
 ) (r driver.Record, err error) {
 	err = q.client.OnSession(ctx, func(s *engine.Session) error {
 		r, err = s.Record(ctx, q.id, known)
+		known = driver.Any
 		return err
 	})
 	return r, err

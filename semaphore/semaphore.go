@@ -89,7 +89,7 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
 // limit from 1 to [MaxLimit], or [Stored]. New does no I/O. The first Acquire
 // stores the limit, or returns a [*LimitError] if another limit is stored.
-// Share a Semaphore: the first Acquire of each one sends one more request.
+// Share a Semaphore: its first Acquire in each session sends one more request.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {

@@ -301,6 +301,7 @@ func (c *Client) close(ctx context.Context) error {
 // closeLater closes a lost session in the background, for at most its TTL,
 // unless Close has begun or it is already being closed.
 func (c *Client) closeLater(s *Session) {
+	s.endHolds() // another goroutine may have ended the context, and not yet done this
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || !s.closing.CompareAndSwap(false, true) {

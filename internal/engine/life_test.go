@@ -354,3 +354,36 @@ func TestCloseThatTimedOutReturnsTheSameErrorEachTime(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyClosesASessionWhoseHoldsDoNotKnowIt: a caller that needs another
+// session closes the one that ends, while the goroutine that ends it is still
+// notifying the holds.
+func TestNobodyClosesASessionWhoseHoldsDoNotKnowIt(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		slow, proceed := make(chan struct{}), make(chan struct{})
+		var stands, told, early atomic.Bool
+		s.Hold(func() {}, func() {
+			if stands.CompareAndSwap(false, true) { // as if it were not scheduled
+				close(slow)
+				<-proceed
+			}
+		}, func() {})
+		s.Hold(func() {}, func() { told.Store(true) }, func() {})
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpClose && !told.Load() {
+				early.Store(true)
+			}
+			return memory.Fate{}
+		})
+		go s.Lose()
+		<-slow
+		w.session()
+		synctest.Wait()
+		close(proceed)
+		synctest.Wait()
+		if early.Load() || w.svc.Stats().Requests[memory.OpClose] != 1 {
+			t.Error("the session was closed before a hold was notified, or not closed")
+		}
+	})
+}
