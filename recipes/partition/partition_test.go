@@ -561,6 +561,7 @@ func TestInputIsChecked(t *testing.T) {
 			"at most -1 shards":   made(1, partition.WithMaxShards(-1)),
 			"drain of 0s":         made(1, partition.WithDrain(0)),
 			"settling for -1s":    made(1, partition.WithSettle(-time.Second)),
+			"settling for 30ns":   made(1, partition.WithSettle(30)),
 			"function for errors": made(1, partition.WithOnError(nil)),
 			"nil work":            p.p.Run(f.Context(), nil),
 		} {
