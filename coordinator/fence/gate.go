@@ -29,16 +29,16 @@ type Gate struct {
 	want Scope // that of NewGate; empty fields match any
 
 	mu      sync.Mutex
-	slot    chan struct{} // has one element while access runs; waiters send in turn
-	scope   Scope         // want, with the fields of the first sequencer shown
-	latest  driver.Token  // the greatest shown
-	running running
+	slot    chan struct{}        // has one element while access runs; waiters send in turn
+	scope   Scope                // want, with the fields of the first sequencer shown
+	latest  driver.Token         // the greatest shown
+	callers map[*caller]struct{} // whose access waits or runs
 }
 
-// running is the access that runs: the zero value if none does.
-type running struct {
+// caller is one call of Do.
+type caller struct {
 	shown Sequencer
-	end   context.CancelCauseFunc // ends its context
+	end   context.CancelCauseFunc // ends the context of its access
 }
 
 // NewGate returns a gate for the sequencers of a scope. The first sequencer
@@ -60,11 +60,17 @@ func (g *Gate) Check(ctx context.Context, s Sequencer) error {
 // *StaleError as its cause, as soon as a greater token is shown: the next
 // holder waits until access returns. So access should end with its context, and
 // do only what must not run beside the next holder's: a body that a stopped
-// client sends is read before Do, not in it.
+// client sends is read before Do, not in it. Nor may access call Check or Do,
+// or send or receive a message that grpcfence checks: that would wait for the
+// access itself.
 func (g *Gate) Do(ctx context.Context, s Sequencer, access func(context.Context) error) error {
-	if err := g.show(ctx, s); err != nil {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	c := &caller{s, end}
+	if err := g.show(ctx, c); err != nil {
 		return err
 	}
+	defer g.finish(c)
 	slot := g.lane()
 	select {
 	case slot <- struct{}{}:
@@ -72,19 +78,17 @@ func (g *Gate) Do(ctx context.Context, s Sequencer, access func(context.Context)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	if err := g.begin(ctx, s, end); err != nil {
+	if err := g.begin(ctx, s); err != nil {
 		return err
 	}
-	defer g.finish()
 	return access(ctx)
 }
 
 // show validates the sequencer and raises the greatest token. The token rises
 // before the sequencer's turn, so that smaller tokens that wait are refused,
 // and one that runs is told to end.
-func (g *Gate) show(ctx context.Context, s Sequencer) error {
+func (g *Gate) show(ctx context.Context, c *caller) error {
+	s := c.shown
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -102,7 +106,7 @@ func (g *Gate) show(ctx context.Context, s Sequencer) error {
 			}
 		}
 	}
-	return g.raise(s)
+	return g.raise(c)
 }
 
 // rises reports whether raise would store the sequencer's token.
@@ -112,16 +116,25 @@ func (g *Gate) rises(s Sequencer) (bool, error) {
 	return s.Token > g.latest, g.compare(s)
 }
 
-func (g *Gate) raise(s Sequencer) error {
+func (g *Gate) raise(c *caller) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	s := c.shown
 	if err := g.compare(s); err != nil {
 		return err
 	}
-	g.scope, g.latest = s.Scope, s.Token
-	if r := g.running; r.end != nil && r.shown.Token < s.Token {
-		r.end(&StaleError{Shown: r.shown, Latest: s.Token})
+	if s.Token > g.latest {
+		for earlier := range g.callers {
+			if earlier.shown.Token < s.Token {
+				earlier.end(&StaleError{Shown: earlier.shown, Latest: s.Token})
+			}
+		}
 	}
+	g.scope, g.latest = s.Scope, s.Token
+	if g.callers == nil {
+		g.callers = make(map[*caller]struct{})
+	}
+	g.callers[c] = struct{}{}
 	return nil
 }
 
@@ -150,26 +163,22 @@ func (g *Gate) lane() chan struct{} {
 	return g.slot
 }
 
-// begin is called with the slot. It compares again: a greater token may have
-// been shown during the wait, and a context that has ended may have got the
-// slot, since select chooses at random.
-func (g *Gate) begin(ctx context.Context, s Sequencer, end context.CancelCauseFunc) error {
+// begin is called with the slot. A context that has ended may have got it,
+// since select chooses at random. It compares again: after a Reset the gate may
+// have another scope.
+func (g *Gate) begin(ctx context.Context, s Sequencer) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.compare(s); err != nil {
-		return err
-	}
-	g.running = running{s, end}
-	return nil
+	return g.compare(s)
 }
 
-func (g *Gate) finish() {
+func (g *Gate) finish(c *caller) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running = running{}
+	delete(g.callers, c)
 }
 
 // Latest returns the greatest token shown so far and not refused, or zero.

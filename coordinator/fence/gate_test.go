@@ -171,6 +171,42 @@ func TestStoppedHolderLetsTheNextOneIn(t *testing.T) {
 	})
 }
 
+// TestWaiterIsRefusedAtOnce when a greater token is shown, also if the access
+// that it waits for goes on: that may be its caller's own.
+func TestWaiterIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g fence.Gate
+		inner := make(chan error, 1)
+		go func() {
+			_ = g.Do(t.Context(), orders(5), func(context.Context) error {
+				inner <- g.Check(t.Context(), orders(5)) // such as for a message of a stream
+				return nil
+			})
+		}()
+		synctest.Wait()
+		if err := g.Check(t.Context(), orders(7)); err != nil {
+			t.Errorf("the next holder: %v", err)
+		}
+		if err := <-inner; !errors.Is(err, fence.ErrStale) {
+			t.Errorf("the waiter: %v", err)
+		}
+		q := quorumGate(t, 3)
+		go func() {
+			_ = q.Do(t.Context(), of("a:1 b:1"), func(context.Context) error {
+				inner <- q.Check(t.Context(), of("a:1 b:1"))
+				return nil
+			})
+		}()
+		synctest.Wait()
+		if err := q.Check(t.Context(), of("b:2 c:4")); err != nil {
+			t.Errorf("the next holder of a majority: %v", err)
+		}
+		if err := <-inner; !errors.Is(err, fence.ErrStale) {
+			t.Errorf("the waiter at the other gate: %v", err)
+		}
+	})
+}
+
 func TestAccessNeverBeginsWithAContextThatHasEnded(t *testing.T) {
 	g := fence.NewGate(fence.Scope{})
 	for range 200 {

@@ -24,10 +24,15 @@ type QuorumGate struct {
 	slot     chan struct{} // has one element while access runs
 
 	mu      sync.Mutex
-	scope   Scope                   // want, with the fields of the first that was shown
-	latest  map[string]driver.Token // the greatest shown of each service
-	running map[string]Sequencer    // those of the access that runs
-	end     context.CancelCauseFunc // of its context
+	scope   Scope                      // want, with the fields of the first that was shown
+	latest  map[string]driver.Token    // the greatest shown of each service
+	callers map[*quorumCaller]struct{} // whose access waits or runs
+}
+
+// quorumCaller is one call of Do.
+type quorumCaller struct {
+	shown map[string]Sequencer    // by their services
+	end   context.CancelCauseFunc // ends the context of its access
 }
 
 // NewQuorumGate returns a gate for the kind and name of a scope on so many
@@ -39,7 +44,8 @@ func NewQuorumGate(scope Scope, services int) (*QuorumGate, error) {
 		return nil, invalid("a gate of %d services for the service %.80q; want 1 or more, and none",
 			services, scope.Service)
 	}
-	g := &QuorumGate{want: scope, services: services, slot: make(chan struct{}, 1)}
+	g := &QuorumGate{want: scope, services: services, slot: make(chan struct{}, 1),
+		callers: make(map[*quorumCaller]struct{})}
 	g.Reset()
 	return g, nil
 }
@@ -55,7 +61,8 @@ func (g *QuorumGate) Check(ctx context.Context, shown []Sequencer) error {
 // Do runs access if Check admits the sequencers, and returns the error of
 // either. No other Check or Do runs meanwhile. The context of access ends with
 // ctx, when access returns, or, with a *StaleError as its cause, when a greater
-// token is shown: the next holder waits until access returns.
+// token is shown: the next holder waits until access returns. So access must
+// not call Check or Do.
 func (g *QuorumGate) Do(
 	ctx context.Context, shown []Sequencer, access func(context.Context) error,
 ) error {
@@ -69,39 +76,45 @@ func (g *QuorumGate) Do(
 		}
 		all[s.Service] = s
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	c := &quorumCaller{all, end}
 	// Before the turn: the access of an earlier holder must learn that it is
 	// over.
-	if err := g.raise(all); err != nil {
+	if err := g.raise(c); err != nil {
 		return err
 	}
+	defer g.finish(c)
 	select {
 	case g.slot <- struct{}{}:
 		defer func() { <-g.slot }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	if err := g.begin(ctx, all, end); err != nil {
+	if err := g.begin(ctx, all); err != nil {
 		return err
 	}
-	defer g.finish()
 	return access(ctx)
 }
 
-// raise stores the greatest tokens, and ends the access of an earlier holder.
-func (g *QuorumGate) raise(all map[string]Sequencer) error {
+// raise stores the greatest tokens, and ends the accesses of earlier holders.
+func (g *QuorumGate) raise(c *quorumCaller) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.compare(all); err != nil {
+	if err := g.compare(c.shown); err != nil {
 		return err
 	}
-	for service, s := range all {
-		g.scope.Kind, g.scope.Name, g.latest[service] = s.Kind, s.Name, s.Token
-		if r, runs := g.running[service]; runs && r.Token < s.Token {
-			g.end(&StaleError{Shown: r, Latest: s.Token})
+	for service, s := range c.shown {
+		if s.Token > g.latest[service] {
+			for earlier := range g.callers {
+				if e, shared := earlier.shown[service]; shared && e.Token < s.Token {
+					earlier.end(&StaleError{Shown: e, Latest: s.Token})
+				}
+			}
 		}
+		g.scope.Kind, g.scope.Name, g.latest[service] = s.Kind, s.Name, s.Token
 	}
+	g.callers[c] = struct{}{}
 	return nil
 }
 
@@ -129,26 +142,20 @@ func (g *QuorumGate) compare(all map[string]Sequencer) error {
 	return nil
 }
 
-// begin is called with the slot. A greater token may have been shown meanwhile.
-func (g *QuorumGate) begin(
-	ctx context.Context, all map[string]Sequencer, end context.CancelCauseFunc,
-) error {
+// begin is called with the slot. After a Reset the gate may have others.
+func (g *QuorumGate) begin(ctx context.Context, all map[string]Sequencer) error {
 	if ctx.Err() != nil { // select chooses at random
 		return context.Cause(ctx)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.compare(all); err != nil {
-		return err
-	}
-	g.running, g.end = all, end
-	return nil
+	return g.compare(all)
 }
 
-func (g *QuorumGate) finish() {
+func (g *QuorumGate) finish(c *quorumCaller) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.running, g.end = nil, nil
+	delete(g.callers, c)
 }
 
 // Latest returns the greatest token shown so far of a service, or zero.

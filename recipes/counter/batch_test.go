@@ -173,3 +173,34 @@ func TestCallThatWaitsInABatchEndsWithItsContext(t *testing.T) {
 		})
 	}
 }
+
+// TestCallThatGivesUpAWriteOfOthers is sure that its change was not applied: it
+// came after that write was sent, and led when it was sent again.
+func TestCallThatGivesUpAWriteOfOthers(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		a.add(1)
+		a.link.Delay(2*time.Millisecond, 2*time.Millisecond)
+		w.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{DelayRequest: time.Second}))
+		gone := errors.New("gone")
+		first, giveUpFirst := context.WithCancelCause(w.Context())
+		second, giveUpSecond := context.WithCancelCause(w.Context())
+		var err1, err2 error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, err1 = a.Add(first, 10) })
+		time.Sleep(6 * time.Millisecond) // its write is on its way
+		wg.Go(func() { _, err2 = a.Add(second, 100) })
+		synctest.Wait()
+		giveUpFirst(gone)
+		time.Sleep(5 * time.Millisecond) // the second has read, and sent the write again
+		giveUpSecond(gone)
+		wg.Wait()
+		if !errors.Is(err1, gone) || !coordinator.MayHaveApplied(err1) {
+			w.Errorf("the call of the write: %v", err1)
+		}
+		if !errors.Is(err2, gone) || coordinator.MayHaveApplied(err2) {
+			w.Errorf("the call that came later: %v", err2)
+		}
+		a.is(11)
+	})
+}

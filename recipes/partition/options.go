@@ -66,8 +66,9 @@ func (o *options) check(name string, shards int) error {
 		return engine.Invalid("at most %d shards of partition %q; want 0 or more", o.most, name)
 	case o.drain <= 0:
 		return engine.Invalid("drain of %v in partition %q; want more than 0", o.drain, name)
-	case o.settle < 0:
-		return engine.Invalid("settling for %v in partition %q; want 0 or more", o.settle, name)
+	case o.settle < 0 || o.settle > 0 && o.settle < time.Millisecond: // a unit was forgotten
+		return engine.Invalid("settling for %v in partition %q; want 0 for none, or at least 1ms",
+			o.settle, name)
 	case o.onError == nil:
 		return engine.Invalid("nil function for errors in partition %q", name)
 	}

@@ -484,6 +484,26 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 		all[0].link.Cut() // the others know whom to watch
 		f.settle(ttl+2*time.Second, all[1:]...)
 	})
+	run(t, 12, func(f *fleet) { // the record of the last seat is refused at first
+		all := f.startAll(2)
+		refused := false
+		f.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if refused || r.Op != memory.OpSetRecord || r.Queue != "partition-signal/jobs%2F2" {
+				return memory.Fate{}
+			}
+			refused = true
+			return memory.Fate{Err: driver.ErrRefused}
+		})
+		all = append(all, f.start())
+		f.settle(2*time.Second, all...)
+		time.Sleep(2 * time.Second)
+		f.svc.OnRequest(nil)
+		if !refused || !f.svc.RemoveRecord("partition/jobs") {
+			t.Fatal("no refusal, or no plan")
+		}
+		all = append(all, f.start())
+		f.settle(2*time.Second, all...)
+	})
 	run(t, 8, func(f *fleet) {
 		s, err := f.svc.Driver().Open(f.Context(), ttl)
 		if err != nil {
@@ -561,6 +581,7 @@ func TestInputIsChecked(t *testing.T) {
 			"at most -1 shards":   made(1, partition.WithMaxShards(-1)),
 			"drain of 0s":         made(1, partition.WithDrain(0)),
 			"settling for -1s":    made(1, partition.WithSettle(-time.Second)),
+			"settling for 30ns":   made(1, partition.WithSettle(30)),
 			"function for errors": made(1, partition.WithOnError(nil)),
 			"nil work":            p.p.Run(f.Context(), nil),
 		} {

@@ -19,7 +19,8 @@
 // stream, in both directions. The work of a message may run beside that of the
 // next holder. If that does harm, do the work in the gate's Do, or guard its
 // transaction with package sqlfence: fence.From(ctx) returns the sequencer, and
-// Refuse makes the call's error of theirs.
+// Refuse makes the call's error of theirs. Send and receive messages of a
+// stream outside of Do: their check waits for it.
 //
 // Authenticate callers before these interceptors (grpc.ChainUnaryInterceptor):
 // a sequencer can be forged, and a gate that has admitted a very large token

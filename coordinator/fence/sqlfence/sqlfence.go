@@ -119,11 +119,13 @@ type options struct {
 // Table sets the name of the table, with or without a schema: "fencing.tokens".
 func Table(name string) Option { return func(o *options) { o.table = name } }
 
-// IdleTimeout has PostgreSQL end a guarded transaction, and its connection,
-// when it waits for its client's next statement for longer than d, which has
-// whole milliseconds: a stopped holder then keeps the next one out for no
-// longer. It costs no request. Other databases have settings of the server
-// instead: see the package comment.
+// IdleTimeout has PostgreSQL (9.6 or newer) end a guarded transaction, and its
+// connection, when it waits for its client's next statement for longer than d,
+// which has whole milliseconds: a holder that is stopped between two statements
+// then keeps the next one out for no longer. One that is stopped within a
+// statement can, if that waits for the client: a COPY FROM STDIN, or more rows
+// than fit into the buffers of the connection. It costs no request. Other
+// databases have settings of the server instead: see the package comment.
 func IdleTimeout(d time.Duration) Option { return func(o *options) { o.idle = d } }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)

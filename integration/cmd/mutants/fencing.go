@@ -26,8 +26,8 @@ var ofFencing = []mutation{{
 	name: "gate-waits-for-the-stopped", promise: "P3",
 	what:   "A gate does not end the access of a stopped holder, which keeps the next one out.",
 	file:   "coordinator/fence/gate.go",
-	old:    `r.end != nil && r.shown.Token < s.Token`,
-	new:    `r.end != nil && r.shown.Token > s.Token`,
+	old:    `earlier.shown.Token < s.Token`,
+	new:    `earlier.shown.Token > s.Token`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestStoppedHolderLetsTheNextOneIn"}},
 }, {
 	name: "stream-checked-once", promise: "P3",

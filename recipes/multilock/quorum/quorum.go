@@ -85,8 +85,10 @@ type Quorum struct {
 // New returns the lock of a name on the services of clients. need is the number
 // that must be held: Majority, or any number above half of them. All callers
 // must name the same services. Options are those of a mutex; lock-delays of the
-// members add up. It does no I/O. The error is coordinator.ErrInvalid, also for
-// a client that is given twice, or that shares its queues with another library.
+// members add up. All members have the identity of the first client, unless an
+// option sets another: by it, waiters recognize a hold at all services. It does
+// no I/O. The error is coordinator.ErrInvalid, also for a client that is given
+// twice, or that shares its queues with another library.
 func New(
 	name string, need int, clients []*coordinator.Client, opts ...recipes.Option,
 ) (*Quorum, error) {
@@ -101,6 +103,9 @@ func New(
 		if c != nil && (c.Shared() || slices.Contains(clients[:i], c)) {
 			return nil, invalid("quorum %q: client %d, %s, is given twice, "+
 				"or shares its queues with another library", name, i, c)
+		}
+		if i == 0 && c != nil {
+			opts = append([]recipes.Option{recipes.WithIdentity(c.Identity())}, opts...)
 		}
 		s, err := service.New(c, name, opts)
 		if err != nil {

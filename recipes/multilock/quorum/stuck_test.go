@@ -3,6 +3,8 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,37 @@ func TestWaitersOfALongHoldKeepTheirPlaces(t *testing.T) {
 				}
 			}
 		})
+		w.empty()
+	})
+}
+
+// TestClientsOfACallerMayHaveDifferentIdentities: waiters recognize its hold at
+// all services, and keep their places.
+func TestClientsOfACallerMayHaveDifferentIdentities(t *testing.T) {
+	within(t, 3, func(w *world) {
+		caller := func(name string) *quorum.Quorum {
+			var clients []*coordinator.Client
+			for i, svc := range w.services {
+				c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(fmt.Sprintf("%s of %d", name, i)),
+					coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				clients, w.clients = append(clients, c), append(w.clients, c)
+			}
+			return w.quorum(quorum.Majority, clients)
+		}
+		lock := func(name string) *quorum.Lock {
+			l, err := caller(name).Lock(w.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.held(l, "xxx")
+			return l
+		}
+		l := lock("holder")
+		time.AfterFunc(time.Minute, func() { w.unlock(l) })
+		w.took(time.Minute, func() { w.unlock(lock("next")) })
 		w.empty()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -176,7 +177,7 @@ func (u *update) write(ctx context.Context, again bool) error {
 		return nil
 	case coordinator.MayHaveApplied(err):
 		if ctx.Err() != nil {
-			return err
+			return bare(ctx, err)
 		}
 		u.failures++
 		return recipes.PauseAgain(ctx, u.failures)
@@ -213,13 +214,21 @@ func (u *update) enqueue(ctx context.Context) (err error) {
 		return nil
 	}
 	u.queueUntil = time.Time{}
-	if step, ok := err.(*coordinator.Error); ok { //nolint:errorlint // not the cause of ctx
-		err = step.Err // that of the join may say that it may have been applied
-	}
 	if ctx.Err() == nil {
 		return nil
 	}
-	return err
+	return bare(ctx, err)
+}
+
+// bare returns an error without "may have been applied", which is about one
+// request. Whether the change of a call may have been is in call.doubt: the
+// call that leads may send a write again that has only changes of others.
+func bare(ctx context.Context, err error) error {
+	step, ok := err.(*coordinator.Error) //nolint:errorlint // of this step, not what it wraps
+	if !ok || engine.IsCause(ctx, err) {
+		return err
+	}
+	return step.Err
 }
 
 // release leaves the queue, in the background if that takes long: the caller

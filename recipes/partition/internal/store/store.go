@@ -231,8 +231,12 @@ func (s *Store) Listen(
 			return err
 		}
 		if known = r.Version; known == 0 { // see signalSeats
-			if v, err := session.SetRecord(ctx, q, signalText(0), 0); err == nil {
+			v, err := session.SetRecord(ctx, q, signalText(0), 0)
+			switch {
+			case err == nil:
 				known = v
+			case !errors.Is(err, coordinator.ErrStale):
+				return err // the caller tries again: signalSeats must find the seat
 			}
 		}
 		for version := driver.Any; ; {
