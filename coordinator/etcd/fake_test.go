@@ -248,6 +248,11 @@ func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	if n := int(r.Limit); n > 0 && n < len(kvs) {
 		kvs = kvs[:n]
 	}
+	if r.KeysOnly { // from etcd 3.7 on it returns no leases either
+		for _, kv := range kvs {
+			kv.Value, kv.Lease = nil, 0
+		}
+	}
 	resp.Kvs = kvs
 	return resp
 }

@@ -44,6 +44,21 @@ func (f *fake) keys() (keys []string) {
 	return keys
 }
 
+// A refused try reads who holds. The next one reads that key alone, with its
+// lease, which shows that it is a contender's.
+func TestForeignTryAfterTheHolderWasReadIsTaken(t *testing.T) {
+	f, c := newFake(t)
+	g, other := openForeign(t, f, c), openForeign(t, f, c)
+	join(t, other, contender())
+	for i := range 3 {
+		if _, _, _, err := try(t, f, g); !errors.Is(err, driver.ErrTaken) {
+			t.Errorf("try %d: %v", i, err)
+		}
+		_, err := g.List(t.Context(), queue, 1)
+		check(t, err)
+	}
+}
+
 func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	f, c := newFake(t)
 	g, other := openForeign(t, f, c), openForeign(t, f, c)
