@@ -64,6 +64,11 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
+	if err == nil { // a deposed leader cannot have shown the sentinel's term
+		if err = answer.Wrap(ctx, s.Counts(kept.Header)); err != nil {
+			s.Stop()
+		}
+	}
 	if err != nil {
 		// The put may have been applied, and this lease may live for years. One
 		// attempt is made to delete the sentinel; a later Open would reuse the

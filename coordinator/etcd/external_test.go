@@ -94,6 +94,43 @@ func TestExternalLeaseIsRenewedWhenItsSessionOpens(t *testing.T) {
 	check(t, s.Close(t.Context()))
 }
 
+// TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel: a leader that was
+// deposed without noticing may have acknowledged the renewal for nothing.
+func TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel(t *testing.T) {
+	f, c := newFake(t)
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
+	check(t, err)
+	f.term = 2
+	lease := c.Lease
+	c.Lease = inTerm{lease, 1}
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("a renewal by a deposed leader: %v", err)
+	}
+	f.mu.Lock()
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+	f.mu.Unlock()
+	c.Lease = inTerm{lease, 2}
+	s, err := d.Open(t.Context(), 7*time.Second)
+	check(t, err)
+	check(t, s.Close(t.Context()))
+}
+
+// inTerm are leases whose keep-alives are answered in a raft term.
+type inTerm struct {
+	clientv3.Lease
+	term uint64
+}
+
+func (l inTerm) KeepAliveOnce(
+	ctx context.Context, id clientv3.LeaseID,
+) (*clientv3.LeaseKeepAliveResponse, error) {
+	return &clientv3.LeaseKeepAliveResponse{
+		ResponseHeader: &pb.ResponseHeader{RaftTerm: l.term}, ID: id, TTL: 7,
+	}, nil
+}
+
 // unanswered are leases whose keep-alives get no answer.
 type unanswered struct{ clientv3.Lease }
 
