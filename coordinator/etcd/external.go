@@ -64,12 +64,17 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
 	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
+	if err == nil { // a deposed leader cannot have shown the sentinel's term
+		if err = answer.Wrap(ctx, s.Counts(kept.Header)); err != nil {
+			s.Stop()
+		}
+	}
 	if err != nil {
 		// The put may have been applied, and this lease may live for years. One
 		// attempt is made to delete the sentinel; a later Open would reuse the
 		// key.
 		if ctx.Err() == nil {
-			_, _ = conn.Client.Delete(conn.Lead(ctx), sentinel)
+			deleteSentinel(ctx, conn, sentinel)
 		}
 		return nil, err
 	}
@@ -80,6 +85,19 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	return &externalSession{
 		session: d.session(s), unhook: unhook, owner: d.owner.Ctx(), removed: make(chan struct{}),
 	}, nil
+}
+
+// deleteSentinel deletes the sentinel of an Open that failed. Applied after a
+// later Open has written the key again, it deletes nothing.
+func deleteSentinel(ctx context.Context, conn lease.Conn, key string) {
+	got, err := conn.Client.Get(conn.Lead(ctx), key)
+	if err != nil || len(got.Kvs) == 0 {
+		return
+	}
+	_, _ = conn.Client.Txn(conn.Lead(ctx)).
+		If(keys.Unchanged(key, got.Kvs[0].ModRevision)).
+		Then(clientv3.OpDelete(key)).
+		Commit()
 }
 
 // externalSession is a session on an external lease, which outlives it.

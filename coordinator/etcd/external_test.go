@@ -94,6 +94,79 @@ func TestExternalLeaseIsRenewedWhenItsSessionOpens(t *testing.T) {
 	check(t, s.Close(t.Context()))
 }
 
+// TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel: a leader that was
+// deposed without noticing may have acknowledged the renewal for nothing.
+func TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel(t *testing.T) {
+	f, c := newFake(t)
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
+	check(t, err)
+	f.term = 2
+	lease := c.Lease
+	c.Lease = inTerm{lease, 1}
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("a renewal by a deposed leader: %v", err)
+	}
+	f.mu.Lock()
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+	f.mu.Unlock()
+	c.Lease = inTerm{lease, 2}
+	s, err := d.Open(t.Context(), 7*time.Second)
+	check(t, err)
+	check(t, s.Close(t.Context()))
+}
+
+// TestLateCleanUpOfAFailedOpenDeletesNoSentinel: the reply to the sentinel is
+// lost, and what Open then sends to delete it is applied after a later Open.
+func TestLateCleanUpOfAFailedOpenDeletesNoSentinel(t *testing.T) {
+	f, c := newFake(t)
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
+	check(t, err)
+	var late []*pb.TxnRequest
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		if before := f.before; len(late) == 0 {
+			f.before = nil
+			_, _ = f.Txn(ctx, r)
+			f.before = before
+		}
+		late = append(late, r)
+		return rpctypes.ErrGRPCTimeout
+	}
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	f.before = nil
+	s, err := d.Open(t.Context(), 7*time.Second)
+	check(t, err)
+	f.settled(t, s)
+	for _, r := range late[1:] {
+		_, err := f.Txn(t.Context(), r)
+		check(t, err)
+	}
+	if f.kvs[s.(*externalSession).Sentinel.Key] == nil || len(late) != 2 {
+		t.Errorf("the sentinel is gone after %d requests without an answer", len(late))
+	}
+	check(t, s.Close(t.Context()))
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+}
+
+// inTerm are leases whose keep-alives are answered in a raft term.
+type inTerm struct {
+	clientv3.Lease
+	term uint64
+}
+
+func (l inTerm) KeepAliveOnce(
+	ctx context.Context, id clientv3.LeaseID,
+) (*clientv3.LeaseKeepAliveResponse, error) {
+	return &clientv3.LeaseKeepAliveResponse{
+		ResponseHeader: &pb.ResponseHeader{RaftTerm: l.term}, ID: id, TTL: 7,
+	}, nil
+}
+
 // unanswered are leases whose keep-alives get no answer.
 type unanswered struct{ clientv3.Lease }
 

@@ -52,6 +52,7 @@ type fake struct {
 
 	minTTL  int64
 	cluster uint64
+	term    uint64
 	held    []held                                              // events not yet sent by a member that is behind
 	past    *fake                                               // the state of the member that is behind, if one is
 	others  int                                                 // how many members are not behind, besides
@@ -195,7 +196,7 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 }
 
 func (f *fake) header() *pb.ResponseHeader {
-	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev}
+	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev, RaftTerm: f.term}
 }
 
 // note notes whether a request required a leader. The caller holds f.mu.
@@ -247,6 +248,11 @@ func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	}
 	if n := int(r.Limit); n > 0 && n < len(kvs) {
 		kvs = kvs[:n]
+	}
+	if r.KeysOnly { // from etcd 3.7 on it returns no leases either
+		for _, kv := range kvs {
+			kv.Value, kv.Lease = nil, 0
+		}
 	}
 	resp.Kvs = kvs
 	return resp

@@ -44,6 +44,50 @@ func (f *fake) keys() (keys []string) {
 	return keys
 }
 
+// A refused try reads who holds. The next one reads that key alone, with its
+// lease, which shows that it is a contender's.
+func TestForeignTryAfterTheHolderWasReadIsTaken(t *testing.T) {
+	f, c := newFake(t)
+	g, other := openForeign(t, f, c), openForeign(t, f, c)
+	join(t, other, contender())
+	for i := range 3 {
+		if _, _, _, err := try(t, f, g); !errors.Is(err, driver.ErrTaken) {
+			t.Errorf("try %d: %v", i, err)
+		}
+		_, err := g.List(t.Context(), queue, 1)
+		check(t, err)
+	}
+}
+
+// A Forget without an answer may be applied late, when another contender of the
+// session would have the key.
+func TestLateForeignForgetDeletesNoKeyOfAnother(t *testing.T) {
+	f, c := newFake(t)
+	g, other := openForeign(t, f, c), openForeign(t, f, c)
+	me := contender()
+	f.loseReply()
+	if _, err := g.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	var late *pb.TxnRequest
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		f.before, late = nil, r
+		return rpctypes.ErrGRPCTimeout
+	}
+	if err := g.Forget(t.Context(), queue, me.ID); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	check(t, g.Forget(t.Context(), queue, me.ID))
+	held := join(t, g, contender())
+	next := join(t, other, contender())
+	_, err := f.Txn(t.Context(), late)
+	check(t, err)
+	v, err := other.Ahead(t.Context(), queue, next.Place)
+	if check(t, err); !held.First || len(v.Ahead) != 1 || v.Ahead[0].Key != held.Place.Key {
+		t.Errorf("%+v, and ahead of the next %+v", held, v.Ahead)
+	}
+}
+
 func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	f, c := newFake(t)
 	g, other := openForeign(t, f, c), openForeign(t, f, c)

@@ -74,11 +74,11 @@ func (s *session) Join(
 	}
 	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
 	a.contended = !c.Alone && (c.Again || s.memory.isContended(queue))
+	call := s.Joins.Enter(a.prefix)
+	defer s.Joins.Exit(a.prefix, call)
 	if err := s.look(ctx, a); err != nil {
 		return driver.Joined{}, err
 	}
-	call := s.Joins.Enter(a.prefix)
-	defer s.Joins.Exit(a.prefix, call)
 	for ; ; a.fence = false {
 		var err error
 		if a.epoch, err = s.Joins.Take(call); err != nil {

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -56,6 +57,27 @@ func TestTriesOfATakenNameAreReads(t *testing.T) {
 				check(t, s.Leave(t.Context(), queue, j.Place))
 			}
 		})
+	}
+}
+
+// F1: a try that is forgotten while it reads does not join.
+func TestForgetOvertakesTheReadOfATry(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	held := join(t, other, follower())
+	_, _, _, _ = try(t, f, s)
+	check(t, other.Leave(t.Context(), queue, held.Place))
+	me := contender()
+	me.Alone = true
+	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
+		f.before = nil
+		return s.Forget(ctx, queue, me.ID)
+	}
+	if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if got := ids(t, s); len(got) != 0 {
+		t.Errorf("queue %q", got)
 	}
 }
 

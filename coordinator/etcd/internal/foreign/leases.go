@@ -35,7 +35,14 @@ type oneLease struct {
 type contender struct {
 	id  string
 	rev int64 // the create revision of its key, 0 if unknown
+	// doubtful: a Forget of it had no answer. Applied late, it deletes the key
+	// of any contender.
+	doubtful bool
 }
+
+// spent is the ID in place of a doubtful contender that is forgotten. It keeps
+// the key from others.
+const spent = "-"
 
 func newLeases(own clientv3.LeaseID) *leases {
 	ls := &leases{}
@@ -76,7 +83,8 @@ func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 		l = ls.of(queue, "")
 	}
 	if l != nil {
-		l.contenders[queue], l.idle = contender{id: id}, false
+		l.contenders[queue] = contender{id: id, doubtful: l.contenders[queue].doubtful}
+		l.idle = false
 	}
 	return l, ls.round
 }
@@ -86,7 +94,16 @@ func (ls *leases) joined(queue driver.Queue, id string, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.of(queue, id); l != nil {
-		l.contenders[queue] = contender{id, rev}
+		l.contenders[queue] = contender{id, rev, l.contenders[queue].doubtful}
+	}
+}
+
+// doubt notes that a Forget of a contender had no answer.
+func (ls *leases) doubt(queue driver.Queue, id string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.of(queue, id); l != nil {
+		l.contenders[queue] = contender{id, l.contenders[queue].rev, true}
 	}
 }
 
@@ -106,7 +123,11 @@ func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 func (ls *leases) free(queue driver.Queue, id string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.of(queue, id); l != nil {
+	switch l := ls.of(queue, id); {
+	case l == nil:
+	case l.contenders[queue].doubtful:
+		l.contenders[queue] = contender{id: spent}
+	default:
 		delete(l.contenders, queue)
 	}
 }
@@ -125,7 +146,10 @@ func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
 			revoke = append(revoke, l.id)
 			return true
 		}
-		l.idle = len(l.contenders) == 0
+		l.idle = true
+		for _, c := range l.contenders {
+			l.idle = l.idle && c.id == spent
+		}
 		renew = append(renew, l.id)
 		return false
 	})

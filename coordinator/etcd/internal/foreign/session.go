@@ -279,8 +279,11 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	}
 	key := s.contender(queue, l)
 	err := s.Session.Forget(ctx, key, clientv3.OpDelete(key))
-	if err == nil || errors.Is(err, driver.ErrSessionLost) {
+	switch {
+	case err == nil || errors.Is(err, driver.ErrSessionLost):
 		s.leases.free(queue, id)
+	case !errors.Is(err, driver.ErrRefused):
+		s.leases.doubt(queue, id)
 	}
 	return err
 }

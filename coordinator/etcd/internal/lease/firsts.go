@@ -75,7 +75,10 @@ func (s *Session) Look(
 	if f.Key == "" {
 		txn = txn.Then(s.ReadSentinel(), some)
 	} else {
-		first := clientv3.OpGet(f.Key, clientv3.WithKeysOnly())
+		first := clientv3.OpGet(f.Key)
+		if some.IsKeysOnly() { // else the caller needs its lease
+			clientv3.WithKeysOnly()(&first)
+		}
 		txn = txn.If(f.Exists()).Then(s.ReadSentinel(), first).Else(s.ReadSentinel(), some)
 	}
 	resp, err := txn.Commit()

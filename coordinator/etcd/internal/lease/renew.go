@@ -76,6 +76,15 @@ func (s *Session) Keep(
 	return kept.Missing, err
 }
 
+// Counts returns an error if an acknowledgement with this header does not
+// count, by what the session has seen so far. See Keep.
+func (s *Session) Counts(header *pb.ResponseHeader) error {
+	if !s.learnTerm(header) {
+		return errOldTerm
+	}
+	return nil
+}
+
 // learnTerm notes a member's term, and reports whether it is not older than one
 // shown before. A member that has applied nothing since its start shows 0. It
 // is no leader from before, and need not lag.
