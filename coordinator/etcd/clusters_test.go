@@ -69,11 +69,11 @@ func TestMembersOfTwoClustersAreRefused(t *testing.T) {
 		f, c := newMembers(t, versions, clusters)
 		d, err := FromClient(c)
 		check(t, err)
-		f.cluster = 1
+		f.cluster.Store(1)
 		s, err := d.Open(t.Context(), 10*time.Second)
 		check(t, err)
 		check(t, s.Close(t.Context()))
-		f.cluster = 2
+		f.cluster.Store(2)
 		if s, err = d.Open(t.Context(), 10*time.Second); err == nil {
 			check(t, s.Close(t.Context()))
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ type fake struct {
 	atRevs            []int64 // the revisions for which such reads asked
 
 	minTTL  int64
-	cluster uint64
+	cluster atomic.Uint64
 	term    uint64
 	held    []held                                              // events not yet sent by a member that is behind
 	past    *fake                                               // the state of the member that is behind, if one is
@@ -196,7 +197,7 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 }
 
 func (f *fake) header() *pb.ResponseHeader {
-	return &pb.ResponseHeader{ClusterId: f.cluster, Revision: f.rev, RaftTerm: f.term}
+	return &pb.ResponseHeader{ClusterId: f.cluster.Load(), Revision: f.rev, RaftTerm: f.term}
 }
 
 // note notes whether a request required a leader. The caller holds f.mu.
