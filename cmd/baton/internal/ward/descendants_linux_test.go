@@ -230,6 +230,22 @@ func TestSpareLeavesDaemonsAlone(t *testing.T) {
 	out.ends()
 }
 
+// Each process of a chain forks once and ends at once, so a walk often sees
+// none of them. It is no daemon, and the command has not ended before it has.
+func TestGoneWaitsForProcessesThatNoWalkSees(t *testing.T) {
+	w, out := startWitnessed(t, time.Now().Add(time.Hour), `f() { [ $SECONDS -ge 3 ] || f & }; f; echo ready; exit 3`)
+	out.says("ready")
+	<-w.Done()
+	w.Spare()
+	<-w.Gone()
+	select {
+	case <-w.empty:
+	default:
+		t.Error("processes are left")
+	}
+	out.ends()
+}
+
 // If the guard is killed, its starter takes its place.
 func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 	for name, script := range leavers {

@@ -142,12 +142,14 @@ func (w *Ward) await() {
 		case <-time.After(pollEvery):
 		}
 		// The guard's report is exact, but does not come while processes that
-		// may live on do. A walk can miss a process, so it must do so twice.
+		// may live on do. A walk can miss a process, so it must do so twice,
+		// and one that sees none of either kind has missed some.
 		if !w.spare.Load() && subreapers {
 			continue
 		}
 		table, err := processes()
-		if err != nil || len(w.scope().kin(table)) > 0 {
+		s := w.scope()
+		if err != nil || len(s.kin(table)) > 0 || subreapers && len(s.detached(table)) == 0 {
 			none = 0
 			continue
 		}
