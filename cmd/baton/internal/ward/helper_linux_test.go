@@ -13,10 +13,14 @@ import (
 const (
 	firstProcess = "WARD_TEST_FIRST_PROCESS" // as process 1: reap an orphan
 	endThread    = "WARD_TEST_END_THREAD"    // end the first thread
+	foreground   = "WARD_TEST_FOREGROUND"    // run this program on a terminal
 )
 
 func init() {
+	program, set := os.LookupEnv(foreground)
 	switch {
+	case set:
+		runForeground(program)
 	case os.Getenv(firstProcess) != "":
 		reapOrphan()
 	case os.Getenv(endThread) != "":

@@ -85,6 +85,9 @@ func (w *Ward) start(s Spec) (err error) {
 		path: s.Path, args: s.Args, env: (&exec.Cmd{Env: s.Env}).Environ(), guarded: w.guarded, job: w.tty != nil,
 		foreground: isTerminal(s.In) && isTerminal(s.Out) && w.tty.ours(),
 	}
+	if o.foreground {
+		w.tty.pass()
+	}
 	if s.Deadline.IsZero() {
 		s.Deadline = time.Now().Add(never)
 	}
@@ -313,6 +316,7 @@ func (w *Ward) close() {
 	w.guard.end()
 	w.rest.Wait()
 	_ = setSubreaper(false)
+	w.tty.takeBack() // from a child of the command that has ended by now
 	w.tty.close()
 }
 
