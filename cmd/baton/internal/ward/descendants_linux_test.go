@@ -306,6 +306,20 @@ func TestFirstProcessReapsOrphans(t *testing.T) {
 	}
 }
 
+// No signal ends the first process of a container, so its exit code says which
+// one ended the command.
+func TestFirstProcessReturnsFromRaise(t *testing.T) {
+	if err := exec.Command("unshare", "-fp", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("cannot run here: unshare: %v", err)
+	}
+	c := exec.Command("unshare", "-fp", "--mount-proc", os.Args[0])
+	c.Env = append(os.Environ(), firstProcess+"=raises")
+	_ = c.Run() // ProcessState has the outcome
+	if code := c.ProcessState.ExitCode(); code != 128+15 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // A process whose first thread has ended is not a zombie.
 func TestProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
 	c := exec.Command(os.Args[0])

@@ -325,9 +325,10 @@ func (w *Ward) close() {
 // dies of SIGINT and it receives SIGINT itself. A terminal that had the command
 // in the foreground did not send the signal to the script; whole passes it on
 // to this process's group. Raise returns if the signal does not end this
-// process, as process 1 and for SIGQUIT, which the Go runtime handles.
+// process: SIGQUIT, which the Go runtime handles, and any in process 1. The
+// runtime would exit with 2 there.
 func Raise(sig os.Signal, whole bool) {
-	if sig == syscall.SIGQUIT {
+	if sig == syscall.SIGQUIT || os.Getpid() == 1 {
 		return
 	}
 	signal.Reset(sig)
@@ -335,7 +336,7 @@ func Raise(sig os.Signal, whole bool) {
 	if whole {
 		target = 0
 	}
-	if err := syscall.Kill(target, sig.(syscall.Signal)); err == nil && os.Getpid() != 1 {
+	if err := syscall.Kill(target, sig.(syscall.Signal)); err == nil {
 		<-time.After(time.Second)
 	}
 }
