@@ -264,6 +264,27 @@ func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 	}
 }
 
+// A guard that is killed right after the start cannot name the command.
+func TestFailedStartLeavesNoProcess(t *testing.T) {
+	guard := exec.Command("bash", "-c", `setsid bash -c "sleep 600 & sleep 600" >/dev/null 2>&1 & echo $!`)
+	w := &Ward{guarded: true, except: children(), guard: &handle{cmd: guard}}
+	if err := setSubreaper(true); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = setSubreaper(false) }()
+	out, err := guard.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.endOrphans()
+	if pid := strings.TrimSpace(string(out)); exec.Command("kill", "-0", pid).Run() == nil {
+		t.Errorf("process %s is left", pid)
+	}
+	if table, err := processes(); err != nil || len(w.scope().kin(table)) != 0 {
+		t.Errorf("processes are left: %v", err)
+	}
+}
+
 func TestStoppedGuardIsContinued(t *testing.T) {
 	for name, wakes := range map[string]func(w *Ward){
 		"by a deadline": func(w *Ward) { _ = w.Extend(time.Now().Add(time.Hour)) },

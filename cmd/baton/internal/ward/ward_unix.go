@@ -95,6 +95,7 @@ func (w *Ward) start(s Spec) (err error) {
 		go w.guard.wait() // end waits for it
 		w.guard.end()
 		_ = w.guard.reports.Close()
+		w.endOrphans()
 		return err
 	}
 	w.tty.serve(w.command.group)
