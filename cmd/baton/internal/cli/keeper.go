@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -49,6 +50,7 @@ type keeper struct {
 	killed     bool        // the command got SIGKILL
 	unguarded  bool        // the guard does not answer, and this was said
 	got        os.Signal   // the last signal that asked to end
+	asked      os.Signal   // the one that asked not to begin anew after a loss
 	warn       *time.Timer // fires when the SIGTERM is due
 	kill       *time.Timer // fires when the SIGKILL is due
 	rest       rest
@@ -103,10 +105,16 @@ func stoppedTimer() *time.Timer {
 	return t
 }
 
-// pass passes a signal on.
+// pass passes a signal on. While the loss of the hold ends the command, a
+// signal that asks to end must also end this process, and SIGTERM always: its
+// command may need longer to end than the hold lasts. Earlier, the others can
+// have another meaning to the command.
 func (k *keeper) pass(sig os.Signal) {
 	if slices.Contains(ward.Ending, sig) {
 		k.got = sig
+		if k.terminated || k.killed || sig == syscall.SIGTERM {
+			k.asked = sig
+		}
 	}
 	k.ward.Signal(sig)
 }

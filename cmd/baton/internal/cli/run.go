@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -28,6 +29,7 @@ type run struct {
 	client  *coordinator.Client
 	taker   taker
 	signals <-chan os.Signal
+	asked   os.Signal     // if not nil, it ends the campaigns
 	renewed chan struct{} // receives after a renewal, which moves the deadline
 }
 
@@ -62,6 +64,9 @@ func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) 
 		if cause := errors.Unwrap(err); cause != nil {
 			r.say("%s", describe(cause))
 		}
+		if r.asked != nil {
+			return (&signalError{r.asked.(syscall.Signal)}).exit()
+		}
 		r.say("%s again", map[bool]string{true: "joining", false: "campaigning"}[r.kind == "group"])
 		if time.Since(began) > mostPause {
 			pause = leastPause
@@ -89,17 +94,19 @@ func again(err error) bool {
 
 // rest waits. The error names the signal that ended the wait early.
 func (r *run) rest(ctx context.Context, pause time.Duration) error {
-	ctx, stop := untilSignal(ctx, r.signals)
-	defer stop()
+	bound, stop := untilSignal(ctx, r.signals)
 	select {
 	case <-time.After(pause):
-		return nil
-	case <-ctx.Done():
+	case <-bound.Done():
 	}
-	if sig := signalOf(ctx); sig != nil {
+	stop() // it can receive a signal until then
+	if sig := signalOf(bound); sig != nil {
 		return sig.exit()
 	}
-	return broken(context.Cause(ctx))
+	if ctx.Err() != nil {
+		return broken(context.Cause(ctx))
+	}
+	return nil
 }
 
 func (r *run) observe(e event.Event) {
@@ -168,6 +175,7 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
 	ended := k.keep()
+	r.asked = k.asked
 	if err := w.Err(); err != nil && !ended {
 		return broken(err)
 	}
@@ -225,7 +233,8 @@ func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	}
 	grace, err := r.grace(bound)
 	if err != nil {
-		return nil, 0, r.notHeld(bound, err)
+		stop()
+		return nil, 0, r.notHeld(ctx, err)
 	}
 	var g *grant
 	if r.flags.nonblock {
@@ -235,10 +244,10 @@ func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
 	} else {
 		g, err = r.taker.wait(bound)
 	}
-	if err != nil {
-		return nil, 0, r.notHeld(bound, err)
-	}
 	stop() // later signals are passed to the command; an earlier one must not be lost
+	if err != nil {
+		return nil, 0, r.notHeld(ctx, err)
+	}
 	if sig := signalOf(ctx); sig != nil {
 		r.release(ctx, g)
 		return nil, 0, sig.exit()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -49,10 +50,11 @@ func signalOf(ctx context.Context) *signalError {
 }
 
 // untilSignal ends a context at a signal that asks to end. It is for the times
-// at which no command runs to receive the signal.
-func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
+// at which no command runs to receive the signal. After stop a signal either is
+// the context's cause or is still in the channel.
+func untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
+	over, done := make(chan struct{}), make(chan struct{})
 	go func() { // stop waits for it
 		defer close(done)
 		for {
@@ -61,10 +63,14 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context
 				if slices.Contains(ward.Ending, s) {
 					cancel(&signalError{s.(syscall.Signal)})
 				}
-			case <-ctx.Done():
+			case <-over:
 				return
 			}
 		}
 	}()
-	return ctx, func() { cancel(nil); <-done }
+	return ctx, sync.OnceFunc(func() {
+		close(over)
+		<-done // the context must not end before: the first cause counts
+		cancel(nil)
+	})
 }

@@ -230,6 +230,22 @@ func TestSpareLeavesDaemonsAlone(t *testing.T) {
 	out.ends()
 }
 
+// Each process of a chain forks once and ends at once, so a walk often sees
+// none of them. It is no daemon, and the command has not ended before it has.
+func TestGoneWaitsForProcessesThatNoWalkSees(t *testing.T) {
+	w, out := startWitnessed(t, time.Now().Add(time.Hour), `f() { [ $SECONDS -ge 3 ] || f & }; f; echo ready; exit 3`)
+	out.says("ready")
+	<-w.Done()
+	w.Spare()
+	<-w.Gone()
+	select {
+	case <-w.empty:
+	default:
+		t.Error("processes are left")
+	}
+	out.ends()
+}
+
 // If the guard is killed, its starter takes its place.
 func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 	for name, script := range leavers {
@@ -245,6 +261,27 @@ func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 				t.Errorf("Err = %v, the command ended with %d", err, w.Code())
 			}
 		})
+	}
+}
+
+// A guard that is killed right after the start cannot name the command.
+func TestFailedStartLeavesNoProcess(t *testing.T) {
+	guard := exec.Command("bash", "-c", `setsid bash -c "sleep 600 & sleep 600" >/dev/null 2>&1 & echo $!`)
+	w := &Ward{guarded: true, except: children(), guard: &handle{cmd: guard}}
+	if err := setSubreaper(true); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = setSubreaper(false) }()
+	out, err := guard.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.endOrphans()
+	if pid := strings.TrimSpace(string(out)); exec.Command("kill", "-0", pid).Run() == nil {
+		t.Errorf("process %s is left", pid)
+	}
+	if table, err := processes(); err != nil || len(w.scope().kin(table)) != 0 {
+		t.Errorf("processes are left: %v", err)
 	}
 }
 
@@ -287,6 +324,20 @@ func TestFirstProcessReapsOrphans(t *testing.T) {
 	c.Env = append(os.Environ(), firstProcess+"=yes")
 	if out, err := c.CombinedOutput(); err != nil || string(out) != "reaped\n" {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// No signal ends the first process of a container, so its exit code says which
+// one ended the command.
+func TestFirstProcessReturnsFromRaise(t *testing.T) {
+	if err := exec.Command("unshare", "-fp", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("cannot run here: unshare: %v", err)
+	}
+	c := exec.Command("unshare", "-fp", "--mount-proc", os.Args[0])
+	c.Env = append(os.Environ(), firstProcess+"=raises")
+	_ = c.Run() // ProcessState has the outcome
+	if code := c.ProcessState.ExitCode(); code != 128+15 {
+		t.Errorf("exit code %d", code)
 	}
 }
 

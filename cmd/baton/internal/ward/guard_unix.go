@@ -255,13 +255,13 @@ func (g *guard) kill() error {
 // end kills what is left when the starter has ended or is content. It gives up
 // on processes that refuse SIGKILL or that it cannot see.
 func (g *guard) end() {
-	spare := g.scope.session != 0
 	for hopeless := 0; g.guarded && !g.isEmpty() && hopeless < 3; {
 		refused := g.kill()
 		table, err := processes()
 		none := err != nil || len(g.scope.kin(table)) == 0
+		spared := g.scope.session != 0 && len(g.scope.detached(table)) > 0
 		// A walk can miss a process; the lack of children cannot.
-		if none && (spare || !subreapers) || (none || refused != nil) && g.pause == time.Second {
+		if none && (spared || !subreapers) || (none || refused != nil) && g.pause == time.Second {
 			hopeless++
 		} else {
 			hopeless = 0

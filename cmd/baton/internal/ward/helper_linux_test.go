@@ -11,12 +11,19 @@ import (
 
 // Environment variables that make the test's program do something else.
 const (
-	firstProcess = "WARD_TEST_FIRST_PROCESS" // as process 1: reap an orphan
+	firstProcess = "WARD_TEST_FIRST_PROCESS" // as process 1: reap an orphan, or raise a signal
 	endThread    = "WARD_TEST_END_THREAD"    // end the first thread
+	foreground   = "WARD_TEST_FOREGROUND"    // run this program on a terminal
 )
 
 func init() {
+	program, set := os.LookupEnv(foreground)
 	switch {
+	case set:
+		runForeground(program)
+	case os.Getenv(firstProcess) == "raises":
+		Raise(syscall.SIGTERM, false)
+		os.Exit(128 + int(syscall.SIGTERM))
 	case os.Getenv(firstProcess) != "":
 		reapOrphan()
 	case os.Getenv(endThread) != "":

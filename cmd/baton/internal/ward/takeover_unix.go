@@ -47,6 +47,18 @@ func (w *Ward) takeOver(ended bool) {
 	}
 }
 
+// endOrphans kills what is left of a start that failed because the guard was
+// killed when it had started the command, but had not said so.
+func (w *Ward) endOrphans() {
+	if !w.guarded || !subreapers {
+		return
+	}
+	w.orphaned.Store(true)
+	for end := time.Now().Add(endWithin); w.reapHere() && time.Now().Before(end); <-time.After(pollEvery) {
+		_ = w.scope().signal(syscall.SIGKILL)
+	}
+}
+
 // waitHere waits for the command, which is a child of this process now. It
 // is not on a system without subreapers: then its status is unknown, and it
 // counts as killed.

@@ -27,7 +27,8 @@ type terminal struct {
 	served int  // the command's group
 	hungUp bool // the command got SIGHUP when it needed the terminal
 
-	mu sync.Mutex
+	mu     sync.Mutex
+	passed bool // the command has the foreground, or passed it on
 }
 
 // openTerminal returns this process's controlling terminal, or nil.
@@ -49,7 +50,14 @@ func isTerminal(stream any) bool {
 	return err == nil
 }
 
-// serve sets the command's group, once, before any other call.
+// pass is called before a start in the foreground.
+func (t *terminal) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.passed = true
+}
+
+// serve sets the command's group, once, before any other call but pass.
 func (t *terminal) serve(group int) {
 	if t != nil {
 		t.served = group
@@ -69,13 +77,17 @@ func (t *terminal) ours() bool {
 // reports whether it did.
 func (t *terminal) give() bool { return t != nil && t.move(t.own, t.served) }
 
-// takeBack is the reverse.
+// takeBack is the reverse. It also ends the foreground of a group that has no
+// process left: that of a program that could not be executed, or of a child to
+// which the command, a shell or another baton, had given the terminal when it
+// was killed. Nobody else would, if a script runs this process.
 func (t *terminal) takeBack() bool { return t != nil && t.move(t.served, t.own) }
 
 func (t *terminal) move(from, to int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err != nil || now != from {
+	now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
+	if err != nil || now != from && !(t.passed && to == t.own && now != t.own && syscall.Kill(-now, 0) == syscall.ESRCH) {
 		return false
 	}
 	// The next call stops a background process unless it ignores SIGTTOU. No
@@ -84,6 +96,9 @@ func (t *terminal) move(from, to int) bool {
 	defer signal.Reset(syscall.SIGTTOU)
 	for {
 		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to)
+		if err == nil {
+			t.passed = to == t.served
+		}
 		if err != unix.EINTR {
 			return err == nil
 		}

@@ -85,6 +85,9 @@ func (w *Ward) start(s Spec) (err error) {
 		path: s.Path, args: s.Args, env: (&exec.Cmd{Env: s.Env}).Environ(), guarded: w.guarded, job: w.tty != nil,
 		foreground: isTerminal(s.In) && isTerminal(s.Out) && w.tty.ours(),
 	}
+	if o.foreground {
+		w.tty.pass()
+	}
 	if s.Deadline.IsZero() {
 		s.Deadline = time.Now().Add(never)
 	}
@@ -92,6 +95,7 @@ func (w *Ward) start(s Spec) (err error) {
 		go w.guard.wait() // end waits for it
 		w.guard.end()
 		_ = w.guard.reports.Close()
+		w.endOrphans()
 		return err
 	}
 	w.tty.serve(w.command.group)
@@ -142,12 +146,14 @@ func (w *Ward) await() {
 		case <-time.After(pollEvery):
 		}
 		// The guard's report is exact, but does not come while processes that
-		// may live on do. A walk can miss a process, so it must do so twice.
+		// may live on do. A walk can miss a process, so it must do so twice,
+		// and one that sees none of either kind has missed some.
 		if !w.spare.Load() && subreapers {
 			continue
 		}
 		table, err := processes()
-		if err != nil || len(w.scope().kin(table)) > 0 {
+		s := w.scope()
+		if err != nil || len(s.kin(table)) > 0 || subreapers && len(s.detached(table)) == 0 {
 			none = 0
 			continue
 		}
@@ -311,6 +317,7 @@ func (w *Ward) close() {
 	w.guard.end()
 	w.rest.Wait()
 	_ = setSubreaper(false)
+	w.tty.takeBack() // from a child of the command that has ended by now
 	w.tty.close()
 }
 
@@ -319,9 +326,10 @@ func (w *Ward) close() {
 // dies of SIGINT and it receives SIGINT itself. A terminal that had the command
 // in the foreground did not send the signal to the script; whole passes it on
 // to this process's group. Raise returns if the signal does not end this
-// process, as process 1 and for SIGQUIT, which the Go runtime handles.
+// process: SIGQUIT, which the Go runtime handles, and any in process 1. The
+// runtime would exit with 2 there.
 func Raise(sig os.Signal, whole bool) {
-	if sig == syscall.SIGQUIT {
+	if sig == syscall.SIGQUIT || os.Getpid() == 1 {
 		return
 	}
 	signal.Reset(sig)
@@ -329,7 +337,7 @@ func Raise(sig os.Signal, whole bool) {
 	if whole {
 		target = 0
 	}
-	if err := syscall.Kill(target, sig.(syscall.Signal)); err == nil && os.Getpid() != 1 {
+	if err := syscall.Kill(target, sig.(syscall.Signal)); err == nil {
 		<-time.After(time.Second)
 	}
 }

@@ -1,0 +1,91 @@
+package ward
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onTerminal runs this program again, to run a program in the foreground of a
+// terminal of its own, and returns its exit code.
+func onTerminal(t *testing.T, program string) int {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("cannot run here: %v", err)
+	}
+	defer master.Close()
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	c := exec.Command(os.Args[0])
+	c.Env, c.Stdin, c.Stdout, c.Stderr = append(os.Environ(), foreground+"="+program), slave, slave, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(within, func() { _ = c.Process.Kill() })
+	defer late.Stop()
+	_ = c.Wait() // ProcessState has the outcome
+	return c.ProcessState.ExitCode()
+}
+
+// The group to which the terminal was given has no process left. A script
+// around baton, which has no job control, would be stopped when it reads.
+func TestTerminalIsTakenBackFromAGroupThatHasEnded(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(program, []byte("#!/no/such/interpreter\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for what, program := range map[string]string{
+		"program that cannot be executed": program, "killed shell, whose child has the terminal": "",
+	} {
+		t.Run(what, func(t *testing.T) {
+			if code := onTerminal(t, program); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// runForeground runs a program, or a shell with job control whose child it
+// kills with the shell, and exits with 0 if it has the terminal afterwards.
+func runForeground(program string) {
+	s := Spec{
+		Path: program, Args: []string{program}, Env: os.Environ(),
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Title: "test", Deadline: time.Now().Add(time.Hour),
+	}
+	if program == "" {
+		s.Path, s.Args = "/bin/bash", []string{"bash", "--norc", "-ic", "sleep 600; true"}
+	}
+	front := func() int { group, _ := unix.IoctlGetInt(0, unix.TIOCGPGRP); return group }
+	w, err := Start(s)
+	if err == nil {
+		for group := front(); group == w.tty.own || group == w.command.group; group = front() {
+			time.Sleep(pollEvery)
+		}
+		_ = w.Kill()
+		w.Close()
+	} else if program == "" {
+		os.Exit(2)
+	}
+	if front() != syscall.Getpgrp() {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
