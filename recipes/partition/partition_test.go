@@ -486,19 +486,18 @@ func TestDeletedPlanIsReplaced(t *testing.T) {
 	})
 	run(t, 12, func(f *fleet) { // the record of the last seat is refused at first
 		all := f.startAll(2)
-		refused := false
+		var refused atomic.Bool
 		f.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if refused || r.Op != memory.OpSetRecord || r.Queue != "partition-signal/jobs%2F2" {
+			if r.Op != memory.OpSetRecord || r.Queue != "partition-signal/jobs%2F2" || refused.Swap(true) {
 				return memory.Fate{}
 			}
-			refused = true
 			return memory.Fate{Err: driver.ErrRefused}
 		})
 		all = append(all, f.start())
 		f.settle(2*time.Second, all...)
 		time.Sleep(2 * time.Second)
 		f.svc.OnRequest(nil)
-		if !refused || !f.svc.RemoveRecord("partition/jobs") {
+		if !refused.Load() || !f.svc.RemoveRecord("partition/jobs") {
 			t.Fatal("no refusal, or no plan")
 		}
 		all = append(all, f.start())
