@@ -62,7 +62,7 @@ const (
 var notShared = map[string]string{
 	"D1/": records, "D2/": records, "D3/": records, "D4/": records, "SetRecord/": records,
 	"Record/": records, "Record,D2/": records, "Version,Record/": records,
-	"J7/": records, "J2,J7/": records, "W5/Record": records,
+	"J7/": records, "J2,J7/": records, "V6/": records, "W5/Record": records,
 	"C1/requests under way": records, "G3/": records,
 
 	"J8/nearest": "the nearest entry is unknown, or found by a listing",
