@@ -183,7 +183,7 @@ func (g *guard) serve() {
 				g.end()
 				return
 			case n.kind == noteSpare:
-				g.scope.session, _ = unix.Getsid(0)
+				g.scope = g.scope.spare()
 			default:
 				g.extend(n)
 			}
@@ -259,7 +259,7 @@ func (g *guard) end() {
 		refused := g.kill()
 		table, err := processes()
 		none := err != nil || len(g.scope.kin(table)) == 0
-		spared := g.scope.session != 0 && len(g.scope.detached(table)) > 0
+		spared := g.scope.sparing && len(g.scope.detached(table)) > 0
 		// A walk can miss a process; the lack of children cannot.
 		if none && (spared || !subreapers) || (none || refused != nil) && g.pause == time.Second {
 			hopeless++

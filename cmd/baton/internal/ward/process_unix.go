@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is an entry of the process table.
@@ -20,10 +22,19 @@ type process struct {
 type scope struct {
 	root  int
 	group int // where orphans leave the tree: the members of this group, too
-	// Processes that left this session, and whose parents have ended, do not
-	// belong to the command. 0: all do.
+	// If sparing, processes that left this session, and whose parents have
+	// ended, do not belong to the command. A session has the number 0 if the
+	// process that began it is outside a container (pid_namespaces(7)).
+	sparing bool
 	session int
 	except  map[int]uint64 // children of root that do not belong, by their start
+}
+
+// spare leaves out the daemons: those that left this process's session.
+func (s scope) spare() scope {
+	s.sparing = true
+	s.session, _ = unix.Getsid(0) // cannot fail
+	return s
 }
 
 // kin returns the live processes of a scope, parents before their children.
@@ -31,7 +42,7 @@ func (s scope) kin(table []process) []process {
 	children := map[int][]process{}
 	var found, live []process
 	for _, p := range table {
-		child := p.parent == s.root && (s.session == 0 || p.session == s.session)
+		child := p.parent == s.root && (!s.sparing || p.session == s.session)
 		if start, known := s.except[p.pid]; known && start == p.start {
 			child = false
 		}
@@ -61,7 +72,7 @@ func (s scope) detached(table []process) []process {
 	for _, p := range s.kin(table) {
 		belong[p.pid] = true
 	}
-	s.session = 0
+	s.sparing = false
 	var others []process
 	for _, p := range s.kin(table) {
 		if !belong[p.pid] {

@@ -15,7 +15,12 @@ func pids(all []process) (found []int) {
 }
 
 func TestKinAreTheLiveDescendants(t *testing.T) {
-	const root, session = 10, 3
+	t.Run("session 3", func(t *testing.T) { testKin(t, 3) })
+	t.Run("a session from outside the container", func(t *testing.T) { testKin(t, 0) })
+}
+
+func testKin(t *testing.T, session int) {
+	const root = 10
 	table := []process{ // not in the order of births
 		{pid: 30, parent: 20, group: 30, session: session}, // a grandchild, of another group
 		{pid: 1, session: 1}, //
@@ -37,7 +42,7 @@ func TestKinAreTheLiveDescendants(t *testing.T) {
 	if got := pids(all.kin(table)); len(got) != 7 {
 		t.Errorf("without exception: %v", got)
 	}
-	all.except[23], all.session = 7, session
+	all.except[23], all.sparing, all.session = 7, true, session
 	if got := pids(all.kin(table)); !slices.Equal(got, []int{20, 30, 32}) {
 		t.Errorf("without daemons: %v", got)
 	}

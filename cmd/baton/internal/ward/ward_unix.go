@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limits says what the help of a command adds on this system: nothing.
@@ -170,7 +168,7 @@ func (w *Ward) scope() scope {
 		s.root, s.except = os.Getpid(), w.except
 	}
 	if w.spare.Load() {
-		s.session, _ = unix.Getsid(0)
+		s = s.spare()
 	}
 	return s
 }
