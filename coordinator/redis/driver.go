@@ -99,7 +99,7 @@ func (c *client) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &session{client: c, id: hex.EncodeToString(id[:]), ttl: ttl,
-		waits: map[string]waits{}, entries: map[string]string{}}
+		waits: map[string]waits{}, entries: map[string]known{}}
 	if _, err := c.run(ctx, "open", "", s.id, ttl.Microseconds()); err != nil {
 		return nil, err
 	}

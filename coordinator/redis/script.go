@@ -14,8 +14,9 @@ import (
 //go:embed protocol.lua
 var protocol string
 
-// joinAnyRecord is the script join without the record, which may not exist.
-const joinAnyRecord = "join, any record"
+// anyRecord follows the names of the scripts join and ahead without the record,
+// which may not exist.
+const anyRecord = ", any record"
 
 // script is the text of a script, its name at the server, and its keys.
 type script struct {
@@ -43,9 +44,11 @@ var scripts = func() map[string]script {
 		s.hash = goredis.NewScript(s.text).Hash()
 		all[name] = s
 	}
-	join := all["join"]
-	join.keys = join.keys[:len(join.keys)-1]
-	all[joinAnyRecord] = join
+	for _, name := range []string{"join", "ahead"} {
+		s := all[name]
+		s.keys = s.keys[:len(s.keys)-1]
+		all[name+anyRecord] = s
+	}
 	return all
 }()
 
