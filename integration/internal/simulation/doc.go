@@ -6,6 +6,7 @@
 //	go test ./simulation                      # 150 seeds of each service, the same in each run
 //	BATON_SEEDS=100000 go test …              # so many, counted from the base seed
 //	BATON_SIM_TIME=10m go test -timeout 0 …   # for ten minutes, from a random base
+//	BATON_SIM_PART=1/2 go test …              # every second seed: another process runs 2/2
 //	BATON_SEED=4711 go test -v …              # one seed, with a log of all steps
 //
 // A seed that fails prints the command that replays it. A run also writes the

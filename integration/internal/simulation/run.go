@@ -123,9 +123,9 @@ func (sum *totals) runs(t *testing.T, kind Kind, p plan) {
 		fmt.Printf("simulation: %d seeds from %d, %v, %s\n", sum.seeds, p.base,
 			time.Since(began).Round(time.Millisecond), sum)
 	}()
-	for ; p.lasts > 0 && time.Since(began) < p.lasts ||
-		p.lasts == 0 && sum.seeds < p.seeds; sum.seeds++ {
-		w := simulate(t, kind, p.base+sum.seeds, p.recipe)
+	for i := p.part; p.lasts > 0 && time.Since(began) < p.lasts ||
+		p.lasts == 0 && i < p.seeds; i += p.parts {
+		w := simulate(t, kind, p.base+i, p.recipe)
 		sum.add(w)
 		if p.replay {
 			w.sum() // which sorts
@@ -134,7 +134,7 @@ func (sum *totals) runs(t *testing.T, kind Kind, p plan) {
 			}
 		}
 		if sum.failed > 4 {
-			t.Errorf("%d of %d seeds failed: enough", sum.failed, sum.seeds+1)
+			t.Errorf("%d of %d seeds failed: enough", sum.failed, sum.seeds)
 			return
 		}
 	}
@@ -183,6 +183,7 @@ func newTotals() *totals {
 }
 
 func (sum *totals) add(w *world) {
+	sum.seeds++
 	sum.grants += w.grants
 	sum.reentries += w.reentries
 	sum.losses += w.losses
