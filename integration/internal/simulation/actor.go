@@ -62,12 +62,15 @@ const extraActors = 24
 func (w *world) startActors() {
 	r := w.rng("people")
 	for _, s := range w.slots {
+		client := w.swarm.uses(fmt.Sprint("c", s.index))
 		for i := range 1 + r.IntN(3) {
 			n := w.names[r.IntN(len(w.names))]
-			w.actor(s, n, fmt.Sprintf("c%d.%d", s.index, i), (*actor).live)
+			if label := fmt.Sprintf("c%d.%d", s.index, i); client && w.swarm.uses(label) {
+				w.actor(s, n, label, (*actor).live)
+			}
 		}
 		for _, n := range w.names {
-			if n.recipe == "election" && r.IntN(2) == 0 {
+			if n.recipe == "election" && r.IntN(2) == 0 && w.swarm.on("observe") && client {
 				w.actor(s, n, fmt.Sprintf("c%d.observer-%s", s.index, n.name), (*actor).observe)
 			}
 		}
@@ -75,7 +78,7 @@ func (w *world) startActors() {
 	for _, n := range w.names {
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
-			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 {
+			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 && w.swarm.uses("many contenders") {
 				for i := range extraActors {
 					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name),
 						(*actor).live)
@@ -97,7 +100,7 @@ func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 // live does rounds until the faults end, and then a last one that must succeed.
 func (a *actor) live() {
 	for ; !a.w.isEnding(); a.pause(a.w.ttl) {
-		if a.r.IntN(40) == 0 && !a.w.isMended() {
+		if a.does("restart", 40) && !a.w.isMended() {
 			a.restart()
 			continue
 		}
@@ -175,14 +178,14 @@ var misleading = []error{context.Canceled, coordinator.ErrSessionLost, coordinat
 func (a *actor) bounds() (context.Context, func()) {
 	wait := time.Duration(a.r.Int64N(int64(2 * a.w.ttl)))
 	cause := misleading[a.r.IntN(len(misleading))]
-	switch a.r.IntN(6) {
-	case 0, 1:
+	switch n := a.r.IntN(6); {
+	case n < 2 && a.w.swarm.on("deadline"):
 		return context.WithTimeout(a.ctx, wait)
-	case 2:
+	case n == 2 && a.w.swarm.on("cancel"):
 		ctx, cancel := context.WithCancelCause(a.ctx)
 		timer := time.AfterFunc(wait, func() { cancel(cause) })
 		return ctx, func() { timer.Stop(); cancel(nil) }
-	case 3:
+	case n == 3 && a.w.swarm.on("short deadline"):
 		return context.WithTimeout(a.ctx, wait/50)
 	}
 	return a.ctx, func() {}
@@ -193,12 +196,12 @@ func (a *actor) releaseBounds() (context.Context, func()) {
 	if a.w.isEnding() {
 		return a.ctx, func() {}
 	}
-	switch a.r.IntN(4) {
-	case 0:
+	switch n := a.r.IntN(4); {
+	case n == 0 && a.w.swarm.on("release by an ended context"):
 		ctx, cancel := context.WithCancel(a.ctx)
 		cancel()
 		return ctx, cancel
-	case 1:
+	case n == 1 && a.w.swarm.on("release with a deadline"):
 		return context.WithTimeout(a.ctx, time.Duration(1+a.r.Int64N(int64(a.w.ttl/2))))
 	}
 	return a.ctx, func() {}
@@ -221,8 +224,10 @@ func (a *actor) restart() {
 	a.since = w.now()
 	w.mu.Lock()
 	old, link, generation := s.client, s.link, s.started
+	crash := a.does("crash", 2)
+	w.reachIf(w.holds(s) && crash, crashedWithHolds)
+	w.reachIf(w.holds(s) && !crash, closedWithHolds)
 	w.mu.Unlock()
-	crash := a.r.IntN(2) == 0
 	w.say("%s: restarts (crash: %v)", a.label, crash)
 	w.open(s)
 	ctx, cancel := a.releaseBounds()

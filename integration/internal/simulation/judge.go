@@ -32,7 +32,8 @@ type queue struct {
 		token coordinator.Token
 		since time.Duration
 	}
-	said map[coordinator.Token]time.Duration // when an entry showed that it holds
+	expired bool                                // the first entry left last by the service's clock
+	said    map[coordinator.Token]time.Duration // when an entry showed that it holds
 	// The greatest token that was granted, and the greatest of exclusive
 	// grants.
 	greatest, greatestAlone coordinator.Token
@@ -150,8 +151,8 @@ func (w *world) granted(c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.queues[c.name.queue]
-	w.grants++
-	w.kindOf(l, c)
+	w.reach(granted)
+	w.reachedBy(l, c)
 	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.queue, c.who, c.token, c.writes,
 		c.permits)
 	if w.mendedAt > 0 {
@@ -202,19 +203,6 @@ func (w *world) unaware(fate fateOf) time.Duration {
 		limit += ownWatchDelay
 	}
 	return limit
-}
-
-// kindOf counts a grant.
-func (w *world) kindOf(l *queue, c claim) {
-	if w.reads[c.who].slept {
-		w.contended++
-	}
-	if w.mendedAt == 0 {
-		w.early++
-	}
-	if _, condemned := l.condemned[c.token]; condemned {
-		w.doomed++
-	}
 }
 
 // judgeGrant judges what must be true at the moment of a grant.
@@ -271,9 +259,10 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.queues[c.name.queue]
-	w.reentries++
+	w.reach(reentered)
 	w.log("%s: %s re-enters %d, writes %v", l.name.queue, c.who, c.token, c.writes)
 	h := of.hold
+	w.reachIf(!l.has(h.token), reenteredDuringLoss)
 	if c.token != h.token || c.session != h.session {
 		w.violation("%s: %d was re-entered by a hold of token %d", l.name.queue, h.token, c.token)
 	}
