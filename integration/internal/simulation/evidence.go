@@ -88,7 +88,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(seen.refused) || since(a.slot.refused)
+		return since(seen.refused) || since(a.slot.refused) || a.slot.refusing
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -227,11 +227,12 @@ func (w *world) wasRefused(s *slot, m Message) {
 }
 
 // opened is called when Open returns: if the service refused it, all actors of
-// the client that wait for the session get its error.
+// the client that wait for the session, until another attempt has ended, get
+// its error.
 func (w *world) opened(ctx context.Context, s *slot, began time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !errors.Is(err, driver.ErrRefused) {
+	if s.refusing = errors.Is(err, driver.ErrRefused); !s.refusing {
 		return
 	}
 	if seen := w.seen[labelOf(ctx)]; max(s.refused, seen.refused) < began {
