@@ -175,7 +175,8 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload), a.since) {
+	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload),
+		a.since-a.w.traits.Lag) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
 			leader.Payload, a.since, l.heads[len(l.heads)-1])
 	}
