@@ -192,11 +192,15 @@ func (g *grant) clearNote(ctx context.Context) {
 	}
 }
 
-// leaveLater removes the entry of a failed attempt in the background. If it may
-// have written its note, that is cleared first: nobody has held, so the next
-// contender must not wait. The write may even be under way: whatever the note
-// is, it is written again, so that a late write finds another version.
+// leaveLater removes the entry of a failed attempt in the background, once. If
+// it may have written its note, that is cleared first: nobody has held, so the
+// next contender must not wait. The write may even be under way: whatever the
+// note is, it is written again, so that a late write finds another version.
 func (a *attempt) leaveLater() {
+	if !a.queued {
+		return
+	}
+	a.queued = false
 	leave := func() { a.session.LeaveLater(a.queue.id, a.joined.Place) }
 	if !a.mayBeNoted || !a.session.Go(func() { defer leave(); a.unnote(a.session.Context()) }) {
 		leave()
