@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -293,9 +294,12 @@ func (c *Client) close(ctx context.Context) error {
 	c.wg.Wait()
 	stopLate()
 	c.lateCancel()
-	err = errors.Join(err, c.driver.Close(within))
+	also := c.driver.Close(within)
 	c.flush(within)
-	return err
+	if err != nil && also != nil {
+		return fmt.Errorf("%w; %w", err, also) // errors.Join's text has two lines
+	}
+	return cmp.Or(err, also)
 }
 
 // closeLater closes a lost session in the background, for at most its TTL,

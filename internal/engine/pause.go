@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstPause = 5 * time.Millisecond
+	mostPauses = 8 // doublings of it
+)
+
+// PauseAgain waits before a step is repeated that has failed n times, one after
+// the other: after a write that another one has overtaken, or a lost session. It
+// waits for a random time: up to 5 ms for the first, and up to 1.28 s after the
+// ninth. If ctx ends first, it returns the cause.
+//
+// Without it, writers that compete would fail together again, and a service
+// that fails at once would get as many requests as it can answer.
+func PauseAgain(ctx context.Context, n int) error {
+	timer := time.NewTimer(rand.N(firstPause << min(max(n-1, 0), mostPauses)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
