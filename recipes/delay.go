@@ -111,21 +111,35 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 }
 
 // vacancy is when an attempt of the Queue, as the first in the queue, has seen
-// the note of a lost holder. While the note has that token, no contender has
-// held since, so the waits of attempts that end too early add up.
+// the note of a lost holder. While it is that note, no contender has held
+// since, so the waits of attempts that end too early add up.
+//
+// After a loss of data tokens begin anew, so that another holder may have the
+// token: what was written as Seen tells their notes apart.
 type vacancy struct {
 	mu    sync.Mutex
 	lost  driver.Token
+	seen  int64 // of the note, once it is known to be in the record; or 0
 	since time.Time
 }
 
-func (v *vacancy) lasts(lost driver.Token, now time.Time) time.Duration {
+func (v *vacancy) lasts(last note, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lost != lost {
-		v.lost, v.since = lost, now
+	if v.lost != last.Token || v.seen != 0 && v.seen != last.Seen {
+		v.lost, v.since = last.Token, now
 	}
+	v.seen = last.Seen
 	return now.Sub(v.since)
+}
+
+// wrote notes that Seen of the note of a token was written.
+func (v *vacancy) wrote(lost driver.Token, seen int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lost == lost {
+		v.seen = seen
+	}
 }
 
 // left returns the rest of a lock-delay. The contender is first in the queue
@@ -143,13 +157,15 @@ func (a *attempt) left(
 		return delay, nil
 	}
 	now := time.Now()
-	left, seen := delay-a.queue.vacancy.lasts(last.Token, now), time.UnixMilli(last.Seen)
+	left, seen := delay-a.queue.vacancy.lasts(last, now), time.UnixMilli(last.Seen)
 	switch {
 	case left <= 0:
 		return left, nil
 	case last.Seen == 0 || seen.Sub(now) > clockSkew: // or by a clock that is wrong
 		last.Seen = now.UnixMilli()
-		_, err = a.session.SetRecord(ctx, a.queue.id, last.encode(), version)
+		if _, err = a.session.SetRecord(ctx, a.queue.id, last.encode(), version); err == nil {
+			a.queue.vacancy.wrote(last.Token, last.Seen)
+		}
 		return left, err
 	}
 	return min(left, delay+clockSkew-now.Sub(seen)), nil // by the wall clock, as seen has no other
