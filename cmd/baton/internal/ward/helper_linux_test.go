@@ -19,6 +19,8 @@ const (
 func init() {
 	program, set := os.LookupEnv(foreground)
 	switch {
+	case set && program == tostop:
+		runToStop()
 	case set:
 		runForeground(program)
 	case os.Getenv(firstProcess) == "raises":

@@ -29,6 +29,7 @@ type terminal struct {
 
 	mu     sync.Mutex
 	passed bool // the command has the foreground, or passed it on
+	writes bool // SIGTTOU is ignored, until close
 }
 
 // openTerminal returns this process's controlling terminal, or nil.
@@ -57,11 +58,19 @@ func (t *terminal) pass() {
 	t.passed = true
 }
 
-// serve sets the command's group, once, before any other call but pass.
+// serve sets the command's group, once, before any other call but pass. From
+// now on this process ignores SIGTTOU. With `stty tostop` its message for the
+// user would stop it while the command has the foreground: the session would
+// not be renewed, and the guard would kill the command. No process that needs
+// the signal is started until close.
 func (t *terminal) serve(group int) {
-	if t != nil {
-		t.served = group
+	if t == nil {
+		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.served, t.writes = group, true
+	signal.Ignore(syscall.SIGTTOU)
 }
 
 // ours reports whether this process's group is in the foreground.
@@ -92,8 +101,10 @@ func (t *terminal) move(from, to int) bool {
 	}
 	// The next call stops a background process unless it ignores SIGTTOU. No
 	// process is started meanwhile that would inherit the ignored signal.
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
+	if !t.writes {
+		signal.Ignore(syscall.SIGTTOU)
+		defer signal.Reset(syscall.SIGTTOU)
+	}
 	for {
 		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to)
 		if err == nil {
@@ -159,5 +170,9 @@ func (t *terminal) close() {
 		defer t.mu.Unlock()
 		_ = syscall.Close(t.fd)
 		t.fd = -1
+		if t.writes {
+			t.writes = false
+			signal.Reset(syscall.SIGTTOU)
+		}
 	}
 }
