@@ -97,8 +97,19 @@ func runToStop() {
 	}
 	_ = w.Kill()
 	w.Close()
-	if ignored()[syscall.SIGTTOU] {
+	// SIGTTOU is signal 22, which the next command must not ignore.
+	w, err = Start(Spec{
+		Path: "/bin/bash", Args: []string{"bash", "-c",
+			`while read key mask; do [ "$key" != SigIgn: ] || exit $((0x$mask >> 21 & 1)); done </proc/self/status; exit 2`},
+		Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Title: "test", Deadline: time.Now().Add(time.Hour),
+	})
+	if err != nil {
 		os.Exit(5)
+	}
+	code := w.Code()
+	w.Close()
+	if code != 0 {
+		os.Exit(10 + code)
 	}
 	os.Exit(0)
 }

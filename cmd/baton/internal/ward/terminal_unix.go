@@ -29,7 +29,6 @@ type terminal struct {
 
 	mu     sync.Mutex
 	passed bool // the command has the foreground, or passed it on
-	writes bool // SIGTTOU is ignored, until close
 }
 
 // openTerminal returns this process's controlling terminal, or nil.
@@ -58,20 +57,26 @@ func (t *terminal) pass() {
 	t.passed = true
 }
 
-// serve sets the command's group, once, before any other call but pass. From
-// now on this process ignores SIGTTOU. With `stty tostop` its message for the
-// user would stop it while the command has the foreground: the session would
-// not be renewed, and the guard would kill the command. No process that needs
-// the signal is started until close.
+// serve sets the command's group, once, before any other call but pass.
 func (t *terminal) serve(group int) {
-	if t == nil {
-		return
+	if t != nil {
+		t.served = group
+		ignoreOutput()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.served, t.writes = group, true
-	signal.Ignore(syscall.SIGTTOU)
 }
+
+// ignoreOutput makes this process ignore SIGTTOU from now on. While the command
+// has the foreground, the signal would stop it when it moves the foreground
+// back, and, with `stty tostop`, when it writes a message: then the session
+// would not be renewed, and the guard would kill the command. The next guard
+// gives its command the action that this process began with.
+func ignoreOutput() {
+	ignoredOutput()
+	signal.Ignore(syscall.SIGTTOU) // package signal cannot undo it
+}
+
+// ignoredOutput reports whether SIGTTOU was ignored when this process began.
+var ignoredOutput = sync.OnceValue(func() bool { return ignored()[syscall.SIGTTOU] })
 
 // ours reports whether this process's group is in the foreground.
 func (t *terminal) ours() bool {
@@ -99,12 +104,7 @@ func (t *terminal) move(from, to int) bool {
 	if err != nil || now != from && !(t.passed && to == t.own && now != t.own && syscall.Kill(-now, 0) == syscall.ESRCH) {
 		return false
 	}
-	// The next call stops a background process unless it ignores SIGTTOU. No
-	// process is started meanwhile that would inherit the ignored signal.
-	if !t.writes {
-		signal.Ignore(syscall.SIGTTOU)
-		defer signal.Reset(syscall.SIGTTOU)
-	}
+	ignoreOutput()
 	for {
 		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to)
 		if err == nil {
@@ -170,9 +170,5 @@ func (t *terminal) close() {
 		defer t.mu.Unlock()
 		_ = syscall.Close(t.fd)
 		t.fd = -1
-		if t.writes {
-			t.writes = false
-			signal.Reset(syscall.SIGTTOU)
-		}
 	}
 }
