@@ -365,6 +365,16 @@ func TestFirstProcessReturnsFromRaise(t *testing.T) {
 	}
 }
 
+// It also reads the status of the command, if its guard was killed.
+func TestFirstProcessKeepsTheExitCodeWithoutAGuard(t *testing.T) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), firstProcess+"=reaps")
+	out, _ := c.CombinedOutput() // ProcessState has the outcome
+	if code := c.ProcessState.ExitCode(); code != 3 {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
 // A process whose first thread has ended is not a zombie.
 func TestProcessWithoutItsFirstThreadIsAlive(t *testing.T) {
 	c := exec.Command(os.Args[0])
