@@ -171,22 +171,27 @@ func (a *attempt) left(
 	return min(left, delay+clockSkew-now.Sub(seen)), nil // by the wall clock, as seen has no other
 }
 
+// sleep waits for d, or until the own entry has left the queue.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
 		a.wake()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
+	bound, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	if a.session.Await(bound, a.queue.id, a.joined.Place) == nil {
+		return nil // the next read says why its entry is gone
+	}
+	select { // the watch may be refused
+	case <-bound.Done():
 	case <-a.session.Context().Done():
 		return context.Cause(a.session.Context())
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // clearNote writes that the grant was released. If that fails, the next
