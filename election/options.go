@@ -57,8 +57,8 @@ func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
 
-// mostPause has room for the 50 % that are added: a longer pause would overflow,
-// and be none.
+// mostPause has room for the 50 % that are added: a longer pause would
+// overflow, and be none.
 const mostPause = math.MaxInt64 / 2
 
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {

@@ -246,8 +246,8 @@ func TestGoneWaitsForProcessesThatNoWalkSees(t *testing.T) {
 	out.ends()
 }
 
-// A daemon that may live on keeps the guard from reporting that nothing is left,
-// so a walk has to see the chain beside it.
+// A daemon that may live on keeps the guard from reporting that nothing is
+// left, so a walk has to see the chain beside it.
 func TestGoneWaitsForAChainBesideADaemon(t *testing.T) {
 	over := filepath.Join(t.TempDir(), "over")
 	t.Setenv("OVER", over)

@@ -42,11 +42,11 @@
 // If the guard is killed, the kernel kills the command (PR_SET_PDEATHSIG). The
 // starter is a subreaper, too, and so becomes the parent of the rest, kills it
 // and reads the command's status. By then it may have other orphans, such as
-// those of a container whose first process it is: it spares those that are older
-// than the guard, but cannot tell younger ones from the command's. If both are
-// killed at the same moment, the command dies and its descendants are lost. A stopped guard is continued with
-// each new deadline and each signal, and killed if it does not end within
-// endWithin when it is told to.
+// those of a container whose first process it is: it spares those that are
+// older than the guard, but cannot tell younger ones from the command's. If
+// both are killed at the same moment, the command dies and its descendants are
+// lost. A stopped guard is continued with each new deadline and each signal,
+// and killed if it does not end within endWithin when it is told to.
 //
 // # Groups and the terminal
 //
