@@ -14,13 +14,14 @@ import (
 
 // TestAcquireThatPanicsLeavesTheQueue, or whose goroutine exits: an
 // event.Direct and Request.Queued are called between the join and the hold. The
-// caller, perhaps an HTTP server that recovers, gets no handle to release.
+// caller, perhaps an HTTP server that recovers, gets no handle to release. Nor
+// does a session stay that the client does not know.
 func TestAcquireThatPanicsLeavesTheQueue(t *testing.T) {
 	for how, rude := range map[string]func(){
 		"panic": func() { panic("rude") },
 		"exit":  runtime.Goexit,
 	} {
-		for _, at := range []event.Kind{event.Joined, event.Granted, 0} {
+		for _, at := range []event.Kind{event.SessionOpened, event.Joined, event.Granted, 0} {
 			t.Run(how+" at "+at.String(), func(t *testing.T) {
 				var once sync.Once
 				observer := event.DirectFunc(func(e event.Event) {
@@ -42,6 +43,9 @@ func TestAcquireThatPanicsLeavesTheQueue(t *testing.T) {
 					}()
 					<-returned
 					h, err := w.b.queue.Acquire(w.bounded(time.Second), recipes.Request{Op: "lock", Mode: "x"})
+					check(t, err)
+					w.release(h)
+					h, err = w.a.queue.Acquire(w.bounded(time.Second), recipes.Request{Op: "lock", Mode: "x"})
 					check(t, err)
 					w.release(h)
 				}, coordinator.WithObserver(observer))

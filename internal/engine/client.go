@@ -194,8 +194,21 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	}
 	c.config.Log.Debug("baton: session opened",
 		"service", c.String(), "session", s.ID(), "ttl", s.TTL())
-	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
+	c.reportOpened(s, time.Since(began))
 	return s, nil
+}
+
+// reportOpened notifies the observers. If one of them that is direct panics, it
+// ends the session, which nobody would know.
+func (c *Client) reportOpened(s *Session, took time.Duration) {
+	reported := false
+	defer func() {
+		if !reported {
+			s.end(driver.Wrap(ErrSessionLost, errors.New("an observer panics")))
+		}
+	}()
+	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: took})
+	reported = true
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
