@@ -33,7 +33,7 @@ type renewals struct {
 	mu     sync.Mutex
 	idle   []*stream // the one that waits longest first
 	opened int       // idle or in use
-	twins  int       // closed since the last failure, because of the same member
+	twins  int       // closed because of the same member: see fail
 	closed bool
 }
 
@@ -162,11 +162,17 @@ func (s *stream) leadsTo(other *stream) bool {
 
 // fail closes a stream whose keep-alive was not answered, and the idle ones to
 // the same member. With all it closes all idle ones: their token is as old.
+//
+// A stream that never had an answer was found by the search for another member,
+// which then goes on: begun anew, it would find a member that hangs again and
+// again, and close streams to the others for it.
 func (r *renewals) fail(s *stream, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(s)
-	r.twins = 0
+	if s.member != 0 {
+		r.twins = 0
+	}
 	r.idle = slices.DeleteFunc(r.idle, func(other *stream) bool {
 		ends := all || other.leadsTo(s)
 		if ends {
