@@ -33,7 +33,7 @@ type renewals struct {
 	mu     sync.Mutex
 	idle   []*stream // the one that waits longest first
 	opened int       // idle or in use
-	twins  int       // closed because of the same member: see fail
+	twins  int       // answers on streams to one member, since the search began
 	closed bool
 }
 
@@ -54,6 +54,10 @@ const (
 	// mostTwins bounds the search for a stream to another member: it may be
 	// down.
 	mostTwins = 4
+
+	// searchAgain is how many answers on streams to one member cause one more
+	// step of the search: the other member may be back.
+	searchAgain = 64
 )
 
 func newRenewals(d *source, c *clientv3.Client) *renewals {
@@ -144,9 +148,11 @@ func (r *renewals) put(s *stream, usable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	twin := len(r.idle) < r.members() && slices.ContainsFunc(r.idle, s.leadsTo)
-	switch {
-	case twin && r.twins < mostTwins:
+	if twin {
 		r.twins++
+	}
+	switch {
+	case twin && (r.twins <= mostTwins || r.twins%searchAgain == 0):
 		r.drop(s)
 	case !usable || r.closed || len(r.idle) >= mostIdle:
 		r.drop(s)
