@@ -205,9 +205,8 @@ func (s *session) Ahead(
 	if err := s.Alive(); err != nil {
 		return driver.View{}, err
 	}
-	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // without values it would lack the leases
 	if own == (driver.Place{}) {
-		r, err := s.Get(ctx, all)
+		r, err := s.All(ctx, queue, true)
 		if err != nil {
 			return driver.View{}, s.Failed(ctx, err)
 		}
@@ -218,8 +217,9 @@ func (s *session) Ahead(
 	if !ok {
 		return driver.View{}, driver.ErrGone
 	}
-	clientv3.WithMaxCreateRev(me.Rev)(&all)
-	r, err := s.Read(ctx, max(me.Rev, s.Seen()), all)
+	ahead := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(),
+		clientv3.WithMaxCreateRev(me.Rev)) // with values: without them it would lack the leases
+	r, err := s.Read(ctx, max(me.Rev, s.Seen()), ahead)
 	if err != nil {
 		return driver.View{}, s.Failed(ctx, err)
 	}
