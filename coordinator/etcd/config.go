@@ -16,7 +16,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
-	"github.com/baton-go/baton/internal/dial"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -147,7 +146,6 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 			},
 			MinConnectTimeout: timeout,
 		}),
-		grpc.WithContextDialer(new(dial.Dialer).TCP),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if source != nil {

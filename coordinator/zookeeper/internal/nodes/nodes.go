@@ -67,8 +67,12 @@ func (d *Service) Connect(ctx context.Context, ttl time.Duration) (*zkconn.Conn,
 	return d.Conf.Open(ctx, ttl)
 }
 
-// Close does nothing: each session closes its own connection.
-func (d *Service) Close(context.Context) error { return nil }
+// Close ends lookups of the servers' names. Each session closes its own
+// connection.
+func (d *Service) Close(context.Context) error {
+	d.Conf.Close()
+	return nil
+}
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
