@@ -155,10 +155,12 @@ type member struct {
 	once   sync.Once
 
 	mu      sync.Mutex
-	watches int    // open streams of watches
-	stalled int64  // the revision at which it stopped to apply, or 0
-	silent  bool   // it answers no reads, either
-	hung    bool   // it answers no keep-alives
+	watches int   // open streams of watches
+	stalled int64 // the revision at which it stopped to apply, or 0
+	silent  bool  // it answers no reads, either
+	hung    bool  // it answers no keep-alives
+	// disturb, if set, handles requests; it is set before the first.
+	disturb func(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error)
 	term    uint64 // which its answers to keep-alives show, more than the server's
 }
 
@@ -228,7 +230,10 @@ func (m *member) unary(
 	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
 	rev, silent := m.at()
-	if rev == 0 {
+	switch {
+	case rev == 0 && m.disturb != nil:
+		return m.disturb(ctx, req, handle)
+	case rev == 0:
 		return handle(ctx, req)
 	}
 	old := func(r *pb.RangeRequest) bool {
