@@ -141,7 +141,10 @@ func parse(u *url.URL) (*goredis.UniversalOptions, error) {
 		return nil, err
 	}
 	if source != nil {
-		o.TLSConfig, o.Dialer = source.Config(), dialer(source, o.DialTimeout)
+		if o.TLSConfig, err = source.Config(context.Background()); err != nil {
+			return nil, err
+		}
+		o.Dialer = dialer(source, o.DialTimeout)
 	}
 	return o, conflicts(o, cluster)
 }
