@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -194,8 +195,21 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	}
 	c.config.Log.Debug("baton: session opened",
 		"service", c.String(), "session", s.ID(), "ttl", s.TTL())
-	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
+	c.reportOpened(s, time.Since(began))
 	return s, nil
+}
+
+// reportOpened notifies the observers. If one of them that is direct panics, it
+// ends the session, which nobody would know.
+func (c *Client) reportOpened(s *Session, took time.Duration) {
+	reported := false
+	defer func() {
+		if !reported {
+			s.end(driver.Wrap(ErrSessionLost, errors.New("an observer panics")))
+		}
+	}()
+	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: took})
+	reported = true
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
@@ -294,9 +308,12 @@ func (c *Client) close(ctx context.Context) error {
 	c.wg.Wait()
 	stopLate()
 	c.lateCancel()
-	err = errors.Join(err, c.driver.Close(within))
+	also := c.driver.Close(within)
 	c.flush(within)
-	return err
+	if err != nil && also != nil {
+		return fmt.Errorf("%w; %w", err, also) // errors.Join's text has two lines
+	}
+	return cmp.Or(err, also)
 }
 
 // closeLater closes a lost session in the background, for at most its TTL,

@@ -270,7 +270,8 @@ func (s *Session) end(cause error) {
 		return
 	}
 	s.alarm.Stop()
-	cause = context.Cause(s.ctx) // the first one, of concurrent calls
+	cause = context.Cause(s.ctx)       // the first one, of concurrent calls
+	s.news.flush(context.Background()) // an observer sees no suspension after the end
 	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
 		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",

@@ -82,12 +82,12 @@ func (s *Session) first(
 	ctx context.Context, queue driver.Queue, limit int, get getter,
 ) (Reading, error) {
 	if limit == 0 {
-		return s.all(ctx, queue)
+		return s.All(ctx, queue, true)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
 	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
 	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
-		return s.all(ctx, queue)
+		return s.All(ctx, queue, true)
 	}
 	return r, err
 }

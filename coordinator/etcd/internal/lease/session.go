@@ -261,6 +261,10 @@ func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error
 	return epoch, nil
 }
 
+// StopJoins stops the contender's running joins before their next request, as
+// Forget does first.
+func (s *Session) StopJoins(contender string) { s.Joins.forget(contender) }
+
 // RaiseEpoch gives the sentinel a new mod revision. It compares the create
 // revision first, so that a late request creates no sentinel after the
 // session's end.
