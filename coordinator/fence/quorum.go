@@ -14,6 +14,9 @@ import (
 // of its service. Two holders share a service, so it refuses each earlier one,
 // whatever services are away, and whatever order a process names them in.
 //
+// A forged sequencer with a very large token, or of a service that is none of
+// the lock's, keeps holders out until Reset: authenticate callers before.
+//
 // It forgets tokens when the process ends. A resource that outlives the process
 // stores the greatest token of each service beside its data, and compares them
 // in the same transaction. It is safe for concurrent use.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // Client is the engine of a coordinator.Client.
@@ -22,8 +23,8 @@ type Client struct {
 	mailboxes []*mailbox       // of the observers, but for
 	direct    []event.Observer // those that are an event.Direct
 
-	ctx    context.Context // ends, with cause ErrClosed, when Close begins
-	cancel context.CancelCauseFunc
+	ctx    context.Context // ends when Close begins; its cause says nothing: see patience.Bind
+	cancel context.CancelFunc
 
 	wg         sync.WaitGroup  // background closing of lost sessions
 	late       context.Context // ends when Close stops waiting for that
@@ -66,7 +67,7 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 			c.mailboxes = append(c.mailboxes, newMailbox(o))
 		}
 	}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.late, c.lateCancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -103,7 +104,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
-	bound, stop := bind(ctx, c.ctx)
+	bound, stop := patience.Bind(ctx, c.ctx)
 	defer stop()
 	select {
 	case c.opening <- struct{}{}:
@@ -271,7 +272,7 @@ func (c *Client) closeError(err error) error {
 }
 
 func (c *Client) close(ctx context.Context) error {
-	c.cancel(ErrClosed)
+	c.cancel()
 	// The context of an opening under way has ended, so it returns soon. After
 	// this no other session is stored.
 	c.opening <- struct{}{}
