@@ -54,6 +54,8 @@ func newSource(cfg *clientv3.Config) *source {
 	return d
 }
 
+var mostReply = grpc.MaxCallRecvMsgSize(lease.MaxReply)
+
 // intercept is a gRPC interceptor for requests, below that of clientv3.
 func (d *source) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
@@ -63,8 +65,7 @@ func (d *source) intercept(
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
-	opts = append(opts, grpc.MaxCallRecvMsgSize(lease.MaxReply)) // the last one counts
-	err := invoke(ctx, method, req, reply, cc, opts...)
+	err := invoke(ctx, method, req, reply, cc, append(opts, mostReply)...) // the last one counts
 	d.noteDialError(err)
 	return err
 }

@@ -135,7 +135,10 @@ func (s *Session) Head(
 			since := func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 				return s.Read(ctx, shown, ops...)
 			}
-			r, err = s.first(ctx, queue, 1, since)
+			err = s.within(ctx, func(ctx context.Context) (err error) {
+				r, err = s.first(ctx, queue, 1, since)
+				return err
+			})
 		}
 		head = s.head(queue, r.Kvs)
 		return head.Version != known, err
