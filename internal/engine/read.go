@@ -86,7 +86,10 @@ func (s *Session) WhileQueued(
 	err := wait(queued)
 	cancel(nil)
 	if !timer.Stop() {
-		<-over // else it could notice a conversion or the release that follows
+		select {
+		case <-over: // else it could notice a conversion or the release that follows
+		case <-ctx.Done():
+		}
 	}
 	var mine ownWatchEnded
 	switch ended := errors.As(context.Cause(queued), &mine); {
