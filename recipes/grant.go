@@ -90,6 +90,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	}
 	h := g.handle(ctx, &g.top)
 	g.mu.Unlock()
+	a.queued = false
 	if !alive {
 		g.lost()
 	}
