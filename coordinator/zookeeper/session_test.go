@@ -513,7 +513,7 @@ func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
 		authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
 		d, err := Open(parse(t, "zks://10.0.0.1/app?cacert="+writeFile(t, file, authority.PEM)))
 		ok(t, err)
-		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d.(*service).Conf.Dial.Connect = func(ctx context.Context, addr string) (net.Conn, error) {
 			there, here := net.Pipe()
 			inner, err := f.dial(ctx, addr)
 			if err != nil {

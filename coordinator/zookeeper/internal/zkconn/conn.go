@@ -6,7 +6,6 @@ import (
 	"io"
 	"log"
 	"math"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,8 +25,7 @@ type Config struct {
 	Digest  string           // "user:password", or ""
 	Tick    time.Duration    // the servers' tickTime, or 0 if it is not known
 
-	// Dial connects to an address. It is dial.TCP, except in tests.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Dial dial.Options
 
 	names  dial.Names
 	outage outage
