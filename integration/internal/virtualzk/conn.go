@@ -244,7 +244,7 @@ func (c *conn) authenticate(xid int32, d *decoder) {
 	if who := digest(credentials); !slices.Contains(c.who, who) {
 		c.who = append(c.who, who)
 	}
-	c.send(reply(xid, c.zxid, 0, nil))
+	c.send(reply(xid, 0, 0, nil))
 }
 
 // answerWith answers a request with an error, in its turn.

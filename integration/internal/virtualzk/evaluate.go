@@ -113,6 +113,9 @@ func (v *evaluation) multi(d *decoder) []byte {
 		if done || d.bad {
 			break
 		}
+		if op == opCreate2 {
+			op = opCreate // the result of one in a transaction has no Stat
+		}
 		body, code := v.one(op, d)
 		if failed {
 			code = codeInconsistency
@@ -167,7 +170,7 @@ func (v *evaluation) create(
 	if code := v.checkSession(v.session, v.member); code != 0 {
 		return nil, code
 	}
-	if !strings.Contains(path, "/") {
+	if !strings.Contains(path, "/") || strings.ContainsRune(path, 0) {
 		return nil, codeBadArguments
 	}
 	if list = resolve(list, v.who); list == nil {
@@ -241,15 +244,17 @@ func (v *evaluation) delete(path string, version int32) (code int32) {
 		return code
 	}
 	if path == "/" || path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") ||
-		!strings.Contains(path, "/") {
+		!strings.Contains(path, "/") || strings.ContainsRune(path, 0) {
 		return codeBadArguments
 	}
 	parent, n := v.head.nodes[parentOf(path)], v.head.nodes[path]
 	switch {
-	case parent == nil || n == nil:
+	case parent == nil:
 		return codeNoNode
 	case !allows(parent.acl, permDelete, v.who):
 		return codeNoAuth
+	case n == nil:
+		return codeNoNode
 	case version != -1 && version != n.version:
 		return codeBadVersion
 	case len(n.children) > 0:

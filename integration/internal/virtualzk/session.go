@@ -48,7 +48,7 @@ func (e *Ensemble) newSession(member int, timeout time.Duration) *session {
 		offset: time.Duration(e.opened),
 	}
 	for i := range s.password {
-		s.password[i] = byte(e.draw(256))
+		s.password[i] = byte(1 + e.draw(255))
 	}
 	return s
 }

@@ -172,7 +172,11 @@ func (n *node) appendStat(b []byte) []byte {
 	b = appendInt64(appendInt64(b, n.czxid), n.mzxid)
 	b = appendInt64(appendInt64(b, n.ctime), n.mtime)
 	b = appendInt32(appendInt32(b, n.version), 2*n.creates-int32(len(n.children)))
-	b = appendInt64(appendInt32(b, 0), n.owner)
+	owner := n.owner
+	if owner == containerOwner { // which is hidden
+		owner = 0
+	}
+	b = appendInt64(appendInt32(b, 0), owner)
 	b = appendInt32(appendInt32(b, int32(len(n.data))), int32(len(n.children)))
 	return appendInt64(b, n.pzxid)
 }
