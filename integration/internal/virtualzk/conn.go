@@ -76,11 +76,17 @@ func (c *conn) greet(message []byte) {
 	d := &decoder{b: message}
 	d.int32()
 	seen, asked, id, password := d.int64(), time.Duration(d.int32())*time.Millisecond, d.int64(), d.bytes()
+	if seen > c.zxid && c.serving() {
+		c.reached(refusedNewer)
+	}
 	if d.bad || !c.serving() || seen > c.zxid {
 		c.close()
 		return
 	}
-	c.timeout = min(max(asked, c.min), c.max)
+	c.timeout = min(max(asked, c.conf.MinTimeout), c.conf.MaxTimeout)
+	if c.short > 0 && id != 0 {
+		c.timeout = min(c.timeout, c.short)
+	}
 	if id == 0 {
 		p := c.queue()
 		c.ask(func() {
@@ -99,6 +105,9 @@ func (c *conn) greet(message []byte) {
 		return
 	}
 	c.ask(func() {
+		if s := c.Ensemble.sessions[id]; s != nil && c.timeout < s.timeout {
+			c.reached(shortened)
+		}
 		lives := c.revalidate(id, password, c.index, c.timeout)
 		c.learn(func() { c.welcome(id, password, lives) })
 	})
@@ -193,15 +202,22 @@ func (c *conn) request(message []byte) {
 		c.drain()
 	case opSync:
 		p := c.queue()
+		if c.alone {
+			c.reached(heardAlone)
+		}
 		c.ask(func() {
 			c.resolve(p, func() { c.send(reply(xid, c.zxid, 0, body)) })
 		})
 		if c.deposed { // it answers alone
+			c.reached(answeredAlone)
 			p.needs, p.answer = 0, func() { c.send(reply(xid, c.zxid, 0, body)) }
 			c.drain()
 		}
 	case opCreate, opCreate2, opCreateContainer, opSetData, opDelete, opCheck, opMulti, opCloseSession:
 		p := c.queue()
+		if c.stalled {
+			c.reached(unanswered)
+		}
 		c.ask(func() { c.write(p, xid, op, body) })
 	default:
 		c.refuse(xid, codeUnimplemented)
@@ -213,6 +229,9 @@ func (c *conn) write(p *pending, xid, op int32, body []byte) {
 	txn := c.evaluate(request{
 		session: c.session, member: c.index, who: c.who, op: op, body: body, by: ByClient,
 	})
+	if txn.code == codeSessionMoved {
+		c.reached(movedAway)
+	}
 	p.needs = len(c.log) + 1
 	p.answer = func() {
 		if txn.code == codeSessionMoved { // another connection has the session

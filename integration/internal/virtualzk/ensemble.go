@@ -16,7 +16,7 @@ type Config struct {
 	Members int           // default 1
 	Tick    time.Duration // default 2 s; sessions end at multiples of it
 	// MinTimeout and MaxTimeout bound what all members grant: default 2 and 20
-	// ticks. See also Ensemble.Bounds.
+	// ticks. See also Ensemble.Shorten.
 	MinTimeout, MaxTimeout time.Duration
 	// Containers is the interval at which empty containers are removed. Default
 	// a minute.
@@ -31,6 +31,31 @@ type Config struct {
 	// random delays, and a message without a delay arrives before its sending
 	// returns.
 	Random *rand.Rand
+
+	// Reached, if not nil, is called with each of States that is reached, with
+	// the ensemble's lock held.
+	Reached func(state string)
+}
+
+// States are named states of an ensemble that are hard to reach.
+var States = []string{
+	refusedNewer, shortened, heardAlone, answeredAlone, unanswered, movedAway, reapedQueue,
+}
+
+const (
+	refusedNewer  = "client refused by a member that is behind it"
+	shortened     = "session continued with a shorter timeout"
+	heardAlone    = "sync at a member that has lost the leader"
+	answeredAlone = "sync answered by a deposed leader"
+	unanswered    = "write at a member that applies nothing"
+	movedAway     = "write refused since the session has moved"
+	reapedQueue   = "empty container removed"
+)
+
+func (e *Ensemble) reached(state string) {
+	if e.conf.Reached != nil {
+		e.conf.Reached(state)
+	}
 }
 
 // Ensemble is a ZooKeeper ensemble. It is safe for concurrent use.
@@ -70,7 +95,7 @@ func New(conf Config) *Ensemble {
 	for i := range conf.Members {
 		e.members = append(e.members, &member{
 			Ensemble: e, index: i, tree: newTree(), watches: watches{}, up: true,
-			min: conf.MinTimeout, max: conf.MaxTimeout, heard: map[int64]time.Duration{},
+			heard: map[int64]time.Duration{},
 		})
 	}
 	return e
@@ -83,7 +108,9 @@ func (e *Ensemble) Close() {
 		e.leader = nobody
 		e.epoch++
 		for _, s := range e.sessions {
-			s.timer.Stop()
+			if s.timer != nil {
+				s.timer.Stop()
+			}
 		}
 		for _, m := range e.members {
 			m.up = false
@@ -142,7 +169,9 @@ func (e *Ensemble) commit(txn *Txn) {
 	}
 	if s := e.sessions[txn.Closes]; s != nil {
 		delete(e.sessions, s.id)
-		s.timer.Stop()
+		if s.timer != nil {
+			s.timer.Stop()
+		}
 	}
 	if e.see != nil {
 		e.see(*txn)
@@ -197,6 +226,7 @@ func (e *Ensemble) reap() {
 		return
 	}
 	for _, path := range e.head.emptyContainers() {
+		e.reached(reapedQueue)
 		e.operate(request{op: opDelete, by: ByClock, body: appendInt32(appendText(nil, path), -1)})
 	}
 }

@@ -35,13 +35,18 @@ func (e *Ensemble) Delete(path string) (done bool) {
 	return done
 }
 
-// Create makes a plain node as an operator would, and reports whether it did.
-func (e *Ensemble) Create(path string, data []byte) (done bool) {
+// Create makes a node as an operator would, a container or a plain one, and
+// reports whether it did.
+func (e *Ensemble) Create(path string, data []byte, container bool) (done bool) {
+	op, flags := opCreate, int32(0)
+	if container {
+		op, flags = opCreateContainer, 4
+	}
 	e.locked(func() {
 		body := appendBytes(appendText(nil, path), data)
 		body = appendInt32(appendInt32(body, 1), permAll)
-		body = appendInt32(appendText(appendText(body, world.scheme), world.id), 0)
-		done = e.operate(request{op: opCreate, by: ByOperator, body: body}) == 0
+		body = appendInt32(appendText(appendText(body, world.scheme), world.id), flags)
+		done = e.operate(request{op: op, by: ByOperator, body: body}) == 0
 	})
 	return done
 }
@@ -64,6 +69,19 @@ func (e *Ensemble) Stats() (s Stats) {
 	return s
 }
 
+// Watched returns how many watches there are on each node and its children.
+func (e *Ensemble) Watched() map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := map[string]int{}
+	for _, m := range e.members {
+		for spot, watching := range m.watches {
+			all[spot.path] += len(watching)
+		}
+	}
+	return all
+}
+
 // Members returns how many members there are.
 func (e *Ensemble) Members() int { return len(e.members) }
 
@@ -74,9 +92,10 @@ func (e *Ensemble) Leader() int {
 	return e.leader
 }
 
-// Bounds sets the timeouts that a member grants from now on.
-func (e *Ensemble) Bounds(member int, least, most time.Duration) {
-	e.locked(func() { e.members[member].min, e.members[member].max = least, most })
+// Shorten has a member grant at most so much to sessions that continue there,
+// as with a smaller maxSessionTimeout than the others'. Zero ends that.
+func (e *Ensemble) Shorten(member int, most time.Duration) {
+	e.locked(func() { e.members[member].short = most })
 }
 
 // Lag sets how much later than the leader a member applies transactions.

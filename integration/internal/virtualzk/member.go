@@ -8,13 +8,13 @@ import (
 // member is one server.
 type member struct {
 	*Ensemble
-	index    int
-	tree     *tree
-	applied  int   // transactions of the log
-	zxid     int64 // of the last
-	watches  watches
-	conns    []*conn // by number
-	min, max time.Duration
+	index   int
+	tree    *tree
+	applied int   // transactions of the log
+	zxid    int64 // of the last
+	watches watches
+	conns   []*conn       // by number
+	short   time.Duration // the longest timeout of a session that continues, or 0
 
 	up      bool
 	lag     time.Duration // before it applies a transaction

@@ -79,7 +79,9 @@ func (e *Ensemble) arm(s *session) {
 // mayExpire ends a session unless it was touched since its timer was set.
 func (e *Ensemble) mayExpire(s *session) {
 	switch {
-	case e.sessions[s.id] != s || e.leader == nobody:
+	case e.sessions[s.id] != s:
+	case e.leader == nobody:
+		s.timer = nil // the next leader's clock starts anew
 	case time.Until(s.expires) > 0:
 		e.arm(s)
 	default:
