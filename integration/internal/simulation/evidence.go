@@ -92,9 +92,9 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		return queue.unlimited(c.began)
+		return queue.unlimited(c.began - a.w.traits.Behind)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && queue.least(c.began) < a.wants
+		return a.wants > 0 && queue.least(c.began-a.w.traits.Behind) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}

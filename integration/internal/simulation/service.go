@@ -126,6 +126,9 @@ type Stats struct{ Sessions, Entries, Watches int }
 type Traits struct {
 	// Stale: reads may be answered from an earlier state.
 	Stale bool
+	// Behind is how old, at most, a reply to a read may be when the call began:
+	// a member that lags answers reads until its client leaves it.
+	Behind time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
 	Rounds int
@@ -149,6 +152,9 @@ type World interface {
 	// Reached records that the world has reached a named state; see
 	// Kind.States.
 	Reached(state string)
+	// Label names the actor of a contender, or is empty. Contenders' IDs differ
+	// in each run; their labels do not.
+	Label(id string) string
 	// Refuses says that the service refuses requests of all clients from now
 	// on, or that it no longer does.
 	Refuses(does bool)

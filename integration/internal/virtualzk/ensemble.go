@@ -31,6 +31,9 @@ type Config struct {
 	// random delays, and a message without a delay arrives before its sending
 	// returns.
 	Random *rand.Rand
+	// Key, if not nil, returns what is not random in a path, by which requests
+	// of one instant are put in order.
+	Key func(path string) string
 
 	// Reached, if not nil, is called with each of States that is reached, with
 	// the ensemble's lock held.

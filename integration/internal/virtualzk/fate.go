@@ -36,22 +36,24 @@ type write struct {
 	key      string
 }
 
-// sent takes what the client has written. With a generator, writes of one
-// instant on one connection are put in an order of their content, before they
-// are sent a nanosecond later. They come from as many goroutines, whose order
-// the scheduler would decide: the client library has one goroutine waiting for
-// each request.
+// window is the time for which a client's writes are collected.
+const window = time.Microsecond
+
+// sent takes what the client has written. With a generator, writes within a
+// microsecond on one connection are put in an order of their content, before
+// they are sent. They come from as many goroutines, whose order the scheduler
+// would decide: the client library has one goroutine waiting for each request.
 func (w *wire) sent(messages [][]byte) {
-	if w.rand == nil {
+	if w.ups.rand == nil {
 		for _, m := range messages {
 			w.dispatch(m, w.decide)
 		}
 		return
 	}
-	w.batch = append(w.batch, write{messages, w.sortKey(messages[0])})
+	w.batch = append(w.batch, write{messages: messages})
 	if !w.flushing {
 		w.flushing = true
-		time.AfterFunc(1, w.flush)
+		time.AfterFunc(window-time.Since(w.began)%window+w.offset, w.flush)
 	}
 }
 
@@ -61,6 +63,9 @@ func (w *wire) flush() {
 	w.batch, w.flushing = nil, false
 	decide := w.decide
 	w.mu.Unlock()
+	for i := range batch {
+		batch[i].key = w.sortKey(batch[i].messages[0])
+	}
 	slices.SortStableFunc(batch, func(a, b write) int { return cmp.Compare(a.key, b.key) })
 	for _, b := range batch {
 		for _, m := range b.messages {
@@ -139,8 +144,8 @@ func isConnect(message []byte) bool {
 	return len(message) >= 28 && binary.BigEndian.Uint32(message) == 0
 }
 
-// sortKey is the content of a request without its number and without what is
-// random in each run: the contenders' IDs in names.
+// sortKey is the content of a request without its number, and without what is
+// random in each run.
 func (w *wire) sortKey(message []byte) string {
 	if isConnect(message) {
 		return ""
@@ -148,28 +153,12 @@ func (w *wire) sortKey(message []byte) string {
 	r := w.describe(message)
 	key := r.Op
 	for _, path := range r.Paths {
-		key += " " + withoutIDs(path)
+		if w.conf.Key != nil {
+			path = w.conf.Key(path)
+		}
+		key += " " + path
 	}
 	return key
-}
-
-// withoutIDs removes runs of 16 and more hex digits that end in "_".
-func withoutIDs(path string) string {
-	var b []byte
-	run := 0
-	for i := range len(path) {
-		c := path[i]
-		b = append(b, c)
-		switch {
-		case c >= '0' && c <= '9' || c >= 'a' && c <= 'f':
-			run++
-			continue
-		case c == '_' && run >= 20:
-			b = b[:len(b)-run-1]
-		}
-		run = 0
-	}
-	return string(b)
 }
 
 // carryUp sends a request to the member.

@@ -16,7 +16,9 @@ import (
 type Link struct {
 	*Ensemble
 	name     string
-	rand     *rand.Rand // or nil
+	seed     uint64 // of its wires' generators; 0: none
+	dialled  uint64
+	offset   time.Duration // in nanoseconds, so that no two send at once
 	spread   time.Duration
 	up, down direction
 	wires    []*wire // that are not broken, in the order of dialling
@@ -45,7 +47,7 @@ type wire struct {
 	member     int
 	client     *socket
 	server     *conn // nil until the member has accepted
-	ups, downs lane
+	ups, downs stream
 	reset      bool // nothing arrives any more
 	isStranded bool // what the client has sent waits for Deliver
 	fates      map[int32]Fate
@@ -53,14 +55,21 @@ type wire struct {
 	flushing   bool
 }
 
+// stream is one direction of a wire, with a generator of its own: messages of
+// one instant on several wires draw the same numbers in any order.
+type stream struct {
+	lane
+	rand *rand.Rand // or nil
+}
+
 // Link makes the network of a client process. Each message takes a random time
 // up to a microsecond, if the ensemble has a generator.
 func (e *Ensemble) Link(name string) *Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := &Link{Ensemble: e, name: name, spread: time.Microsecond}
+	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, offset: time.Duration(len(e.links))}
 	if e.conf.Random != nil {
-		l.rand = rand.New(rand.NewPCG(e.conf.Random.Uint64(), uint64(len(e.links))))
+		l.seed = 1 | e.conf.Random.Uint64()
 	}
 	e.links = append(e.links, l)
 	return l
@@ -79,6 +88,10 @@ func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	w.client = newSocket(w, addr)
 	accepted := make(chan error, 1)
 	l.locked(func() {
+		if l.dialled++; l.seed != 0 {
+			w.ups.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled))
+			w.downs.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled+1))
+		}
 		l.wires = append(l.wires, w)
 		l.carry(&l.up, &w.ups, w, 0, func() { w.accept(accepted) })
 	})
@@ -111,14 +124,17 @@ func (w *wire) accept(accepted chan<- error) {
 	w.carry(&w.down, &w.downs, w, 0, func() { accepted <- err })
 }
 
+// apart is the least time between two messages of a wire.
+const apart = 2 * window
+
 // carry delivers something at the other end of a wire, in the lane's order.
-func (l *Link) carry(d *direction, order *lane, w *wire, extra time.Duration, deliver func()) {
+func (l *Link) carry(d *direction, order *stream, w *wire, extra time.Duration, deliver func()) {
 	at := time.Now().Add(d.delay + extra)
-	if l.rand != nil {
-		at = at.Add(1 + time.Duration(l.rand.Int64N(int64(l.spread))))
+	if order.rand != nil {
+		at = at.Add(1 + time.Duration(order.rand.Int64N(int64(l.spread))))
 	}
 	if !at.After(order.last) {
-		at = order.last.Add(1)
+		at = order.last.Add(apart)
 	}
 	wait := time.Until(at)
 	if wait <= 0 {
@@ -158,8 +174,8 @@ func (l *Link) drain(d *direction) {
 			continue
 		}
 		p.deliver()
-		if l.rand != nil {
-			after := 1 + time.Duration(l.rand.Int64N(int64(l.spread)))
+		if r := p.of.ups.rand; r != nil {
+			after := 1 + time.Duration(r.Int64N(int64(l.spread)))
 			time.AfterFunc(after, func() { l.locked(func() { l.drain(d) }) })
 			return
 		}

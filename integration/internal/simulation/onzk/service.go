@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -35,6 +34,7 @@ var Worlds = simulation.Kind{
 // service is a simulation.Service. Its queues are guarded by mu, which is
 // locked inside the ensemble's steps.
 type service struct {
+	began time.Time
 	*virtualzk.Ensemble
 	seed  uint64
 	ttl   time.Duration
@@ -59,8 +59,14 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 		Peers:      time.Duration(1 + r.Int64N(int64(5*time.Millisecond))),
 		Random:     rand.New(rand.NewPCG(c.Seed, 0x2ee)), Reached: c.World.Reached,
 	}
+	conf.Key = func(path string) string {
+		if n, ok := parse(path); ok && n.id != "" {
+			return fmt.Sprint(n.queue, n.seq, n.mode, c.World.Label(n.id))
+		}
+		return path
+	}
 	s := &service{
-		Ensemble: virtualzk.New(conf), world: c.World, foreign: map[string]bool{}, seed: c.Seed, ttl: c.TTL, tick: tick, url: chroot,
+		Ensemble: virtualzk.New(conf), world: c.World, foreign: map[string]bool{}, began: time.Now(), seed: c.Seed, ttl: c.TTL, tick: tick, url: chroot,
 		queues: newQueues(), links: map[*virtualzk.Link]*link{},
 	}
 	if r.IntN(2) == 0 {
@@ -89,16 +95,11 @@ func (l *link) Expire() (found bool) {
 // of servers and the pauses.
 func (s *service) Connect(name string) (simulation.Link, error) {
 	l := &link{Link: s.Link(name), svc: s}
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, name)
-	var mu sync.Mutex
-	n := h.Sum64()
 	source := func(o *dial.Options) {
 		o.Source = func() rand.Source {
-			mu.Lock()
-			defer mu.Unlock()
-			n++
-			return rand.NewPCG(s.seed, n)
+			h := fnv.New64a()
+			_, _ = fmt.Fprint(h, name, time.Since(s.began))
+			return rand.NewPCG(s.seed, h.Sum64())
 		}
 	}
 	var err error
@@ -244,9 +245,13 @@ func (s *service) Stats() simulation.Stats {
 
 // Traits: a join of a queue that was removed makes it first, and a wait after a
 // reconnect syncs first. A client without faults may still have to leave a
-// member, and be between two rounds of dialling; a session ends at a tick.
+// member, and be between two rounds of dialling; a session ends at a tick. A
+// member that lags does not answer the syncs of renewals, so a client leaves it
+// within a TTL; until then it answers reads.
 func (s *service) Traits() simulation.Traits {
-	return simulation.Traits{Stale: true, Rounds: 4, Late: s.ttl/2 + 3*time.Second + 2*s.tick}
+	return simulation.Traits{
+		Stale: true, Behind: s.ttl, Rounds: 4, Late: s.ttl/2 + 3*time.Second + 2*s.tick,
+	}
 }
 
 // Close waits for the client library, whose own Close waits for a reply.
