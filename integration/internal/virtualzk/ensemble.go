@@ -239,7 +239,7 @@ func (e *Ensemble) operate(r request) (code int32) {
 	if e.leader == nobody {
 		return codeSessionExpired
 	}
-	r.member = nobody
+	r.member, r.who = nobody, []identity{super}
 	txn := e.evaluate(r)
 	if txn.code == 0 {
 		e.commit(txn)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ import (
 )
 
 // Worlds are worlds on ZooKeeper: one server, or three that lag behind each
-// other by a random time. In half of the worlds the driver knows the tick.
+// other by a random time. In half of the worlds the driver knows the tick, and
+// in a quarter the servers demand credentials.
 var Worlds = simulation.Kind{
 	Test: "TestSimulationOnZooKeeper",
 	New:  newService,
@@ -39,7 +41,8 @@ type service struct {
 	seed  uint64
 	ttl   time.Duration
 	tick  time.Duration
-	url   string // chroot and parameters
+	url   string        // chroot and parameters
+	user  *url.Userinfo // or nil
 	world simulation.World
 
 	mu      sync.Mutex
@@ -58,6 +61,7 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 		Containers: []time.Duration{5 * time.Millisecond, c.TTL / 3, time.Minute}[r.IntN(3)],
 		Peers:      time.Duration(1 + r.Int64N(int64(5*time.Millisecond))),
 		Random:     rand.New(rand.NewPCG(c.Seed, 0x2ee)), Reached: c.World.Reached,
+		EnforceAuth: r.IntN(4) == 0,
 	}
 	conf.Key = func(path string) string {
 		if n, ok := parse(path); ok && n.id != "" {
@@ -68,6 +72,9 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 	s := &service{
 		Ensemble: virtualzk.New(conf), world: c.World, foreign: map[string]bool{}, began: time.Now(), seed: c.Seed, ttl: c.TTL, tick: tick, url: chroot,
 		queues: newQueues(), links: map[*virtualzk.Link]*link{},
+	}
+	if conf.EnforceAuth {
+		s.user = url.UserPassword("baton", "secret")
 	}
 	if r.IntN(2) == 0 {
 		s.url += "?tick=" + tick.String()
@@ -103,7 +110,9 @@ func (s *service) Connect(name string) (simulation.Link, error) {
 		}
 	}
 	var err error
-	l.driver, err = zookeeper.OpenWith(s.URL(s.url), zookeeper.Dialer(l.Dial), source)
+	where := s.URL(s.url)
+	where.User = s.user
+	l.driver, err = zookeeper.OpenWith(where, zookeeper.Dialer(l.Dial), source)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.links[l.Link] = l
