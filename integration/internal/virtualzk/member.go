@@ -2,6 +2,7 @@ package virtualzk
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -154,6 +155,9 @@ func (m *member) read(c *conn, op int32, body []byte) (answer []byte, code int32
 		return nil, 0
 	}
 	path, watch := d.text(), d.bool()
+	if op == opExists && strings.ContainsRune(path, 0) { // only here
+		return nil, codeBadArguments
+	}
 	n := m.tree.nodes[path]
 	if watch && op == opExists {
 		m.watches.add(spot{path, false}, c)

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math"
@@ -107,6 +108,11 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	context.AfterFunc(s.ctx, s.stop)
 	if err := s.establish(ctx); err != nil {
 		_ = s.Close(ctx) // the service ends it after the TTL in any case
+		if errors.Is(err, driver.ErrSessionLost) {
+			// Nobody has had the session, and the next Open gets another (O3).
+			err = driver.Wrap(driver.ErrUnavailable,
+				fmt.Errorf("zookeeper: the session ended before it could be used: %v", err))
+		}
 		return nil, err
 	}
 	return s, nil

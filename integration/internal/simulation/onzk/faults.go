@@ -38,14 +38,33 @@ func (s *service) serving(r *rand.Rand, l simulation.Link) int {
 	return r.IntN(s.Members())
 }
 
-// shortens has one member grant less to a session that continues there, and the
-// client reconnect, mostly to it.
+// shortens has one member, or all, grant less to a session that continues
+// there, and the client reconnect. Then the client may be cut off.
 func (s *service) shortens(w simulation.World, r *rand.Rand, l simulation.Link) {
-	m := r.IntN(s.Members())
-	s.Shorten(m, w.TTL()/time.Duration(2+r.IntN(3)))
+	one, all := r.IntN(s.Members()), r.IntN(2) == 0
+	each := func(most time.Duration) {
+		for m := range s.Members() {
+			if all || m == one {
+				s.Shorten(m, most)
+			}
+		}
+	}
+	each(w.TTL() / time.Duration(2+r.IntN(3)))
 	l.Reset()
+	time.Sleep(some(r, w.TTL()/4))
+	s.mayCut(w, r, l)
 	time.Sleep(some(r, w.TTL()))
-	s.Shorten(m, 0)
+	each(0)
+}
+
+// mayCut cuts a client off for more than the TTL, or does not.
+func (s *service) mayCut(w simulation.World, r *rand.Rand, l simulation.Link) {
+	if r.IntN(2) == 0 {
+		return
+	}
+	l.Cut()
+	time.Sleep(w.TTL() + some(r, w.TTL()/2))
+	l.Heal()
 }
 
 func (s *service) lags(w simulation.World, r *rand.Rand, l simulation.Link) {
@@ -71,18 +90,20 @@ func (s *service) elects(_ simulation.World, r *rand.Rand, _ simulation.Link) {
 }
 
 // pausesLeader pauses the leader while the others elect another. When it goes
-// on it does not know that, for up to a tick.
-func (s *service) pausesLeader(w simulation.World, r *rand.Rand, _ simulation.Link) {
+// on it does not know that, for up to a tick. Then a client may be cut off.
+func (s *service) pausesLeader(w simulation.World, r *rand.Rand, l simulation.Link) {
 	m := s.Leader()
 	if m < 0 {
 		return
 	}
 	s.Pause(m)
 	s.Isolate(m)
-	time.Sleep(some(r, 2*w.TTL()))
+	time.Sleep(some(r, w.TTL()/time.Duration(1+r.IntN(4))))
 	s.Resume(m)
-	time.Sleep(some(r, s.tick))
-	s.Rejoin(m)
+	until := some(r, s.tick)
+	time.AfterFunc(until, func() { s.Rejoin(m) })
+	time.Sleep(some(r, until))
+	s.mayCut(w, r, l)
 }
 
 // isolates cuts a member off from the others. A follower notices that after
