@@ -27,6 +27,8 @@ type slot struct {
 	objects map[*name]any
 	watches int           // observers that follow
 	refused time.Duration // when a request last, or the opening of a session, was refused
+	// The latest attempt to open a session was refused.
+	refusing bool
 }
 
 func newSlot(w *world, index int, slow time.Duration) *slot {

@@ -88,13 +88,13 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(seen.refused) || since(a.slot.refused) || a.w.refuses || since(a.w.refusedAt)
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.slot.refusing || a.w.refuses
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		return queue.unlimited(c.began - a.w.traits.Behind)
+		return queue.unlimited(c.began - a.w.traits.Lag)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && queue.least(c.began-a.w.traits.Behind) < a.wants
+		return a.wants > 0 && queue.least(c.began-a.w.traits.Lag) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}
@@ -227,11 +227,12 @@ func (w *world) wasRefused(s *slot, m Message) {
 }
 
 // opened is called when Open returns: if the service refused it, all actors of
-// the client that wait for the session get its error.
+// the client that wait for the session, until another attempt has ended, get
+// its error.
 func (w *world) opened(ctx context.Context, s *slot, began time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !errors.Is(err, driver.ErrRefused) {
+	if s.refusing = errors.Is(err, driver.ErrRefused); !s.refusing {
 		return
 	}
 	if seen := w.seen[labelOf(ctx)]; max(s.refused, seen.refused) < began {

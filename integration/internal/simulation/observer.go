@@ -175,7 +175,7 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	since := a.since - a.w.traits.Behind
+	since := a.since - a.w.traits.Lag
 	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload), since) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
 			leader.Payload, since, l.heads[len(l.heads)-1])

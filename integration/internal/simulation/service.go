@@ -124,11 +124,12 @@ type Stats struct{ Sessions, Entries, Watches int }
 
 // Traits are what the judge has to know about a service.
 type Traits struct {
-	// Stale: reads may be answered from an earlier state.
+	// Stale: views may show contenders that have left.
 	Stale bool
-	// Behind is how old, at most, a reply to a read may be when the call began:
-	// a member that lags answers reads until its client leaves it.
-	Behind time.Duration
+	// Lag is how much older than the call the first in a queue, or a record, may
+	// be that a client reads; zero if a read is never answered by a member that
+	// lags.
+	Lag time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
 	Rounds int
