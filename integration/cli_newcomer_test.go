@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -26,7 +27,7 @@ func TestNewcomerScript(t *testing.T) {
 
 func newcomer(t *testing.T, url string) {
 	t.Helper()
-	script := exec.CommandContext(within(t, 3*time.Minute), "sh", "testdata/newcomer.sh")
+	script := exec.CommandContext(await.Context(t), "sh", "testdata/newcomer.sh")
 	script.Env = append(os.Environ(), "BATON="+batonbin.Path(t), "BATON_URL="+url)
 	// Its children are killed with it if it fails.
 	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -110,7 +111,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name)
 		waiter := baton(t, url, "lock", name, "--", "echo", "never")
-		time.Sleep(300 * time.Millisecond) // usually it waits by now; if not, the outcome is the same
+		awaitQueue(t, newMutex(t, s.client(t, 10*time.Second), name), 2)
 		waiter.signal(syscall.SIGTERM)
 		waiter.wants(128 + 15)
 		if waiter.diedOf() != syscall.SIGTERM {
@@ -200,7 +201,7 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the remaining child to end", func() bool { return gone(left) })
+		await.Until(t, "the remaining child to end", func() bool { return gone(left) })
 		daemon, err := strconv.Atoi(pids[1])
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		c := baton(t, url, "lock", name+"-killed", "--", "bash", "-c", "timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; wait")
-		eventually(t, callBound, "the child's number", func() bool { return strings.Contains(c.out.String(), "\n") })
+		await.Until(t, "the child's number", func() bool { return strings.Contains(c.out.String(), "\n") })
 		pid, err := strconv.Atoi(strings.TrimSpace(c.out.String()))
 		if err != nil {
 			t.Fatal(err)
@@ -308,9 +309,8 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
 			b.says("ready")
-			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms, and would notice an earlier removal only then
 			s.remove(t, name)
-			eventually(t, callBound, "the loss to be noticed", func() bool { return strings.Contains(b.err.String(), c.words) })
+			await.Until(t, "the loss to be noticed", func() bool { return strings.Contains(b.err.String(), c.words) })
 			if c.flag == "--keep-running" {
 				if err := os.WriteFile(flag, nil, 0o600); err != nil {
 					t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
@@ -161,7 +162,7 @@ func TestStoredTokenNeverDecreases(t *testing.T) {
 		for _, level := range db.levels {
 			t.Run(level.String(), func(t *testing.T) {
 				resource := strings.ReplaceAll(level.String(), " ", "")
-				ctx := within(t, 5*time.Minute)
+				ctx := await.Context(t)
 				var attempts, admitted, refused, undone atomic.Int64
 				var greatest atomic.Int64 // of the committed tokens
 				var wg sync.WaitGroup
@@ -250,7 +251,7 @@ func pollToken(ctx context.Context, t *testing.T, db database, resource string, 
 
 func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		check := func(resource string, s fence.Sequencer) error {
 			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, resource, s) })
 		}
@@ -303,7 +304,7 @@ func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := products[name].open(t)
-			ctx := within(t, time.Minute)
+			ctx := await.Context(t)
 			err := db.once(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
 				if c.before != "" {
 					if _, err := tx.ExecContext(ctx, c.before); err != nil {
@@ -342,7 +343,7 @@ func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
 // A stopped holder has a transaction open, and the row with it.
 func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
 	db := products["PostgreSQL"].open(t)
-	ctx := within(t, patience)
+	ctx := await.Context(t)
 	guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -374,7 +375,7 @@ func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
 
 func TestResetAdmitsAReplacedService(t *testing.T) {
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		check := func(s fence.Sequencer) error {
 			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, "accounts", s) })
 		}
@@ -397,7 +398,7 @@ func TestResetAdmitsAReplacedService(t *testing.T) {
 
 func TestTableMayHaveAReservedName(t *testing.T) {
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		table := "order"
 		if schema, _, ok := strings.Cut(db.table, "."); ok {
 			table = schema + ".order"

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator"
 	events "github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -52,10 +52,10 @@ func newFirstClient(t *testing.T, url string) *firstClient {
 // then a later one says why it failed.
 func (f *firstClient) warned(t *testing.T, words ...string) {
 	t.Helper()
-	eventually(t, patience, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
+	await.Until(t, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
 	line, _, _ := strings.Cut(f.log.String(), "\n")
 	says(t, line, "level=WARN")
-	eventually(t, patience, fmt.Sprintf("a line with %q", words), func() bool {
+	await.Until(t, fmt.Sprintf("a line with %q", words), func() bool {
 		for line = range strings.Lines(f.debug.String()) {
 			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
 				return true
@@ -126,7 +126,7 @@ func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
 		for _, url := range []string{"etcd://" + none, "zk://" + none} {
 			c := baton(t, url, "lock", "n", "--", "true")
 			warned := func() bool { return strings.Contains(c.err.String(), "\n") }
-			eventually(t, patience, "a warning", warned)
+			await.Until(t, "a warning", warned)
 			line, _, _ := strings.Cut(c.err.String(), "\n") // more may follow
 			says(t, line, url, "level=WARN", "connection refused", start)
 		}
@@ -141,7 +141,7 @@ func TestWrongPasswordIsExplained(t *testing.T) {
 	const advice = "check user and password in the URL"
 	t.Run("etcd", func(t *testing.T) {
 		cluster := servers.NewEtcd(t, etcdserver.Options{})
-		raw, ctx := site{"etcd", cluster.Endpoints()}.etcdClient(t), within(t, patience)
+		raw, ctx := site{"etcd", cluster.Endpoints()}.etcdClient(t), await.Context(t)
 		_, err := raw.RoleAdd(ctx, "root")
 		if err == nil {
 			_, err = raw.UserAdd(ctx, "root", "right")
@@ -199,9 +199,9 @@ func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := sem.Acquire(within(t, patience), 1)
+			p, err := sem.Acquire(await.Context(t), 1)
 			if err == nil {
-				err = p.Release(within(t, patience))
+				err = p.Release(await.Context(t))
 			}
 			return err
 		}
@@ -256,11 +256,11 @@ func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
 func plantEtcd(t *testing.T, key string) (command string, remove func() error) {
 	t.Helper()
 	c := site{"etcd", servers.Etcd(t).Endpoints()}.etcdClient(t)
-	if _, err := c.Put(within(t, patience), key, ""); err != nil {
+	if _, err := c.Put(await.Context(t), key, ""); err != nil {
 		t.Fatal(err)
 	}
 	return "etcdctl del '" + key + "'", func() error {
-		_, err := c.Delete(within(t, patience), key)
+		_, err := c.Delete(await.Context(t), key)
 		return err
 	}
 }
@@ -313,7 +313,7 @@ func TestStraysAreNamed(t *testing.T) {
 			f := newFirstClient(t, c.url)
 			m := newMutex(t, f.Client, "n")
 			command, remove := c.plant(t)
-			_, err := m.TryLock(within(t, patience))
+			_, err := m.TryLock(await.Context(t))
 			if err == nil {
 				t.Fatal("it was taken")
 			}
@@ -337,14 +337,9 @@ func TestStraysAreNamed(t *testing.T) {
 			}
 			locks := make(chan *mutex.Lock, 1)
 			go func() { locks <- lock(t, m) }()
-			select {
-			case stray := <-f.strays:
-				says(t, stray, command)
-			case <-time.After(patience):
-				t.Fatal("no event")
-			}
+			says(t, await.Receive(t, "the event", f.strays), command)
 			// The log is written in the background.
-			eventually(t, patience, "the warning in the log", func() bool { return strings.Contains(f.log.String(), "a stray entry") })
+			await.Until(t, "the warning in the log", func() bool { return strings.Contains(f.log.String(), "a stray entry") })
 			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the contenders behind it", command)
 			if err := remove(); err != nil {
 				t.Fatal(err)

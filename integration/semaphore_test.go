@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -26,7 +27,7 @@ func newSemaphore(t testing.TB, c *coordinator.Client, name string, limit int) *
 
 func acquire(t testing.TB, s *semaphore.Semaphore, n int) *semaphore.Permit {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	p, err := s.Acquire(ctx, n)
 	if err != nil {
@@ -37,7 +38,7 @@ func acquire(t testing.TB, s *semaphore.Semaphore, n int) *semaphore.Permit {
 
 func release(t testing.TB, p *semaphore.Permit) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	if err := p.Release(ctx); err != nil {
 		t.Error(err)
@@ -72,11 +73,7 @@ func (a *asking) granted() bool {
 
 func (a *asking) wait() *semaphore.Permit {
 	a.t.Helper()
-	select {
-	case <-a.done:
-	case <-time.After(30 * time.Second):
-		a.t.Fatal("no permit in 30 s")
-	}
+	await.Receive(a.t, "the permit", a.done)
 	if a.err != nil {
 		a.t.Fatal(a.err)
 	}
@@ -87,9 +84,9 @@ func (a *asking) wait() *semaphore.Permit {
 func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	t.Helper()
 	var l semaphore.Listing
-	eventually(t, patience, "contenders in the queue", func() bool {
+	await.Until(t, "contenders in the queue", func() bool {
 		var err error
-		if l, err = s.List(within(t, patience)); err != nil {
+		if l, err = s.List(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		return len(l.Contenders) == n
@@ -127,7 +124,7 @@ func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 // newMutexUnlocked opens a client's session.
 func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	t.Helper()
-	if _, err := c.Session(within(t, patience)); err != nil {
+	if _, err := c.Session(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -176,7 +173,7 @@ func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 					mu.Lock()
 					tokens = append(tokens, p.Token())
 					mu.Unlock()
-					time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond)
+					await.For(p.Context(), time.Duration(r.IntN(5000))*time.Microsecond)
 					count(-n)
 					if err := p.Release(context.Background()); err != nil {
 						t.Error(err)
@@ -271,9 +268,10 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 
 func TestLimitIsStoredAndChanged(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		ctx := within(t, 60*time.Second)
+		ctx := await.Context(t)
 		name := servers.Name(t)
-		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 2), newSemaphore(t, s.client(t, 10*time.Second), name, 3)
+		cb := s.client(t, 10*time.Second)
+		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 2), newSemaphore(t, cb, name, 3)
 		first := acquire(t, a, 2)
 		var differ *semaphore.LimitError
 		if _, err := b.Acquire(ctx, 1); !errors.As(err, &differ) || differ.Asked != 3 || differ.Stored != 2 {
@@ -295,12 +293,12 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := goAcquire(t, b, 1)
-		eventually(t, patience, "a listing with 5 of 3 permits held", func() bool {
+		await.Until(t, "a listing with 5 of 3 permits held", func() bool {
 			l := asked(t, b, 4)
 			return l.Limit == 3 && l.Held == 5 && l.Free() == 0
 		})
 		release(t, first)
-		time.Sleep(200 * time.Millisecond)
+		s.settle(t, cb)
 		if last.granted() {
 			t.Error("a permit was granted although the limit is reached")
 		}
@@ -338,7 +336,7 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 						taken[n] = true
 					}
 					mu.Unlock()
-					time.Sleep(time.Millisecond)
+					await.For(p.Context(), time.Millisecond)
 					mu.Lock()
 					for _, n := range slots {
 						delete(taken, n)
@@ -358,17 +356,18 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 func TestPartOfAGrantIsReleased(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
-		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 4), newSemaphore(t, s.client(t, 10*time.Second), name, 4)
+		cb := s.client(t, 10*time.Second)
+		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 4), newSemaphore(t, cb, name, 4)
 		p := acquire(t, a, 4)
 		one := goAcquire(t, b, 1)
 		asked(t, a, 2)
 		three := goAcquire(t, b, 3)
 		asked(t, a, 3)
-		if err := p.ReleasePart(within(t, patience), 2); err != nil {
+		if err := p.ReleasePart(await.Context(t), 2); err != nil {
 			t.Fatal(err)
 		}
 		one.wait()
-		time.Sleep(400 * time.Millisecond)
+		s.settle(t, cb)
 		if three.granted() || p.Err() != nil || p.Permits() != 2 {
 			t.Errorf("granted %v, %v, %d permits left", three.granted(), p.Err(), p.Permits())
 		}
