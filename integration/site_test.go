@@ -274,8 +274,14 @@ func quiesce(t testing.TB, clients ...meter) {
 // been told by then of whatever could admit it.
 func (s site) settle(t *testing.T, c *coordinator.Client) {
 	t.Helper()
+	settleFrom(t, s.client(t, 20*time.Second), c)
+}
+
+// settleFrom is settle with a given client from which the name is handed over.
+func settleFrom(t *testing.T, from, to *coordinator.Client) {
+	t.Helper()
 	name := servers.Name(t)
-	before, behind := newMutex(t, s.client(t, 20*time.Second), name), newMutex(t, c, name)
+	before, behind := newMutex(t, from, name), newMutex(t, to, name)
 	for range 2 {
 		l := lock(t, before)
 		got := granted(t.Context(), behind)

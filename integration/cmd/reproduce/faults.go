@@ -269,7 +269,7 @@ var faults = []fault{
 		what: "Members of two etcd clusters in one URL: thousands of sessions were lost, and no error said why.",
 	},
 	{
-		name: "term-zero", group: "Services and networks", found: "test", mend: "8c12549",
+		name: "term-zero", group: "Services and networks", found: "review", mend: "8c12549",
 		pkg: "coordinator/etcd", test: "TestOnlyAnOlderTermRefusesAKeepAlive",
 		what: "A server that shows no raft term had all its renewals refused.",
 	},
