@@ -11,6 +11,7 @@ import (
 // TestBarrierHoldsBackOtherClients until it is removed, also when the client
 // that set it has closed.
 func TestBarrierHoldsBackOtherClients(t *testing.T) {
+	t.Parallel()
 	const waiters = 5
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("gate")

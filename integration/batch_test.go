@@ -17,6 +17,7 @@ import (
 // The client batches the requests of many goroutines on many names, and its
 // connections are reset meanwhile. In the end all queues are empty.
 func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		const names, apiece, rounds = 48, 2, 12
 		var proxies []*netproxy.Proxy

@@ -116,6 +116,7 @@ func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.
 
 // The holder hangs, and the operator breaks its lock.
 func TestBreakAdmitsTheNextWaiter(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		name, began := "ops/"+servers.Name(t), time.Now().Add(-time.Second) // a service may round
 		locks, errs := s.contendAs(t, "web-1", name)
@@ -179,6 +180,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 }
 
 func TestListAndInspectShowAllKinds(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		ctx, c, prefix := await.Context(t), s.client(t, 10*time.Second), "kinds-"+servers.Name(t)
 		sem, err := semaphore.New(c, prefix+"/b", 5)
@@ -242,6 +244,7 @@ func TestListAndInspectShowAllKinds(t *testing.T) {
 }
 
 func TestInspectWatchPrintsEachHandover(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
@@ -293,6 +296,7 @@ func TestInspectWatchPrintsEachHandover(t *testing.T) {
 // Operations that a foreign layout cannot support fail with an error that says
 // so.
 func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]
 		url, name := s.url(10*time.Second)+"&layout="+layout, servers.Name(t)
@@ -325,6 +329,7 @@ func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 // The queues of other clients have no place for the service's identity, and so
 // no sequencers. The command runs without one.
 func TestCommandRunsOnForeignLayoutsWithoutASequencer(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		layouts := map[string][]string{"etcd": {"concurrency"}, "zk": {"curator", "kazoo"}}[s.service]
 		kinds := map[string][][]string{

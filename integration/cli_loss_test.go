@@ -144,6 +144,7 @@ func (r *duel) judge(t *testing.T, since float64) {
 // The server is killed, or the holder is partitioned from it. The first command
 // and its child have ended before another baton starts its own.
 func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
+	t.Parallel()
 	const each = 10 // of each fault
 	eachOwn(t, func(t *testing.T, s site, own server, ttl time.Duration) {
 		var killed, cut []*duel
@@ -185,6 +186,7 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 // A baton that is killed or stopped cannot end its command; the guard process
 // does.
 func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		const ttl = 3 * time.Second
 		for n, c := range []struct {
@@ -221,6 +223,7 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 
 // A failed release is printed.
 func TestFailedReleaseKeepsTheExitCode(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
 		flag := filepath.Join(t.TempDir(), "go")
@@ -237,6 +240,7 @@ func TestFailedReleaseKeepsTheExitCode(t *testing.T) {
 
 // With --again the candidate campaigns again, and its command is started again.
 func TestElectAgainAfterALostTerm(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
 		c := baton(t, s.url(3*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",

@@ -19,6 +19,7 @@ import (
 // A set of names and one of them exclude each other, and the loss of any name
 // ends the command.
 func TestCommandHoldsSeveralNames(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name+"-b", name+"-a")
@@ -49,6 +50,7 @@ func TestCommandHoldsSeveralNames(t *testing.T) {
 // A member is listed while its command runs, and after a kill for at most the
 // TTL.
 func TestGroupListsWhoseCommandsRun(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(8*time.Second), servers.Name(t)
 		list := func() string {
@@ -77,6 +79,7 @@ func TestGroupListsWhoseCommandsRun(t *testing.T) {
 }
 
 func TestOperatorsSeeEveryKind(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		c, err := coordinator.Open(s.url(10*time.Second), coordinator.WithIdentity("web-1"), logTo(t))
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 // testdata/newcomer.sh runs on the server that `make serve` starts, and on
 // ZooKeeper.
 func TestNewcomerScript(t *testing.T) {
+	t.Parallel()
 	t.Run("etcd", func(t *testing.T) { newcomer(t, serve(t)) })
 	t.Run("zookeeper", func(t *testing.T) {
 		newcomer(t, "zk://"+strings.Join(servers.ZooKeeper(t).Endpoints(), ",")+"/newcomer")

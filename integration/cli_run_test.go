@@ -28,6 +28,7 @@ func eachOne(t *testing.T, test func(t *testing.T, s site)) {
 // etcdctl lock closes the command's standard input, and exits with 255 if a
 // signal ended the command.
 func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(5*time.Second), servers.Name(t)
 		c := batonReading(t, url, "some input", "lock", name, "--", "sh", "-c", "cat; echo to stderr >&2; exit 7")
@@ -54,6 +55,7 @@ func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
 // The reader of stderr has ended. A message of baton must end neither baton nor
 // the command, and the command has the default action of SIGPIPE.
 func TestBrokenPipeDoesNotEndTheHold(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	reader, stderr, err := os.Pipe()
 	if err != nil {
@@ -73,6 +75,7 @@ func TestBrokenPipeDoesNotEndTheHold(t *testing.T) {
 
 // etcdctl lock does not pass SIGTERM on.
 func TestSignalsReachTheCommand(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		for sig, name := range map[syscall.Signal]string{
 			syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
@@ -107,6 +110,7 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 }
 
 func TestSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name)
@@ -139,6 +143,7 @@ func batonHolding(t *testing.T, url string, args ...string) *command {
 }
 
 func TestTakenNameReportsItsHolder(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		for _, kind := range []string{"lock", "wlock", "elect", "sem"} {
@@ -163,6 +168,7 @@ func TestTakenNameReportsItsHolder(t *testing.T) {
 }
 
 func TestEnvironmentDescribesTheHold(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		before := time.Now()
@@ -191,6 +197,7 @@ func TestEnvironmentDescribesTheHold(t *testing.T) {
 }
 
 func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c",
@@ -222,6 +229,7 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 // The command's descendants are ended although they have left its process
 // group.
 func TestDescendantsEndBeforeTheRelease(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(40*time.Second), servers.Name(t)
 	for n, script := range []string{
 		`timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; exit 4`,
@@ -241,6 +249,7 @@ func TestDescendantsEndBeforeTheRelease(t *testing.T) {
 
 // A guard that was stopped, or killed, does not keep the hold.
 func TestHoldEndsWithoutItsGuard(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	guardOf := func(t *testing.T, c *command) (pid int) {
 		t.Helper()
@@ -284,6 +293,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 
 // A stopped command handles SIGTERM after SIGCONT only.
 func TestForwardedSIGTERMEndsAStoppedCommand(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	c := baton(t, url, "lock", name, "--", "sh", "-c", "echo ready; kill -STOP $$; sleep 600")
 	c.says("ready")
@@ -294,6 +304,7 @@ func TestForwardedSIGTERMEndsAStoppedCommand(t *testing.T) {
 // An operator removes the hold: the command gets SIGTERM, and SIGKILL if it
 // ignores that.
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, flag := s.url(40*time.Second), filepath.Join(t.TempDir(), "go")
 		for n, c := range []struct {
@@ -328,6 +339,7 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 // group's last member with a parent elsewhere in the session ends. So no
 // process of baton may be in the script's group.
 func TestScriptGetsNoSIGHUPWhenBatonEnds(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	const script = `sleep 600 >/dev/null 2>&1 & pid=$!; disown; kill -STOP $pid
 set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $pid; echo lives`

@@ -105,6 +105,7 @@ func (x *terminal) until(words string) (before string) {
 // The terminal also echoes what is typed, so the commands spell their words in
 // two parts.
 func TestCommandControlsTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
@@ -173,6 +174,7 @@ func TestCommandControlsTheTerminal(t *testing.T) {
 // Programs such as timeout make a process group of their own. As the command
 // they already lead one, which is in the foreground.
 func TestKeysReachACommandThatMakesAGroup(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t))
 	x.shows("prompt$ ")
@@ -193,6 +195,7 @@ func TestKeysReachACommandThatMakesAGroup(t *testing.T) {
 // A shell aborts a script if its child dies of SIGINT. Baton catches the signal
 // if the command is not in the foreground, and while it waits for the name.
 func TestScriptEndsAtCtrlC(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
@@ -223,6 +226,7 @@ func TestScriptEndsAtCtrlC(t *testing.T) {
 // No shell could continue a command that reads the terminal in an orphaned
 // group, so it gets SIGHUP.
 func TestCommandThatCannotGetTheTerminalIsHungUp(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	outcome := filepath.Join(t.TempDir(), "outcome")
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t), "O="+outcome)

@@ -74,6 +74,7 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 // a handover the gap would be the TTL, of which a slow machine's handover takes
 // a small part.
 func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
+	t.Parallel()
 	const ttl, replicas = 30 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
 		name, marker := servers.Name(t), filepath.Join(t.TempDir(), "leading")
@@ -163,6 +164,7 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 }
 
 func TestCandidatesWakeNoObserver(t *testing.T) {
+	t.Parallel()
 	const observers, candidates = 3, 12
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)

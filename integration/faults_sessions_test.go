@@ -172,7 +172,7 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 			t.Errorf("two hold: %+v and %+v", p.hold, n)
 		}
 		c.proxy.Heal()
-		p.await() // the late reply ends it
+		s.settle(t, c.Client) // the late reply has arrived
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold after the late answer: %+v and %+v", p.hold, n)
 		}

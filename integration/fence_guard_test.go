@@ -125,6 +125,7 @@ func (b zkBoard) remove(_ context.Context, seq fence.Sequencer) error {
 // The check succeeds, then the lock is lost in one of several ways and another
 // client acquires it.
 func TestLockLostBetweenCheckAndWrite(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		b := s.board(t)
 		for way, lose := range map[string]func(ctx context.Context, c *coordinator.Client, l *mutex.Lock, seq fence.Sequencer) error{
@@ -183,6 +184,7 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 // write of the previous holder may appear, and the outcome that the previous
 // holder got must match what the next one read.
 func TestGuardStopsWritesOfALostGrant(t *testing.T) {
+	t.Parallel()
 	const lanes, races = 8, 125
 	together(t, func(t *testing.T, s site) {
 		b := s.board(t)
@@ -304,6 +306,7 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 }
 
 func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50
 		name := servers.Name(t)
@@ -338,6 +341,7 @@ func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 
 // Entries of permits and of read locks are converted while they are held.
 func TestGuardFollowsConversionsOfAHold(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		ctx, name, b := await.Context(t), servers.Name(t), s.board(t)
 		c, other := s.meter(t, 10*time.Second), s.client(t, 10*time.Second)

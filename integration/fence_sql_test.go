@@ -157,6 +157,7 @@ var errChangedItsMind = errors.New("the writer rolls back")
 // some roll back. Every reader sees the token rise, writes are in the order of
 // tokens, and a refusal names the token that caused it.
 func TestStoredTokenNeverDecreases(t *testing.T) {
+	t.Parallel()
 	const writers, rounds = 64, 12
 	databases(t, func(t *testing.T, db database) {
 		for _, level := range db.levels {
@@ -250,6 +251,7 @@ func pollToken(ctx context.Context, t *testing.T, db database, resource string, 
 }
 
 func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
 		ctx := await.Context(t)
 		check := func(resource string, s fence.Sequencer) error {
@@ -298,6 +300,7 @@ func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
 // an earlier savepoint, and on MariaDB each change of a table, which commits.
 // The second Check, before Commit, finds out that another holder came between.
 func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ before, ends string }{
 		"PostgreSQL": {"SAVEPOINT early", "ROLLBACK TO SAVEPOINT early"},
 		"MariaDB":    {"", "CREATE TABLE test.other (id INT)"},
@@ -342,6 +345,7 @@ func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
 
 // A stopped holder has a transaction open, and the row with it.
 func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
+	t.Parallel()
 	db := products["PostgreSQL"].open(t)
 	ctx := await.Context(t)
 	guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(time.Second))
@@ -374,6 +378,7 @@ func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
 }
 
 func TestResetAdmitsAReplacedService(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
 		ctx := await.Context(t)
 		check := func(s fence.Sequencer) error {
@@ -397,6 +402,7 @@ func TestResetAdmitsAReplacedService(t *testing.T) {
 }
 
 func TestTableMayHaveAReservedName(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
 		ctx := await.Context(t)
 		table := "order"

@@ -22,6 +22,7 @@ import (
 
 // The resources are databases and the coordination service itself.
 func TestLateWriteIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
 	shelves := map[string]database{}
 	for product, p := range products {
 		shelves[product] = p.open(t)
@@ -175,6 +176,7 @@ func (g guarded) Read(ctx context.Context) (string, error) { return g.read(ctx, 
 
 // An operator who has restored an older backup must delete it there.
 func TestIdentityIsWhereTheDocsSay(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
 		session, err := c.Session(await.Context(t))
@@ -211,6 +213,7 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 
 // docs/fencing.md describes restored backups, lost data, and the cure.
 func TestOlderBackupKeepsTheIdentityAndLowersTokens(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewEtcd(t, etcdserver.Options{})
 	s, node, backup := site{"etcd", cluster.Endpoints()}, cluster.Nodes()[0], filepath.Join(t.TempDir(), "backup")
 	ok := func(err error) {

@@ -86,6 +86,7 @@ var errGivenUp = errors.New("given up")
 // TestServiceThatCannotBeUsedIsExplained: the log and the error of a call
 // without a deadline say what is wrong, where, and what to try.
 func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
+	t.Parallel()
 	etcd, zooKeeper := servers.Etcd(t).Endpoints()[0], servers.ZooKeeper(t).Endpoints()[0]
 	ca, none := newAuthority(t), freeAddr(t)
 	etcdTLS, zooKeeperTLS := securedEtcd(t, ca).addr, securedZooKeeper(t, ca).addr
@@ -138,6 +139,7 @@ func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
 }
 
 func TestWrongPasswordIsExplained(t *testing.T) {
+	t.Parallel()
 	const advice = "check user and password in the URL"
 	t.Run("etcd", func(t *testing.T) {
 		cluster := servers.NewEtcd(t, etcdserver.Options{})
@@ -181,6 +183,7 @@ func TestWrongPasswordIsExplained(t *testing.T) {
 }
 
 func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
+	t.Parallel()
 	for _, s := range []site{{"etcd", servers.Etcd(t).Endpoints()}, {"zk", servers.ZooKeeper(t).Endpoints()}} {
 		c := s.client(t, longTTL)
 		for name, words := range map[string][]string{
@@ -219,6 +222,7 @@ func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
 // TestSilenceIsToldWhileTheCallGoesOn: the service falls silent when there is a
 // session already.
 func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, url string, pause, resume func() error) {
 		f := newFirstClient(t, url)
 		m := newMutex(t, f.Client, servers.Name(t))
@@ -287,6 +291,7 @@ func plantZooKeeper(t *testing.T, node string, flags int32) (command string, rem
 // removes them, in the log and to observers of a contender that waits, in an
 // error of one that does not, in inspect and by doctor.
 func TestStraysAreNamed(t *testing.T) {
+	t.Parallel()
 	const numbered = "/x_0123456789abcdef_1_"
 	name := servers.Name(t)
 	etcd := "etcd://" + servers.Etcd(t).Endpoints()[0] + "/" + name

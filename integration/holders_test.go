@@ -79,6 +79,7 @@ func incrementWorker(ctx context.Context, io *proc.IO, args []string) error {
 // The contenders are goroutines of one client, clients of one process,
 // processes, and all of them together.
 func TestExclusionInAllPairings(t *testing.T) {
+	t.Parallel()
 	const additions = 25
 	each(t, func(t *testing.T, s site) {
 		name, path := servers.Name(t), filepath.Join(t.TempDir(), "number")
@@ -189,6 +190,7 @@ func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
 
 func TestKilledHolderIsSucceeded(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		t.Logf("succeeded %v after the kill", s.succession(t, 3*time.Second).Round(time.Millisecond))
 	})
@@ -218,6 +220,7 @@ func (s site) succession(t *testing.T, ttl time.Duration) time.Duration {
 }
 
 func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		const ttl = 30 * time.Second
@@ -240,6 +243,7 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 
 // The holder is stopped for longer than its TTL.
 func TestPausedHolderSeesItsLossAtTheFirstCheck(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -249,7 +253,7 @@ func TestPausedHolderSeesItsLossAtTheFirstCheck(t *testing.T) {
 		if err := holder.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		m := newMutex(t, s.client(t, ttl), name)
+		m := newMutex(t, s.client(t, longTTL), name)
 		l := lock(t, m)
 		if int64(l.Token()) <= h.Token {
 			t.Errorf("token %d after %d", l.Token(), h.Token)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestLostReplyToLockMakesOneContender(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.link(t, 10*time.Second)
 		name := servers.Name(t)
@@ -34,6 +35,7 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 // caller times out. The queue is empty when the service is back, and the
 // session still lives.
 func TestTimedOutLockWithALostReplyLeavesNoEntry(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
 		name := servers.Name(t)
@@ -62,6 +64,7 @@ func TestTimedOutLockWithALostReplyLeavesNoEntry(t *testing.T) {
 
 // The server is really down, and comes back with its data.
 func TestWaiterCancelledWhileTheServerIsDownIsRemoved(t *testing.T) {
+	t.Parallel()
 	type node interface {
 		Kill()
 		Restart(context.Context) error
@@ -101,6 +104,7 @@ func TestWaiterCancelledWhileTheServerIsDownIsRemoved(t *testing.T) {
 // Every call runs against an address without a listener, and against a listener
 // that stays silent.
 func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		for _, kind := range []string{"refused", "silent"} {
 			t.Run(kind, func(t *testing.T) {
@@ -139,6 +143,7 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 // Requests arrive, replies do not. Close cannot know that it succeeded, but the
 // session ends. The retries must not keep the session alive.
 func TestCloseEndsTheSessionWithoutAReply(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		const ttl = 40 * time.Second
 		c, name := s.link(t, ttl), servers.Name(t)

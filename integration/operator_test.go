@@ -85,6 +85,7 @@ func (s site) remove(t *testing.T, name string) {
 }
 
 func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c, name := s.meter(t, 10*time.Second), servers.Name(t)
 		m := newMutex(t, c.Client, name)
@@ -112,6 +113,7 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 // Renewals are a minute apart on etcd. ZooKeeper's servers grant no TTL for
 // which they would be more than a few seconds apart.
 func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		ttl := 10 * time.Minute
 		if s.service == "zk" {
@@ -189,6 +191,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 }
 
 func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
+	t.Parallel()
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	c, name := s.client(t, 10*time.Second), servers.Name(t)
 	m, conn := newMutex(t, c, name), s.zkConn(t, 5*time.Second)
@@ -208,6 +211,7 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 
 // The connection's owner can use it before, during and after.
 func TestClientsOnExistingConnections(t *testing.T) {
+	t.Parallel()
 	use := func(t *testing.T, d driver.Driver, err error, ttl time.Duration) {
 		t.Helper()
 		if err != nil {
@@ -251,6 +255,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 }
 
 func TestTTLThatTheServerWouldChangeIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, s := range []struct {
 		site
 		ttl time.Duration

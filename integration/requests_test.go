@@ -15,6 +15,7 @@ import (
 )
 
 func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.meter(t, 10*time.Second)
 		m := newMutex(t, c.Client, servers.Name(t))
@@ -97,6 +98,7 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 // ZooKeeper the read that sets the watch; on etcd the watch and the read after
 // it.
 func TestAlternatingContendersNeedFewRequests(t *testing.T) {
+	t.Parallel()
 	const (
 		clients, turns = 4, 25
 		most           = 4.2 // requests

@@ -83,6 +83,7 @@ func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 }
 
 func TestReadersShareAndWritersExclude(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		var readers, writers, together atomic.Int64
@@ -124,6 +125,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 }
 
 func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.meter(t, 10*time.Second)
 		l := newRWLock(t, c.Client, servers.Name(t))
@@ -155,6 +157,7 @@ func spend(t *testing.T, c meter, what string, want int, do func()) {
 
 // Curator needs 251 requests and 125 notifications for the same.
 func TestFiveWritersThenTwentyReadersCauseNoHerd(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c, gate := s.meter(t, 30*time.Second), s.client(t, 30*time.Second)
 		name := servers.Name(t)
@@ -208,6 +211,7 @@ func goLockTry(t *testing.T, l *rwlock.RWLock) {
 // The test counts the watch events of readers before and after another writer,
 // and of that writer.
 func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		front, back, next := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
@@ -270,6 +274,7 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 
 // The downgrade has no gap, and keeps the token.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		ca, cb := s.meter(t, 10*time.Second), s.meter(t, 10*time.Second)

@@ -118,6 +118,7 @@ func certificate(t *testing.T) (tls.Certificate, []byte) {
 }
 
 func TestTLSVerifiesTheServer(t *testing.T) {
+	t.Parallel()
 	for scheme, target := range map[string]string{
 		"etcds": servers.Etcd(t).Endpoints()[0],
 		"zks":   servers.ZooKeeper(t).Endpoints()[0],
@@ -149,6 +150,7 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 }
 
 func TestEtcdUserAndPassword(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 1})
 	s := site{"etcd", cluster.Endpoints()}
 	raw, ctx := s.etcdClient(t), await.Context(t)
@@ -186,6 +188,7 @@ func TestEtcdUserAndPassword(t *testing.T) {
 }
 
 func TestZooKeeperDigestAndACL(t *testing.T) {
+	t.Parallel()
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	addr, root := s.endpoints[0], servers.Name(t)
 	// With credentials, by default, only the creator has access to what it

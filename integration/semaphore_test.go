@@ -99,6 +99,7 @@ func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 // beside holders, which reads whether the limit is still that of the view, as
 // the reply of the view does on etcd. Curator needs six and one.
 func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c, other := s.meter(t, 10*time.Second), newSemaphore(t, s.client(t, 10*time.Second), servers.Name(t), 10)
 		release(t, acquire(t, other, 1))  // stores the limit
@@ -132,6 +133,7 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 // 64 sessions request one to three of ten permits, for random times: 500
 // grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
+	t.Parallel()
 	const limit, clients = 10, 64
 	grants := 500
 	if os.Getenv("BATON_TESTS") == "all" {
@@ -214,6 +216,7 @@ func overtaken(tokens []coordinator.Token) (worst int) {
 
 // The test counts watch events while waiters are admitted one by one.
 func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		keeper := newSemaphore(t, s.client(t, 30*time.Second), name, 3)
@@ -267,6 +270,7 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 }
 
 func TestLimitIsStoredAndChanged(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		ctx := await.Context(t)
 		name := servers.Name(t)
@@ -309,6 +313,7 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 }
 
 func TestSlotsAreUniqueAmongHolders(t *testing.T) {
+	t.Parallel()
 	const limit = 4
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -354,6 +359,7 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 
 // The other permits stay held.
 func TestPartOfAGrantIsReleased(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		cb := s.client(t, 10*time.Second)

@@ -99,7 +99,7 @@ func populate(t *testing.T, s site, root string) {
 		})
 	}
 	awaitQueue(t, newMutex(t, a, "job"), 4)
-	await.For(ctx, time.Second) // for the replies to the joins
+	settleFrom(t, a, b) // b has the replies to its joins
 	cancel()
 	others.Wait()
 	done := make(chan struct{})

@@ -31,6 +31,7 @@ func strand(t *testing.T, c *cable, write func() error) {
 }
 
 func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, cluster *etcdserver.Cluster) {
 		c := newCable(t, cluster.Endpoints())
 		victim, witness := plainEtcd(t, c.addrs()...), plainEtcd(t, cluster.Endpoints()...)
@@ -71,6 +72,7 @@ func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
 // another connection, and never after that. The driver's Forget and Close rely
 // on this.
 func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
 		c := newCable(t, cluster.Endpoints())
 		victim, witness := plainZooKeeper(t, c.addrs()...), plainZooKeeper(t, cluster.Endpoints()...)

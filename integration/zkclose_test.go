@@ -18,6 +18,7 @@ import (
 // expired session, though they close the connection with half of the message
 // unread.
 func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
+	t.Parallel()
 	for layer, o := range map[string]zkserver.Options{
 		"nio":   {},
 		"netty": {JVM: []string{"-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"}},
@@ -75,6 +76,7 @@ func sessions(t *testing.T, cluster *zkserver.Cluster) int {
 // Where servers demand credentials, Close ends the session on its own
 // connection, too, and doctor's checks work.
 func TestCloseWorksWhereZooKeeperDemandsCredentials(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
 		"-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest",
 	}})
