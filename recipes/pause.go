@@ -2,13 +2,8 @@ package recipes
 
 import (
 	"context"
-	"math/rand/v2"
-	"time"
-)
 
-const (
-	firstPause = 5 * time.Millisecond
-	mostPauses = 8 // doublings of it
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // PauseAgain waits before a step is repeated that has failed n times, one after
@@ -18,13 +13,4 @@ const (
 //
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
-func PauseAgain(ctx context.Context, n int) error {
-	timer := time.NewTimer(rand.N(firstPause << min(max(n-1, 0), mostPauses)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func PauseAgain(ctx context.Context, n int) error { return engine.PauseAgain(ctx, n) }

@@ -85,8 +85,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-wait-reads-without-a-bound", promise: "P8",
 	what:   "A wait waits for a read that a member never answers.",
 	file:   "coordinator/etcd/internal/lease/wait.go",
-	old:    `context.WithTimeout(ctx, s.rest()/4)`,
-	new:    `context.WithTimeout(ctx, s.rest()*1000)`,
+	old:    `patience.Bind(ctx, s.patience.Context())`,
+	new:    `patience.Bind(ctx, s.life)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAnUnansweredRead"}},
 }, {
 	name: "etcd-release-by-name", promise: "P7",

@@ -67,12 +67,26 @@ var ofSessions = []mutation{{
 	name: "join-ends-with-its-caller", promise: "P8",
 	what: "A join's request is cancelled when its caller's context ends, and the contender is forgotten.",
 	file: "internal/engine/join.go",
-	old:  `bind(context.WithoutCancel(ctx), s.longer.context())`,
-	new:  `bind(ctx, s.longer.context())`,
+	old:  `patience.Bind(context.WithoutCancel(ctx), s.longer.Context())`,
+	new:  `patience.Bind(ctx, s.longer.Context())`,
 	caught: []test{
 		{pkg: "internal/engine", name: "TestDeadlinesThatEndDuringJoinsForgetNothing"},
 		{pkg: "coordinator/etcd", name: "TestDeadlinesThatEndDuringJoinsKeepTheEpoch"},
 	},
+}, {
+	name: "joins-end-with-their-callers", promise: "P8",
+	what:   "A join that ends with its caller need not be the only one of the session.",
+	file:   "internal/engine/join.go",
+	old:    `	if c.uncertain || len(s.joins) > 1 {`,
+	new:    `	if c.uncertain {`,
+	caught: []test{{pkg: "internal/engine", name: "TestJoinGoesOnWithoutItsCallerUnlessAlone"}},
+}, {
+	name: "joins-do-not-learn", promise: "P8",
+	what:   "Lone joins that are cancelled one after the other are all forgotten.",
+	file:   "internal/engine/join.go",
+	old:    `		if c.uncertain && ctx.Err() != nil {`,
+	new:    `		if false {`,
+	caught: []test{{pkg: "internal/engine", name: "TestCancellationsDuringJoinsForgetOneContender"}},
 }, {
 	name: "close-tried-once", promise: "P4",
 	what:   "A session is closed with one request, for as long as the TTL.",
@@ -80,6 +94,13 @@ var ofSessions = []mutation{{
 	old:    `		err = s.endAtService(ctx)`,
 	new:    `		err = s.driver.Close(ctx)`,
 	caught: []test{{pkg: "internal/engine", name: "TestCloseIsSentAgainWhileItIsNotAnswered"}},
+}, {
+	name: "refused-own-watch-ignored", promise: "P1",
+	what:   "A waiter that may not watch its own entry waits on, also when that is removed.",
+	file:   "internal/engine/read.go",
+	old:    `	case mine.err != nil:`,
+	new:    `	case false:`,
+	caught: []test{{pkg: "internal/engine", name: "TestRefusedWatchOfItsOwnEntryEndsAWait"}},
 }, {
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter whose own entry is gone treats the queue as empty.",
@@ -100,8 +121,12 @@ var ofSessions = []mutation{{
 	name: "follower-ignores-own-removal", promise: "P8",
 	what: "A waiter whose own entry was deleted is not notified, and waits for its predecessor.",
 	file: "internal/engine/read.go",
-	old:  `			cancel(errOwnGone)`,
-	new:  `			return`,
+	old:  `	watchOwn := func() { cancel(ownWatchEnded{s.Await(following, queue, own)}) }`,
+	new: `	watchOwn := func() {
+		if err := s.Await(following, queue, own); err != nil {
+			cancel(ownWatchEnded{err})
+		}
+	}`,
 	caught: []test{
 		{pkg: "recipes", name: "TestRemovedFollowerFails"}, {pkg: "recipes", name: "TestRemovedFollowerFails"},
 	},
@@ -116,10 +141,10 @@ var ofSessions = []mutation{{
 	name: "waits-without-a-session", promise: "P8",
 	what: "A waiter whose session is lost continues to wait.",
 	file: "internal/engine/request.go",
-	old: `	bound, stop := bind(ctx, s.ctx)
+	old: `	bound, stop := patience.Bind(ctx, s.requests)
 	defer stop()
 	err := s.retry(bound`,
-	new: `	bound, stop := bind(ctx, ctx)
+	new: `	bound, stop := patience.Bind(ctx, ctx)
 	defer stop()
 	err := s.retry(bound`,
 	caught: []test{simulated("")},

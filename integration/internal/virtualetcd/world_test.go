@@ -93,7 +93,7 @@ func (w *world) client(n int, user string) *client {
 	c, by := &client{}, map[string]*member{}
 	cfg := clientv3.Config{Logger: zap.NewNop(), Username: user, Password: user}
 	for i := range n {
-		m := newMember(w.server)
+		m := newMember(uint64(i)+1, w.server)
 		name := fmt.Sprintf("m%d", i)
 		by[name] = m
 		c.members = append(c.members, m)
@@ -127,9 +127,9 @@ func (c *client) serving() *member {
 }
 
 // baton makes a client of Baton on a client of etcd.
-func (w *world) baton(c *client) *coordinator.Client {
+func (w *world) baton(c *client, opts ...etcd.Option) *coordinator.Client {
 	w.t.Helper()
-	d, err := etcd.FromClient(c.Client, etcd.Namespace("x"))
+	d, err := etcd.FromClient(c.Client, append(opts, etcd.Namespace("x"))...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -147,6 +147,7 @@ func (w *world) baton(c *client) *coordinator.Client {
 
 // member is a gRPC server of the etcd, on pipes.
 type member struct {
+	id     uint64 // which its answers to keep-alives show
 	server *etcdserver.EtcdServer
 	grpc   *grpc.Server
 	conns  chan net.Conn
@@ -157,10 +158,14 @@ type member struct {
 	watches int   // open streams of watches
 	stalled int64 // the revision at which it stopped to apply, or 0
 	silent  bool  // it answers no reads, either
+	hung    bool  // it answers no keep-alives
+	// disturb, if set, handles requests; it is set before the first.
+	disturb func(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error)
+	term    uint64 // which its answers to keep-alives show, more than the server's
 }
 
-func newMember(server *etcdserver.EtcdServer) *member {
-	m := &member{server: server, conns: make(chan net.Conn), done: make(chan struct{})}
+func newMember(id uint64, server *etcdserver.EtcdServer) *member {
+	m := &member{id: id, server: server, conns: make(chan net.Conn), done: make(chan struct{})}
 	m.grpc = v3rpc.Server(server, nil, m.unary, grpc.ChainStreamInterceptor(m.stream))
 	go func() { _ = m.grpc.Serve(m) }()
 	return m
@@ -225,7 +230,10 @@ func (m *member) unary(
 	ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
 	rev, silent := m.at()
-	if rev == 0 {
+	switch {
+	case rev == 0 && m.disturb != nil:
+		return m.disturb(ctx, req, handle)
+	case rev == 0:
 		return handle(ctx, req)
 	}
 	old := func(r *pb.RangeRequest) bool {
@@ -256,8 +264,19 @@ func (m *member) unary(
 	return resp, err
 }
 
+// keepAlives sets what the member does with keep-alives.
+func (m *member) keepAlives(hung bool, term uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hung, m.term = hung, term
+}
+
 func (m *member) stream(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if info.FullMethod != pb.Watch_Watch_FullMethodName {
+	switch info.FullMethod {
+	case pb.Lease_LeaseKeepAlive_FullMethodName:
+		return handle(srv, &keepAliveStream{s, m})
+	case pb.Watch_Watch_FullMethodName:
+	default:
 		return handle(srv, s)
 	}
 	m.mu.Lock()
@@ -284,6 +303,34 @@ func (s *watchStream) SendMsg(msg any) error {
 			return nil
 		}
 		resp.Header.Revision = rev
+	}
+	return s.ServerStream.SendMsg(msg)
+}
+
+// keepAliveStream answers keep-alives as its member is told.
+type keepAliveStream struct {
+	grpc.ServerStream
+	m *member
+}
+
+func (s *keepAliveStream) RecvMsg(msg any) error {
+	err := s.ServerStream.RecvMsg(msg)
+	s.m.mu.Lock()
+	hung := s.m.hung
+	s.m.mu.Unlock()
+	if hung && err == nil {
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	return err
+}
+
+func (s *keepAliveStream) SendMsg(msg any) error {
+	if resp, ok := msg.(*pb.LeaseKeepAliveResponse); ok {
+		s.m.mu.Lock()
+		resp.Header.RaftTerm += s.m.term
+		resp.Header.MemberId = s.m.id
+		s.m.mu.Unlock()
 	}
 	return s.ServerStream.SendMsg(msg)
 }

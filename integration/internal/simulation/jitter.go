@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 // goroutines are woken at the same time when a connection breaks or a session
 // ends; with the delays the seed determines their order, and not the scheduler.
 type jittery struct {
-	*memory.Driver
+	driver.Driver
 	w    *world
 	slot *slot
 }
@@ -22,8 +23,14 @@ type jittery struct {
 // actorKey is the context key for the label of the calling goroutine.
 type actorKey struct{}
 
-// readingKey marks the context of a call that reads a record without waiting.
-type readingKey struct{}
+// labelOf is the label of the goroutine that calls, or "".
+func labelOf(ctx context.Context) string {
+	if ctx == nil {
+		return ""
+	}
+	label, _ := ctx.Value(actorKey{}).(string)
+	return label
+}
 
 // who names the sequence to which a request belongs. Clean-up, which has no
 // actor's context, belongs to a contender, a renewal to its session. An opening
@@ -32,7 +39,7 @@ func (w *world) who(ctx context.Context, op memory.Op, session, id string) strin
 	if op == memory.OpOpen {
 		return ""
 	}
-	if label, ok := ctx.Value(actorKey{}).(string); ok {
+	if label := labelOf(ctx); label != "" {
 		return label
 	}
 	if label := w.label(id); label != "" {
@@ -54,7 +61,7 @@ func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) 
 	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
 	usual := time.Duration(1 + r.Int64N(int64(200*time.Microsecond)))
 	late := time.Duration(1 + r.Int64N(int64(d.w.ttl)))
-	if r.Float64() < d.w.storm/2 && !d.w.isMended() {
+	if r.Float64() < d.w.storm/2 && !d.w.isMended() && d.w.swarm.on("return late") {
 		timer := time.NewTimer(late)
 		defer timer.Stop()
 		d.w.mu.Lock()
@@ -70,8 +77,10 @@ func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) 
 }
 
 func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	defer d.linger(ctx, memory.OpOpen, "", "")
+	began := d.w.now()
 	s, err := d.Driver.Open(ctx, ttl)
+	d.linger(ctx, memory.OpOpen, "", "")
+	d.w.opened(ctx, d.slot, began, err)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +90,14 @@ func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 type jitterySession struct {
 	coordinatortest.Full
 	d *jittery
+}
+
+// Err says why the driver's session is over, if it does.
+func (s *jitterySession) Err() error {
+	if says, ok := s.Session.(interface{ Err() error }); ok {
+		return says.Err()
+	}
+	return nil
 }
 
 // Capabilities returns the session's, some of them replaced, if the world has
@@ -106,6 +123,7 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
+	w.clients[c.ID] = s.d.slot
 	if w.labels[c.ID] == "" {
 		w.draws["contenders of "+label]++
 		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
@@ -113,14 +131,16 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	w.reads[label] = readTimes{joined: true}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
-	return s.Full.Join(ctx, queue, c)
+	joined, err := s.Full.Join(ctx, queue, c)
+	w.note(func() { w.sendings["join "+c.ID]++ })
+	return joined, err
 }
 
 func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
 	view, err := s.Full.Ahead(ctx, queue, own)
-	if label, ok := ctx.Value(actorKey{}).(string); ok && err == nil {
+	if label := labelOf(ctx); label != "" && err == nil {
 		s.d.w.viewed(label, queue, own, view)
 	}
 	return view, err
@@ -129,6 +149,7 @@ func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
 	places ...driver.Place) (err error) {
 	if len(places) > 0 {
+		s.d.w.waits(ctx, memory.OpWatch)
 		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
 		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
 	}
@@ -140,6 +161,7 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 	ahead driver.Place) (bool, error) {
 	// A separate sequence: the entry's holder may watch it too.
 	defer s.linger(ctx, "follow", ahead.ID)
+	s.d.w.waits(ctx, memory.OpWatch)
 	late := s.d.w.hasLeft(queue, ahead)
 	passed, err := s.Full.Follow(ctx, queue, own, ahead)
 	s.d.w.followed(late, passed, err)
@@ -148,6 +170,7 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 
 func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.d.w.sends("a handoff", queue, own.ID, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("leave", queue, own.ID) })
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Pass(ctx, queue, own)
 }
@@ -156,7 +179,11 @@ func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own dr
 	mode string, value []byte) (driver.Place, error) {
 	s.d.w.sends("a conversion", queue, own.Place.ID, mode)
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
-	return s.Full.Convert(ctx, queue, own, mode, value)
+	place, err := s.Full.Convert(ctx, queue, own, mode, value)
+	s.d.w.note(func() {
+		s.d.w.reachIf(errors.Is(err, driver.ErrSessionLost) || errors.Is(err, driver.ErrGone), convertedDuringExpiry)
+	})
+	return place, err
 }
 
 func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driver.Place,
@@ -167,12 +194,14 @@ func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driv
 
 func (s *jitterySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.d.w.sends("a removal", queue, own.ID, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("leave", queue, own.ID) })
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Leave(ctx, queue, own)
 }
 
 func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	s.d.w.sends("a removal", queue, id, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("forget", queue, id) })
 	defer s.linger(ctx, memory.OpForget, id)
 	return s.Full.Forget(ctx, queue, id)
 }
@@ -192,8 +221,8 @@ func (s *jitterySession) Head(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Record(ctx context.Context, queue driver.Queue,
 	known driver.Version) (driver.Record, error) {
 	defer s.linger(ctx, memory.OpRecord, "")
-	if known == driver.Any {
-		ctx = context.WithValue(ctx, readingKey{}, true)
+	if known != driver.Any {
+		s.d.w.waits(ctx, memory.OpRecord)
 	}
 	return s.Full.Record(ctx, queue, known)
 }
