@@ -15,7 +15,7 @@ func page(faults []fault) string {
 			group = f.group
 			fmt.Fprintf(&b, "\n## %s\n\n| name | fault | found by | first commit without it | test |\n|---|---|---|---|---|\n", group)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s.%s` |\n", f.name, f.what, f.found, f.mend, f.pkg[strings.LastIndex(f.pkg, "/")+1:], f.test)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s.%s` |\n", f.name, f.what, f.found, f.mend, f.pkg[strings.LastIndex(f.pkg, "/")+1:], f.today())
 	}
 	return b.String()
 }

@@ -36,8 +36,8 @@ func TestRowsNameTestsThatExist(t *testing.T) {
 		default:
 			t.Errorf("%s: found by %q", f.name, f.found)
 		}
-		if !declared(t, f.pkg, f.test) {
-			t.Errorf("%s: %s has no %s", f.name, f.pkg, f.test)
+		if !declared(t, f.pkg, f.today()) {
+			t.Errorf("%s: %s has no %s", f.name, f.pkg, f.today())
 		}
 	}
 	if len(seen) < 25 {
@@ -136,7 +136,12 @@ func TestNothing(t *testing.T) {}
 			t.Errorf("%s before %s: %v, want %q", c.test, c.mend, err, c.says)
 		}
 	}
-	commit(map[string]string{"a/a.go": "package a\n\nfunc sum(x, y int) int { return x * y }\n"})
+	commit(map[string]string{"a/a_test.go": strings.Replace(test, "TestSum", "TestSumOfTwo", 1)})
+	renamed := row(mend, "TestSum")
+	if renamed.now = "TestSumOfTwo"; r.reproduce(t.Context(), renamed) != nil {
+		t.Error("a test that has another name now is not found")
+	}
+	commit(map[string]string{"a/a.go": "package a\n\nfunc sum(x, y int) int { return x * y }\n", "a/a_test.go": test})
 	if err := r.reproduce(t.Context(), row(mend, "TestSum")); err == nil || !strings.Contains(err.Error(), "now: ") {
 		t.Errorf("a fault that is back: %v", err)
 	}

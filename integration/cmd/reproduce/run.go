@@ -59,7 +59,7 @@ func (r *runner) reproduce(ctx context.Context, f fault) error {
 	case before.verdict != "fail":
 		return fmt.Errorf("before %s: %s\n%s", f.mend, before.what(), before.output)
 	}
-	now, err := test(ctx, r.root, f.pkg, f.test)
+	now, err := test(ctx, r.root, f.pkg, f.today())
 	if err == nil && now.verdict != "pass" {
 		err = fmt.Errorf("now: %s\n%s", now.what(), now.output)
 	}
