@@ -26,7 +26,7 @@ type Session struct {
 
 	ctx    context.Context // ends when the session does, with the cause
 	cancel context.CancelCauseFunc
-	// requests ends then too, with the cause context.Canceled: see patience.Bind
+	// requests ends then too, with the cause that patience.Bind needs
 	requests       context.Context
 	cancelRequests context.CancelFunc
 

@@ -39,8 +39,8 @@ func TestBoundContextHasTheValuesAndNoCauseOfTheCaller(t *testing.T) {
 	})
 }
 
-// TestPatienceEndsWithinItsTime: an attempt lasts for at least three quarters of
-// the time, and at most for all of it.
+// TestPatienceEndsWithinItsTime: an attempt lasts for at least three quarters
+// of the time, and at most for all of it.
 func TestPatienceEndsWithinItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lasts = 4 * time.Second
@@ -60,8 +60,9 @@ func TestPatienceEndsWithinItsTime(t *testing.T) {
 	})
 }
 
-// TestContextsOfABoundOneNeedNoGoroutine: contexts that a client library derives
-// end with it without a goroutine each, whatever the caller's context is.
+// TestContextsOfABoundOneNeedNoGoroutine: contexts that a client library
+// derives end with it without a goroutine each, whatever the caller's context
+// is.
 func TestContextsOfABoundOneNeedNoGoroutine(t *testing.T) {
 	life, die := context.WithCancel(context.Background())
 	defer die()

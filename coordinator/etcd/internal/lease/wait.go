@@ -34,8 +34,8 @@ const longestRest = 30 * time.Second
 func (s *Session) rest() time.Duration { return min(s.ttl, longestRest) }
 
 // Await is watch.Watcher.Await, with an error of the contract. What tell reads
-// at the first message, Created, is bounded by within. At later ones tell has to
-// do that.
+// at the first message, Created, is bounded by within. At later ones tell has
+// to do that.
 func (s *Session) Await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell watch.Tell,
 ) error {
@@ -72,9 +72,9 @@ func (s *Session) await(
 
 var errSilent = errors.New("etcd: a member has not answered a read for a quarter of the TTL")
 
-// within bounds a read of a wait, which has no deadline of its own. A member may
-// take a request and never answer it. The caller of the wait repeats it, and
-// requests go to the members in turn.
+// within bounds a read of a wait, which has no deadline of its own. A member
+// may take a request and never answer it. The caller of the wait repeats it,
+// and requests go to the members in turn.
 func (s *Session) within(ctx context.Context, read func(context.Context) error) error {
 	bound, stop := patience.Bind(ctx, s.patience.Context())
 	defer stop()
