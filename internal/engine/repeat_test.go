@@ -87,11 +87,11 @@ func TestSuspensionIsReportedBeforeTheEnd(t *testing.T) {
 			s := w.session()
 			s.Suspend()
 			s.Lose()
-		}, engine.Option(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+		}, coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.SessionSuspended || e.Kind == event.SessionEnded {
 				kinds = append(kinds, e.Kind)
 			}
-		}))))
+		})))
 		if len(kinds) != 2 || kinds[0] != event.SessionSuspended {
 			t.Fatalf("the order is %v", kinds)
 		}
