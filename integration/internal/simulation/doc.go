@@ -88,6 +88,7 @@
 // # Replay
 //
 // Each goroutine has its own generator, and requests draw from a sequence named
-// after their sender. All delays are of random nanoseconds, so hardly two events
-// happen at the same time, and the scheduler decides hardly anything.
+// after their sender. All delays are of random nanoseconds, so that events
+// hardly ever happen at the same time, and the scheduler decides hardly
+// anything.
 package simulation
