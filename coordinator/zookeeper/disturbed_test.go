@@ -96,7 +96,7 @@ func (d *disturbed) client(layout string) *coordinator.Client {
 	s, err := Open(parse(d.t, d.fake.url()+"/app?layout="+layout))
 	ok(d.t, err)
 	shared := reflect.ValueOf(s).Elem().FieldByName("Service").Interface().(*nodes.Service)
-	shared.Conf.Dial = d.fake.dial
+	shared.Conf.Dial.Connect = d.fake.dial
 	c, err := coordinator.New(s, coordinator.WithTTL(testTTL),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	ok(d.t, err)

@@ -55,7 +55,7 @@ func TestExamineNamesServersThatGrantNoSession(t *testing.T) {
 		two.grant = func(hello) (hello, bool) { return hello{}, false } // it answers srvr only
 		d, err := Open(parse(t, "zk://10.0.0.1,10.0.0.2/app"))
 		ok(t, err)
-		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d.(*service).Conf.Dial.Connect = func(ctx context.Context, addr string) (net.Conn, error) {
 			return map[string]*fake{"10.0.0.1:2181": one, "10.0.0.2:2181": two}[addr].dial(ctx, addr)
 		}
 		f := finding(d.(driver.Examiner).Examine(soon(t, time.Minute)), "TTL")
