@@ -126,9 +126,9 @@ type Stats struct{ Sessions, Entries, Watches int }
 type Traits struct {
 	// Stale: views may show contenders that have left.
 	Stale bool
-	// Lag is how much older than the call the first in a queue, or a record, may
-	// be that a client reads; zero if a read is never answered by a member that
-	// lags.
+	// Lag is how much older than the call the first in a queue, or a record,
+	// may be that a client reads; zero if a read is never answered by a member
+	// that lags.
 	Lag time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
