@@ -27,12 +27,12 @@ type step struct {
 var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
 
 // Files whose tests belong to the matrix: faults of servers and networks, kills
-// and partitions of clients, long runs, other versions, other libraries, and
-// our own release scripts.
+// and partitions of clients, long runs, durations, other versions, other
+// libraries, and our own release scripts.
 var matrixFiles = []string{
 	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
 	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
-	"conformance_shared_test.go", "upgrade_test.go",
+	"conformance_shared_test.go", "upgrade_test.go", "*_figures_test.go",
 	"sql/faults_*_test.go", "redis/faults_*_test.go",
 	"interop/*_test.go", "bench/*_test.go", "release/*_test.go",
 }

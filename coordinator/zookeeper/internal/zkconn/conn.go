@@ -32,7 +32,8 @@ type Config struct {
 	outage outage
 }
 
-// Close ends the lookups of the servers' names. No session is opened afterwards.
+// Close ends the lookups of the servers' names. No session is opened
+// afterwards.
 func (c *Config) Close() { c.names.Close() }
 
 // Conn is one session. It sends its requests through one client connection of
