@@ -88,9 +88,10 @@
 // # Replay
 //
 // Each goroutine has its own generator, and requests draw from a sequence named
-// after their sender. All delays are of random nanoseconds, so no two events
-// happen at the same time, and the scheduler decides nothing. On ZooKeeper about
-// half of the worlds differ a little when they are run again: where several
-// goroutines of one client send the same request at one instant, and where a
-// pause and a deadline end at one instant, the scheduler chooses.
+// after their sender. All delays are of random nanoseconds, so that events
+// hardly ever happen at the same time, and the scheduler decides hardly
+// anything. On ZooKeeper about half of the worlds differ a little when they are
+// run again: where several goroutines of one client send the same request at
+// one instant, and where a pause and a deadline end at one instant, the
+// scheduler chooses.
 package simulation

@@ -88,7 +88,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.slot.refusing || a.w.refuses
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing()
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -100,6 +100,9 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	}
 	return contains(more, known)
 }
+
+// refusing: what an actor waits for is being refused.
+func (a *actor) refusing() bool { return a.slot.refusing || a.w.refuses }
 
 // unanswered: Close does not retry, and a limit may have been written without
 // an answer.
