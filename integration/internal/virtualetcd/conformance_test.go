@@ -48,9 +48,12 @@ func (l levers) service() coordinatortest.Service {
 			l.Stop()
 			return l.Start()
 		},
-		Compact:  func(context.Context) error { return l.Compact() },
-		Stall:    l.stall,
-		Watches:  func(context.Context) (int, error) { return l.Watches(), nil },
+		Compact: func(context.Context) error { return l.Compact() },
+		Stall:   l.stall,
+		Watches: func(context.Context) (int, error) {
+			time.Sleep(50 * time.Millisecond) // sessions open theirs after Open has returned
+			return l.Etcd.Watches(), nil
+		},
 		Sessions: func(context.Context) (int, error) { return len(l.Leases()), nil },
 	}
 }

@@ -96,6 +96,7 @@ func TestResetLosesWhatIsHeld(t *testing.T) {
 		if err := <-done; err == nil {
 			w.t.Error("no error")
 		}
+		time.Sleep(time.Second) // until the client has new connections
 		must(c.Put(w.t.Context(), "k2", "v"))
 		w.has("reset", "k2")
 	})
@@ -111,6 +112,7 @@ func TestStrandedRequestArrivesAfterLaterOnes(t *testing.T) {
 		if err := <-done; err == nil || !l.Stranded() {
 			w.t.Errorf("%v; stranded: %t", err, l.Stranded())
 		}
+		time.Sleep(time.Second) // until the client has new connections
 		must(c.Put(w.t.Context(), "k2", "v"))
 		w.has("stranded", "k2")
 		l.Deliver()
