@@ -101,11 +101,12 @@ faults: ## Run all fault tests, including the expensive ones: about twenty minut
 test-short: ## Run the tests that need no server, in a minute
 	go test $$(go list ./... | grep -v '/docs')
 	@set -e; for dir in $(filter-out .,$(PARTS)); do (cd $$dir && go test ./...); done
+	cd integration && go test ./simulation
 
 .PHONY: simulate
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same in each run
-	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
-	$(if $(filter-out 0,$(RACE_SEEDS)),BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation)
+	cd integration && BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulationOnMemory$$' ./simulation
+	$(if $(filter-out 0,$(RACE_SEEDS)),cd integration && BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulationOnMemory$$' ./simulation)
 
 .PHONY: simulate-recipes
 simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters and both barriers, and for the quorum; 10 minutes

@@ -72,7 +72,7 @@ var exceptions = []exception{
 	{"", `[Dd]iscard(?:s|ed|ing)? (?:all |the |its )?(?:repl(?:y|ies)|requests?|output|messages?|bytes|results?|data)`, "of data, not of a contender"},
 	{"", `(?:so|such|says?|shows?|know|knows|means?|mean|sure|is) that one \w`, "that is a conjunction here"},
 	{"docs/model/", `go: .*`, "names of functions, which are checked where they are declared"},
-	{"recipes/internal/simulation/", `crowd |crowd%d-%s|calm`, "seeds: another name would make other worlds"},
+	{"integration/internal/simulation/", `crowd |crowd%d-%s|calm`, "seeds: another name would make other worlds"},
 	{"docs/words", `(?s).*`, "the word list itself and its tests"},
 }
 

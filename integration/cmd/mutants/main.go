@@ -13,10 +13,10 @@
 // does not compile, or whose tests time out, is an error in the list. First all
 // these tests must pass on the unchanged code.
 //
-// The simulation is TestSimulation with its usual 300 seeds. Where it is not
-// named, it does not notice the mutation, or not with so few seeds: it has no
-// real driver, stops no process between two instructions, has no wall clock
-// that runs ahead, and counts no requests. Follow and Pass of the drivers
+// The simulation is TestSimulationOnMemory with its usual 150 seeds. Where it
+// is not named, it does not notice the mutation, or not with so few seeds: it
+// has no real driver, stops no process between two instructions, has no wall
+// clock that runs ahead, and counts no requests. Follow and Pass of the drivers
 // implement the handoff; here its effects are broken in the recipes, and in the
 // service in memory.
 //

@@ -26,7 +26,7 @@ type test struct {
 
 // simulated is the simulation of one recipe, or of all if recipe is "".
 func simulated(recipe string) test {
-	t := test{pkg: "recipes/internal/simulation", name: "TestSimulation"}
+	t := test{pkg: "integration/simulation", name: "TestSimulationOnMemory"}
 	if recipe != "" {
 		t.env = "BATON_SIM_RECIPE=" + recipe
 	}

@@ -65,7 +65,7 @@ func plan(root, ring string) (steps []step, err error) {
 // library is everything that needs no server. Documents have their own check.
 func library(env []string) (steps []step) {
 	steps = append(steps, step{
-		name: "library", why: "unit tests, the suite on memory and 150 worlds, with the race detector",
+		name: "library", why: "unit tests and the suite on memory, with the race detector",
 		dir: ".", packages: []string{"./..."}, without: "/docs(/|$)", race: true, cached: true, env: env,
 	})
 	for _, dir := range parts {
@@ -77,10 +77,14 @@ func library(env []string) (steps []step) {
 	})
 }
 
+// worlds are the simulation. The race detector sees some of them.
 func worlds(seeds string) []step {
 	return []step{{
+		name: "worlds and races", why: "150 simulated worlds, and worlds on the core of the contract, with the race detector",
+		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true,
+	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
-		dir: ".", packages: []string{"./recipes/internal/simulation"}, run: "^TestSimulation$", env: []string{"BATON_SEEDS=" + seeds},
+		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnMemory$", env: []string{"BATON_SEEDS=" + seeds},
 	}}
 }
 
@@ -105,7 +109,7 @@ func documents() []step {
 func support() []step {
 	return []step{{
 		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd)$", race: true,
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|simulation)$", race: true,
 	}}
 }
 

@@ -72,17 +72,15 @@ func (a *actor) judgeError(c calling, more ...error) {
 // The caller holds w.mu.
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
+	queue := a.w.queues[a.name.queue]
 	switch seen := a.w.seen[a.label]; known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
-		// Close does not retry, and a limit may have been written without an
-		// answer.
-		once := c.what == "close" || c.what == "set-limit"
-		return c.ctx.Err() != nil || a.overdue(c) || once && coordinator.MayHaveApplied(c.err)
+		return c.ctx.Err() != nil || a.overdue(c) || c.unanswered()
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
 		return strings.HasPrefix(c.what, "try-") &&
-			(a.w.stale || a.w.otherQueued(a.w.queues[a.name.queue], a.label, c.began))
+			(a.w.traits.Stale || a.w.otherQueued(queue, a.label, c.began))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:
@@ -94,14 +92,19 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		limits := a.w.queues[a.name.queue].limits
-		return a.name.recipe == "semaphore" && (len(limits) == 0 || limits[0].at >= c.began)
+		return queue.unlimited(c.began)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && a.w.queues[a.name.queue].least(c.began) < a.wants
+		return a.wants > 0 && queue.least(c.began) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}
 	return contains(more, known)
+}
+
+// unanswered: Close does not retry, and a limit may have been written without
+// an answer.
+func (c calling) unanswered() bool {
+	return (c.what == "close" || c.what == "set-limit") && coordinator.MayHaveApplied(c.err)
 }
 
 func contains(all []error, err error) bool {
@@ -111,6 +114,11 @@ func contains(all []error, err error) bool {
 		}
 	}
 	return false
+}
+
+// unlimited: a semaphore had no limit at some time since then.
+func (l *queue) unlimited(since time.Duration) bool {
+	return l.name.recipe == "semaphore" && (len(l.limits) == 0 || l.limits[0].at >= since)
 }
 
 // least is the smallest limit in force since a time.
@@ -205,42 +213,52 @@ func (w *world) wasRemoved(id string) {
 	w.seen[label] = e
 }
 
-func (w *world) wasRefused(req memory.Request) {
-	label, ok := req.Context.Value(actorKey{}).(string)
+func (w *world) wasRefused(m Message) {
+	label, ok := m.Context.Value(actorKey{}).(string)
 	if !ok {
-		label = w.actorOf(req.ID)
+		label = w.actorOf(m.ID)
 	}
 	e := w.seen[label]
 	e.refused = w.now()
 	w.seen[label] = e
 }
 
-// judgeTry: a Try call does not wait.
-func (w *world) judgeTry(label string, req memory.Request) {
-	if waits := req.Op == memory.OpWatch || req.Op == memory.OpRecord &&
-		req.Context.Value(readingKey{}) == nil; waits && w.seen[label].tries {
-		w.violation("%s: a Try call sends the request %q, which waits", label,
-			req.Op)
+// waits is called when a driver's method is called that waits. A Try call does
+// not wait.
+func (w *world) waits(ctx context.Context, op memory.Op) {
+	label, ok := ctx.Value(actorKey{}).(string)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen[label].tries {
+		w.violation("%s: a Try call calls %q, which waits", label, op)
+	}
+	if op == memory.OpWatch {
+		l := w.reads[label]
+		l.slept = true
+		w.reads[label] = l
 	}
 }
 
 // judgeClosed: after a Close without an error the session and its entries are
 // gone.
-func (w *world) judgeClosed(d *memory.Driver, err error) {
+func (w *world) judgeClosed(l Link, err error) {
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	session, closed := w.closedBy[d]
-	for _, l := range w.queues {
-		if closed && slices.ContainsFunc(l.entries,
+	session, closed := w.closedBy[l]
+	for _, q := range w.queues {
+		if closed && slices.ContainsFunc(q.entries,
 			func(e driver.Entry) bool { return e.Session == session }) {
-			w.violation("%s: entries of session %s are left after its client was closed", l.name.queue,
+			w.violation("%s: entries of session %s are left after its client was closed", q.name.queue,
 				session)
 		}
 	}
 	w.mu.Unlock()
 	if closed && slices.Contains(w.svc.Sessions(), session) {
-		w.blame("c%d: its client was closed, and session %s is alive", w.slotOf(d).index, session)
+		w.blame("c%d: its client was closed, and session %s is alive", w.slotOf(l).index, session)
 	}
 }

@@ -2,36 +2,30 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
 )
 
 // world is the world of a seed. It lives in a bubble.
 type world struct {
 	seed    uint64
-	svc     *memory.Service
+	svc     Service
+	traits  Traits
 	began   time.Time
 	ttl     time.Duration
 	storm   float64       // the share of requests with a fault
 	longest time.Duration // the longest delay of a request or reply
 	lasts   time.Duration // until the faults end
-	stale   bool          // views may be stale
 	core    bool          // the service has no capabilities
 	names   []*name
 	slots   []*slot
@@ -57,12 +51,12 @@ type world struct {
 	queues      map[driver.Queue]*queue
 	ended       map[string]time.Duration // sessions
 	lostAt      map[int]time.Duration    // when a session of a slot ended last
-	drivers     []*memory.Driver
-	owner       map[*memory.Driver]*slot
+	links       []Link
+	owner       map[Link]*slot
 	removing    bool                // an operator deletes one entry, and not a session
 	seen        map[string]evidence // of each actor
 	watchers    map[string]*watcher
-	closedBy    map[*memory.Driver]string // the session that ended when the client was closed
+	closedBy    map[Link]string // the session that ended when the client was closed
 	trace       []traced
 	bad         []string
 	doing       map[string]string // what each actor does
@@ -82,7 +76,8 @@ type figures struct {
 	// Holds that the service's clock has ended while others were queued.
 	natural int
 	faults  map[string]int
-	sites   map[memory.Op]map[string]int
+	states  map[string]int            // how often the world reached them
+	sites   map[string]map[string]int // by request
 	// From the end of the faults, or from the call if that was later, to a
 	// grant.
 	slowest time.Duration
@@ -116,40 +111,27 @@ const onCore = "core-"
 var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphore",
 	onCore + "election"}
 
-// newWorld generates a world. It starts nothing.
-func newWorld(seed uint64, recipe string) *world {
+// newWorld generates a world. It starts nothing but the service.
+func newWorld(t testing.TB, kind Kind, seed uint64, recipe string) *world {
 	recipe, core := strings.CutPrefix(recipe, onCore)
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
 		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
 		ending: make(chan struct{}),
 		reads:  map[string]readTimes{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
-		closedBy: map[*memory.Driver]string{},
+		closedBy: map[Link]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{},
 		queues: map[driver.Queue]*queue{},
 		ended:  map[string]time.Duration{}, lostAt: map[int]time.Duration{},
-		owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
-		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
+		owner: map[Link]*slot{}, doing: map[string]string{},
+		figures: figures{faults: map[string]int{}, states: map[string]int{}, sites: map[string]map[string]int{}},
 	}
 	w.over, w.stop = context.WithCancel(context.Background())
-	w.ttl = time.Duration(1+r.IntN(8)) * time.Second
+	w.ttl = max(kind.Shortest, time.Duration(1+r.IntN(8))*time.Second)
 	w.longest = w.ttl * 3 / 2
 	w.lasts = time.Duration(2+r.Int64N(8)) * w.ttl
 	w.storm = []float64{0, 0.01, 0.05, 0.15}[r.IntN(4)]
-	var opts []memory.Option
-	if r.IntN(2) == 0 {
-		w.stale = true
-		opts = append(opts, memory.WithStaleViews(seed))
-	}
-	if r.IntN(4) == 0 {
-		opts = append(opts, memory.WithSlack(w.ttl*3/10))
-	}
-	if r.IntN(3) == 0 {
-		opts = append(opts, memory.WithFewHints(seed))
-	}
-	w.svc = memory.NewService(opts...)
-	w.svc.OnStep(w.step)
-	w.svc.OnRequest(w.fate)
+	w.startService(t, kind, r)
 	for i := range 1 + r.IntN(2) {
 		n := &name{recipe: recipe, name: fmt.Sprint("n", i), limit: 1 + r.IntN(4)}
 		if n.recipe == "" {
@@ -162,10 +144,34 @@ func newWorld(seed uint64, recipe string) *world {
 	for i := range 2 + r.IntN(5) {
 		slow := time.Duration(1 + r.Int64N(int64(w.ttl/100)))
 		w.slots = append(w.slots, newSlot(w, i, slow))
-		w.prompt = max(w.prompt, 12*slow+50*time.Millisecond)
+		w.prompt = max(w.prompt, 12*slow*time.Duration(max(1, w.traits.Rounds))+50*time.Millisecond)
 	}
+	w.prompt += w.traits.Late
 	return w
 }
+
+// startService starts the world's service.
+func (w *world) startService(t testing.TB, kind Kind, r *rand.Rand) {
+	svc, err := kind.New(Conditions{T: t, Seed: w.seed, Rand: r, TTL: w.ttl, World: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.svc, w.traits = svc, svc.Traits()
+	svc.OnStep(w.step)
+	svc.OnMessage(w.fate)
+}
+
+// TTL and Reached implement World.
+func (w *world) TTL() time.Duration { return w.ttl }
+
+func (w *world) Reached(state string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reach(state)
+}
+
+// reach is Reached for callers that hold w.mu.
+func (w *world) reach(state string) { w.states[state]++ }
 
 // now returns the time since the world began.
 func (w *world) now() time.Duration { return time.Since(w.began) }
@@ -258,16 +264,17 @@ func (w *world) run(t *testing.T) {
 	nature.Wait()
 	close(w.ending)
 
-	w.join("served", w.bound())
+	w.join(w.bound())
 	time.Sleep(w.longest) // late messages have arrived by now
 	w.judgeEnd(t)
+	w.svc.Close()
 }
 
 // bound is how long after the faults every contender must have been served.
-func (w *world) bound() time.Duration { return 3*w.ttl + 2*w.longest + 20*time.Second }
+func (w *world) bound() time.Duration { return 3*w.ttl + 2*w.longest + 20*time.Second + w.traits.Late }
 
 // join waits for all actors.
-func (w *world) join(what string, bound time.Duration) {
+func (w *world) join(bound time.Duration) {
 	done := make(chan struct{})
 	go func() { w.actors.Wait(); close(done) }()
 	timer := time.NewTimer(bound)
@@ -293,7 +300,7 @@ func (w *world) join(what string, bound time.Duration) {
 // judgeEnd judges what is left when all actors have ended: first with live
 // sessions, then without.
 func (w *world) judgeEnd(t *testing.T) {
-	for deadline := w.now() + w.ttl + time.Second; ; time.Sleep(w.ttl / 7) {
+	for deadline := w.now() + w.ttl + time.Second + w.traits.Late; ; time.Sleep(w.ttl / 7) {
 		if stats := w.svc.Stats(); stats.Entries == 0 && stats.Watches == 0 || w.now() > deadline {
 			break
 		}
@@ -307,11 +314,11 @@ func (w *world) judgeEnd(t *testing.T) {
 		if err != nil {
 			w.blame("close of a client after the faults: %v", err)
 		}
-		w.judgeClosed(s.driver, err)
+		w.judgeClosed(s.link, err)
 	}
 	// Sessions without a client: after a crash, or after an opening whose reply
 	// was lost.
-	time.Sleep(w.ttl)
+	time.Sleep(w.ttl + w.traits.Late)
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
 		w.blame("%d sessions are left", stats.Sessions)
 	}
@@ -330,68 +337,5 @@ func (w *world) judgeEnd(t *testing.T) {
 					l.name.queue)
 			}
 		}
-	}
-}
-
-// slot is a place for a client: after a close or crash another takes its place,
-// like a restarted process.
-type slot struct {
-	w     *world
-	index int
-	slow  time.Duration // the longest delay of a message without a fault
-	alone atomic.Bool   // an actor is replacing the client
-
-	// Guarded by w.mu.
-	client  *coordinator.Client
-	driver  *memory.Driver
-	started int
-	objects map[*name]any
-}
-
-func newSlot(w *world, index int, slow time.Duration) *slot {
-	return &slot{w: w, index: index, slow: slow}
-}
-
-// open starts a client in a slot.
-func (w *world) open(s *slot) {
-	d := w.svc.Driver()
-	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
-		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
-		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
-		func(c *engine.Config) { c.Jitter = 0 },
-		coordinator.WithObserver(w.book), coordinator.WithObserver(
-			event.ObserverFunc(func(e event.Event) { w.observe(s, d, e) })))
-	if err != nil {
-		panic(err)
-	}
-	objects := map[*name]any{}
-	for _, n := range w.names {
-		objects[n] = n.object(c)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s.client, s.driver, s.objects = c, d, objects
-	s.started++
-	w.drivers, w.owner[d] = append(w.drivers, d), s
-}
-
-// observe receives the events of the clients.
-func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch e.Kind {
-	case event.SessionOpened:
-		w.log("c%d opened session %s", s.index, e.Session)
-	case event.SessionEnded:
-		w.log("c%d session %s ended", s.index, e.Session)
-		w.ended[e.Session], w.lostAt[s.index] = w.now(), w.now()
-		if errors.Is(e.Err, coordinator.ErrClosed) {
-			w.closedBy[d] = e.Session
-		}
-	case event.Granted:
-		w.queues[e.Queue].won[e.Token] = true
-	case event.Lost:
-		w.losses++
-		w.log("c%d lost token %d of %s", s.index, e.Token, e.Queue)
 	}
 }

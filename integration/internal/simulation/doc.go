@@ -1,10 +1,12 @@
 // Package simulation tests Baton's recipes in random worlds. A seed determines
-// a world: a service in memory, a few clients, and all faults between them, in
-// virtual time. The package has only tests.
+// a world: a service, a few clients, and all faults between them, in virtual
+// time. The tests in integration/simulation run worlds on each [Kind] of
+// service; in the directory integration:
 //
-//	go test ./recipes/internal/simulation     # a few hundred seeds, the same in each run
+//	go test ./simulation                      # 150 seeds of each service, the same in each run
 //	BATON_SEEDS=100000 go test …              # so many, counted from the base seed
 //	BATON_SIM_TIME=10m go test -timeout 0 …   # for ten minutes, from a random base
+//	BATON_SIM_PART=1/2 go test …              # every second seed: another process runs 2/2
 //	BATON_SEED=4711 go test -v …              # one seed, with a log of all steps
 //
 // A seed that fails prints the command that replays it. A run also writes the
@@ -31,7 +33,7 @@
 //
 // # The judge
 //
-// The service reports each step while it happens (memory.Service.OnStep). A
+// The service reports each step while it happens (Service.OnStep). A
 // second implementation of the admission rules, which shares no code with the
 // recipes, judges it:
 //

@@ -14,16 +14,13 @@ import (
 // goroutines are woken at the same time when a connection breaks or a session
 // ends; with the delays the seed determines their order, and not the scheduler.
 type jittery struct {
-	*memory.Driver
+	driver.Driver
 	w    *world
 	slot *slot
 }
 
 // actorKey is the context key for the label of the calling goroutine.
 type actorKey struct{}
-
-// readingKey marks the context of a call that reads a record without waiting.
-type readingKey struct{}
 
 // who names the sequence to which a request belongs. Clean-up, which has no
 // actor's context, belongs to a contender, a renewal to its session. An opening
@@ -83,6 +80,14 @@ type jitterySession struct {
 	d *jittery
 }
 
+// Err says why the driver's session is over, if it does.
+func (s *jitterySession) Err() error {
+	if says, ok := s.Session.(interface{ Err() error }); ok {
+		return says.Err()
+	}
+	return nil
+}
+
 // Capabilities returns the session's, some of them replaced, if the world has
 // any.
 func (s *jitterySession) Capabilities() driver.Capabilities {
@@ -129,6 +134,7 @@ func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
 	places ...driver.Place) (err error) {
 	if len(places) > 0 {
+		s.d.w.waits(ctx, memory.OpWatch)
 		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
 		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
 	}
@@ -140,6 +146,7 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 	ahead driver.Place) (bool, error) {
 	// A separate sequence: the entry's holder may watch it too.
 	defer s.linger(ctx, "follow", ahead.ID)
+	s.d.w.waits(ctx, memory.OpWatch)
 	late := s.d.w.hasLeft(queue, ahead)
 	passed, err := s.Full.Follow(ctx, queue, own, ahead)
 	s.d.w.followed(late, passed, err)
@@ -192,8 +199,8 @@ func (s *jitterySession) Head(ctx context.Context, queue driver.Queue,
 func (s *jitterySession) Record(ctx context.Context, queue driver.Queue,
 	known driver.Version) (driver.Record, error) {
 	defer s.linger(ctx, memory.OpRecord, "")
-	if known == driver.Any {
-		ctx = context.WithValue(ctx, readingKey{}, true)
+	if known != driver.Any {
+		s.d.w.waits(ctx, memory.OpRecord)
 	}
 	return s.Full.Record(ctx, queue, known)
 }

@@ -1,5 +1,3 @@
-//go:debug randseednop=0
-
 package simulation
 
 import (
@@ -13,19 +11,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/baton-go/baton/coordinator/memory"
 )
 
 // present is a file with the command that replays the current seed, in case the
 // run ends in the middle of it.
 var present *os.File
 
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
+// Main runs the tests of a package, and returns their exit code.
+func Main(m *testing.M) int {
 	f, err := os.CreateTemp("", "baton-simulation-*.txt")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
@@ -43,23 +36,23 @@ func run(m *testing.M) int {
 }
 
 // note writes the next seed to the file.
-func note(t *testing.T, seed uint64, recipe string) {
+func note(t *testing.T, kind Kind, seed uint64, recipe string) {
 	t.Helper()
 	if err := present.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := present.WriteAt([]byte(replay(seed, recipe)+"\n"), 0); err != nil {
+	if _, err := present.WriteAt([]byte(replay(kind, seed, recipe)+"\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // simulate runs a world and returns it. It fails t if the world has violations.
-func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
+func simulate(t *testing.T, kind Kind, seed uint64, recipe string) (w *world) {
 	t.Helper()
 	oldrand.Seed(int64(seed)) //nolint:staticcheck // see the import
-	note(t, seed, recipe)
+	note(t, kind, seed, recipe)
 	hung := time.AfterFunc(3*time.Minute, func() {
-		panic(fmt.Sprintf("seed %d hangs; replay it with: %s", seed, replay(seed, recipe)))
+		panic(fmt.Sprintf("seed %d hangs; replay it with: %s", seed, replay(kind, seed, recipe)))
 	})
 	defer hung.Stop()
 	failed := t.Failed()
@@ -67,31 +60,31 @@ func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
 		switch {
 		case w != nil && len(w.bad) > 0:
 			t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad),
-				replay(seed, recipe),
+				replay(kind, seed, recipe),
 				strings.Join(w.bad[:min(len(w.bad), 5)], "\n"))
 		case t.Failed() && !failed:
-			t.Errorf("seed %d failed; replay it with: %s", seed, replay(seed, recipe))
+			t.Errorf("seed %d failed; replay it with: %s", seed, replay(kind, seed, recipe))
 		}
 		if r := recover(); r != nil {
-			t.Errorf("seed %d panicked; replay it with: %s", seed, replay(seed, recipe))
+			t.Errorf("seed %d panicked; replay it with: %s", seed, replay(kind, seed, recipe))
 			panic(r)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(seed, recipe)
+		w = newWorld(t, kind, seed, recipe)
 		w.run(t)
 	})
 	return w
 }
 
 // replay is the command that runs a seed again.
-func replay(seed uint64, recipe string) string {
+func replay(kind Kind, seed uint64, recipe string) string {
 	if recipe != "" {
 		recipe = " BATON_SIM_RECIPE=" + recipe
 	}
 	return fmt.Sprintf(
-		"BATON_SEED=%d%s go test -count=1 -v -run 'TestSimulation$' ./recipes/internal/simulation",
-		seed, recipe)
+		"(cd integration && BATON_SEED=%d%s go test -count=1 -v -run '%s$' ./simulation)",
+		seed, recipe, kind.Test)
 }
 
 func (w *world) String() string {
@@ -103,8 +96,9 @@ func (w *world) String() string {
 		len(w.slots), w.ttl, w.storm)
 }
 
-// TestSimulation runs worlds and judges them: see the comment of the package.
-func TestSimulation(t *testing.T) {
+// Run runs worlds of a kind and judges them: see the comment of the package.
+func Run(t *testing.T, kind Kind) {
+	t.Helper()
 	p, err := planned(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
@@ -114,24 +108,24 @@ func TestSimulation(t *testing.T) {
 		fmt.Printf("simulation: seeds from %d, for %v\n", p.base, p.lasts)
 	}
 	total := newTotals()
-	total.runs(t, p)
+	total.runs(t, kind, p)
 	if total.seeds >= 2000 && p.recipe == "" && !t.Failed() {
-		total.everySite(t)
+		total.everySite(t, kind)
 		total.enough(t)
 	}
 }
 
 // runs runs the seeds of a plan, and prints the totals also if it has to stop
 // early.
-func (sum *totals) runs(t *testing.T, p plan) {
+func (sum *totals) runs(t *testing.T, kind Kind, p plan) {
 	began := time.Now()
 	defer func() {
 		fmt.Printf("simulation: %d seeds from %d, %v, %s\n", sum.seeds, p.base,
 			time.Since(began).Round(time.Millisecond), sum)
 	}()
-	for ; p.lasts > 0 && time.Since(began) < p.lasts ||
-		p.lasts == 0 && sum.seeds < p.seeds; sum.seeds++ {
-		w := simulate(t, p.base+sum.seeds, p.recipe)
+	for i := p.part; p.lasts > 0 && time.Since(began) < p.lasts ||
+		p.lasts == 0 && i < p.seeds; i += p.parts {
+		w := simulate(t, kind, p.base+i, p.recipe)
 		sum.add(w)
 		if p.replay {
 			w.sum() // which sorts
@@ -140,7 +134,7 @@ func (sum *totals) runs(t *testing.T, p plan) {
 			}
 		}
 		if sum.failed > 4 {
-			t.Errorf("%d of %d seeds failed: enough", sum.failed, sum.seeds+1)
+			t.Errorf("%d of %d seeds failed: enough", sum.failed, sum.seeds)
 			return
 		}
 	}
@@ -184,11 +178,12 @@ type totals struct {
 }
 
 func newTotals() *totals {
-	return &totals{figures: figures{faults: map[string]int{},
-		sites: map[memory.Op]map[string]int{}}}
+	return &totals{figures: figures{faults: map[string]int{}, states: map[string]int{},
+		sites: map[string]map[string]int{}}}
 }
 
 func (sum *totals) add(w *world) {
+	sum.seeds++
 	sum.grants += w.grants
 	sum.reentries += w.reentries
 	sum.losses += w.losses
@@ -210,6 +205,9 @@ func (sum *totals) add(w *world) {
 	for kind, n := range w.faults {
 		sum.faults[kind] += n
 	}
+	for state, n := range w.states {
+		sum.states[state] += n
+	}
 	for op, kinds := range w.sites {
 		if sum.sites[op] == nil {
 			sum.sites[op] = map[string]int{}
@@ -230,29 +228,24 @@ func (sum *totals) kinds() string {
 
 // everySite fails if some request of a driver never had one of the faults: then
 // the simulation covers less than it claims.
-func (sum *totals) everySite(t *testing.T) {
-	for _, op := range []memory.Op{memory.OpOpen, memory.OpRenew, memory.OpJoin, memory.OpAhead,
-		memory.OpWatch, memory.OpConvert, memory.OpWrite,
-		memory.OpLeave, memory.OpForget, memory.OpList, memory.OpHead, memory.OpRecord,
-		memory.OpSetRecord, memory.OpClose} {
-		for _, kind := range requestFaults {
-			if sum.sites[op][kind] == 0 {
-				t.Errorf("no %s met the fault %q", op, kind)
+func (sum *totals) everySite(t *testing.T, kind Kind) {
+	for _, op := range kind.Ops {
+		for _, fault := range requestFaults {
+			if sum.sites[op][fault] == 0 {
+				t.Errorf("no %s met the fault %q", op, fault)
 			}
 		}
 	}
 }
 
-// TestSimulationOnTheCore of the contract: recipes need no capabilities.
-func TestSimulationOnTheCore(t *testing.T) {
-	seeds := 40
-	if os.Getenv("BATON_TESTS") == "all" {
-		seeds = 100
-	}
+// OnTheCore runs so many worlds of each recipe on the core of the contract:
+// recipes need no capabilities.
+func OnTheCore(t *testing.T, kind Kind, seeds int) {
+	t.Helper()
 	for _, recipe := range coreKinds {
 		grants := 0
 		for seed := range uint64(seeds) {
-			grants += simulate(t, seed, recipe).grants
+			grants += simulate(t, kind, seed, recipe).grants
 		}
 		if grants < 10*seeds {
 			t.Errorf("%s: %d grants", recipe, grants)
@@ -260,16 +253,11 @@ func TestSimulationOnTheCore(t *testing.T) {
 	}
 }
 
-// TestSameSeedIsSameWorld: a failing seed is only useful if it fails again. The
-// scheduler, which the race detector makes random, orders events of the same
-// instant: which goroutine opens the next session, and in large queues whether
-// a read of the queue or a watch comes first. On a machine with other load up
-// to 5 of 40 worlds differed.
-func TestSameSeedIsSameWorld(t *testing.T) {
-	const worlds, few = 40, 10
-	differ := 0
+// Replays runs worlds twice, and returns how many were not the same again.
+func Replays(t *testing.T, kind Kind, worlds int) (differ int) {
+	t.Helper()
 	for seed := range uint64(worlds) {
-		a, b := simulate(t, seed, ""), simulate(t, seed, "")
+		a, b := simulate(t, kind, seed, ""), simulate(t, kind, seed, "")
 		if a.sum() == b.sum() {
 			continue
 		}
@@ -282,7 +270,5 @@ func TestSameSeedIsSameWorld(t *testing.T) {
 			}
 		}
 	}
-	if differ > few {
-		t.Errorf("%d of %d worlds were not the same when they were run again", differ, worlds)
-	}
+	return differ
 }

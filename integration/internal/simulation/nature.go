@@ -19,17 +19,16 @@ var requestFaults = []string{
 }
 
 // fate determines the fate of a request.
-func (w *world) fate(req memory.Request) memory.Fate {
-	s := w.slotOf(req.Driver)
-	key := fmt.Sprintf("fate %d %s %s", s.index, req.Op,
-		w.who(req.Context, req.Op, req.Session, req.ID))
-	if req.Op == memory.OpWatch { // a waiter may watch its own entry at the same moment
-		key += w.label(req.ID)
+func (w *world) fate(m Message) memory.Fate {
+	s := w.slotOf(m.Link)
+	key := fmt.Sprintf("fate %d %s %s", s.index, m.Op,
+		w.who(m.Context, memory.Op(m.Op), m.Session, m.ID))
+	if m.Op == string(memory.OpWatch) { // a waiter may watch its own entry at the same moment
+		key += w.label(m.ID)
 	}
 	r := w.draw(key)
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
-	w.recordRead(req)
 	hit := r.Float64()
 	kind := requestFaults[r.IntN(len(requestFaults))]
 	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
@@ -50,11 +49,11 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	case "unavailable":
 		f.Err = driver.ErrUnavailable
 	case "refused":
-		w.wasRefused(req)
+		w.wasRefused(m)
 		f.Err = driver.ErrRefused
 	case "expired with the reply under way":
 		f.DelayReply += late / 2
-		session := req.Session
+		session := m.Session
 		at := f.DelayRequest + 1 + usual()
 		if r.IntN(2) == 0 { // otherwise few sessions would end by the clock
 			return f
@@ -62,82 +61,86 @@ func (w *world) fate(req memory.Request) memory.Fate {
 		time.AfterFunc(at, func() { w.svc.Expire(session) })
 	case "reset with the reply under way":
 		f.DelayReply += late / 10
-		time.AfterFunc(f.DelayRequest+1+usual(), req.Driver.Reset)
+		time.AfterFunc(f.DelayRequest+1+usual(), m.Link.Reset)
 	}
 	w.count(kind)
-	if w.sites[req.Op] == nil {
-		w.sites[req.Op] = map[string]int{}
+	if w.sites[m.Op] == nil {
+		w.sites[m.Op] = map[string]int{}
 	}
-	w.sites[req.Op][kind]++
-	w.log("c%d: %s: %s", s.index, req.Op, kind)
+	w.sites[m.Op][kind]++
+	w.log("c%d: %s: %s", s.index, m.Op, kind)
 	return f
 }
 
 func (w *world) count(kind string) { w.faults[kind]++ }
 
 // slotOf finds the slot of a client, also of a closed one.
-func (w *world) slotOf(d *memory.Driver) *slot {
+func (w *world) slotOf(l Link) *slot {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.owner[d]
+	return w.owner[l]
 }
 
 // act is a fault of a world, and a function that ends it, if any.
 type act struct {
 	kind string
-	do   func(r *rand.Rand, d *memory.Driver)
+	do   func(r *rand.Rand, l Link)
 }
 
 // acts are what the network and the operator do.
 func (w *world) acts() []act {
-	link := func(kind string, f func(*memory.Driver)) act {
-		return act{kind, func(_ *rand.Rand, d *memory.Driver) { f(d) }}
+	link := func(kind string, f func(Link)) act {
+		return act{kind, func(_ *rand.Rand, l Link) { f(l) }}
 	}
-	return []act{
-		link("cut", (*memory.Driver).Cut),
-		link("cut", (*memory.Driver).Cut),
-		link("requests held", (*memory.Driver).HoldRequests),
-		link("replies held", (*memory.Driver).HoldReplies),
-		link("reset", (*memory.Driver).Reset),
-		link("stranded", func(d *memory.Driver) {
-			d.Cut()
+	all := []act{
+		link("cut", Link.Cut),
+		link("cut", Link.Cut),
+		link("requests held", Link.HoldRequests),
+		link("replies held", Link.HoldReplies),
+		link("reset", Link.Reset),
+		link("stranded", func(l Link) {
+			l.Cut()
 			time.Sleep(w.some("strand", w.ttl))
-			d.Strand()
+			l.Strand()
 			time.Sleep(w.some("strand", w.ttl/2))
-			d.Deliver()
+			l.Deliver()
 		}),
-		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
-		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
-		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
-		link("healed", (*memory.Driver).Heal),
-		link("fading", func(d *memory.Driver) { // answers are late, then lost
-			d.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
+		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
+		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
+		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
+		link("healed", Link.Heal),
+		link("fading", func(l Link) { // answers are late, then lost
+			l.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
 			time.Sleep(w.some("fade", w.ttl/2))
-			d.Cut()
+			l.Cut()
 			time.Sleep(w.ttl + w.some("fade", w.ttl/2))
 		}),
-		{"slow", func(r *rand.Rand, d *memory.Driver) {
-			d.Delay(time.Duration(r.Int64N(int64(w.ttl/3))),
+		{"slow", func(r *rand.Rand, l Link) {
+			l.Delay(time.Duration(r.Int64N(int64(w.ttl/3))),
 				time.Duration(r.Int64N(int64(w.ttl/3))))
 		}},
-		{"service stopped", func(r *rand.Rand, _ *memory.Driver) {
+		{"service stopped", func(r *rand.Rand, _ Link) {
 			w.svc.Stop()
 			time.Sleep(time.Duration(r.Int64N(int64(2 * w.ttl))))
 			w.svc.Start()
 		}},
-		{"session expired", func(r *rand.Rand, _ *memory.Driver) {
+		{"session expired", func(r *rand.Rand, _ Link) {
 			if all := w.svc.Sessions(); len(all) > 0 && r.IntN(2) == 0 {
 				w.svc.Expire(all[r.IntN(len(all))])
 			}
 		}},
-		{"entry deleted", func(r *rand.Rand, _ *memory.Driver) { w.remove(r) }},
-		{"foreign entry", func(r *rand.Rand, _ *memory.Driver) {
+		{"entry deleted", func(r *rand.Rand, _ Link) { w.remove(r) }},
+		{"foreign entry", func(r *rand.Rand, _ Link) {
 			queue := w.names[r.IntN(len(w.names))].queue
 			p := w.svc.AddForeign(queue)
 			time.Sleep(time.Duration(r.Int64N(int64(w.ttl))))
 			w.svc.Remove(queue, p.Key)
 		}},
 	}
+	for _, f := range w.svc.Faults() {
+		all = append(all, act{f.Kind, func(r *rand.Rand, l Link) { f.Do(w, r, l) }})
+	}
+	return all
 }
 
 // cutHolder cuts off a client with a hold, for more than the TTL.
@@ -156,11 +159,11 @@ func (w *world) cutHolder(r *rand.Rand) {
 		w.mu.Unlock()
 		return
 	}
-	d := w.slots[all[r.IntN(len(all))]].driver
+	l := w.slots[all[r.IntN(len(all))]].link
 	w.mu.Unlock()
-	d.Cut()
+	l.Cut()
 	time.Sleep(w.ttl + w.some("cut while holding", w.ttl))
-	d.Heal()
+	l.Heal()
 }
 
 // readTimes is what an actor has read in its current attempt.
@@ -168,22 +171,6 @@ type readTimes struct {
 	joined  bool
 	changed time.Duration // when its last view had changed last; see viewed
 	slept   bool          // it has waited for another contender
-}
-
-// recordRead records the waits of actors.
-func (w *world) recordRead(req memory.Request) {
-	label, ok := req.Context.Value(actorKey{}).(string)
-	if !ok {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.judgeTry(label, req)
-	if req.Op == memory.OpWatch {
-		l := w.reads[label]
-		l.slept = true
-		w.reads[label] = l
-	}
 }
 
 // some is a random time.
@@ -241,29 +228,29 @@ func (w *world) nature() {
 		}
 		time.Sleep(pause)
 		w.mu.Lock()
-		d := w.slots[r.IntN(len(w.slots))].driver
+		l := w.slots[r.IntN(len(w.slots))].link
 		a := acts[r.IntN(len(acts))]
 		w.count(a.kind)
-		w.log("c%d: %s", w.owner[d].index, a.kind)
+		w.log("c%d: %s", w.owner[l].index, a.kind)
 		w.mu.Unlock()
-		a.do(r, d)
+		a.do(r, l)
 		if r.IntN(3) == 0 { // a short fault
 			time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/2))))
-			d.Heal()
-			d.Delay(0, 0)
+			l.Heal()
+			l.Delay(0, 0)
 		}
 	}
 	w.mu.Lock()
 	w.fair = true // first: otherwise mended links would break again
-	drivers := slices.Clone(w.drivers)
+	links := slices.Clone(w.links)
 	w.mu.Unlock()
-	for _, d := range drivers { // one after the other, for a fixed order of events
-		d.Heal()
-		d.Delay(0, 0)
+	for _, l := range links { // one after the other, for a fixed order of events
+		l.Heal()
+		l.Delay(0, 0)
 		// Otherwise notifications would be delayed whenever they come. Requests
 		// still arrive late.
-		d.Strand()
-		d.Deliver()
+		l.Strand()
+		l.Deliver()
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))
 	}
 }

@@ -1,0 +1,82 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// slot is a place for a client: after a close or crash another takes its place,
+// like a restarted process.
+type slot struct {
+	w     *world
+	index int
+	slow  time.Duration // the longest delay of a message without a fault
+	alone atomic.Bool   // an actor is replacing the client
+
+	// Guarded by w.mu.
+	client  *coordinator.Client
+	link    Link
+	started int
+	objects map[*name]any
+}
+
+func newSlot(w *world, index int, slow time.Duration) *slot {
+	return &slot{w: w, index: index, slow: slow}
+}
+
+// open starts a client in a slot.
+func (w *world) open(s *slot) {
+	w.mu.Lock()
+	process := s.started
+	w.mu.Unlock()
+	l, err := w.svc.Connect(fmt.Sprintf("c%d.%d", s.index, process))
+	if err != nil {
+		panic(err)
+	}
+	c, err := coordinator.New(&jittery{Driver: l.Driver(), w: w, slot: s},
+		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
+		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
+		func(c *engine.Config) { c.Jitter = 0 },
+		coordinator.WithObserver(w.book), coordinator.WithObserver(
+			event.ObserverFunc(func(e event.Event) { w.observe(s, l, e) })))
+	if err != nil {
+		panic(err)
+	}
+	objects := map[*name]any{}
+	for _, n := range w.names {
+		objects[n] = n.object(c)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.client, s.link, s.objects = c, l, objects
+	s.started++
+	w.links, w.owner[l] = append(w.links, l), s
+}
+
+// observe receives the events of the clients.
+func (w *world) observe(s *slot, l Link, e event.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e.Kind {
+	case event.SessionOpened:
+		w.log("c%d opened session %s", s.index, e.Session)
+	case event.SessionEnded:
+		w.log("c%d session %s ended", s.index, e.Session)
+		w.ended[e.Session], w.lostAt[s.index] = w.now(), w.now()
+		if errors.Is(e.Err, coordinator.ErrClosed) {
+			w.closedBy[l] = e.Session
+		}
+	case event.Granted:
+		w.queues[e.Queue].won[e.Token] = true
+	case event.Lost:
+		w.losses++
+		w.log("c%d lost token %d of %s", s.index, e.Token, e.Queue)
+	}
+}
