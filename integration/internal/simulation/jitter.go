@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
@@ -111,7 +112,8 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
-	if w.labels[c.ID] == "" {
+	// Some drivers' IDs are used again, by any actor of the session.
+	if who, _, _ := strings.Cut(w.labels[c.ID], "#"); who != label {
 		w.draws["contenders of "+label]++
 		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
 	}

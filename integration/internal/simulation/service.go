@@ -149,4 +149,7 @@ type World interface {
 	// Reached records that the world has reached a named state; see
 	// Kind.States.
 	Reached(state string)
+	// Refuses says that the service refuses requests of all clients from now
+	// on, or that it no longer does.
+	Refuses(does bool)
 }

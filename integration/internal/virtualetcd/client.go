@@ -2,10 +2,13 @@ package virtualetcd
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
@@ -37,15 +40,49 @@ func (l *Link) Client(user string) (*clientv3.Client, error) {
 	})
 }
 
-// External makes a driver on the lease of a concurrency.Session whose own
-// keep-alives are never sent. c is the client of the lease.
-func External(c *clientv3.Client, namespace string, ttl int) (driver.Driver, error) {
-	c.Lease = unkept{c.Lease}
-	owner, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
+// Lease is a lease of a concurrency.Session whose own keep-alives are never
+// sent.
+type Lease struct {
+	client *clientv3.Client
+	owner  *concurrency.Session
+}
+
+// Grant grants a lease.
+func Grant(ctx context.Context, c *clientv3.Client, ttl time.Duration) (*Lease, error) {
+	c.Lease = &unkept{c.Lease}
+	resp, err := c.Grant(ctx, int64(ttl/time.Second))
 	if err != nil {
 		return nil, err
 	}
-	return etcd.FromSession(owner, etcd.Namespace(namespace))
+	owner, err := concurrency.NewSession(c, concurrency.WithLease(resp.ID))
+	if err != nil {
+		return nil, err
+	}
+	return &Lease{c, owner}, nil
+}
+
+// Driver makes a driver on the lease.
+func (l *Lease) Driver(namespace string) (driver.Driver, error) {
+	return etcd.FromSession(l.owner, etcd.Namespace(namespace))
+}
+
+// Open opens the one session of the lease's driver.
+func (l *Lease) Open(ctx context.Context, namespace string, ttl time.Duration) (driver.Session, error) {
+	d, err := l.Driver(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return d.Open(ctx, ttl)
+}
+
+// Revoke ends the lease. It is no error if it has ended.
+func (l *Lease) Revoke(ctx context.Context) error {
+	l.owner.Orphan()
+	_, err := l.client.Revoke(ctx, l.owner.Lease())
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
 }
 
 type unkept struct{ clientv3.Lease }

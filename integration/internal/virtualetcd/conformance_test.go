@@ -64,13 +64,17 @@ func (l levers) connect() (coordinatortest.Client, error) {
 	l.links[d] = link
 	return coordinatortest.Client{
 		Driver: d, Link: link, Events: link.Events,
-		External: func(context.Context) (driver.Driver, error) {
+		External: func(ctx context.Context) (driver.Driver, error) {
 			c, err := link.Client("")
 			if err != nil {
 				return nil, err
 			}
 			l.t.Cleanup(func() { _ = c.Close() })
-			return virtualetcd.External(c, "conformance", 3)
+			lease, err := virtualetcd.Grant(ctx, c, 3*time.Second)
+			if err != nil {
+				return nil, err
+			}
+			return lease.Driver("conformance")
 		},
 	}, err
 }

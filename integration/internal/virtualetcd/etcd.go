@@ -37,6 +37,9 @@ type Etcd struct {
 	deposed uint64                      // how often a leader was deposed
 	keys    map[string]*mvccpb.KeyValue // all, as changed has seen them
 	see     func([]Change)
+	seen    int64         // the revision up to which changed has seen changes
+	more    chan struct{} // closed and replaced when it has seen more
+	handled map[*attempt]bool
 	granted int64 // see GrantTTL
 	streams int   // of watches so far
 	decide  func(Request) Fate
@@ -59,7 +62,10 @@ func New(o Options) (*Etcd, error) {
 	if o.Members == 0 {
 		o.Members = 3
 	}
-	e := &Etcd{dir: o.Dir, seed: o.Seed, draws: map[string]uint64{}, keys: map[string]*mvccpb.KeyValue{}}
+	e := &Etcd{
+		dir: o.Dir, seed: o.Seed, draws: map[string]uint64{}, keys: map[string]*mvccpb.KeyValue{},
+		more: make(chan struct{}), handled: map[*attempt]bool{},
+	}
 	for i := range o.Members {
 		e.members = append(e.members, &Member{etcd: e, index: i, opened: map[*watchStream]int{}})
 	}

@@ -19,6 +19,7 @@ type Request struct {
 	Link    *Link
 	Member  *Member
 	Message any
+	Context context.Context // at the member: it has the metadata of the request
 }
 
 // Fate is the fault of one request. The zero Fate is none.
@@ -95,7 +96,7 @@ func (m *Member) unary(
 ) (any, error) {
 	c := connOf(ctx)
 	a := &attempt{member: m, life: m.alive(), req: req, handle: handle}
-	f := m.etcd.fate(Request{c.link, m, req})
+	f := m.etcd.fate(Request{c.link, m, req, ctx})
 	ctx, err := m.arrive(ctx, f, c)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (a *attempt) serve(ctx context.Context) (any, error) {
 		})
 	case s.Condition == Lagging:
 		return a.within(ctx, func() (any, error) {
-			resp, err := a.apply(ctx, s)
+			resp, err := a.apply(ctx)
 			if waiting := s.await(context.WithoutCancel(ctx), a.life); waiting != nil {
 				return nil, waiting
 			}
@@ -155,16 +156,20 @@ func (a *attempt) serve(ctx context.Context) (any, error) {
 			return resp, err
 		})
 	}
-	return a.apply(ctx, s)
+	resp, err := a.apply(ctx)
+	a.member.show(resp, s)
+	return resp, err
 }
 
 // apply lets the server answer.
-func (a *attempt) apply(ctx context.Context, s state) (any, error) {
+func (a *attempt) apply(ctx context.Context) (any, error) {
 	if grant, ok := a.req.(*pb.LeaseGrantRequest); ok {
 		a.member.etcd.regrant(grant)
 	}
+	a.member.etcd.handles(a, true)
 	resp, err := a.handle(ctx, a.req)
-	a.member.show(resp, s)
+	// What it changes is seen at this instant, but maybe after its return.
+	time.AfterFunc(1, func() { a.member.etcd.handles(a, false) })
 	return resp, err
 }
 

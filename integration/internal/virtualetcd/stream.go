@@ -36,7 +36,7 @@ type memberStream struct {
 // arrives decides about a message that has arrived. It returns the condition in
 // which the member handles it.
 func (s *memberStream) arrives(msg any) (state, Fate, error) {
-	f := s.member.etcd.fate(Request{s.conn.link, s.member, msg})
+	f := s.member.etcd.fate(Request{s.conn.link, s.member, msg, s.Context()})
 	if _, err := s.member.arrive(s.Context(), f, s.conn); err != nil {
 		return state{}, f, err
 	}

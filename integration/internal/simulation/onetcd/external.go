@@ -1,0 +1,98 @@
+package onetcd
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/integration/internal/virtualetcd"
+)
+
+// borrowing is a driver each of whose sessions is on an external lease, of an
+// owner that never renews it. The lease may be old when its session begins.
+type borrowing struct {
+	driver.Driver // nil
+	s             *service
+	client        *clientv3.Client
+	rand          *rand.Rand
+
+	mu    sync.Mutex
+	lease *virtualetcd.Lease // for the next session
+	from  time.Time          // when that begins
+}
+
+func (s *service) borrows(l *link, r *rand.Rand) (driver.Driver, error) {
+	c, err := l.Link.Client("")
+	if err != nil {
+		return nil, err
+	}
+	return &borrowing{s: s, client: c, rand: r}, nil
+}
+
+var (
+	errYoung = driver.Wrap(driver.ErrUnavailable, errors.New("the owner of the lease does other things"))
+	errOld   = driver.Wrap(driver.ErrUnavailable, errors.New("the lease has ended"))
+)
+
+func (d *borrowing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	d.mu.Lock()
+	lease, from := d.lease, d.from
+	d.mu.Unlock()
+	if lease == nil {
+		var err error
+		if lease, err = virtualetcd.Grant(ctx, d.client, ttl); err != nil {
+			return nil, driver.Wrap(driver.ErrUnavailable, err)
+		}
+		d.mu.Lock()
+		d.lease, from = lease, time.Now().Add(time.Duration(d.rand.Int64N(int64(ttl))))
+		d.from = from
+		d.mu.Unlock()
+	}
+	if time.Now().Before(from) {
+		return nil, errYoung
+	}
+	d.mu.Lock()
+	d.lease = nil
+	d.mu.Unlock()
+	s, err := lease.Open(ctx, namespace, ttl)
+	if errors.Is(err, driver.ErrSessionLost) {
+		err = errOld // the next one is on another lease
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &borrowed{s, lease}, nil
+}
+
+func (d *borrowing) Close(context.Context) error { return d.client.Close() }
+func (d *borrowing) String() string              { return "etcd://external" }
+
+// borrowed is a session whose end ends the lease, too.
+type borrowed struct {
+	driver.Session
+	lease *virtualetcd.Lease
+}
+
+// Err says why the driver's session is over, if it does.
+func (s *borrowed) Err() error {
+	if says, ok := s.Session.(interface{ Err() error }); ok {
+		return says.Err()
+	}
+	return nil
+}
+
+func (s *borrowed) Close(ctx context.Context) error {
+	err := s.Session.Close(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.lease.Revoke(ctx); err != nil {
+		return driver.Wrap(driver.ErrUnavailable, err)
+	}
+	return nil
+}
