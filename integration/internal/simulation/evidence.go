@@ -88,7 +88,9 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(seen.refused) || a.w.refuses || since(a.w.refusedAt)
+		// A service that is unavailable is shown with the reason of the latest
+		// attempt to open a session, which may have been before the call.
+		return since(seen.refused) || a.w.refuses || a.w.refusedAt > 0 && a.w.refusedAt >= a.since-a.w.ttl
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:

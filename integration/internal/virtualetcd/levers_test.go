@@ -339,13 +339,13 @@ func TestOperatorsLevers(t *testing.T) {
 		}
 		watching, cancel := context.WithCancel(w.t.Context())
 		<-c.Watch(watching, "k1", clientv3.WithCreatedNotify())
-		if n := w.Watches(); n != 1 {
+		if n := len(w.Watches()); n != 1 {
 			w.t.Errorf("%d watches", n)
 		}
 		cancel()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := w.Watches(); n != 0 {
+		if n := len(w.Watches()); n != 0 {
 			w.t.Errorf("%d watches are left", n)
 		}
 	})

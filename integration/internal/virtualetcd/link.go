@@ -19,7 +19,8 @@ type Link struct {
 	mu      sync.Mutex
 	held    [2]bool // by way
 	delays  [2]time.Duration
-	events  int // of watches that the members have sent
+	events  int             // of watches that the members have sent
+	lost    map[string]bool // keys of watches whose stream has ended
 	dialled []uint64
 	resets  int           // how often connections were broken
 	turned  chan struct{} // closed and replaced at each change of the above
@@ -28,7 +29,10 @@ type Link struct {
 }
 
 func newLink(e *Etcd, index int) *Link {
-	return &Link{etcd: e, index: index, turned: make(chan struct{}), dialled: make([]uint64, len(e.members))}
+	return &Link{
+		etcd: e, index: index, turned: make(chan struct{}),
+		dialled: make([]uint64, len(e.members)), lost: map[string]bool{},
+	}
 }
 
 // Index counts the links of an Etcd from 0.
@@ -54,6 +58,21 @@ func (l *Link) countEvents(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events += n
+}
+
+// loses notes watches whose stream has ended.
+func (l *Link) loses(lists ...[]Watch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range slices.Concat(lists...) {
+		l.lost[w.Key] = true
+	}
+}
+
+func (l *Link) hasLost(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost[key]
 }
 
 // Endpoints are the addresses of the members on this link.

@@ -156,19 +156,28 @@ func (e *Etcd) GrantTTL(seconds int64) {
 	e.granted = seconds
 }
 
-// Watches counts the watches of all clients.
-func (e *Etcd) Watches() (n int) {
-	for _, m := range e.members {
-		n += m.liveWatches()
-	}
-	return n
+// Watch is a watch of a client.
+type Watch struct {
+	Key    string
+	Link   *Link
+	Member *Member
+	Asked  time.Time
+	// Resumed: the client library has asked for it again, after the stream of
+	// the watch had ended. If such a watch is cancelled before the server has
+	// answered, the library does not tell the server, which keeps the watch.
+	Resumed bool
 }
 
-func (m *Member) liveWatches() (n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for s := range m.opened {
-		n += len(s.live)
+// Watches returns the watches of all clients.
+func (e *Etcd) Watches() (all []Watch) {
+	for _, m := range e.members {
+		m.mu.Lock()
+		for s := range m.opened {
+			for _, w := range s.live {
+				all = append(all, w)
+			}
+		}
+		m.mu.Unlock()
 	}
-	return n
+	return all
 }

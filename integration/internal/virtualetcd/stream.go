@@ -2,6 +2,8 @@ package virtualetcd
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -17,7 +19,7 @@ func (m *Member) stream(
 	case pb.Lease_LeaseKeepAlive_FullMethodName:
 		return handle(srv, &keepStream{memberStream: base})
 	case pb.Watch_Watch_FullMethodName:
-		w := &watchStream{memberStream: base, sending: make(chan struct{}, 1), live: map[int64]bool{}}
+		w := &watchStream{memberStream: base, sending: make(chan struct{}, 1), live: map[int64]Watch{}}
 		m.watched(w, true)
 		defer m.watched(w, false)
 		return handle(srv, w)
@@ -97,9 +99,10 @@ type watchStream struct {
 	*memberStream
 	sending chan struct{} // has an element while a message is sent
 	held    []*pb.WatchResponse
-	live    map[int64]bool // the watches
-	reply   time.Duration  // the delay of the next reply
-	drop    bool           // it is lost instead
+	asked   []Watch // that the server makes, in this order
+	live    map[int64]Watch
+	reply   time.Duration // the delay of the next reply
+	drop    bool          // it is lost instead
 }
 
 func (s *watchStream) RecvMsg(msg any) error {
@@ -114,11 +117,14 @@ func (s *watchStream) RecvMsg(msg any) error {
 	if err != nil {
 		return err
 	}
+	w := Watch{Key: string(create.Key), Link: s.conn.link, Member: s.member, Asked: time.Now()}
+	w.Resumed = create.StartRevision > 0 || w.Link.hasLost(w.Key)
 	if now.behind() && create.StartRevision == 0 {
 		create.StartRevision = now.rev + 1
 	}
 	s.sending <- struct{}{}
 	s.reply, s.drop = f.DelayReply, f.DropReply
+	s.asked = append(s.asked, w)
 	<-s.sending
 	return nil
 }
@@ -187,11 +193,12 @@ func (s *watchStream) flush() {
 func (s *watchStream) count(resp *pb.WatchResponse) {
 	s.member.mu.Lock()
 	defer s.member.mu.Unlock()
-	switch {
-	case resp.Canceled:
+	if resp.Created {
+		s.live[resp.WatchId] = s.asked[0]
+		s.asked = s.asked[1:]
+	}
+	if resp.Canceled {
 		delete(s.live, resp.WatchId)
-	case resp.Created:
-		s.live[resp.WatchId] = true
 	}
 	s.conn.link.countEvents(len(resp.Events))
 }
@@ -206,7 +213,8 @@ func (m *Member) watched(s *watchStream, begins bool) {
 	defer m.mu.Unlock()
 	if begins {
 		m.opened[s] = n
-	} else {
-		delete(m.opened, s)
+		return
 	}
+	delete(m.opened, s)
+	s.conn.link.loses(s.asked, slices.Collect(maps.Values(s.live)))
 }

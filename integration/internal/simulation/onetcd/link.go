@@ -22,6 +22,7 @@ type link struct {
 
 	mu       sync.Mutex
 	sessions []string
+	opened   time.Time // when the latest session was opened
 }
 
 // Connect starts a client. Some clients have external leases.
@@ -91,7 +92,7 @@ func (d *tagged) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	}
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
-	d.l.sessions = append(d.l.sessions, s.ID())
+	d.l.sessions, d.l.opened = append(d.l.sessions, s.ID()), time.Now()
 	return &taggedSession{coordinatortest.WithCapabilities(s), d.l}, nil
 }
 

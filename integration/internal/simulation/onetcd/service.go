@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -232,19 +233,35 @@ func (s *service) AddForeign(queue driver.Queue) driver.Place {
 }
 
 // Stats: each session has a watch of its own besides those of waits.
+//
+// The client library cannot cancel a watch that does not exist yet: if its
+// context ends before the member has answered, the member keeps the watch until
+// its stream ends. The driver waits for the answer, but not after the end of
+// the session, and the library asks again after a reconnect. Such watches do
+// not count.
 func (s *service) Stats() simulation.Stats {
+	stats := simulation.Stats{Sessions: len(s.Sessions())}
+	for _, w := range s.Watches() {
+		if !strings.HasPrefix(w.Key, sessions) && !w.Resumed && s.ofPresent(w) {
+			stats.Watches++
+		}
+	}
 	s.mu.Lock()
-	own, entries := 0, 0
+	defer s.mu.Unlock()
 	for key := range s.keys {
 		if n, ok := parse(key); ok && !n.marker {
-			entries++
-		}
-		if len(key) > len(sessions) && key[:len(sessions)] == sessions {
-			own++
+			stats.Entries++
 		}
 	}
+	return stats
+}
+
+// ofPresent reports whether the client's present session has asked for a watch.
+func (s *service) ofPresent(w virtualetcd.Watch) bool {
+	s.mu.Lock()
+	l := s.links[w.Link]
 	s.mu.Unlock()
-	return simulation.Stats{
-		Sessions: len(s.Sessions()), Entries: entries, Watches: max(0, s.Watches()-own),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return w.Asked.After(l.opened)
 }
