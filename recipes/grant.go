@@ -227,11 +227,17 @@ func (g *grant) settled() {
 	g.session.Go(g.watchSelf)
 }
 
+// watchSelf ends the grant when its entry is removed. A release, and a loss with
+// the session, are reported elsewhere. A watch that the service refuses for now
+// is tried again: the next contender is admitted when the entry is removed.
 func (g *grant) watchSelf() {
-	for {
+	for refused := 0; ; {
 		place := g.settledPlace() // during a conversion the watch would fire
 		if g.session.Await(g.ctx, g.queue.id, place) != nil {
-			return // released, or lost with the session, which is reported elsewhere
+			if refused++; PauseAgain(g.ctx, refused) != nil {
+				return
+			}
+			continue
 		}
 		if g.settledPlace() == place {
 			// after a pause of the process the clock may show that the session

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 )
@@ -225,6 +226,29 @@ func TestRemovalEndsTheHoldOnly(t *testing.T) {
 		}
 		w.want("the other hold of the session", other.Err(), nil)
 		w.want("Unlock", other.Unlock(w.Context()), nil)
+	})
+}
+
+// TestRefusedWatchDoesNotHideARemoval: a holder that may not watch its entry for
+// a while notices later that it was removed.
+func TestRefusedWatchDoesNotHideARemoval(t *testing.T) {
+	worlds(t, every(), 2, func(w place, ask way) {
+		h := w.take(ask, 0)
+		refusals := 0
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op != memory.OpWatch || refusals == 3 {
+				return memory.Fate{}
+			}
+			refusals++
+			return memory.Fate{Err: driver.ErrRefused}
+		})
+		time.Sleep(time.Second)
+		w.svc.Remove(ask.queue, w.svc.Snapshot(ask.queue)[0].Key)
+		time.Sleep(time.Second)
+		w.want("cause", context.Cause(h.ctx), coordinator.ErrRemoved)
+		if refusals != 3 {
+			w.Errorf("%d watches were refused", refusals)
+		}
 	})
 }
 

@@ -2,7 +2,7 @@ package recipes
 
 import (
 	"context"
-	"math/rand/v2"
+	"math/rand" //nolint:depguard // the simulation seeds its global source, as that of the back-off
 	"time"
 )
 
@@ -19,7 +19,8 @@ const (
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
 func PauseAgain(ctx context.Context, n int) error {
-	timer := time.NewTimer(rand.N(firstPause << min(max(n-1, 0), mostPauses)))
+	most := firstPause << min(max(n-1, 0), mostPauses)
+	timer := time.NewTimer(time.Duration(rand.Int63n(int64(most))))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

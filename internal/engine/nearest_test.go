@@ -86,6 +86,27 @@ func TestFollowReportsWhichEntryIsGone(t *testing.T) {
 	})
 }
 
+// TestRefusedWatchOfItsOwnEntryEndsAWait: without that watch, a contender whose
+// entry is removed would be admitted by the next handoff.
+func TestRefusedWatchOfItsOwnEntryEndsAWait(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		ahead := w.svc.AddForeign(queue)
+		own := w.join(s)
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpWatch && r.ID == own.Place.ID {
+				return memory.Fate{Err: driver.ErrRefused}
+			}
+			return memory.Fate{}
+		})
+		bound, cancel := context.WithTimeout(w.Context(), time.Minute)
+		defer cancel()
+		if _, err := s.Follow(bound, queue, own.Place, ahead); !errors.Is(err, engine.ErrRefused) {
+			w.Errorf("the watch of its own entry was refused: %v", err)
+		}
+	})
+}
+
 // late is a driver that does not notice the end of a session by itself.
 type late struct{ driver.Driver }
 

@@ -54,8 +54,11 @@ func (s *Session) Await(ctx context.Context, queue driver.Queue, places ...drive
 // entry. Most waits are shorter, and save the cost of that watch.
 const ownWatchDelay = time.Second
 
-// errOwnGone ends the wait of a contender whose entry has left the queue.
-var errOwnGone = errors.New("own entry is gone")
+// ownWatchEnded ends the wait of a contender whose entry has left the queue, or
+// may not be watched.
+type ownWatchEnded struct{ err error }
+
+func (e ownWatchEnded) Error() string { return "the watch of the own entry has ended" }
 
 // Follow waits until the predecessor has left the queue. first reports whether
 // it has handed over, so that own is first. Otherwise the caller reads the
@@ -63,30 +66,34 @@ var errOwnGone = errors.New("own entry is gone")
 //
 // The error is ErrRemoved if own has left the queue and the session is alive. A
 // wait shorter than ownWatchDelay may not notice that: after a handoff the hold
-// is notified instead. The other errors are those of Await.
+// is notified instead. The other errors are those of Await; a refused watch of
+// own is one of them.
 func (s *Session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (first bool, err error) {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watchOwn := func() {
-		if s.Await(following, queue, own) == nil {
-			cancel(errOwnGone)
-		}
-	}
+	watchOwn := func() { cancel(ownWatchEnded{s.Await(following, queue, own)}) }
 	timer := time.AfterFunc(ownWatchDelay, func() { s.Go(watchOwn) })
 	defer timer.Stop()
 	err = s.wait(following, "await", queue, func(ctx context.Context) (err error) {
 		first, err = s.can.Handoff.Follow(ctx, queue, own, ahead)
 		return err
 	})
-	if errors.Is(context.Cause(following), errOwnGone) {
-		if _, err = s.Ahead(ctx, queue, own); err == nil { // own cannot be there: see V1
-			err = ErrRemoved
-		}
-		return false, err
+	var mine ownWatchEnded
+	switch ended := errors.As(context.Cause(following), &mine); {
+	case !ended || mine.err != nil && err == nil:
+		return first && err == nil, err
+	case mine.err != nil:
+		// It is refused. Without it, a contender whose entry is removed would
+		// wait on, and be admitted by the next handoff beside the first in the
+		// queue.
+		return false, mine.err
 	}
-	return first && err == nil, err
+	if _, err = s.Ahead(ctx, queue, own); err == nil { // it cannot be there: see V1
+		err = ErrRemoved
+	}
+	return false, err
 }
 
 // Head returns the first entry of a queue when its version differs from known,

@@ -13,7 +13,7 @@
 // does not compile, or whose tests time out, is an error in the list. First all
 // these tests must pass on the unchanged code.
 //
-// The simulation is TestSimulationOnMemory with its usual 150 seeds. Where it
+// The simulation is TestSimulationOnMemory with its usual 200 seeds. Where it
 // is not named, it does not notice the mutation, or not with so few seeds: it
 // has no real driver, stops no process between two instructions, has no wall
 // clock that runs ahead, and counts no requests. Follow and Pass of the drivers

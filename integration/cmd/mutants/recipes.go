@@ -123,6 +123,13 @@ var ofRecipes = []mutation{{
 	new:    `	if g.leaveOthers(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
+	name: "refused-watch-hides-removal", promise: "P2",
+	what:   "A holder that was once refused the watch of its entry does not watch it any more.",
+	file:   "recipes/grant.go",
+	old:    `			if refused++; PauseAgain(g.ctx, refused) != nil {`,
+	new:    `			if refused++; true {`,
+	caught: []test{{pkg: "recipes", name: "TestRefusedWatchDoesNotHideARemoval"}},
+}, {
 	name: "removal-not-noticed", promise: "P2",
 	what: "A holder whose entry was deleted continues.",
 	file: "recipes/grant.go",

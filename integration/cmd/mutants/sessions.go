@@ -81,6 +81,13 @@ var ofSessions = []mutation{{
 	new:    `		err = s.driver.Close(ctx)`,
 	caught: []test{{pkg: "internal/engine", name: "TestCloseIsSentAgainWhileItIsNotAnswered"}},
 }, {
+	name: "refused-own-watch-ignored", promise: "P1",
+	what:   "A waiter that may not watch its own entry waits on, also when that is removed.",
+	file:   "internal/engine/read.go",
+	old:    `	case mine.err != nil:`,
+	new:    `	case false:`,
+	caught: []test{{pkg: "internal/engine", name: "TestRefusedWatchOfItsOwnEntryEndsAWait"}},
+}, {
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter whose own entry is gone treats the queue as empty.",
 	file: "internal/engine/read.go",
@@ -100,8 +107,12 @@ var ofSessions = []mutation{{
 	name: "follower-ignores-own-removal", promise: "P8",
 	what: "A waiter whose own entry was deleted is not notified, and waits for its predecessor.",
 	file: "internal/engine/read.go",
-	old:  `			cancel(errOwnGone)`,
-	new:  `			return`,
+	old:  `	watchOwn := func() { cancel(ownWatchEnded{s.Await(following, queue, own)}) }`,
+	new: `	watchOwn := func() {
+		if err := s.Await(following, queue, own); err != nil {
+			cancel(ownWatchEnded{err})
+		}
+	}`,
 	caught: []test{
 		{pkg: "recipes", name: "TestRemovedFollowerFails"}, {pkg: "recipes", name: "TestRemovedFollowerFails"},
 	},

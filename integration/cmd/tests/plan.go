@@ -80,7 +80,7 @@ func library(env []string) (steps []step) {
 // worlds are the simulation. The race detector sees some of them.
 func worlds(seeds string) []step {
 	return []step{{
-		name: "worlds and races", why: "150 simulated worlds, and worlds on the core of the contract, with the race detector",
+		name: "worlds and races", why: "200 simulated worlds, and worlds on the core of the contract, with the race detector",
 		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true,
 	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",

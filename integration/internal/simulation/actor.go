@@ -62,12 +62,15 @@ const extraActors = 24
 func (w *world) startActors() {
 	r := w.rng("people")
 	for _, s := range w.slots {
+		client := w.swarm.uses(fmt.Sprint("c", s.index))
 		for i := range 1 + r.IntN(3) {
 			n := w.names[r.IntN(len(w.names))]
-			w.actor(s, n, fmt.Sprintf("c%d.%d", s.index, i), (*actor).live)
+			if label := fmt.Sprintf("c%d.%d", s.index, i); client && w.swarm.uses(label) {
+				w.actor(s, n, label, (*actor).live)
+			}
 		}
 		for _, n := range w.names {
-			if n.recipe == "election" && r.IntN(2) == 0 {
+			if n.recipe == "election" && r.IntN(2) == 0 && w.swarm.on("observe") && client {
 				w.actor(s, n, fmt.Sprintf("c%d.observer-%s", s.index, n.name), (*actor).observe)
 			}
 		}
@@ -75,7 +78,7 @@ func (w *world) startActors() {
 	for _, n := range w.names {
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
-			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 {
+			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 && w.swarm.uses("many contenders") {
 				for i := range extraActors {
 					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name),
 						(*actor).live)
@@ -97,7 +100,7 @@ func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 // live does rounds until the faults end, and then a last one that must succeed.
 func (a *actor) live() {
 	for ; !a.w.isEnding(); a.pause(a.w.ttl) {
-		if a.r.IntN(40) == 0 && !a.w.isMended() {
+		if a.does("restart", 40) && !a.w.isMended() {
 			a.restart()
 			continue
 		}
@@ -131,79 +134,6 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// pause sleeps, but not for long at the end of the world.
-func (a *actor) pause(most time.Duration) {
-	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
-	defer timer.Stop()
-	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
-	if a.w.isEnding() {
-		time.Sleep(extra)
-		return
-	}
-	select {
-	case <-timer.C:
-	case <-a.w.ending:
-		time.Sleep(extra) // one after the other
-	}
-}
-
-// dwell waits for a while, or until ctx ends.
-func (a *actor) dwell(ctx context.Context) {
-	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond,
-		a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
-	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
-	defer timer.Stop()
-	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
-	ending := a.w.ending
-	if a.w.isEnding() {
-		ending = nil
-		timer.Reset(extra)
-	}
-	select {
-	case <-timer.C:
-	case <-ending:
-	case <-ctx.Done():
-	}
-	time.Sleep(extra)
-}
-
-// misleading are causes that must not be mistaken for errors of the service.
-var misleading = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken,
-	coordinator.ErrReleased, errors.New("enough")}
-
-// bounds returns the context of a round.
-func (a *actor) bounds() (context.Context, func()) {
-	wait := time.Duration(a.r.Int64N(int64(2 * a.w.ttl)))
-	cause := misleading[a.r.IntN(len(misleading))]
-	switch a.r.IntN(6) {
-	case 0, 1:
-		return context.WithTimeout(a.ctx, wait)
-	case 2:
-		ctx, cancel := context.WithCancelCause(a.ctx)
-		timer := time.AfterFunc(wait, func() { cancel(cause) })
-		return ctx, func() { timer.Stop(); cancel(nil) }
-	case 3:
-		return context.WithTimeout(a.ctx, wait/50)
-	}
-	return a.ctx, func() {}
-}
-
-// releaseBounds returns the context of a release, which may have ended.
-func (a *actor) releaseBounds() (context.Context, func()) {
-	if a.w.isEnding() {
-		return a.ctx, func() {}
-	}
-	switch a.r.IntN(4) {
-	case 0:
-		ctx, cancel := context.WithCancel(a.ctx)
-		cancel()
-		return ctx, cancel
-	case 1:
-		return context.WithTimeout(a.ctx, time.Duration(1+a.r.Int64N(int64(a.w.ttl/2))))
-	}
-	return a.ctx, func() {}
-}
-
 // at records what an actor does, to report actors that are not served.
 func (a *actor) at(what string) {
 	a.w.mu.Lock()
@@ -221,8 +151,10 @@ func (a *actor) restart() {
 	a.since = w.now()
 	w.mu.Lock()
 	old, link, generation := s.client, s.link, s.started
+	crash := a.does("crash", 2)
+	w.reachIf(w.holds(s) && crash, crashedWithHolds)
+	w.reachIf(w.holds(s) && !crash, closedWithHolds)
 	w.mu.Unlock()
-	crash := a.r.IntN(2) == 0
 	w.say("%s: restarts (crash: %v)", a.label, crash)
 	w.open(s)
 	ctx, cancel := a.releaseBounds()

@@ -25,6 +25,10 @@ type slot struct {
 	link    Link
 	started int
 	objects map[*name]any
+	watches int           // observers that follow
+	refused time.Duration // when a request last, or the opening of a session, was refused
+	// The latest attempt to open a session was refused.
+	refusing bool
 }
 
 func newSlot(w *world, index int, slow time.Duration) *slot {
@@ -70,13 +74,15 @@ func (w *world) observe(s *slot, l Link, e event.Event) {
 	case event.SessionEnded:
 		w.log("c%d session %s ended", s.index, e.Session)
 		w.ended[e.Session], w.lostAt[s.index] = w.now(), w.now()
+		w.reachIf(s.watches > 0, observerShownAfterLoss)
 		if errors.Is(e.Err, coordinator.ErrClosed) {
 			w.closedBy[l] = e.Session
 		}
 	case event.Granted:
 		w.queues[e.Queue].won[e.Token] = true
 	case event.Lost:
-		w.losses++
+		w.reach(lost)
+		w.reachIf(w.queues[e.Queue].has(e.Token), lostBeforeService)
 		w.log("c%d lost token %d of %s", s.index, e.Token, e.Queue)
 	}
 }

@@ -88,9 +88,8 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		// A service that is unavailable is shown with the reason of the latest
-		// attempt to open a session, which may have been before the call.
-		return since(seen.refused) || a.w.refuses || a.w.refusedAt > 0 && a.w.refusedAt >= a.since-a.w.ttl
+		return since(seen.refused) || since(a.slot.refused) || a.slot.refusing ||
+			a.w.refuses || since(a.w.refusedAt)
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -215,21 +214,39 @@ func (w *world) wasRemoved(id string) {
 	w.seen[label] = e
 }
 
-func (w *world) wasRefused(m Message) {
-	label, ok := m.Context.Value(actorKey{}).(string)
-	if !ok {
+func (w *world) wasRefused(s *slot, m Message) {
+	label := labelOf(m.Context)
+	if label == "" {
 		label = w.actorOf(m.ID)
+	}
+	if label == "" { // it may be anyone's
+		s.refused = w.now()
 	}
 	e := w.seen[label]
 	e.refused = w.now()
 	w.seen[label] = e
 }
 
+// opened is called when Open returns: if the service refused it, all actors of
+// the client that wait for the session, until another attempt has ended, get
+// its error.
+func (w *world) opened(ctx context.Context, s *slot, began time.Duration, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s.refusing = errors.Is(err, driver.ErrRefused); !s.refusing {
+		return
+	}
+	if seen := w.seen[labelOf(ctx)]; !w.refuses && max(s.refused, seen.refused, w.refusedAt) < began {
+		w.violation("c%d: an opening was refused without cause: %v", s.index, err)
+	}
+	s.refused = w.now()
+}
+
 // waits is called when a driver's method is called that waits. A Try call does
 // not wait.
 func (w *world) waits(ctx context.Context, op memory.Op) {
-	label, ok := ctx.Value(actorKey{}).(string)
-	if !ok {
+	label := labelOf(ctx)
+	if label == "" {
 		return
 	}
 	w.mu.Lock()

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,6 +24,15 @@ type jittery struct {
 // actorKey is the context key for the label of the calling goroutine.
 type actorKey struct{}
 
+// labelOf is the label of the goroutine that calls, or "".
+func labelOf(ctx context.Context) string {
+	if ctx == nil {
+		return ""
+	}
+	label, _ := ctx.Value(actorKey{}).(string)
+	return label
+}
+
 // who names the sequence to which a request belongs. Clean-up, which has no
 // actor's context, belongs to a contender, a renewal to its session. An opening
 // has no sequence: of the goroutines that wait for a session, any may open it.
@@ -30,7 +40,7 @@ func (w *world) who(ctx context.Context, op memory.Op, session, id string) strin
 	if op == memory.OpOpen {
 		return ""
 	}
-	if label, ok := ctx.Value(actorKey{}).(string); ok {
+	if label := labelOf(ctx); label != "" {
 		return label
 	}
 	if label := w.label(id); label != "" {
@@ -52,7 +62,7 @@ func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) 
 	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
 	usual := time.Duration(1 + r.Int64N(int64(200*time.Microsecond)))
 	late := time.Duration(1 + r.Int64N(int64(d.w.ttl)))
-	if r.Float64() < d.w.storm/2 && !d.w.isMended() {
+	if r.Float64() < d.w.storm/2 && !d.w.isMended() && d.w.swarm.on("return late") {
 		timer := time.NewTimer(late)
 		defer timer.Stop()
 		d.w.mu.Lock()
@@ -68,8 +78,10 @@ func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) 
 }
 
 func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	defer d.linger(ctx, memory.OpOpen, "", "")
+	began := d.w.now()
 	s, err := d.Driver.Open(ctx, ttl)
+	d.linger(ctx, memory.OpOpen, "", "")
+	d.w.opened(ctx, d.slot, began, err)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +124,7 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
+	w.clients[c.ID] = s.d.slot
 	// Some drivers' IDs are used again, by any actor of the session.
 	if who, _, _ := strings.Cut(w.labels[c.ID], "#"); who != label {
 		w.draws["contenders of "+label]++
@@ -120,14 +133,16 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	w.reads[label] = readTimes{joined: true}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
-	return s.Full.Join(ctx, queue, c)
+	joined, err := s.Full.Join(ctx, queue, c)
+	w.note(func() { w.sendings["join "+c.ID]++ })
+	return joined, err
 }
 
 func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
 	view, err := s.Full.Ahead(ctx, queue, own)
-	if label, ok := ctx.Value(actorKey{}).(string); ok && err == nil {
+	if label := labelOf(ctx); label != "" && err == nil {
 		s.d.w.viewed(label, queue, own, view)
 	}
 	return view, err
@@ -157,6 +172,7 @@ func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 
 func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.d.w.sends("a handoff", queue, own.ID, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("leave", queue, own.ID) })
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Pass(ctx, queue, own)
 }
@@ -165,7 +181,11 @@ func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own dr
 	mode string, value []byte) (driver.Place, error) {
 	s.d.w.sends("a conversion", queue, own.Place.ID, mode)
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
-	return s.Full.Convert(ctx, queue, own, mode, value)
+	place, err := s.Full.Convert(ctx, queue, own, mode, value)
+	s.d.w.note(func() {
+		s.d.w.reachIf(errors.Is(err, driver.ErrSessionLost) || errors.Is(err, driver.ErrGone), convertedDuringExpiry)
+	})
+	return place, err
 }
 
 func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driver.Place,
@@ -176,12 +196,14 @@ func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driv
 
 func (s *jitterySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.d.w.sends("a removal", queue, own.ID, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("leave", queue, own.ID) })
 	defer s.linger(ctx, memory.OpLeave, own.ID)
 	return s.Full.Leave(ctx, queue, own)
 }
 
 func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	s.d.w.sends("a removal", queue, id, "")
+	s.d.w.note(func() { s.d.w.sendsAgain("forget", queue, id) })
 	defer s.linger(ctx, memory.OpForget, id)
 	return s.Full.Forget(ctx, queue, id)
 }

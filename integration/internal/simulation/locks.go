@@ -13,12 +13,12 @@ import (
 // mutex is a round with a mutex.
 func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool {
 	if !a.w.isEnding() {
-		switch a.r.IntN(8) {
-		case 0:
+		switch n := a.r.IntN(8); {
+		case n == 0 && a.w.swarm.on("do"):
 			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) },
 				generation)
 			return false
-		case 1:
+		case n == 1 && a.w.swarm.on("list"):
 			_ = a.call(ctx, "list", 0, func(ctx context.Context) error {
 				list, err := m.Contenders(ctx)
 				a.w.say("%s: lists %d", a.label, len(list))
@@ -28,7 +28,7 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 		}
 	}
 	what, take := "lock", m.Lock
-	if !a.w.isEnding() && a.r.IntN(4) == 0 {
+	if !a.w.isEnding() && a.does("try", 4) {
 		what, take = "try-lock", m.TryLock
 	}
 	var l *mutex.Lock
@@ -43,7 +43,7 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	}
 	x := a.held(l, true, 1, floor, asked, generation)
 	held := []entered{{l, x}}
-	for range a.r.IntN(3) {
+	for range a.times("re-enter") {
 		a.dwell(l.Context())
 		if again := a.enter(x, true, func() (lock,
 			error) {
@@ -92,7 +92,7 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 // of the wait.
 func (a *actor) revive(x *handle, writes bool, generation int,
 	take func(context.Context) (lock, error)) {
-	if x.ctx.Err() == nil || a.r.IntN(2) == 0 {
+	if x.ctx.Err() == nil || !a.does("lock anew", 2) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), a.w.ttl/2)
@@ -162,7 +162,7 @@ func (a *actor) do(ctx context.Context, what string,
 // rwlock is a round with a read-write lock.
 func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bool {
 	writes := a.r.IntN(2) == 0
-	if !a.w.isEnding() && a.r.IntN(8) == 0 {
+	if !a.w.isEnding() && a.does("do", 8) {
 		if writes {
 			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) },
 				generation)
@@ -173,7 +173,7 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 		return false
 	}
 	what, take := "read-lock", l.RLock
-	tries := !a.w.isEnding() && a.r.IntN(4) == 0
+	tries := !a.w.isEnding() && a.does("try", 4)
 	switch {
 	case writes && tries:
 		what, take = "try-lock", l.TryLock
@@ -194,7 +194,7 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 	}
 	x := a.held(got, writes, 1, floor, asked, generation)
 	held := []entered{{got, x}}
-	for range a.r.IntN(3) {
+	for range a.times("re-enter") {
 		a.dwell(got.Context())
 		in := got.Context()
 		switch reads := a.r.IntN(2) == 0; {

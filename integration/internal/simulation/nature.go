@@ -30,11 +30,15 @@ func (w *world) fate(m Message) memory.Fate {
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
 	hit := r.Float64()
-	kind := requestFaults[r.IntN(len(requestFaults))]
+	pick := r.IntN(1 << 16)
 	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if hit >= w.storm || w.fair {
+	if hit >= w.storm || w.fair || len(w.requestFaults) == 0 {
+		return f
+	}
+	kind := w.requestFaults[pick%len(w.requestFaults)]
+	if !w.swarm.uses(kind) {
 		return f
 	}
 	switch kind {
@@ -49,25 +53,27 @@ func (w *world) fate(m Message) memory.Fate {
 	case "unavailable":
 		f.Err = driver.ErrUnavailable
 	case "refused":
-		w.wasRefused(m)
+		w.wasRefused(s, m)
 		f.Err = driver.ErrRefused
 	case "expired with the reply under way":
 		f.DelayReply += late / 2
-		session := m.Session
 		at := f.DelayRequest + 1 + usual()
 		if r.IntN(2) == 0 { // otherwise few sessions would end by the clock
 			return f
 		}
-		time.AfterFunc(at, func() { w.svc.Expire(session) })
+		time.AfterFunc(at, func() {
+			if m.Session == "" { // of the session that it opens, or any
+				m.Link.Expire()
+			} else {
+				w.svc.Expire(m.Session)
+			}
+		})
 	case "reset with the reply under way":
 		f.DelayReply += late / 10
 		time.AfterFunc(f.DelayRequest+1+usual(), m.Link.Reset)
 	}
 	w.count(kind)
-	if w.sites[m.Op] == nil {
-		w.sites[m.Op] = map[string]int{}
-	}
-	w.sites[m.Op][kind]++
+	w.reach(met(m.Op, kind))
 	w.log("c%d: %s: %s", s.index, m.Op, kind)
 	return f
 }
@@ -93,26 +99,27 @@ func (w *world) acts() []act {
 		return act{kind, func(_ *rand.Rand, l Link) { f(l) }}
 	}
 	all := []act{
-		link("cut", Link.Cut),
-		link("cut", Link.Cut),
+		link("cut", w.cut),
+		link("cut", w.cut),
 		link("requests held", Link.HoldRequests),
 		link("replies held", Link.HoldReplies),
 		link("reset", Link.Reset),
 		link("stranded", func(l Link) {
-			l.Cut()
+			w.cut(l)
 			time.Sleep(w.some("strand", w.ttl))
 			l.Strand()
+			w.heal(l)
 			time.Sleep(w.some("strand", w.ttl/2))
 			l.Deliver()
 		}),
 		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
 		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
 		{"cut while holding", func(r *rand.Rand, _ Link) { w.cutHolder(r) }},
-		link("healed", Link.Heal),
+		link("healed", w.heal),
 		link("fading", func(l Link) { // answers are late, then lost
 			l.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
 			time.Sleep(w.some("fade", w.ttl/2))
-			l.Cut()
+			w.cut(l)
 			time.Sleep(w.ttl + w.some("fade", w.ttl/2))
 		}),
 		{"slow", func(r *rand.Rand, l Link) {
@@ -121,6 +128,7 @@ func (w *world) acts() []act {
 		}},
 		{"service stopped", func(r *rand.Rand, _ Link) {
 			w.svc.Stop()
+			w.note(func() { w.stoppedAt = w.now() })
 			time.Sleep(time.Duration(r.Int64N(int64(2 * w.ttl))))
 			w.svc.Start()
 		}},
@@ -140,7 +148,7 @@ func (w *world) acts() []act {
 	for _, f := range w.svc.Faults() {
 		all = append(all, act{f.Kind, func(r *rand.Rand, l Link) { f.Do(w, r, l) }})
 	}
-	return all
+	return slices.DeleteFunc(all, func(a act) bool { return !w.swarm.has(a.kind) })
 }
 
 // cutHolder cuts off a client with a hold, for more than the TTL.
@@ -161,9 +169,9 @@ func (w *world) cutHolder(r *rand.Rand) {
 	}
 	l := w.slots[all[r.IntN(len(all))]].link
 	w.mu.Unlock()
-	l.Cut()
+	w.cut(l)
 	time.Sleep(w.ttl + w.some("cut while holding", w.ttl))
-	l.Heal()
+	w.heal(l)
 }
 
 // readTimes is what an actor has read in its current attempt.
@@ -229,14 +237,17 @@ func (w *world) nature() {
 		time.Sleep(pause)
 		w.mu.Lock()
 		l := w.slots[r.IntN(len(w.slots))].link
-		a := acts[r.IntN(len(acts))]
+		a := act{"no fault", func(*rand.Rand, Link) {}}
+		if n := r.IntN(1 << 16); len(acts) > 0 && w.swarm.uses(acts[n%len(acts)].kind) {
+			a = acts[n%len(acts)]
+		}
 		w.count(a.kind)
 		w.log("c%d: %s", w.owner[l].index, a.kind)
 		w.mu.Unlock()
-		a.do(r, l)
+		a.do(w.draw("nature "+a.kind), l)
 		if r.IntN(3) == 0 { // a short fault
 			time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/2))))
-			l.Heal()
+			w.heal(l)
 			l.Delay(0, 0)
 		}
 	}
@@ -245,7 +256,7 @@ func (w *world) nature() {
 	links := slices.Clone(w.links)
 	w.mu.Unlock()
 	for _, l := range links { // one after the other, for a fixed order of events
-		l.Heal()
+		w.heal(l)
 		l.Delay(0, 0)
 		// Otherwise notifications would be delayed whenever they come. Requests
 		// still arrive late.

@@ -104,8 +104,8 @@ func (a *actor) follow(ctx context.Context) {
 	seen := coordinator.Token(0)
 	a.since = a.w.now()
 	o, _ := a.object()
-	a.listens(true, func(o *watcher) { o.shown, o.token, o.value = false, 0, "" })
-	defer a.listens(false, nil)
+	a.listens(true, func(o *watcher) { o.shown, o.token, o.value = false, 0, ""; a.slot.watches++ })
+	defer a.listens(false, func(*watcher) { a.slot.watches-- })
 	for leader, err := range o.(*election.Election).Observe(ctx) {
 		if err != nil {
 			a.judgeError(calling{ctx: ctx, what: "observe", began: a.since, err: err})
@@ -114,13 +114,14 @@ func (a *actor) follow(ctx context.Context) {
 		a.listens(false, func(o *watcher) {
 			o.shown, o.token, o.value = true, leader.Token,
 				string(leader.Payload)
+			a.w.reachIf(leader.Token == 0, observerShownNobody)
 		})
 		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Payload)
 		if leader.Token != 0 && leader.Token < seen {
 			a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
 		}
 		seen = max(seen, leader.Token)
-		if a.r.IntN(4) == 0 {
+		if a.does("slow observer", 4) {
 			a.pause(a.w.ttl / 4)
 		}
 		a.listens(true, nil)
@@ -133,7 +134,7 @@ func (a *actor) follow(ctx context.Context) {
 // observe follows an election until the other actors have ended.
 func (a *actor) observe() {
 	for !a.w.isEnding() {
-		if a.r.IntN(4) == 0 {
+		if a.does("leader", 4) {
 			ctx, cancel := a.bounds()
 			a.sees(ctx)
 			cancel()
@@ -174,7 +175,8 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload), a.since) {
+	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload),
+		a.since-a.w.traits.Lag) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
 			leader.Payload, a.since, l.heads[len(l.heads)-1])
 	}

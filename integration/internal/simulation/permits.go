@@ -20,7 +20,7 @@ func (a *actor) govern() {
 		})
 		return err == nil
 	}
-	changes := a.r.IntN(2) == 0
+	changes := a.does("change of a limit", 2)
 	for !a.w.isMended() {
 		if limit := 1 + a.r.IntN(5); changes {
 			ctx, cancel := a.bounds()
@@ -45,10 +45,10 @@ func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generatio
 	}
 	a.wants = n
 	what, take := "acquire", s.Acquire
-	if !a.w.isEnding() && a.r.IntN(4) == 0 {
+	if !a.w.isEnding() && a.does("try", 4) {
 		what, take = "try-acquire", s.TryAcquire
 	}
-	if !a.w.isEnding() && a.r.IntN(10) == 0 {
+	if !a.w.isEnding() && a.does("do", 10) {
 		a.permitDo(ctx, s, n, generation)
 		return false
 	}
@@ -87,10 +87,10 @@ func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generat
 func (a *actor) usePermit(p *semaphore.Permit, x *handle) {
 	for range a.r.IntN(3) {
 		a.dwell(p.Context())
-		if a.r.IntN(2) == 0 {
+		if a.does("slots", 2) {
 			a.number(p, x)
 		}
-		if n := p.Permits(); n > 1 && a.r.IntN(2) == 0 {
+		if n := p.Permits(); n > 1 && a.does("release in part", 2) {
 			a.givePart(p, x, 1+a.r.IntN(n-1))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,21 +15,30 @@ const baseSeed = 1
 
 // plan determines which seeds are run.
 type plan struct {
-	base   uint64
-	seeds  uint64        // so many, or
-	part   uint64        // of the seeds this process runs one in parts,
-	parts  uint64        // from this one
-	lasts  time.Duration // as long as this
-	recipe string        // all names are of it; empty: of any
-	replay bool
+	base     uint64
+	seeds    uint64        // so many, or
+	part     uint64        // of the seeds this process runs one in parts,
+	parts    uint64        // from this one
+	lasts    time.Duration // as long as this
+	settings               // of each world but its seed
+	replay   bool
 }
 
 // planned reads the plan from the environment.
 func planned(env func(string) string) (plan, error) {
-	p := plan{base: baseSeed, seeds: 150, parts: 1, recipe: env("BATON_SIM_RECIPE")}
+	p := plan{base: baseSeed, seeds: 200, parts: 1, settings: settings{recipe: env("BATON_SIM_RECIPE")}}
 	if all := slices.Concat(recipeKinds, coreKinds); p.recipe != "" &&
 		!slices.Contains(all, p.recipe) {
 		return p, fmt.Errorf("BATON_SIM_RECIPE=%q: want one of %v", p.recipe, all)
+	}
+	if s := env("BATON_SIM_WITHOUT"); s != "" {
+		p.without = strings.Split(s, ",")
+	}
+	if s := env("BATON_SIM_UNTIL"); s != "" {
+		var err error
+		if p.until, err = time.ParseDuration(s); err != nil || p.until <= 0 {
+			return p, fmt.Errorf("BATON_SIM_UNTIL=%q: want a positive duration, such as 10s", s)
+		}
 	}
 	if s := env("BATON_SIM_PART"); s != "" {
 		if n, err := fmt.Sscanf(s, "%d/%d", &p.part, &p.parts); n != 2 || err != nil || p.part < 1 ||

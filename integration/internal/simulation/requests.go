@@ -39,7 +39,7 @@ func (w *world) closes(session string) {
 // judgeSent: mode is that of a conversion, else empty. A writer that becomes a
 // reader ends the contexts of its writes; other conversions end none.
 func (w *world) judgeSent(what string, l *queue, h *hold, mode string) {
-	w.sent++
+	w.reach(sentRemoval)
 	for _, x := range h.handles {
 		if x.live() && (mode == "" || mode == "r" && x.writes && l.name.recipe == "rwlock") {
 			w.violation("%s: %s of %d is sent while a context of it is alive", l.name.queue, what,

@@ -2,11 +2,9 @@ package simulation
 
 import (
 	"fmt"
-	"maps"
 	oldrand "math/rand" //nolint:depguard // backoff draws from its global source
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,56 +34,71 @@ func Main(m *testing.M) int {
 }
 
 // note writes the next seed to the file.
-func note(t *testing.T, kind Kind, seed uint64, recipe string) {
+func note(t *testing.T, kind Kind, set settings) {
 	t.Helper()
 	if err := present.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := present.WriteAt([]byte(replay(kind, seed, recipe)+"\n"), 0); err != nil {
+	if _, err := present.WriteAt([]byte(kind.replay(set)+"\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// simulate runs a world and returns it. It fails t if the world has violations.
-func simulate(t *testing.T, kind Kind, seed uint64, recipe string) (w *world) {
+// replay is the command that runs a world again.
+func (k Kind) replay(set settings) string {
+	return fmt.Sprintf("(cd integration && %s go test -count=1 -v -run '%s$' ./simulation)",
+		set.env(), k.Test)
+}
+
+// play runs a world and returns it.
+func play(t *testing.T, kind Kind, set settings) (w *world) {
 	t.Helper()
-	oldrand.Seed(int64(seed)) //nolint:staticcheck // see the import
-	note(t, kind, seed, recipe)
+	oldrand.Seed(int64(set.seed)) //nolint:staticcheck // see the import
+	note(t, kind, set)
 	hung := time.AfterFunc(3*time.Minute, func() {
-		panic(fmt.Sprintf("seed %d hangs; replay it with: %s", seed, replay(kind, seed, recipe)))
+		panic(fmt.Sprintf("a world hangs; replay it with: %s", kind.replay(set)))
 	})
 	defer hung.Stop()
 	failed := t.Failed()
-	defer func() { // also after a panic, or a failure inside the bubble, which ends this goroutine
-		switch {
-		case w != nil && len(w.bad) > 0:
-			t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad),
-				replay(kind, seed, recipe),
-				strings.Join(w.bad[:min(len(w.bad), 5)], "\n"))
-		case t.Failed() && !failed:
-			t.Errorf("seed %d failed; replay it with: %s", seed, replay(kind, seed, recipe))
+	defer func() { // also after a failure inside the bubble, which ends this goroutine
+		r := recover()
+		if r != nil || t.Failed() && !failed {
+			t.Errorf("seed %d failed; replay it with: %s", set.seed, kind.replay(set))
 		}
-		if r := recover(); r != nil {
-			t.Errorf("seed %d panicked; replay it with: %s", seed, replay(kind, seed, recipe))
+		if r != nil {
 			panic(r)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, kind, seed, recipe)
+		w = newWorld(t, kind, set)
 		w.run(t)
 	})
 	return w
 }
 
-// replay is the command that runs a seed again.
-func replay(kind Kind, seed uint64, recipe string) string {
-	if recipe != "" {
-		recipe = " BATON_SIM_RECIPE=" + recipe
+// simulate runs a world and returns it. It fails t if the world has violations,
+// and looks for a smaller world that has them too if it is the first.
+func simulate(t *testing.T, kind Kind, set settings) *world {
+	t.Helper()
+	first := !t.Failed()
+	w := play(t, kind, set)
+	if len(w.bad) == 0 {
+		return w
 	}
-	return fmt.Sprintf(
-		"(cd integration && BATON_SEED=%d%s go test -count=1 -v -run '%s$' ./simulation)",
-		seed, recipe, kind.Test)
+	t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", set.seed, w, len(w.bad),
+		kind.replay(set), w.first())
+	if !first {
+		return w
+	}
+	if small, set := shrink(t, kind, w, set); small != w {
+		t.Errorf("seed %d: the smallest world that fails like that has %s; replay it with: %s\n%s",
+			set.seed, strings.Join(small.swarm.left(), ", "), kind.replay(set), small.first())
+	}
+	return w
 }
+
+// first are the first violations.
+func (w *world) first() string { return strings.Join(w.bad[:min(len(w.bad), 5)], "\n") }
 
 func (w *world) String() string {
 	var names []string
@@ -107,11 +120,12 @@ func Run(t *testing.T, kind Kind) {
 	if p.lasts > 0 {
 		fmt.Printf("simulation: seeds from %d, for %v\n", p.base, p.lasts)
 	}
-	total := newTotals()
+	total := &totals{figures: newFigures()}
 	total.runs(t, kind, p)
-	if total.seeds >= 2000 && p.recipe == "" && !t.Failed() {
-		total.everySite(t, kind)
-		total.enough(t)
+	if total.seeds >= enoughSeeds && p.recipe == "" && p.without == nil && p.until == 0 && !t.Failed() {
+		if missing := total.missing(kind); len(missing) > 0 {
+			t.Errorf("%d seeds did not reach:\n%s", total.seeds, strings.Join(missing, "\n"))
+		}
 	}
 }
 
@@ -125,7 +139,9 @@ func (sum *totals) runs(t *testing.T, kind Kind, p plan) {
 	}()
 	for i := p.part; p.lasts > 0 && time.Since(began) < p.lasts ||
 		p.lasts == 0 && i < p.seeds; i += p.parts {
-		w := simulate(t, kind, p.base+i, p.recipe)
+		set := p.settings
+		set.seed = p.base + i
+		w := simulate(t, kind, set)
 		sum.add(w)
 		if p.replay {
 			w.sum() // which sorts
@@ -140,104 +156,6 @@ func (sum *totals) runs(t *testing.T, kind Kind, p plan) {
 	}
 }
 
-func (sum *totals) String() string {
-	return fmt.Sprintf(
-		"%d grants (%d contended, %d during the faults, %d condemned), %d re-entries, "+
-			"%d holds lost (%d by the service's clock with others in the queue), "+
-			"%d handoffs (%d followers notified, %d not, %d too late to wait, %d gone themselves), "+
-			"faults: %s; violations %d, slowest admission after the faults %v",
-		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
-		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations,
-		sum.slowest.Round(time.Millisecond))
-}
-
-// enough fails if the events that the judge checks have hardly happened.
-func (sum *totals) enough(t *testing.T) {
-	for what, n := range map[string][2]int{
-		"contended grants":         {sum.contended, 9000},
-		"grants during the faults": {sum.early, 4000},
-		"holds that the service's clock ended with others in the queue": {sum.natural, 350},
-		"grants of an entry that was gone":                              {sum.doomed, 3},
-		"handoffs that a follower received":                             {sum.handed, 6000},
-		"departures that a follower saw without a handoff":              {sum.unsaid, 6000},
-		"follows of a place that had left":                              {sum.belated, 200},
-		"followers that were gone themselves":                           {sum.orphans, 600},
-		"removals and conversions of holds that were sent":              {sum.sent, 20000},
-	} {
-		if n[0] < n[1]*int(sum.seeds)/1000 {
-			t.Errorf("%d %s in %d seeds; want at least %d in 1000", n[0], what, sum.seeds, n[1])
-		}
-	}
-}
-
-// totals are the figures of all worlds of a run.
-type totals struct {
-	figures
-	seeds              uint64
-	violations, failed int
-}
-
-func newTotals() *totals {
-	return &totals{figures: figures{faults: map[string]int{}, states: map[string]int{},
-		sites: map[string]map[string]int{}}}
-}
-
-func (sum *totals) add(w *world) {
-	sum.seeds++
-	sum.grants += w.grants
-	sum.reentries += w.reentries
-	sum.losses += w.losses
-	sum.contended += w.contended
-	sum.early += w.early
-	sum.doomed += w.doomed
-	sum.natural += w.natural
-	sum.passes += w.passes
-	sum.sent += w.sent
-	sum.handed += w.handed
-	sum.unsaid += w.unsaid
-	sum.belated += w.belated
-	sum.orphans += w.orphans
-	sum.slowest = max(sum.slowest, w.slowest)
-	sum.violations += len(w.bad)
-	if len(w.bad) > 0 {
-		sum.failed++
-	}
-	for kind, n := range w.faults {
-		sum.faults[kind] += n
-	}
-	for state, n := range w.states {
-		sum.states[state] += n
-	}
-	for op, kinds := range w.sites {
-		if sum.sites[op] == nil {
-			sum.sites[op] = map[string]int{}
-		}
-		for kind, n := range kinds {
-			sum.sites[op][kind] += n
-		}
-	}
-}
-
-func (sum *totals) kinds() string {
-	var all []string
-	for _, kind := range slices.Sorted(maps.Keys(sum.faults)) {
-		all = append(all, fmt.Sprintf("%s %d", kind, sum.faults[kind]))
-	}
-	return strings.Join(all, ", ")
-}
-
-// everySite fails if some request of a driver never had one of the faults: then
-// the simulation covers less than it claims.
-func (sum *totals) everySite(t *testing.T, kind Kind) {
-	for _, op := range kind.Ops {
-		for _, fault := range requestFaults {
-			if sum.sites[op][fault] == 0 {
-				t.Errorf("no %s met the fault %q", op, fault)
-			}
-		}
-	}
-}
-
 // OnTheCore runs so many worlds of each recipe on the core of the contract:
 // recipes need no capabilities.
 func OnTheCore(t *testing.T, kind Kind, seeds int) {
@@ -245,7 +163,7 @@ func OnTheCore(t *testing.T, kind Kind, seeds int) {
 	for _, recipe := range coreKinds {
 		grants := 0
 		for seed := range uint64(seeds) {
-			grants += simulate(t, kind, seed, recipe).grants
+			grants += simulate(t, kind, settings{seed: seed, recipe: recipe}).states[granted]
 		}
 		if grants < 10*seeds {
 			t.Errorf("%s: %d grants", recipe, grants)
@@ -257,7 +175,7 @@ func OnTheCore(t *testing.T, kind Kind, seeds int) {
 func Replays(t *testing.T, kind Kind, worlds int) (differ int) {
 	t.Helper()
 	for seed := range uint64(worlds) {
-		a, b := simulate(t, kind, seed, ""), simulate(t, kind, seed, "")
+		a, b := play(t, kind, settings{seed: seed}), play(t, kind, settings{seed: seed})
 		if a.sum() == b.sum() {
 			continue
 		}

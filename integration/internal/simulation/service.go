@@ -124,8 +124,11 @@ type Stats struct{ Sessions, Entries, Watches int }
 
 // Traits are what the judge has to know about a service.
 type Traits struct {
-	// Stale: reads may be answered from an earlier state.
+	// Stale: views may show contenders that have left.
 	Stale bool
+	// Lag is how much older than the call the first in a queue may be that a
+	// client reads; zero if a read is never answered by a member that lags.
+	Lag time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
 	Rounds int

@@ -24,10 +24,12 @@ func (w *world) step(s memory.Step) {
 		_ = json.Unmarshal(s.Record.Value, &r)
 		l.limits = append(l.limits, limitAt{w.now(), r.Limit})
 		w.log("%s: limit %d by %s", s.Queue, r.Limit, s.By)
+		w.reachedByLimit(l)
 		return
 	}
 	w.log("%s: %d %s (%s) by %s, session %s", s.Queue, s.Entry.Token, s.Kind,
 		showMode(s.Entry.Mode), s.By, s.Entry.Session)
+	w.reachedByStep(l, s)
 	switch s.Kind {
 	case memory.StepJoined:
 		if n := len(l.entries); n > 0 && l.entries[n-1].Token >= s.Entry.Token {
@@ -86,12 +88,11 @@ func (w *world) stepLeft(l *queue, s memory.Step) {
 		w.stepPassed(l, s)
 	}
 	if s.By == memory.ByOperator {
-		w.condemned++
 		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
 		return
 	}
 	if s.By == memory.ByClock && h != nil && len(l.entries) > 0 {
-		w.natural++
+		w.reach(lostByClock)
 	}
 	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned &&
 		slices.ContainsFunc(h.handles, (*handle).live) {
@@ -102,7 +103,7 @@ func (w *world) stepLeft(l *queue, s memory.Step) {
 // stepPassed: for a follower a handoff is the grant, so only an exclusive entry
 // that was first may hand over.
 func (w *world) stepPassed(l *queue, s memory.Step) {
-	w.passes++
+	w.reach(handedOver)
 	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
 		w.violation("%s: %d handed over behind %d", l.name.queue, s.Entry.Token, l.entries[0].Token)
 	}
@@ -131,21 +132,21 @@ func (w *world) followed(late, passed bool, err error) {
 	switch {
 	case err != nil:
 	case late:
-		w.belated++
+		w.reach(followedTooLate)
 	case passed:
-		w.handed++
+		w.reach(handedToFollower)
 	default:
-		w.unsaid++
+		w.reach(leftWithoutHandoff)
 	}
 }
 
 // watched counts the waiters that were notified that their entry is gone.
 func (w *world) watched(ctx context.Context, id string, err error) {
-	label, ok := ctx.Value(actorKey{}).(string)
-	own := ok && strings.HasPrefix(w.label(id), label+"#")
+	label := labelOf(ctx)
+	own := label != "" && strings.HasPrefix(w.label(id), label+"#")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if own && err == nil {
-		w.orphans++
+		w.reach(followerGone)
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // election is a round of a candidate.
 func (a *actor) election(ctx context.Context, e *election.Election, generation int) bool {
-	if !a.w.isEnding() && a.r.IntN(3) == 0 {
+	if !a.w.isEnding() && a.does("do", 3) {
 		a.runElection(ctx, e, generation)
 		return false
 	}
 	what, campaign := "campaign", e.Campaign
-	if !a.w.isEnding() && a.r.IntN(5) == 0 {
+	if !a.w.isEnding() && a.does("try", 5) {
 		what, campaign = "try-campaign", e.TryCampaign
 	}
 	var t *election.Term
@@ -30,7 +30,7 @@ func (a *actor) election(ctx context.Context, e *election.Election, generation i
 		return false
 	}
 	x := a.held(t, true, 1, floor, asked, generation)
-	for range a.r.IntN(3) {
+	for range a.times("proclaim") {
 		a.dwell(t.Context())
 		a.proclaim(t)
 	}
@@ -69,10 +69,10 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		last = a.held(inWork{t, ctx}, true, 1, floor, asked, generation)
 		defer func() { floor, asked = a.w.ask(a.label, a.name) }()
 		a.dwell(ctx)
-		if ctx.Err() == nil && a.r.IntN(2) == 0 {
+		if ctx.Err() == nil && a.does("proclaim", 2) {
 			a.proclaim(t)
 		}
-		if a.r.IntN(5) == 0 {
+		if a.does("slow to stop", 5) {
 			// It is slow to stop; the term has its own context.
 			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2))))
 		}

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,18 +17,21 @@ import (
 
 // world is the world of a seed. It lives in a bubble.
 type world struct {
-	seed    uint64
-	svc     Service
-	traits  Traits
-	began   time.Time
-	ttl     time.Duration
-	storm   float64       // the share of requests with a fault
-	longest time.Duration // the longest delay of a request or reply
-	lasts   time.Duration // until the faults end
-	core    bool          // the service has no capabilities
-	names   []*name
-	slots   []*slot
-	book    *book
+	seed   uint64
+	svc    Service
+	traits Traits
+	began  time.Time
+	ttl    time.Duration
+	swarm  *swarm
+	// The kinds of faults of requests that the seed has.
+	requestFaults []string
+	storm         float64       // the share of requests with a fault
+	longest       time.Duration // the longest delay of a request or reply
+	lasts         time.Duration // until the faults end
+	core          bool          // the service has no capabilities
+	names         []*name
+	slots         []*slot
+	book          *book
 
 	mended chan struct{} // closed when the faults have ended
 	ending chan struct{} // closed when all actors have to end
@@ -61,37 +63,10 @@ type world struct {
 	closedBy    map[Link]string // the session that ended when the client was closed
 	trace       []traced
 	bad         []string
+	sorts       []string          // of bad: the violations without their values
 	doing       map[string]string // what each actor does
+	evidenceOfStates
 	figures
-}
-
-// figures are the counts of a run.
-type figures struct {
-	grants, reentries, losses, condemned int
-	// Grants: after a wait, before the faults ended, and of a removed entry.
-	contended, early, doomed int
-	passes                   int // releases with a handoff
-	sent                     int // removals and conversions of a hold's entry
-	// Follows that ended with a handoff, without one, of a place that had left,
-	// and by a contender that had left.
-	handed, unsaid, belated, orphans int
-	// Holds that the service's clock has ended while others were queued.
-	natural int
-	faults  map[string]int
-	states  map[string]int            // how often the world reached them
-	sites   map[string]map[string]int // by request
-	// From the end of the faults, or from the call if that was later, to a
-	// grant.
-	slowest time.Duration
-}
-
-// traced is an entry of the trace. It is formatted only when the trace is
-// printed.
-type traced struct {
-	at     time.Duration
-	format string
-	args   []any
-	text   string
 }
 
 // name is a name of a recipe.
@@ -114,11 +89,11 @@ var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphor
 	onCore + "election"}
 
 // newWorld generates a world. It starts nothing but the service.
-func newWorld(t testing.TB, kind Kind, seed uint64, recipe string) *world {
-	recipe, core := strings.CutPrefix(recipe, onCore)
-	r := rand.New(rand.NewPCG(seed, 0x62a70e))
+func newWorld(t testing.TB, kind Kind, set settings) *world {
+	recipe, core := strings.CutPrefix(set.recipe, onCore)
+	r := rand.New(rand.NewPCG(set.seed, 0x62a70e))
 	w := &world{
-		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
+		seed: set.seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
 		ending: make(chan struct{}),
 		reads:  map[string]readTimes{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[Link]string{},
@@ -126,12 +101,21 @@ func newWorld(t testing.TB, kind Kind, seed uint64, recipe string) *world {
 		queues: map[driver.Queue]*queue{},
 		ended:  map[string]time.Duration{}, lostAt: map[int]time.Duration{},
 		owner: map[Link]*slot{}, doing: map[string]string{},
-		figures: figures{faults: map[string]int{}, states: map[string]int{}, sites: map[string]map[string]int{}},
+		figures: newFigures(), evidenceOfStates: newEvidenceOfStates(),
+	}
+	w.swarm = w.newSwarm(set.without)
+	for _, kind := range requestFaults {
+		if w.swarm.has(kind) {
+			w.requestFaults = append(w.requestFaults, kind)
+		}
 	}
 	w.over, w.stop = context.WithCancel(context.Background())
 	w.ttl = max(kind.Shortest, time.Duration(1+r.IntN(8))*time.Second)
 	w.longest = w.ttl * 3 / 2
 	w.lasts = time.Duration(2+r.Int64N(8)) * w.ttl
+	if set.until > 0 {
+		w.lasts = min(w.lasts, set.until)
+	}
 	w.storm = []float64{0, 0.01, 0.05, 0.15}[r.IntN(4)]
 	w.startService(t, kind, r)
 	for i := range 1 + r.IntN(2) {
@@ -182,6 +166,13 @@ func (w *world) Refuses(does bool) {
 // reach is Reached for callers that hold w.mu.
 func (w *world) reach(state string) { w.states[state]++ }
 
+// reachIf is reach if it is so.
+func (w *world) reachIf(so bool, state string) {
+	if so {
+		w.reach(state)
+	}
+}
+
 // now returns the time since the world began.
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
@@ -201,57 +192,6 @@ func (w *world) draw(key string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, key)
 	return rand.New(rand.NewPCG(w.seed^h.Sum64(), n))
-}
-
-// log adds to the trace. The caller holds w.mu.
-func (w *world) log(format string, args ...any) {
-	w.trace = append(w.trace, traced{at: w.now(), format: format, args: args})
-}
-
-// say is log for callers that do not hold w.mu.
-func (w *world) say(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.log(format, args...)
-}
-
-// violation records a violation. The caller holds w.mu.
-func (w *world) violation(format string, args ...any) {
-	w.log("VIOLATION: "+format, args...)
-	w.bad = append(w.bad, fmt.Sprintf("at %v: ", w.now())+fmt.Sprintf(format, args...))
-}
-
-// blame is violation for callers that do not hold w.mu.
-func (w *world) blame(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.violation(format, args...)
-}
-
-// sum returns a hash of the trace. Events of the same instant have no order.
-func (w *world) sum() uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range w.trace {
-		w.trace[i].text = fmt.Sprintf(w.trace[i].format, w.trace[i].args...)
-	}
-	slices.SortStableFunc(w.trace, func(a, b traced) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
-		}
-		switch {
-		case a.text < b.text:
-			return -1
-		case a.text > b.text:
-			return 1
-		}
-		return 0
-	})
-	h := fnv.New64a()
-	for _, e := range w.trace {
-		fmt.Fprintf(h, "%d %s\n", e.at, e.text)
-	}
-	return h.Sum64()
 }
 
 // run runs the world: first with faults, then without.

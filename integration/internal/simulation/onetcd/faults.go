@@ -18,7 +18,7 @@ var states = []string{
 func (s *service) Faults() []simulation.Fault {
 	condition := func(kind string, c virtualetcd.Condition, state string) simulation.Fault {
 		return simulation.Fault{Kind: kind, Do: func(w simulation.World, r *rand.Rand, l simulation.Link) {
-			s.suffers(c, time.Duration(1+r.Int64N(int64(2*w.TTL()))), r, l.(*link), state)
+			s.suffers(c, time.Duration(1+r.Int64N(int64(longestFault(w.TTL())))), r, l.(*link), state)
 		}}
 	}
 	return []simulation.Fault{
@@ -39,6 +39,9 @@ func (s *service) Faults() []simulation.Fault {
 		{Kind: "out of space", Do: s.fills},
 	}
 }
+
+// longestFault is how long a member is not healthy at most.
+func longestFault(ttl time.Duration) time.Duration { return 2 * ttl }
 
 // waiting reports whether some queue has more than one entry.
 func (s *service) waiting() bool {

@@ -104,7 +104,7 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 // are some requests each. etcd looks for leases to end twice in a second, and a
 // client that has lost its connections waits a little before it dials.
 func (s *service) Traits() simulation.Traits {
-	return simulation.Traits{Stale: true, Rounds: 4, Late: 2 * time.Second}
+	return simulation.Traits{Stale: true, Lag: longestFault(s.ttl), Rounds: 4, Late: 2 * time.Second}
 }
 
 func (s *service) Stop() {

@@ -1,0 +1,10 @@
+//go:debug randseednop=0
+
+package simulation
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
