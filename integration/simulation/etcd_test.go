@@ -8,4 +8,4 @@ import (
 )
 
 // TestSimulationOnEtcd runs worlds on a real etcd.
-func TestSimulationOnEtcd(t *testing.T) { simulation.Run(t, onetcd.Etcd) }
+func TestSimulationOnEtcd(t *testing.T) { simulation.Spread(t, onetcd.Etcd) }
