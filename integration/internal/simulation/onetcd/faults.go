@@ -12,13 +12,18 @@ import (
 var states = []string{
 	"compacted while contenders wait", "a member lags behind a watch", "a member stalls behind a watch",
 	"a member is mute", "a holder is cut off while a deposed leader acknowledges", "out of space",
+	"a member is ill for long",
 }
 
 // Faults are those of etcd alone.
 func (s *service) Faults() []simulation.Fault {
 	condition := func(kind string, c virtualetcd.Condition, state string) simulation.Fault {
 		return simulation.Fault{Kind: kind, Do: func(w simulation.World, r *rand.Rand, l simulation.Link) {
-			s.suffers(c, time.Duration(1+r.Int64N(int64(longestFault(w.TTL())))), r, l.(*link), state)
+			lasts := time.Duration(1 + r.Int64N(int64(longestFault(w.TTL()))))
+			if s.chronic && c != virtualetcd.Lagging {
+				lasts, state = chronicFault*w.TTL(), "a member is ill for long"
+			}
+			s.suffers(c, lasts, r, l.(*link), state)
 		}}
 	}
 	return []simulation.Fault{
@@ -42,6 +47,10 @@ func (s *service) Faults() []simulation.Fault {
 
 // longestFault is how long a member is not healthy at most.
 func longestFault(ttl time.Duration) time.Duration { return 2 * ttl }
+
+// chronicFault is how many TTLs a member is ill in some worlds: longer than the
+// faults of others, since no wait may rest on it.
+const chronicFault = 8
 
 // waiting reports whether some queue has more than one entry.
 func (s *service) waiting() bool {

@@ -39,7 +39,10 @@ type service struct {
 	ttl   time.Duration
 	// external: some clients have sessions on external leases.
 	external bool
-	over     context.Context // ends with the world
+	// chronic: a member may be ill for long, and requests to it cost a part of
+	// the TTL each.
+	chronic bool
+	over    context.Context // ends with the world
 
 	mu      sync.Mutex
 	end     context.CancelFunc
@@ -69,7 +72,7 @@ func start(c simulation.Conditions) (simulation.Service, error) {
 		return nil, err
 	}
 	s := &service{
-		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(4) == 0,
+		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(4) == 0, chronic: c.Rand.IntN(4) == 0,
 		links: map[*virtualetcd.Link]*link{}, keys: map[string]*mvccpb.KeyValue{},
 		byHand: map[string]bool{}, calls: map[string]call{},
 	}
@@ -104,7 +107,11 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 // are some requests each. etcd looks for leases to end twice in a second, and a
 // client that has lost its connections waits a little before it dials.
 func (s *service) Traits() simulation.Traits {
-	return simulation.Traits{Stale: true, Lag: longestFault(s.ttl), Rounds: 4, Late: 2 * time.Second}
+	t := simulation.Traits{Stale: true, Lag: longestFault(s.ttl), Rounds: 4, Late: 2 * time.Second}
+	if s.chronic {
+		t.Lag, t.Late = chronicFault*s.ttl, 2*time.Second+2*s.ttl
+	}
+	return t
 }
 
 func (s *service) Stop() {
