@@ -24,6 +24,7 @@ type borrowing struct {
 	mu    sync.Mutex
 	lease *virtualetcd.Lease // for the next session
 	from  time.Time          // when that begins
+	ends  time.Time          // when the lease ends unless it is renewed
 }
 
 func (s *service) borrows(l *link, r *rand.Rand) (driver.Driver, error) {
@@ -41,19 +42,24 @@ var (
 
 func (d *borrowing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	d.mu.Lock()
-	lease, from := d.lease, d.from
+	lease, from, ends := d.lease, d.from, d.ends
 	d.mu.Unlock()
-	if lease == nil {
+	late := lease != nil && time.Now().After(ends)
+	if lease == nil || late {
 		var err error
 		if lease, err = virtualetcd.Grant(ctx, d.client, ttl); err != nil {
 			return nil, driver.Wrap(driver.ErrUnavailable, err)
 		}
 		d.mu.Lock()
-		d.lease, from = lease, time.Now().Add(time.Duration(d.rand.Int64N(int64(ttl))))
-		d.from = from
+		if from = time.Now(); !late { // the last one waited for too long
+			from = from.Add(ttl/4 + time.Duration(d.rand.Int64N(int64(ttl*6/10))))
+		}
+		d.lease, d.from, d.ends = lease, from, time.Now().Add(ttl)
 		d.mu.Unlock()
 	}
-	if time.Now().Before(from) {
+	select {
+	case <-time.After(time.Until(from)):
+	case <-ctx.Done():
 		return nil, errYoung
 	}
 	d.mu.Lock()

@@ -50,7 +50,7 @@ func longestFault(ttl time.Duration) time.Duration { return 2 * ttl }
 
 // chronicFault is how many TTLs a member is ill in some worlds: longer than the
 // faults of others, since no wait may rest on it.
-const chronicFault = 8
+const chronicFault = 16
 
 // waiting reports whether some queue has more than one entry.
 func (s *service) waiting() bool {

@@ -30,7 +30,7 @@ func (s *service) Connect(name string) (simulation.Link, error) {
 	l := &link{Link: s.Etcd.Link(), s: s}
 	r := s.rng("client " + name)
 	var err error
-	if s.external && r.IntN(2) == 0 {
+	if s.external && r.IntN(4) > 0 {
 		l.d, err = s.borrows(l, r)
 	} else {
 		l.d, err = l.Link.Driver(namespace, "")

@@ -72,7 +72,7 @@ func start(c simulation.Conditions) (simulation.Service, error) {
 		return nil, err
 	}
 	s := &service{
-		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(4) == 0, chronic: c.Rand.IntN(4) == 0,
+		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
 		links: map[*virtualetcd.Link]*link{}, keys: map[string]*mvccpb.KeyValue{},
 		byHand: map[string]bool{}, calls: map[string]call{},
 	}
