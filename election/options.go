@@ -2,6 +2,7 @@ package election
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/baton-go/baton/recipes"
@@ -56,6 +57,10 @@ func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
 
+// mostPause has room for the 50 % that are added: a longer pause would
+// overflow, and be none.
+const mostPause = math.MaxInt64 / 2
+
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	c := runConfig{
 		drain:     30 * time.Second,
@@ -86,6 +91,7 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		broken = fmt.Sprintf("pauses from %v to %v; want 0 < initial <= longest",
 			c.initial, c.longest)
 	default:
+		c.initial, c.longest = min(c.initial, mostPause), min(c.longest, mostPause)
 		return c, nil
 	}
 	return c, invalid("run", name, broken)

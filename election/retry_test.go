@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -329,5 +330,23 @@ func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 		}
 		r.end()
 		_ = a.client.Close(t.Context())
+	})
+}
+
+// TestLongestPauseIsNoShortOne: a pause that means "never again" does not
+// overflow when it varies.
+func TestLongestPauseIsNoShortOne(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			terms := 0
+			_ = p[0].e.Run(ctx, func(context.Context, *election.Term) error {
+				terms++
+				return election.ErrStepDown
+			}, election.WithPause(math.MaxInt64, math.MaxInt64))
+			if cancel(); terms != 1 {
+				t.Errorf("%d terms in an hour", terms)
+			}
+		}
 	})
 }

@@ -136,6 +136,22 @@ func TestLockDelayOutlivesItsWaiters(t *testing.T) {
 	}
 }
 
+// TestRemovedWaiterIsNotifiedDuringTheLockDelay, and not when it is over.
+func TestRemovedWaiterIsNotifiedDuringTheLockDelay(t *testing.T) {
+	delayed(t, 2, func(t *testing.T, all []party) {
+		a, b := all[0], all[1]
+		a.lock()
+		next := b.begin(t.Context())
+		a.expire()
+		time.Sleep(delay / 2)
+		b.svc.Remove(queue, b.svc.Snapshot(queue)[0].ID)
+		removed := time.Now()
+		if <-next.done; !errors.Is(next.err, coordinator.ErrRemoved) || next.at.Sub(removed) > time.Second {
+			t.Errorf("%v after the removal: %v", next.at.Sub(removed), next.err)
+		}
+	})
+}
+
 // TestTryLockDuringTheLockDelay says why it fails, and leaves nothing.
 func TestTryLockDuringTheLockDelay(t *testing.T) {
 	delayed(t, 2, func(t *testing.T, all []party) {

@@ -26,6 +26,7 @@ type attempt struct {
 	info    info
 	value   []byte
 	joined  driver.Joined
+	queued  bool // the entry is in the queue, and no hold has it
 
 	rule   Rule
 	record driver.Version // of the terms of the rule
@@ -51,6 +52,7 @@ func (q *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 	if r.exclusive() {
 		a.rule = Exclusive
 	}
+	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)
 		return nil, err
@@ -115,6 +117,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		}
 		switch {
 		case err == nil:
+			a.queued = true
 			a.queue.client.Observe(event.Event{Kind: event.Joined,
 				Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
 			if a.Queued != nil {

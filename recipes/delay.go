@@ -111,21 +111,35 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 }
 
 // vacancy is when an attempt of the Queue, as the first in the queue, has seen
-// the note of a lost holder. While the note has that token, no contender has
-// held since, so the waits of attempts that end too early add up.
+// the note of a lost holder. While it is that note, no contender has held
+// since, so the waits of attempts that end too early add up.
+//
+// After a loss of data tokens begin anew, so that another holder may have the
+// token: what was written as Seen tells their notes apart.
 type vacancy struct {
 	mu    sync.Mutex
 	lost  driver.Token
+	seen  int64 // of the note, once it is known to be in the record; or 0
 	since time.Time
 }
 
-func (v *vacancy) lasts(lost driver.Token, now time.Time) time.Duration {
+func (v *vacancy) lasts(last note, now time.Time) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.lost != lost {
-		v.lost, v.since = lost, now
+	if v.lost != last.Token || v.seen != 0 && v.seen != last.Seen {
+		v.lost, v.since = last.Token, now
 	}
+	v.seen = last.Seen
 	return now.Sub(v.since)
+}
+
+// wrote notes that Seen of the note of a token was written.
+func (v *vacancy) wrote(lost driver.Token, seen int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lost == lost {
+		v.seen = seen
+	}
 }
 
 // left returns the rest of a lock-delay. The contender is first in the queue
@@ -143,34 +157,41 @@ func (a *attempt) left(
 		return delay, nil
 	}
 	now := time.Now()
-	left, seen := delay-a.queue.vacancy.lasts(last.Token, now), time.UnixMilli(last.Seen)
+	left, seen := delay-a.queue.vacancy.lasts(last, now), time.UnixMilli(last.Seen)
 	switch {
 	case left <= 0:
 		return left, nil
 	case last.Seen == 0 || seen.Sub(now) > clockSkew: // or by a clock that is wrong
 		last.Seen = now.UnixMilli()
-		_, err = a.session.SetRecord(ctx, a.queue.id, last.encode(), version)
+		if _, err = a.session.SetRecord(ctx, a.queue.id, last.encode(), version); err == nil {
+			a.queue.vacancy.wrote(last.Token, last.Seen)
+		}
 		return left, err
 	}
 	return min(left, delay+clockSkew-now.Sub(seen)), nil // by the wall clock, as seen has no other
 }
 
+// sleep waits for d, or until the own entry has left the queue.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
 		a.wake()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
+	bound, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	if a.session.Await(bound, a.queue.id, a.joined.Place) == nil {
+		return nil // the next read says why its entry is gone
+	}
+	select { // the watch may be refused
+	case <-bound.Done():
 	case <-a.session.Context().Done():
 		return context.Cause(a.session.Context())
-	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // clearNote writes that the grant was released. If that fails, the next
@@ -192,11 +213,15 @@ func (g *grant) clearNote(ctx context.Context) {
 	}
 }
 
-// leaveLater removes the entry of a failed attempt in the background. If it may
-// have written its note, that is cleared first: nobody has held, so the next
-// contender must not wait. The write may even be under way: whatever the note
-// is, it is written again, so that a late write finds another version.
+// leaveLater removes the entry of a failed attempt in the background, once. If
+// it may have written its note, that is cleared first: nobody has held, so the
+// next contender must not wait. The write may even be under way: whatever the
+// note is, it is written again, so that a late write finds another version.
 func (a *attempt) leaveLater() {
+	if !a.queued {
+		return
+	}
+	a.queued = false
 	leave := func() { a.session.LeaveLater(a.queue.id, a.joined.Place) }
 	if !a.mayBeNoted || !a.session.Go(func() { defer leave(); a.unnote(a.session.Context()) }) {
 		leave()

@@ -90,6 +90,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	}
 	h := g.handle(ctx, &g.top)
 	g.mu.Unlock()
+	a.queued = false
 	if !alive {
 		g.lost()
 	}
@@ -227,9 +228,10 @@ func (g *grant) settled() {
 	g.session.Go(g.watchSelf)
 }
 
-// watchSelf ends the grant when its entry is removed. A release, and a loss with
-// the session, are reported elsewhere. A watch that the service refuses for now
-// is tried again: the next contender is admitted when the entry is removed.
+// watchSelf ends the grant when its entry is removed. A release, and a loss
+// with the session, are reported elsewhere. A watch that the service refuses
+// for now is tried again: the next contender is admitted when the entry is
+// removed.
 func (g *grant) watchSelf() {
 	for refused := 0; ; {
 		place := g.settledPlace() // during a conversion the watch would fire

@@ -71,12 +71,20 @@ func (f *Follower) earlier(h driver.Head) bool { return h.Version != 0 && h.Toke
 // that it is no state of the past: a write of no version, as in
 // [Queue.LatestRecord]. If its token is still smaller, the service has lost its
 // data, and tokens begin anew. If the service refuses the write, or the layout
-// has no records, confirm returns h, which take ignores.
+// has no records, confirm asks whether the entry of the head is there: behind
+// that of a greater token it cannot be. Else it returns h, which take ignores.
 func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head) (driver.Head, error) {
 	_, err := s.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
 	switch {
 	case errors.Is(err, coordinator.ErrRefused), errors.Is(err, coordinator.ErrInvalid):
-		return h, nil
+		err = s.EntryExists(ctx, f.queue.id, h.Key, h.Token)
+		switch {
+		case err == nil:
+			f.token = 0
+		case errors.Is(err, coordinator.ErrRemoved), errors.Is(err, coordinator.ErrRefused):
+			err = nil
+		}
+		return h, err
 	case !Overtaken(ctx, err):
 		return h, ended(ctx, err)
 	}

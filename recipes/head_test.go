@@ -305,12 +305,36 @@ func (d *replaced) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 func (d *replaced) Close(context.Context) error { return nil }
 
 // TestFollowerShowsLeadersAfterTheServiceLostItsData: tokens begin anew, and
-// every later leader is shown, as by a new follower.
+// every later leader is shown, as by a new follower. In a layout of other
+// clients there are no records.
 func TestFollowerShowsLeadersAfterTheServiceLostItsData(t *testing.T) {
+	t.Run("records", func(t *testing.T) {
+		testDataLoss(t, func(d *replaced) driver.Driver { return d })
+	})
+	t.Run("no records", func(t *testing.T) {
+		testDataLoss(t, func(d *replaced) driver.Driver { return noRecords{d} })
+	})
+}
+
+// noRecords is a service without records.
+type noRecords struct{ driver.Driver }
+
+func (d noRecords) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return noRecordsSession{s}, err
+}
+
+type noRecordsSession struct{ driver.Session }
+
+func (noRecordsSession) SetRecord(context.Context, driver.Queue, []byte, driver.Version) (driver.Version, error) {
+	return 0, driver.ErrInvalid
+}
+
+func testDataLoss(t *testing.T, with func(*replaced) driver.Driver) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &replaced{Driver: memory.NewService().Driver()}
 		d.now.Store(d.Driver)
-		watcher, l := queueOn(t, d)
+		watcher, l := queueOn(t, with(d))
 		client, other := queueOn(t, d)
 		hold := func(payload string) *recipes.Hold {
 			t.Helper()

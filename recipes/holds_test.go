@@ -229,8 +229,8 @@ func TestRemovalEndsTheHoldOnly(t *testing.T) {
 	})
 }
 
-// TestRefusedWatchDoesNotHideARemoval: a holder that may not watch its entry for
-// a while notices later that it was removed.
+// TestRefusedWatchDoesNotHideARemoval: a holder that may not watch its entry
+// for a while notices later that it was removed.
 func TestRefusedWatchDoesNotHideARemoval(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask, 0)

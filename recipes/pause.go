@@ -2,13 +2,8 @@ package recipes
 
 import (
 	"context"
-	"math/rand" //nolint:depguard // the simulation seeds its global source, as that of the back-off
-	"time"
-)
 
-const (
-	firstPause = 5 * time.Millisecond
-	mostPauses = 8 // doublings of it
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // PauseAgain waits before a step is repeated that has failed n times, one after
@@ -18,14 +13,4 @@ const (
 //
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
-func PauseAgain(ctx context.Context, n int) error {
-	most := firstPause << min(max(n-1, 0), mostPauses)
-	timer := time.NewTimer(time.Duration(rand.Int63n(int64(most))))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func PauseAgain(ctx context.Context, n int) error { return engine.PauseAgain(ctx, n) }

@@ -85,7 +85,7 @@ func (p *Params) Err() error {
 	for name := range p.values {
 		switch {
 		case slices.Contains(p.known, name):
-		case p.hasPassword() && !strings.Contains(name, "password"): // the name may be the rest of it
+		case p.hasPassword() && name != "password": // the name may be the rest of it
 			return fmt.Errorf(`%w: unknown URL parameter beside a password; `+
 				`write "&" in a password as %%26 (known: %s)`, ErrInvalid, known)
 		default:

@@ -59,7 +59,7 @@ func TestNamespaceAfterEachHostIsRefused(t *testing.T) {
 // TestUnknownParameterBesideAPasswordIsNotShown: an "&" in the password that is
 // not encoded makes the rest a parameter.
 func TestUnknownParameterBesideAPasswordIsNotShown(t *testing.T) {
-	for query, shown := range map[string]bool{"a=1&hunter2": true, "sentinel-password=x&hunter2": false, "password=x&hunter2=y": false} {
+	for query, shown := range map[string]bool{"a=1&hunter2": true, "sentinel-password=x&hunter2": false, "password=x&hunter2=y": false, "password=x&hunter2password": false} {
 		p := driver.NewParams(&url.URL{RawQuery: query})
 		for _, name := range []string{"a", "password", "sentinel-password"} {
 			p.String(name, "")

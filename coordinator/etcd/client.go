@@ -16,6 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+	"github.com/baton-go/baton/internal/dial"
 	"github.com/baton-go/baton/internal/hint"
 )
 
@@ -26,6 +27,7 @@ type source struct {
 	given *clientv3.Client // nil if the driver makes its client
 
 	cfg      *clientv3.Config
+	dialer   dial.Dialer
 	lock     lock // guards client, closed and the making of renewals
 	client   *clientv3.Client
 	closed   bool
@@ -47,9 +49,12 @@ func newGiven(c *clientv3.Client) *source {
 
 func newSource(cfg *clientv3.Config) *source {
 	d := &source{cfg: cfg, lock: newLock()}
-	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.intercept))
+	cfg.DialOptions = append(cfg.DialOptions,
+		grpc.WithContextDialer(d.dialer.TCP), grpc.WithChainUnaryInterceptor(d.intercept))
 	return d
 }
+
+var mostReply = grpc.MaxCallRecvMsgSize(lease.MaxReply)
 
 // intercept is a gRPC interceptor for requests, below that of clientv3.
 func (d *source) intercept(
@@ -60,8 +65,7 @@ func (d *source) intercept(
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
-	opts = append(opts, grpc.MaxCallRecvMsgSize(lease.MaxReply)) // the last one counts
-	err := invoke(ctx, method, req, reply, cc, opts...)
+	err := invoke(ctx, method, req, reply, cc, append(opts, mostReply)...) // the last one counts
 	d.noteDialError(err)
 	return err
 }
@@ -154,6 +158,7 @@ func (d *source) close(ctx context.Context) error {
 	if d.renewals != nil {
 		d.renewals.close()
 	}
+	d.dialer.Names.Close()
 	c := d.client
 	d.client, d.closed = nil, true
 	if c == nil {

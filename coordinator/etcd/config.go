@@ -16,7 +16,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
-	"github.com/baton-go/baton/internal/dial"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -147,11 +146,12 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 			},
 			MinConnectTimeout: timeout,
 		}),
-		grpc.WithContextDialer(new(dial.Dialer).TCP),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
 	if source != nil {
-		cfg.TLS = source.Config()
+		if cfg.TLS, err = source.Config(context.Background()); err != nil {
+			return err
+		}
 		// The client would keep this configuration for all connections.
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(
 			transport{credentials.NewTLS(cfg.TLS), source}))
@@ -174,7 +174,12 @@ type transport struct {
 func (t transport) ClientHandshake(
 	ctx context.Context, authority string, conn net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(t.source.Config()).ClientHandshake(ctx, authority, conn)
+	conf, err := t.source.Config(ctx)
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	return credentials.NewTLS(conf).ClientHandshake(ctx, authority, conn)
 }
 
 func (t transport) Clone() credentials.TransportCredentials {

@@ -114,6 +114,11 @@ func (s *session) Write(
 // The user of the transaction needs the right to read what is below
 // "<namespace>/./", besides the rights for its own operations.
 //
+// The sequencer's key names the namespace. So a forged one can name an entry of
+// another namespace, whose writers need no right to this one: authenticate who
+// shows a sequencer, or call coordinator.Client.Check first, which asks for an
+// entry of its client's namespace only.
+//
 // The client must see the same keys as Baton's: one of package
 // clientv3/namespace must be the client passed to FromClient. On another
 // cluster the comparison is never true, since no entry there has this name. An

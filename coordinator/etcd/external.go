@@ -165,9 +165,11 @@ func (x *externalSession) Close(ctx context.Context) error {
 }
 
 // removeLater removes the entries over failures, in a goroutine that belongs to
-// the owner of the lease: it ends at the latest when the owner's session does.
+// the owner of the lease: it ends at the latest when the owner's session or
+// client does.
 func (x *externalSession) removeLater() {
 	const pause = time.Second
+	patience := min(max(x.TTL()/attemptsPerTTL, pause), longestAttempt)
 	for {
 		select {
 		case <-x.owner.Done():
@@ -176,18 +178,26 @@ func (x *externalSession) removeLater() {
 			return
 		case <-time.After(pause):
 		}
-		ctx, cancel := context.WithTimeout(x.owner, max(x.TTL()/attemptsPerTTL, pause))
+		ctx, cancel := context.WithTimeout(x.owner, patience)
 		err := x.remove(ctx)
 		cancel()
-		if err == nil {
+		switch {
+		case errors.Is(err, driver.ErrClosed):
+			return
+		case err == nil:
 			x.once.Do(func() { close(x.removed) })
 			return
 		}
 	}
 }
 
-// attemptsPerTTL bounds an attempt, like those of the engine.
-const attemptsPerTTL = 4
+const (
+	// attemptsPerTTL bounds an attempt, like those of the engine.
+	attemptsPerTTL = 4
+	// longestAttempt bounds one with a long TTL: a member may take a request
+	// and never answer it.
+	longestAttempt = 10 * time.Second
+)
 
 func (x *externalSession) remove(ctx context.Context) error {
 	if err := x.Conn.Closed(); err != nil {

@@ -275,6 +275,40 @@ func TestCloseOfExternalSessionGoesOnInTheBackground(t *testing.T) {
 	}
 }
 
+// A member that takes a request of the background and does not answer it costs
+// seconds, also with a lease that lives for a day.
+func TestRemovalInTheBackgroundLeavesASilentMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 24 * time.Hour
+		f, c := newFake(t)
+		owner := newOwner(t, c, int(ttl/time.Second))
+		d, err := FromSession(owner, Namespace("ns"))
+		check(t, err)
+		s, err := d.Open(t.Context(), ttl)
+		check(t, err)
+		join(t, s, contender())
+		silent := 2 // requests
+		f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
+			if silent--; silent >= 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err == nil {
+			t.Error("Close succeeded at a silent member")
+		}
+		time.Sleep(30 * time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.kvs) > 0 {
+			t.Errorf("left: %v", f.kvs)
+		}
+	})
+}
+
 // Queues that an external session has left are not in memory. Close deletes the
 // tail keys that name its contenders, and keeps others.
 func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {

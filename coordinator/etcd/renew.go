@@ -33,7 +33,7 @@ type renewals struct {
 	mu     sync.Mutex
 	idle   []*stream // the one that waits longest first
 	opened int       // idle or in use
-	twins  int       // closed since the last failure, because of the same member
+	twins  int       // answers on streams to one member, since the search began
 	closed bool
 }
 
@@ -54,6 +54,10 @@ const (
 	// mostTwins bounds the search for a stream to another member: it may be
 	// down.
 	mostTwins = 4
+
+	// searchAgain is how many answers on streams to one member cause one more
+	// step of the search: the other member may be back.
+	searchAgain = 64
 )
 
 func newRenewals(d *source, c *clientv3.Client) *renewals {
@@ -144,9 +148,11 @@ func (r *renewals) put(s *stream, usable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	twin := len(r.idle) < r.members() && slices.ContainsFunc(r.idle, s.leadsTo)
-	switch {
-	case twin && r.twins < mostTwins:
+	if twin {
 		r.twins++
+	}
+	switch {
+	case twin && (r.twins <= mostTwins || r.twins%searchAgain == 0):
 		r.drop(s)
 	case !usable || r.closed || len(r.idle) >= mostIdle:
 		r.drop(s)
@@ -162,11 +168,17 @@ func (s *stream) leadsTo(other *stream) bool {
 
 // fail closes a stream whose keep-alive was not answered, and the idle ones to
 // the same member. With all it closes all idle ones: their token is as old.
+//
+// A stream that never had an answer was found by the search for another member,
+// which then goes on: begun anew, it would find a member that hangs again and
+// again, and close streams to the others for it.
 func (r *renewals) fail(s *stream, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(s)
-	r.twins = 0
+	if s.member != 0 {
+		r.twins = 0
+	}
 	r.idle = slices.DeleteFunc(r.idle, func(other *stream) bool {
 		ends := all || other.leadsTo(s)
 		if ends {

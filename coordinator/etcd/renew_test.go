@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,9 @@ import (
 // and does not have lease 3.
 type leaseServer struct {
 	pb.UnimplementedLeaseServer
-	member          uint64
+	member uint64
+	// hangs, if set, is called when a request comes, which is not answered.
+	hangs           atomic.Pointer[context.CancelFunc]
 	mu              sync.Mutex
 	streams, closed int
 }
@@ -34,12 +37,15 @@ func (l *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 		if err != nil {
 			return err
 		}
-		ttl := int64(10)
-		switch req.ID {
-		case 2:
+		ttl, hangs := int64(10), l.hangs.Load()
+		if hangs != nil {
+			(*hangs)()
+		}
+		switch {
+		case hangs != nil, req.ID == 2:
 			<-stream.Context().Done()
 			return nil
-		case 3:
+		case req.ID == 3:
 			ttl = 0
 		}
 		header := &pb.ResponseHeader{MemberId: l.member}
@@ -80,6 +86,18 @@ func (l *leaseServer) serve(t *testing.T) (*grpc.Server, net.Addr) {
 	return server, listener.Addr()
 }
 
+// keeperOfThree returns a client of a driver on three members.
+func keeperOfThree(t *testing.T) (r *renewals, members []*leaseServer, servers []*grpc.Server) {
+	t.Helper()
+	var hosts []string
+	for i := range mostMembers {
+		l := &leaseServer{member: uint64(i) + 1}
+		server, addr := l.serve(t)
+		members, servers, hosts = append(members, l), append(servers, server), append(hosts, addr.String())
+	}
+	return keeperOf(t, strings.Join(hosts, ",")), members, servers
+}
+
 // keeperOf returns a connected client of a driver.
 func keeperOf(t *testing.T, hosts string) *renewals {
 	t.Helper()
@@ -99,15 +117,7 @@ func keeperOf(t *testing.T, hosts string) *renewals {
 // row, so that others soon show what one does not know. When a member has gone,
 // the other two go on, and open no stream for each keep-alive.
 func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
-	var hosts []string
-	var members []*leaseServer
-	var servers []*grpc.Server
-	for i := range mostMembers {
-		l := &leaseServer{member: uint64(i) + 1}
-		server, addr := l.serve(t)
-		members, servers, hosts = append(members, l), append(servers, server), append(hosts, addr.String())
-	}
-	r := keeperOf(t, strings.Join(hosts, ","))
+	r, members, servers := keeperOfThree(t)
 	answers := func(n int) map[uint64]int {
 		from := map[uint64]int{}
 		for range n {
@@ -133,6 +143,32 @@ func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
 	if opened := members[1].counts()[0] + members[2].counts()[0] - before; opened != 0 {
 		t.Errorf("%d streams for 30 keep-alives", opened)
 	}
+}
+
+// TestMemberThatHangsIsSearchedForSeldom: the keep-alives that go to it are lost.
+func TestMemberThatHangsIsSearchedForSeldom(t *testing.T) {
+	r, members, _ := keeperOfThree(t)
+	for range 2 * mostMembers {
+		_, err := r.keepAlive(t.Context(), 1)
+		check(t, err)
+	}
+	before, lost := members[0].counts()[0], 0
+	for range 20 * mostMembers {
+		ctx, cancel := context.WithCancel(t.Context())
+		members[0].hangs.Store(&cancel)
+		if _, err := r.keepAlive(ctx, 1); err != nil {
+			lost++
+		}
+		cancel()
+	}
+	if n := members[0].counts()[0] - before; n > 3+mostTwins {
+		t.Errorf("%d streams were opened to it, and %d keep-alives lost", n, lost)
+	}
+	members[0].hangs.Store(nil)
+	until(t, "an answer of the member that hung", func() bool {
+		kept, err := r.keepAlive(t.Context(), 1)
+		return err == nil && kept.Header.MemberId == 1
+	})
 }
 
 // TestManyKeepAlivesAtOnceShareStreams: layout concurrency renews a lease for

@@ -305,6 +305,31 @@ func TestNoWaitRestsOnAnUnansweredRead(t *testing.T) {
 	})
 }
 
+// The same for the read that follows an event: the head has left, and the next
+// one is read.
+func TestHeadRestsOnNoUnansweredReadAfterAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		first, second := join(t, s, contender()), join(t, s, contender())
+		h, err := s.Head(t.Context(), queue, driver.Any)
+		check(t, err)
+		end := inBackground(func() error { return errOf(s.Head(t.Context(), queue, h.Version)) })
+		stillWaits(t, end)
+		f.stall(1000)
+		f.mute, f.behind[""], f.turn = true, false, f.others
+		check(t, s.Leave(t.Context(), queue, first.Place))
+		time.Sleep(s.TTL() / 2)
+		if err := ended(t, end).err; !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("the read that is not answered: %v", err)
+		}
+		next, err := s.Head(t.Context(), queue, h.Version) // asks another member
+		if check(t, err); next.Place != second.Place {
+			t.Errorf("head %v, want %v", next.Place, second.Place)
+		}
+	})
+}
+
 // Authentication was switched on after the stream was opened, which therefore
 // has no token, or the token has expired. A client with a user gets one with
 // another stream.

@@ -33,7 +33,6 @@ func isEntry(kv *mvccpb.KeyValue) bool { return !keys.IsMarker(string(kv.Key)) }
 // someKeys reads the first keys of a queue: as many as there may be markers to
 // delete.
 func (s *session) someKeys(queue driver.Queue) clientv3.Op {
-	some := s.allKeys(queue)
-	clientv3.WithLimit(mostMarks)(&some)
-	return some
+	return clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithLimit(mostMarks))
 }

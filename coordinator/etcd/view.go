@@ -25,7 +25,7 @@ func (s *session) Ahead(
 		return driver.View{}, err
 	}
 	if own == (driver.Place{}) {
-		r, err := s.Get(ctx, s.allKeys(queue)) // by quorum (V4)
+		r, err := s.All(ctx, queue, false) // by quorum (V4)
 		return driver.View{
 			Ahead: keys.Places(s.keys.InOrder(queue, r.Kvs)), Last: true,
 		}, s.Failed(ctx, err)
@@ -68,8 +68,4 @@ func (s *session) Ahead(
 		s.memory.isAlone(queue)
 	}
 	return driver.View{Ahead: keys.Places(entries[:i]), Last: last, Record: version}, nil
-}
-
-func (s *session) allKeys(queue driver.Queue) clientv3.Op {
-	return clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 }

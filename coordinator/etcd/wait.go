@@ -27,7 +27,7 @@ func (s *session) WatchQueue(
 	handle := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
-			r, err := s.Get(ctx, s.allKeys(queue))
+			r, err := s.All(ctx, queue, false)
 			if err != nil {
 				return false, err
 			}

@@ -2,7 +2,6 @@ package fence
 
 import (
 	"context"
-	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -28,17 +27,9 @@ type Gate struct {
 
 	want Scope // that of NewGate; empty fields match any
 
-	mu      sync.Mutex
-	slot    chan struct{}        // has one element while access runs; waiters send in turn
-	scope   Scope                // want, with the fields of the first sequencer shown
-	latest  driver.Token         // the greatest shown
-	callers map[*caller]struct{} // whose access waits or runs
-}
-
-// caller is one call of Do.
-type caller struct {
-	shown Sequencer
-	end   context.CancelCauseFunc // ends the context of its access
+	lane   lane[Sequencer]
+	scope  Scope        // want, with the fields of the first sequencer shown
+	latest driver.Token // the greatest shown
 }
 
 // NewGate returns a gate for the sequencers of a scope. The first sequencer
@@ -64,31 +55,6 @@ func (g *Gate) Check(ctx context.Context, s Sequencer) error {
 // or send or receive a message that grpcfence checks: that would wait for the
 // access itself.
 func (g *Gate) Do(ctx context.Context, s Sequencer, access func(context.Context) error) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	c := &caller{s, end}
-	if err := g.show(ctx, c); err != nil {
-		return err
-	}
-	defer g.finish(c)
-	slot := g.lane()
-	select {
-	case slot <- struct{}{}:
-		defer func() { <-slot }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := g.begin(ctx, s); err != nil {
-		return err
-	}
-	return access(ctx)
-}
-
-// show validates the sequencer and raises the greatest token. The token rises
-// before the sequencer's turn, so that smaller tokens that wait are refused,
-// and one that runs is told to end.
-func (g *Gate) show(ctx context.Context, c *caller) error {
-	s := c.shown
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -106,39 +72,35 @@ func (g *Gate) show(ctx context.Context, c *caller) error {
 			}
 		}
 	}
-	return g.raise(c)
+	return g.lane.do(ctx, s, g.raise, access)
 }
 
 // rises reports whether raise would store the sequencer's token.
 func (g *Gate) rises(s Sequencer) (bool, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
 	return s.Token > g.latest, g.compare(s)
 }
 
-func (g *Gate) raise(c *caller) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := c.shown
+// raise admits the sequencer, and raises the greatest token. The token rises
+// before the sequencer's turn, so that smaller tokens that wait are refused,
+// and one that runs is told to end. The caller holds g.lane.mu.
+func (g *Gate) raise(s Sequencer) error {
 	if err := g.compare(s); err != nil {
 		return err
 	}
-	if s.Token > g.latest {
-		for earlier := range g.callers {
-			if earlier.shown.Token < s.Token {
-				earlier.end(&StaleError{Shown: earlier.shown, Latest: s.Token})
-			}
+	g.lane.end(func(earlier Sequencer) error {
+		if earlier.Token < s.Token {
+			return &StaleError{Shown: earlier, Latest: s.Token}
 		}
-	}
+		return nil
+	})
 	g.scope, g.latest = s.Scope, s.Token
-	if g.callers == nil {
-		g.callers = make(map[*caller]struct{})
-	}
-	g.callers[c] = struct{}{}
 	return nil
 }
 
-// compare returns the reason to refuse the sequencer, or nil.
+// compare returns the reason to refuse the sequencer, or nil. The caller holds
+// g.lane.mu.
 func (g *Gate) compare(s Sequencer) error {
 	if g.latest == 0 {
 		g.scope = g.want
@@ -152,50 +114,23 @@ func (g *Gate) compare(s Sequencer) error {
 	return nil
 }
 
-// lane returns the channel that admits one access at a time. A channel, since a
-// waiter must be able to give up with its context.
-func (g *Gate) lane() chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.slot == nil {
-		g.slot = make(chan struct{}, 1)
-	}
-	return g.slot
-}
-
-// begin is called with the slot. A context that has ended may have got it,
-// since select chooses at random. It compares again: after a Reset the gate may
-// have another scope.
-func (g *Gate) begin(ctx context.Context, s Sequencer) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.compare(s)
-}
-
-func (g *Gate) finish(c *caller) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.callers, c)
-}
-
 // Latest returns the greatest token shown so far and not refused, or zero.
 func (g *Gate) Latest() driver.Token {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
 	return g.latest
 }
 
 // Reset forgets the greatest token and the scope of the first sequencer: the
 // gate is as NewGate made it. It is for the operator of a service that was
 // replaced, or restored with smaller tokens; it also admits late requests of
-// earlier holders again. Running accesses go on.
+// earlier holders again. It ends the contexts of the accesses that run or wait,
+// with a cause that is no refusal, and does not wait for them.
 func (g *Gate) Reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
 	g.scope, g.latest = Scope{}, 0
+	g.lane.reset()
 }
 
 // With returns a context that carries a sequencer.

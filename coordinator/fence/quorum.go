@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -15,24 +14,19 @@ import (
 // of its service. Two holders share a service, so it refuses each earlier one,
 // whatever services are away, and whatever order a process names them in.
 //
+// A forged sequencer with a very large token, or of a service that is none of
+// the lock's, keeps holders out until Reset: authenticate callers before.
+//
 // It forgets tokens when the process ends. A resource that outlives the process
 // stores the greatest token of each service beside its data, and compares them
 // in the same transaction. It is safe for concurrent use.
 type QuorumGate struct {
 	want     Scope // empty fields match any
 	services int
-	slot     chan struct{} // has one element while access runs
 
-	mu      sync.Mutex
-	scope   Scope                      // want, with the fields of the first that was shown
-	latest  map[string]driver.Token    // the greatest shown of each service
-	callers map[*quorumCaller]struct{} // whose access waits or runs
-}
-
-// quorumCaller is one call of Do.
-type quorumCaller struct {
-	shown map[string]Sequencer    // by their services
-	end   context.CancelCauseFunc // ends the context of its access
+	lane   lane[map[string]Sequencer] // by their services
+	scope  Scope                      // want, with the fields of the first that was shown
+	latest map[string]driver.Token    // the greatest shown of each service
 }
 
 // NewQuorumGate returns a gate for the kind and name of a scope on so many
@@ -44,8 +38,7 @@ func NewQuorumGate(scope Scope, services int) (*QuorumGate, error) {
 		return nil, invalid("a gate of %d services for the service %.80q; want 1 or more, and none",
 			services, scope.Service)
 	}
-	g := &QuorumGate{want: scope, services: services, slot: make(chan struct{}, 1),
-		callers: make(map[*quorumCaller]struct{})}
+	g := &QuorumGate{want: scope, services: services}
 	g.Reset()
 	return g, nil
 }
@@ -76,50 +69,31 @@ func (g *QuorumGate) Do(
 		}
 		all[s.Service] = s
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	c := &quorumCaller{all, end}
-	// Before the turn: the access of an earlier holder must learn that it is
-	// over.
-	if err := g.raise(c); err != nil {
-		return err
-	}
-	defer g.finish(c)
-	select {
-	case g.slot <- struct{}{}:
-		defer func() { <-g.slot }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := g.begin(ctx, all); err != nil {
-		return err
-	}
-	return access(ctx)
+	return g.lane.do(ctx, all, g.raise, access)
 }
 
 // raise stores the greatest tokens, and ends the accesses of earlier holders.
-func (g *QuorumGate) raise(c *quorumCaller) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.compare(c.shown); err != nil {
+// The caller holds g.lane.mu.
+func (g *QuorumGate) raise(all map[string]Sequencer) error {
+	if err := g.compare(all); err != nil {
 		return err
 	}
-	for service, s := range c.shown {
-		if s.Token > g.latest[service] {
-			for earlier := range g.callers {
-				if e, shared := earlier.shown[service]; shared && e.Token < s.Token {
-					earlier.end(&StaleError{Shown: e, Latest: s.Token})
-				}
+	g.lane.end(func(earlier map[string]Sequencer) error {
+		for service, s := range all {
+			if e, shared := earlier[service]; shared && e.Token < s.Token {
+				return &StaleError{Shown: e, Latest: s.Token}
 			}
 		}
+		return nil
+	})
+	for service, s := range all {
 		g.scope.Kind, g.scope.Name, g.latest[service] = s.Kind, s.Name, s.Token
 	}
-	g.callers[c] = struct{}{}
 	return nil
 }
 
 // compare returns the reason to refuse the sequencers, or nil. The caller holds
-// g.mu.
+// g.lane.mu.
 func (g *QuorumGate) compare(all map[string]Sequencer) error {
 	services, scope := maps.Clone(g.latest), g.scope
 	for service, s := range all {
@@ -142,34 +116,20 @@ func (g *QuorumGate) compare(all map[string]Sequencer) error {
 	return nil
 }
 
-// begin is called with the slot. After a Reset the gate may have others.
-func (g *QuorumGate) begin(ctx context.Context, all map[string]Sequencer) error {
-	if ctx.Err() != nil { // select chooses at random
-		return context.Cause(ctx)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.compare(all)
-}
-
-func (g *QuorumGate) finish(c *quorumCaller) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.callers, c)
-}
-
 // Latest returns the greatest token shown so far of a service, or zero.
 func (g *QuorumGate) Latest(service string) driver.Token {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
 	return g.latest[service]
 }
 
 // Reset forgets the tokens and the services. It is for the operator who has
 // replaced a service, or restored one with smaller tokens: it also admits late
-// requests of earlier holders again.
+// requests of earlier holders again. It ends the contexts of the accesses that
+// run or wait, with a cause that is no refusal, and does not wait for them.
 func (g *QuorumGate) Reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
 	g.scope, g.latest = g.want, make(map[string]driver.Token)
+	g.lane.reset()
 }

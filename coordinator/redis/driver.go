@@ -15,10 +15,13 @@ import (
 
 // client is a Driver.
 type client struct {
-	redis  goredis.UniversalClient
-	own    bool // made by Open, so that Close closes it
-	name   string
-	prefix string // of all keys, with their hash tag: "baton:{/apps/orders}:"
+	redis goredis.UniversalClient
+	own   bool // made by Open, so that Close closes it
+	// renewals is for those alone, if Open made it: many requests that take
+	// long would keep all connections, and the session would end.
+	renewals goredis.UniversalClient
+	name     string
+	prefix   string // of all keys, with their hash tag: "baton:{/apps/orders}:"
 
 	exposed bool // a password crosses a network without TLS
 
@@ -30,7 +33,7 @@ type client struct {
 }
 
 func newClient(r goredis.UniversalClient, own bool, name, namespace string) *client {
-	c := &client{redis: r, own: own, name: name, prefix: "baton:{/" + namespace + "}:"}
+	c := &client{redis: r, renewals: r, own: own, name: name, prefix: "baton:{/" + namespace + "}:"}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -66,6 +69,9 @@ func (c *client) Close(ctx context.Context) error {
 	go func() { // closing may wait for a Sentinel
 		if c.own {
 			_ = c.redis.Close() // says nothing that can be acted on
+			if c.renewals != c.redis {
+				_ = c.renewals.Close()
+			}
 		}
 		c.calls.Wait()
 		close(done)
@@ -99,7 +105,7 @@ func (c *client) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &session{client: c, id: hex.EncodeToString(id[:]), ttl: ttl,
-		waits: map[string]waits{}, entries: map[string]string{}}
+		waits: map[string]waits{}, entries: map[string]known{}}
 	if _, err := c.run(ctx, "open", "", s.id, ttl.Microseconds()); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ var hints = []string{
 	"LOADING", "Redis is loading its data after a start",
 	"CLUSTERDOWN", "the cluster lacks a master for this slot",
 	"MOVED", "the server is part of a cluster: add cluster=true to the URL",
+	"command arguments must be strings", "another program wrote to the queue, sorted set q:…, or to the index of the namespace",
 	"BUSY", "a script of another client blocks Redis",
 }
 

@@ -30,7 +30,7 @@ import (
 // db is the number of a database; the path is no database, but the namespace. A
 // password without a user name is that of Redis' requirepass. dial-timeout (2s)
 // bounds an attempt to connect. A request without a reply for timeout (2s) ends
-// its connection.
+// its connection. Renewals have connections of their own.
 //
 // The scheme rediss uses TLS. It trusts the system's roots unless cacert names
 // a file of certificates. cert and key name the client's certificate. All three
@@ -58,15 +58,22 @@ func Open(u *url.URL) (driver.Driver, error) {
 	name := u.Scheme + "://" + strings.Join(o.Addrs, ",") + "/" + namespace
 	c := newClient(goredis.NewUniversalClient(o), true, name, namespace)
 	c.exposed = exposes(o)
+	few := *o
+	few.PoolSize = renewalConns
+	c.renewals = goredis.NewUniversalClient(&few)
 	return c, nil
 }
+
+// renewalConns is for a renewal without an answer, and for the next.
+const renewalConns = 2
 
 // FromClient makes a driver on an existing client: a *redis.Client, which may
 // be one of a Sentinel's master, or a *redis.ClusterClient. The caller still
 // owns it: closing the driver does not close it. It is an error if c is nil or
 // of another type, or if the namespace breaks a rule.
 //
-// Set its ReadTimeout and DialTimeout to at most a quarter of the TTL.
+// Renewals wait for a connection of its pool, as other requests do. Keep one
+// free. Set its ReadTimeout and DialTimeout to at most a quarter of the TTL.
 // MaxRetries has no effect on the driver's requests.
 func FromClient(c goredis.UniversalClient, namespace string) (driver.Driver, error) {
 	namespace, err := driver.Namespace(namespace)
@@ -134,7 +141,10 @@ func parse(u *url.URL) (*goredis.UniversalOptions, error) {
 		return nil, err
 	}
 	if source != nil {
-		o.TLSConfig, o.Dialer = source.Config(), dialer(source, o.DialTimeout)
+		if o.TLSConfig, err = source.Config(context.Background()); err != nil {
+			return nil, err
+		}
+		o.Dialer = dialer(source, o.DialTimeout)
 	}
 	return o, conflicts(o, cluster)
 }

@@ -173,6 +173,7 @@ func TestErrorsAreClassified(t *testing.T) {
 		{t.Context(), reply("MISCONF Redis is configured to save RDB snapshots"), driver.ErrRefused, "disk"},
 		{t.Context(), reply("ERR Error running script (call to f_1): @user_script:1: -OOM command"), driver.ErrRefused, "maxmemory"},
 		{t.Context(), reply("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't"), driver.ErrUnavailable, "replica"},
+		{t.Context(), reply("ERR Lua redis lib command arguments must be strings or integers script: 1, on @user_script:10."), driver.ErrRefused, "another program"},
 		{t.Context(), reply("READONLY You can't write against a read only replica."), driver.ErrUnavailable, "replica"},
 		{t.Context(), reply("LOADING Redis is loading the dataset in memory"), driver.ErrUnavailable, "loading"},
 		{t.Context(), reply("CLUSTERDOWN Hash slot not served"), driver.ErrUnavailable, "master"},
@@ -204,7 +205,7 @@ func TestScriptsCheckTheirSession(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "ahead extend finish forget join join, any record leave list mine open record renew sweep watch write" {
+	if got := strings.Join(names, " "); got != "ahead ahead, any record extend finish forget join join, any record leave list mine open record renew sweep watch write" {
 		t.Errorf("scripts %s", got)
 	}
 }

@@ -24,6 +24,8 @@ local function lives(session)
 	return known[session] > now
 end
 local function session_of(entry) return string.match(entry, '^%d+ %x+ %w+ (%x+)') end
+-- An entry without its value. Who may write the keys can store any size.
+local function head(entry) return string.sub(string.match(entry, '^[^\n]*'), 1, 1000) end
 local function at(token) return call('ZRANGEBYSCORE', queue, token, token)[1] end
 
 -- Returns a number above all earlier ones. It follows the clock, so it rises even if Redis forgets.
@@ -137,21 +139,23 @@ local shard = call('HMGET', state, own, 'last')
 if tonumber(epoch) < tonumber(shard[1] or 0) then return {'late'} end
 local first = at_end(0)
 local entry = first and with(id)
-if entry then return {'ok', entry, first == entry and '1' or '0', ''} end
+if entry then return {'ok', head(entry), first == entry and '1' or '0', ''} end
 if record and version ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
 if first and alone == '1' then return {'taken'} end
-local before, token = first and at_end(-1) or '', number(tonumber(shard[2] or 0))
+local before, token = first and head(at_end(-1)) or '', number(tonumber(shard[2] or 0))
 entry = token .. ' ' .. id .. ' ' .. mode .. ' ' .. own
 call('ZADD', queue, token, entry .. '\n' .. value)
 call('ZADD', index, 0, own .. ' ' .. name .. ' ' .. id .. ' ' .. token)
 return {'ok', entry, first and '0' or '1', before}
 
---- ahead (sessions, index, queue): session, token or "" -> whether its entry is the last, those ahead of it
+--- ahead (sessions, index, queue, record): session, token or "" -> whether its entry is the last, the version of the
+-- record if that is among the keys, those ahead of it
 local last, me = at_end(-1), ARGV[2] ~= '' and at(ARGV[2])
 if me == nil then return {'gone'} end
-local view = {'ok', (not me or last == me) and '1' or '0'}
+local version = record and call('HGET', record, 'version') or '0'
+local view = {'ok', (not me or last == me) and '1' or '0', version}
 for _, entry in ipairs(call('ZRANGEBYSCORE', queue, '-inf', me and '(' .. ARGV[2] or '+inf')) do
-	if living(entry) then table.insert(view, string.match(entry, '^[^\n]+')) end
+	if living(entry) then table.insert(view, head(entry)) end
 end
 return view
 
@@ -183,18 +187,19 @@ local entry = with(ARGV[3])
 if entry then drop(entry, 'left') end
 return {'ok'}
 
---- list (sessions, index, queue): session, limit -> entries
+--- list (sessions, index, queue): session, limit, the size of the largest entry -> entries
+local most = tonumber(ARGV[3])
 local list, all
 repeat
 	list, all = {'ok'}, call('ZRANGE', queue, 0, ARGV[2] - 1) -- all of them, if the limit is 0
-	for _, entry in ipairs(all) do if living(entry) then table.insert(list, entry) end end
+	for _, entry in ipairs(all) do if living(entry) then table.insert(list, string.sub(entry, 1, most)) end end
 until #list > #all
 return list
 
---- record (sessions, index, record): session, known version -> version, value
+--- record (sessions, index, record): session, known version, the size of the largest value -> version, value
 local version = call('HGET', record, 'version') or '0'
 if version == ARGV[2] then watch('0') end
-return {'ok', version, call('HGET', record, 'value') or ''}
+return {'ok', version, string.sub(call('HGET', record, 'value') or '', 1, tonumber(ARGV[3]))}
 
 --- write (sessions, state, index, record): session, version, value -> the record's new version
 if ARGV[2] ~= (call('HGET', record, 'version') or '0') then return {'stale'} end

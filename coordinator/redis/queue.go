@@ -10,15 +10,18 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// largest is the size of the largest record or value of an entry.
+const largest = 64 << 10
+
 // Join implements driver.Session. The script looks the ID up in any case, so
 // repeating it is safe. It refuses a join of an epoch before the latest Forget.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
-	s.note(c.ID, "")
+	s.note(c.ID, known{record: c.Record != 0})
 	script := "join"
 	if c.Record == 0 {
-		script = joinAnyRecord
+		script += anyRecord
 	}
 	reply, err := s.run(ctx, script, queue, s.epoch.Load(), c.ID, c.Mode, c.Alone,
 		int64(c.Record), c.Value)
@@ -31,7 +34,7 @@ func (s *session) Join(
 	}
 	var j driver.Joined
 	j.Place, j.Token, _ = place(reply[0])
-	s.note(c.ID, j.Place.Key)
+	s.note(c.ID, known{j.Place.Key, c.Record != 0})
 	j.First = reply[1] == "1"
 	if c.Follows && reply[2] != "" {
 		j.Nearest, _, _ = place(reply[2])
@@ -39,16 +42,21 @@ func (s *session) Join(
 	return j, nil
 }
 
-// Ahead implements driver.Session.
+// Ahead implements driver.Session. The view has the record's version if the
+// contender named one when it joined: then the record exists, see anyRecord.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
-	reply, err := s.run(ctx, "ahead", queue, own.Key)
+	script := "ahead"
+	if c, _ := s.knows(own.ID); !c.record {
+		script += anyRecord
+	}
+	reply, err := s.run(ctx, script, queue, own.Key)
 	if err != nil {
 		return driver.View{}, err
 	}
-	view := driver.View{Last: reply[0] == "1"}
-	for _, entry := range reply[1:] {
+	view := driver.View{Last: reply[0] == "1", Record: driver.Version(number(reply[1]))}
+	for _, entry := range reply[2:] {
 		p, _, _ := place(entry)
 		view.Ahead = append(view.Ahead, p)
 	}
@@ -133,7 +141,8 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 func (s *session) List(
 	ctx context.Context, queue driver.Queue, limit int,
 ) ([]driver.Entry, error) {
-	reply, err := s.run(ctx, "list", queue, limit)
+	const mostHead = 1000
+	reply, err := s.run(ctx, "list", queue, limit, mostHead+largest)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +160,7 @@ func (s *session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (r driver.Record, err error) {
 	err = s.wait(ctx, queue, []string{"0"}, func(string) (bool, time.Duration, error) {
-		reply, err := s.run(ctx, "record", queue, int64(known))
+		reply, err := s.run(ctx, "record", queue, int64(known), largest+1)
 		if err != nil {
 			return false, 0, err
 		}
@@ -167,8 +176,8 @@ func (s *session) Record(
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
-	if len(value) == 0 || len(value) > 64<<10 {
-		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), 64<<10)
+	if len(value) == 0 || len(value) > largest {
+		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
 	}
 	reply, err := s.run(ctx, "write", queue, int64(known), value)
 	if err != nil {

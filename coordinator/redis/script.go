@@ -14,8 +14,9 @@ import (
 //go:embed protocol.lua
 var protocol string
 
-// joinAnyRecord is the script join without the record, which may not exist.
-const joinAnyRecord = "join, any record"
+// anyRecord follows the names of the scripts join and ahead without the record,
+// which may not exist.
+const anyRecord = ", any record"
 
 // script is the text of a script, its name at the server, and its keys.
 type script struct {
@@ -43,9 +44,11 @@ var scripts = func() map[string]script {
 		s.hash = goredis.NewScript(s.text).Hash()
 		all[name] = s
 	}
-	join := all["join"]
-	join.keys = join.keys[:len(join.keys)-1]
-	all[joinAnyRecord] = join
+	for _, name := range []string{"join", "ahead"} {
+		s := all[name]
+		s.keys = s.keys[:len(s.keys)-1]
+		all[name+anyRecord] = s
+	}
 	return all
 }()
 
@@ -58,17 +61,21 @@ func (c *client) run(
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	redis := c.redis
+	if name == "renew" || name == "extend" {
+		redis = c.renewals
+	}
 	var reply []string
 	var err error
 	done := make(chan struct{})
 	args = append([]any{c.key(queue)}, args...)
 	call := func() {
 		defer close(done)
-		reply, err = c.send(ctx, "evalsha", scripts[name].hash, c.keys(name, queue), args)
+		reply, err = send(ctx, redis, "evalsha", scripts[name].hash, c.keys(name, queue), args)
 		if goredis.HasErrorPrefix(err, "NOSCRIPT") {
-			reply, err = c.send(ctx, "eval", scripts[name].text, c.keys(name, queue), args)
+			reply, err = send(ctx, redis, "eval", scripts[name].text, c.keys(name, queue), args)
 		}
-		if many, ok := c.redis.(*goredis.ClusterClient); ok && err != nil {
+		if many, ok := redis.(*goredis.ClusterClient); ok && err != nil {
 			many.ReloadState(ctx) // a replica may have been elected: go-redis asks once a minute
 		}
 	}
@@ -92,8 +99,8 @@ type once struct{ *goredis.StringSliceCmd }
 // NoRetry implements goredis.Cmder.
 func (once) NoRetry() bool { return true }
 
-func (c *client) send(
-	ctx context.Context, command, script string, keys []string, args []any,
+func send(
+	ctx context.Context, redis goredis.UniversalClient, command, script string, keys []string, args []any,
 ) ([]string, error) {
 	all := append(make([]any, 0, 3+len(keys)+len(args)), command, script, len(keys))
 	for _, k := range keys {
@@ -101,7 +108,7 @@ func (c *client) send(
 	}
 	cmd := goredis.NewStringSliceCmd(ctx, append(all, args...)...)
 	cmd.SetFirstKeyPos(3)
-	if err := c.redis.Process(ctx, once{cmd}); err != nil {
+	if err := redis.Process(ctx, once{cmd}); err != nil {
 		return nil, err
 	}
 	return cmd.Result()

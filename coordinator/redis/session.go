@@ -25,9 +25,15 @@ type session struct {
 	inbox    sync.Once   // starts receive
 	up       atomic.Bool // messages arrive
 	mu       sync.Mutex
-	waits    map[string]waits  // by the name of what they wait for
-	entries  map[string]string // contender -> its token, "" before it is known
+	waits    map[string]waits // by the name of what they wait for
+	entries  map[string]known // by contender
 	renewals atomic.Int64
+}
+
+// known is what the session knows of a contender.
+type known struct {
+	token  string // "" before it is known
+	record bool   // it has named a version of the record
 }
 
 func (s *session) ID() string            { return s.id }
@@ -93,8 +99,11 @@ func (s *session) review(ctx context.Context) error {
 		}
 		for _, member := range members {
 			f := strings.Fields(member)
-			if after = member; len(f) != 4 || f[2] == "-" || s.knows(f[2]) {
-				continue // a watch, or an entry that counts
+			if after = member; len(f) != 4 || f[2] == "-" {
+				continue // a watch
+			}
+			if _, counts := s.knows(f[2]); counts {
+				continue
 			}
 			queue := driver.Queue(strings.TrimPrefix(f[1], s.client.key("")))
 			_, err := s.run(ctx, "leave", queue, f[3], "left")
@@ -105,17 +114,17 @@ func (s *session) review(ctx context.Context) error {
 	}
 }
 
-func (s *session) knows(contender string) bool {
+func (s *session) knows(contender string) (c known, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.entries[contender]
-	return known
+	c, ok = s.entries[contender]
+	return c, ok
 }
 
-func (s *session) note(contender, token string) {
+func (s *session) note(contender string, c known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries[contender] = token
+	s.entries[contender] = c
 }
 
 // forgo notes that a contender has left: that its entry with a token, or any
@@ -123,7 +132,7 @@ func (s *session) note(contender, token string) {
 func (s *session) forgo(contender, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if token == "" || token == s.entries[contender] {
+	if token == "" || token == s.entries[contender].token {
 		delete(s.entries, contender)
 	}
 }

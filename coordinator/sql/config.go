@@ -199,8 +199,10 @@ func (b bounded) Connect(ctx context.Context) (stddriver.Conn, error) {
 	connector := b.Connector
 	if b.source != nil {
 		cfg := b.cfg.Clone()
-		cfg.TLS = b.source.Config()
 		var err error
+		if cfg.TLS, err = b.source.Config(ctx); err != nil {
+			return nil, err
+		}
 		if connector, err = mysql.NewConnector(cfg); err != nil {
 			return nil, err
 		}

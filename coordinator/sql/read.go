@@ -47,12 +47,18 @@ func (d Dialect) above(column, queue string) string {
 	return " AND " + column + " >= baton_low(" + queue + ")"
 }
 
+// atMost returns the beginning of a value: who may write to the tables can
+// store any size, and one that is cut is not Baton's.
+func atMost(column string) string {
+	return "SUBSTR(" + column + ", 1, " + strconv.Itoa(largest+1) + ")"
+}
+
 // query returns the query and its arguments. Its rows are the session, the
 // queue, and entries.
 func (what reading) query(d Dialect, session, path string) (query string, args []any) {
 	record, value := "NULL", "NULL"
 	if what.values {
-		record, value = "q.record", "e.value"
+		record, value = atMost("q.record"), atMost("e.value")
 	}
 	low := d.above("e.token", "?")
 	query = "SELECT 0 AS kind, 0 AS token, id, remains, 0, '', '', NULL FROM baton_live WHERE id = ? " +

@@ -20,7 +20,7 @@ func (s *session) review() error {
 	defer cancel()
 	const most = 1000
 	query := "SELECT queue, token, contender FROM baton_entries WHERE session = ? " +
-		"AND (queue > ? OR queue = ? AND token > ?) ORDER BY queue, token LIMIT " + fmt.Sprint(most)
+		"AND (queue, token) > (?, ?) ORDER BY queue, token LIMIT " + fmt.Sprint(most)
 	type entry struct {
 		path, id string
 		token    int64
@@ -29,7 +29,7 @@ func (s *session) review() error {
 	for n := most; n == most; {
 		n = 0
 		var left []entry
-		err := s.d.ask(ctx, s.d.db, query, []any{s.id, e.path, e.path, e.token}, func(r *stdsql.Rows) error {
+		err := s.d.ask(ctx, s.d.db, query, []any{s.id, e.path, e.token}, func(r *stdsql.Rows) error {
 			n++
 			err := r.Scan(&e.path, &e.token, &e.id)
 			if !s.knows(e.id) {

@@ -41,6 +41,7 @@ BEGIN
 		SIGNAL SQLSTATE '0A000' SET MESSAGE_TEXT = 'Baton needs connections with autocommit = 1';
 	END IF;
 	SELECT MIN(id) INTO v_expired FROM baton_live WHERE remains <= 0; -- locks no row
+	-- Waits for a client that ends it now. MariaDB has no NOWAIT in procedures.
 	DELETE FROM baton_sessions WHERE id = v_expired AND expires <= UTC_TIMESTAMP(6);
 	INSERT INTO baton_sessions (id, ttl, expires)
 		VALUES (p_session, p_ttl, TIMESTAMPADD(MICROSECOND, p_ttl, UTC_TIMESTAMP(6)));

@@ -54,12 +54,12 @@ CREATE TABLE baton_entries (
 	token bigint NOT NULL,
 	contender text COLLATE "C" NOT NULL,
 	session text COLLATE "C" NOT NULL REFERENCES baton_sessions ON DELETE CASCADE,
-	mode text NOT NULL,
+	mode varchar(16) NOT NULL,
 	value bytea NOT NULL,
 	PRIMARY KEY (queue, token),
 	UNIQUE (queue, contender)
 );
-CREATE INDEX baton_entries_session ON baton_entries (session);
+CREATE INDEX baton_entries_session ON baton_entries (session, queue, token); -- in pages, in order
 
 CREATE FUNCTION baton_channel() RETURNS text LANGUAGE sql STABLE AS $$
 	SELECT channel FROM baton_schema
@@ -93,7 +93,7 @@ BEGIN
 		RAISE EXCEPTION 'Baton needs the isolation level read committed, not %',
 			current_setting('transaction_isolation') USING ERRCODE = 'feature_not_supported';
 	END IF;
-	PERFORM baton_end(id, true) FROM (SELECT id FROM baton_live WHERE remains <= 0 LIMIT 2) AS s;
+	PERFORM baton_end(id, true, false) FROM (SELECT id FROM baton_live WHERE remains <= 0 LIMIT 2) AS s;
 	INSERT INTO baton_sessions (id, ttl, expires)
 		VALUES (p_session, p_ttl, clock_timestamp() + p_ttl * interval '1 microsecond');
 	outcome := 'ok';
@@ -110,12 +110,14 @@ END $$;
 -- baton_end ends a session, unless p_expired asks for one that has expired and
 -- it has not. Clients bound their requests, and one that is cut short has done
 -- nothing. So a call removes some entries of a session that has many, which
--- then has expired for good, and returns 'more'.
-CREATE FUNCTION baton_end(p_session text, p_expired boolean,
+-- then has expired for good, and returns 'more'. Unless p_waits it does nothing
+-- if a row that it needs is locked.
+CREATE FUNCTION baton_end(p_session text, p_expired boolean, p_waits boolean DEFAULT true,
 	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
 DECLARE
 	most CONSTANT bigint := 500;
 	n bigint;
+	locked bigint;
 	queues text[];
 	tokens bigint[];
 BEGIN
@@ -125,7 +127,16 @@ BEGIN
 	END IF;
 	SELECT count(*), array_agg(queue), array_agg(token) INTO n, queues, tokens
 		FROM (SELECT queue, token FROM baton_entries WHERE session = p_session LIMIT most) AS e;
-	PERFORM FROM baton_queues WHERE name = ANY (queues) ORDER BY name FOR UPDATE;
+	IF p_waits THEN
+		PERFORM FROM baton_queues WHERE name = ANY (queues) ORDER BY name FOR UPDATE;
+	ELSE
+		PERFORM FROM baton_queues WHERE name = ANY (queues) FOR UPDATE SKIP LOCKED;
+		GET DIAGNOSTICS locked = ROW_COUNT;
+		PERFORM FROM baton_sessions WHERE id = p_session FOR UPDATE SKIP LOCKED;
+		IF NOT FOUND OR locked < (SELECT count(DISTINCT queue) FROM unnest(queues) AS queue) THEN
+			RETURN;
+		END IF;
+	END IF;
 	IF n < most THEN
 		DELETE FROM baton_sessions WHERE id = p_session
 			AND (NOT p_expired OR expires <= clock_timestamp());

@@ -18,6 +18,9 @@ import (
 // a promoted replica be ahead. Servers that use NTP differ by less.
 const clockError = 250 * time.Millisecond
 
+// largest is the size of the largest record or value of an entry.
+const largest = 64 << 10
+
 // session is a row of baton_sessions.
 type session struct {
 	d   *sqlDriver
@@ -258,8 +261,8 @@ func (s *session) Record(
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
-	if len(value) == 0 || len(value) > 64<<10 {
-		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), 64<<10)
+	if len(value) == 0 || len(value) > largest {
+		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
 	}
 	outcome, version, err := s.call(ctx, "set_record", s.d.path(queue), s.id, value, int64(known))
 	if err == nil && outcome == "stale" {

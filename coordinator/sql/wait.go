@@ -45,6 +45,9 @@ func (w *waiter) finish(err error) {
 // Watch waits until a check shows that an entry has left. A notification is a
 // hint to check at once: it can be lost, and others may be able to send one.
 func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if len(places) == 0 {
+		return invalid("nothing to watch")
+	}
 	w := &waiter{path: s.d.path(queue), tokens: map[int64]string{}}
 	for _, p := range places {
 		w.tokens[tokenOf(p)] = p.ID

@@ -47,6 +47,26 @@ func TestExamineFindsServersThatGrantDifferentTimeouts(t *testing.T) {
 	}
 }
 
+// TestExamineNamesServersThatGrantNoSession: their bounds are not compared.
+func TestExamineNamesServersThatGrantNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := newPipes(t), newPipes(t)
+		bounded(one, 40*time.Second)
+		two.grant = func(hello) (hello, bool) { return hello{}, false } // it answers srvr only
+		d, err := Open(parse(t, "zk://10.0.0.1,10.0.0.2/app"))
+		ok(t, err)
+		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return map[string]*fake{"10.0.0.1:2181": one, "10.0.0.2:2181": two}[addr].dial(ctx, addr)
+		}
+		f := finding(d.(driver.Examiner).Examine(soon(t, time.Minute)), "TTL")
+		if f.Grade != driver.Warning || !strings.Contains(f.Text, "4s to 40s") ||
+			!strings.Contains(f.Text, "10.0.0.2:2181 grants no session") {
+			t.Errorf("%v %q", f.Grade, f.Text)
+		}
+		time.Sleep(2 * time.Second) // the client library waits for its own request
+	})
+}
+
 func TestExamineWarnsOfManyNames(t *testing.T) {
 	for n, want := range map[uint32]driver.Grade{manyNames - 1: driver.Fine, manyNames: driver.Warning} {
 		synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // tree is a small ZooKeeper behind a fake: nodes with versions, transactions,
 // sequence numbers, and watches that fire once, before the reply to any later
-// request. Sessions do not end here.
+// request. A session ends when that is asked for.
 type tree struct {
 	mu      sync.Mutex
 	zxid    int64
@@ -25,7 +25,9 @@ type tree struct {
 	notices []notice                             // sent so far
 	script  func(op int32, node string) treeFate // called before a request is applied, without the lock
 	late    []func()
-	peers   map[*peer]bool // true: see stall
+	peers   map[*peer]bool  // true: see stall
+	owners  map[int64]*peer // of the sessions: the latest connection
+	silent  map[*peer]bool
 }
 
 type treeNode struct {
@@ -60,17 +62,21 @@ func (n notice) message() []byte {
 
 // treeFate says what happens to a request.
 type treeFate struct {
-	lost bool       // it is not applied
-	cut  bool       // its connection breaks, without a reply
-	late bool       // it is not applied until deliver
-	mute bool       // it is applied, and gets no reply
-	code zk.ErrCode // it is the reply's code
+	lost bool // it is not applied
+	cut  bool // its connection breaks, without a reply
+	late bool // it is not applied until deliver
+	mute bool // it is applied, and gets no reply
+	// silent: the connection has no reply any more, as a real one after a reply
+	// that is missing; deaf: nothing it sends is applied, either
+	silent, deaf bool
+	code         zk.ErrCode // it is the reply's code
 }
 
 func plant(f *fake) *tree {
 	tr := &tree{
 		nodes:   map[string]treeNode{"": {}, "/app": {}, "/app/~": {}, "/app/~/m": {}},
 		watches: map[spot]map[*peer]bool{}, peers: map[*peer]bool{},
+		owners: map[int64]*peer{}, silent: map[*peer]bool{},
 	}
 	f.set(func() { f.tree = tr })
 	return tr
@@ -171,13 +177,14 @@ func (tr *tree) notified() int {
 func (tr *tree) join(p *peer) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	tr.peers[p] = false
+	tr.peers[p], tr.owners[p.session] = false, p
 }
 
 func (tr *tree) leave(p *peer) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	delete(tr.peers, p)
+	delete(tr.silent, p)
 	for _, peers := range tr.watches {
 		delete(peers, p)
 	}
@@ -231,6 +238,13 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	defer tr.mu.Unlock()
 	var code zk.ErrCode
 	var body []byte
+	if tr.owners[p.session] != p {
+		return // the session has moved
+	}
+	if tr.silent[p] = tr.silent[p] || fate.silent; fate.deaf {
+		delete(tr.owners, p.session)
+		return
+	}
 	switch {
 	case tr.peers[p] && fate.code == 0 && !isRead(op):
 		return
@@ -244,7 +258,7 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	if fate.cut {
 		_ = p.Close()
 	}
-	if fate == (treeFate{}) {
+	if fate == (treeFate{}) && !tr.silent[p] {
 		p.answer(op, m, code, body)
 	}
 }
@@ -266,7 +280,17 @@ func (tr *tree) deliver() {
 func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	tr.session = p.session
 	switch op {
-	case opPing, opCloseSession, opAuth, opSetWatches: // the last is sent for watches just set, if at all
+	case opCloseSession:
+		for node, n := range tr.nodes {
+			if n.owner == p.session {
+				tr.zxid++
+				delete(tr.nodes, node)
+				tr.notify(notice{node, zk.EventNodeDeleted},
+					notice{path.Dir(node), zk.EventNodeChildrenChanged})
+			}
+		}
+		return 0, nil
+	case opPing, opAuth, opSetWatches: // the last is sent for watches just set, if at all
 		return 0, nil
 	case opSync:
 		return 0, appendText(nil, r.text())

@@ -21,12 +21,14 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 		fate    treeFate
 		other   bool // another client joins then
 		left    string
+		closes  bool // the session ends right after the attempt
 	}{
 		"before the join":        {op: opMulti, fate: treeFate{lost: true}},
 		"at a refused join":      {op: opMulti, fate: treeFate{code: noAuth}},
 		"without a reply":        {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true}},
 		"on a lost connection":   {op: opCreateContainer, node: "/app/~/m/a", fate: treeFate{mute: true, cut: true}},
 		"before the queue's own": {missing: "/app/~/m", op: opCreateContainer, node: "/app/~/m", fate: treeFate{mute: true}},
+		"before the end":         {op: opMulti, fate: treeFate{lost: true}, closes: true},
 		"beside another's join":  {op: opMulti, fate: treeFate{lost: true}, other: true, left: "/app/~/m/a"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -53,6 +55,9 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 			_, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x"})
 			if err == nil || x.fate.code == 0 && !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: Join = %v", what, err)
+			}
+			if x.closes {
+				ok(t, s.Close(t.Context()))
 			}
 			time.Sleep(testTTL)
 			tr.mu.Lock()

@@ -24,6 +24,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/semaphore"
 )
 
 const ttl = 4 * time.Second
@@ -681,6 +682,42 @@ func counted(t *testing.T, s *redisserver.Server) (*coordinator.Client, *countin
 		_ = r.Close()
 	})
 	return c, count
+}
+
+// TestAcquireBesideAHolderIsTwoRequests: its view shows that the limit which it
+// joined with was in force.
+func TestAcquireBesideAHolderIsTwoRequests(t *testing.T) {
+	t.Parallel()
+	ctx, name := within(t, bound), servers.Name(t)
+	s := start(t, redisserver.Options{})
+	c, count := counted(t, s)
+	mine, err := semaphore.New(c, name, 3)
+	ok(t, err)
+	other, err := semaphore.New(open(t, s.Addr(), "ttl=10m"), name, 3)
+	ok(t, err)
+	_, err = other.Acquire(ctx, 1)
+	ok(t, err)
+	var took []int
+	for range 11 {
+		p, err := mine.Acquire(ctx, 1)
+		ok(t, err)
+		took = append(took, count.since())
+		ok(t, p.Release(ctx))
+		count.since()
+	}
+	took = took[1:] // the first opens a session
+	slices.Sort(took)
+	if took[0] != 2 || took[5] != 2 {
+		t.Errorf("requests of an Acquire: %v; want 2", took)
+	}
+	ok(t, other.SetLimit(ctx, 1))
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	stored, err := semaphore.New(c, name, semaphore.Stored)
+	ok(t, err)
+	if p, err := stored.Acquire(short, 1); err == nil {
+		t.Errorf("a permit beside another at the limit 1: %v", p.Token())
+	}
 }
 
 func TestUncontendedPairIsTwoRequests(t *testing.T) {

@@ -1,13 +1,19 @@
 package redis_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -70,6 +76,48 @@ func TestForgedMessagesDecideNothing(t *testing.T) {
 	ok(t, l.Unlock(ctx))
 	if token := <-granted; token <= l.Token() {
 		t.Errorf("token %d after %d", token, l.Token())
+	}
+}
+
+// TestLargeValuesAreCut: who may write the keys can store any size, and others
+// list the queue. An entry that is not Baton's is named in the error.
+func TestLargeValuesAreCut(t *testing.T) {
+	t.Parallel()
+	ctx := within(t, bound)
+	s := start(t, redisserver.Options{})
+	d, err := redis.Open(&url.URL{Scheme: "redis", Host: s.Addr(), Path: "/tests"})
+	ok(t, err)
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	session, err := d.Open(ctx, time.Minute)
+	ok(t, err)
+	queue := driver.NewQueue("mutex", "a")
+	version, err := session.SetRecord(ctx, queue, []byte("r"), 0)
+	ok(t, err)
+	c, large := s.Client(), strings.Repeat("v", 1<<20)
+	defer c.Close()
+	for _, end := range []string{"\n" + large, large} {
+		entry := "5 0123456789abcdef x " + session.ID() + end
+		ok(t, c.ZAdd(ctx, "baton:{/tests}:q:mutex/a", goredis.Z{Score: 5, Member: entry}).Err())
+		ok(t, c.HSet(ctx, "baton:{/tests}:r:mutex/a", "value", large).Err())
+		list, err := session.List(ctx, queue, 0)
+		ok(t, err)
+		record, err := session.Record(ctx, queue, version-1)
+		ok(t, err)
+		const most = 64<<10 + 1000
+		if len(list) != 1 || len(list[0].Value) > most || len(list[0].Session) > most || len(record.Value) > most {
+			t.Errorf("%d entries, or more than %d bytes of a value", len(list), most)
+		}
+		view, err := session.Ahead(ctx, queue, driver.Place{})
+		ok(t, err)
+		if len(view.Ahead) != 1 || len(view.Ahead[0].Session) > most {
+			t.Errorf("%d places ahead, or more than %d bytes", len(view.Ahead), most)
+		}
+		ok(t, c.ZRem(ctx, "baton:{/tests}:q:mutex/a", entry).Err())
+	}
+	ok(t, c.ZAdd(ctx, "baton:{/tests}:q:mutex/a", goredis.Z{Score: 5, Member: "hello"}).Err())
+	_, err = session.List(ctx, queue, 0)
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "another program wrote") {
+		t.Errorf("a foreign entry: %v", err)
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	batonsql "github.com/baton-go/baton/coordinator/sql"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/semaphore"
@@ -56,6 +59,73 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestExamineWarnsOfASchemaOpenToAll: as "public" is up to PostgreSQL 14. The
+// test shows what a role without any right to Baton's tables can do then.
+func TestExamineWarnsOfASchemaOpenToAll(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	role := "stranger_" + db.name
+	conn, err := db.pool.Conn(soon(t))
+	ok(t, err)
+	defer conn.Close()
+	warnings := func() (all []driver.Finding) {
+		for _, f := range db.client(t).Examine(soon(t)) {
+			if f.About == "rights" && strings.Contains(f.Text, "each role may create functions in the schema") {
+				all = append(all, f)
+			}
+		}
+		return all
+	}
+	if all := warnings(); len(all) != 0 {
+		t.Errorf("%v", all)
+	}
+	for _, q := range []string{
+		"GRANT CREATE ON SCHEMA public TO PUBLIC", "CREATE ROLE " + role, "SET ROLE " + role,
+		`CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_contender text,
+			p_mode text, p_value text, p_alone boolean, p_version bigint, OUT outcome text, OUT number bigint)
+			LANGUAGE sql AS $$ SELECT 'first', 7 $$`,
+	} {
+		_, err = conn.ExecContext(soon(t), q)
+		ok(t, err)
+	}
+	s := db.session(t)
+	defer s.Close(context.Background())
+	j, err := s.Join(soon(t), driver.NewQueue("mutex", "a"), driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+	ok(t, err)
+	if j.Token != 7 || db.left(t) != 0 {
+		t.Errorf("token %v: the role has no power, and the warning is needless", j.Token)
+	}
+	if all := warnings(); len(all) != 1 || all[0].Grade != driver.Warning || !strings.Contains(all[0].Text, "public") {
+		t.Errorf("%v; want one warning", all)
+	}
+}
+
+// TestLargeValuesAreCut: who may write to the tables can store any size, and
+// others list the queue.
+func TestLargeValuesAreCut(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		s := db.session(t)
+		defer s.Close(context.Background())
+		queue := driver.NewQueue("mutex", "a")
+		_, err := s.Join(soon(t), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		ok(t, err)
+		version, err := s.SetRecord(soon(t), queue, []byte("r"), 0)
+		ok(t, err)
+		large := map[batonsql.Dialect]string{batonsql.Postgres: "CAST(repeat('v', 1000000) AS bytea)", batonsql.MySQL: "REPEAT('v', 1000000)"}[db.dialect]
+		ok(t, db.one(soon(t), "UPDATE baton_entries SET value = "+large))
+		ok(t, db.one(soon(t), "UPDATE baton_queues SET record = "+large))
+		list, err := s.List(soon(t), queue, 0)
+		ok(t, err)
+		record, err := s.Record(soon(t), queue, version-1)
+		ok(t, err)
+		const most = 64<<10 + 1
+		if len(list) != 1 || len(list[0].Value) != most || len(record.Value) != most {
+			t.Errorf("%d entries, the first with %d bytes, and a record of %d; want %d", len(list), len(list[0].Value), len(record.Value), most)
+		}
+		is(t, s.Watch(soon(t), queue), driver.ErrInvalid) // of no place
+	})
 }
 
 // TestReadOnlyServerIsNamedInTheError, and the client goes on when it accepts

@@ -150,6 +150,34 @@ func TestOpenWaitsForNoOtherSession(t *testing.T) {
 	})
 }
 
+// TestOpenWaitsForNoLockOfADeadSession: one that nobody can end now, since a
+// transaction has locked its row or its queue, would keep all others from
+// opening.
+func TestOpenWaitsForNoLockOfADeadSession(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	dead := db.session(t)
+	_, err := dead.Join(soon(t), driver.NewQueue("mutex", "a"), driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+	ok(t, err)
+	ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01'"))
+	for _, table := range []string{"baton_queues", "baton_sessions"} {
+		tx, err := db.pool.BeginTx(t.Context(), nil)
+		ok(t, err)
+		defer tx.Rollback()
+		_, err = tx.Exec("SELECT * FROM " + table + " FOR UPDATE")
+		ok(t, err)
+		ok(t, db.session(t).Close(soon(t)))
+		ok(t, tx.Rollback())
+		if n := db.left(t); n != 1 {
+			t.Errorf("%d entries after an Open while %s was locked", n, table)
+		}
+	}
+	ok(t, db.session(t).Close(soon(t)))
+	if n := db.left(t); n != 0 {
+		t.Errorf("%d entries, and the next Open could have ended their session", n)
+	}
+}
+
 // TestRepeatedTokenIsNotOnesOwn: a replica that was promoted without a join has
 // given its token to another contender.
 func TestRepeatedTokenIsNotOnesOwn(t *testing.T) {
@@ -264,6 +292,33 @@ func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
 		}
 		ok(t, <-done)
 	})
+}
+
+// TestPageOfASessionsEntriesIsNotSorted: the client of many holds reads its
+// entries in pages, once per TTL.
+func TestPageOfASessionsEntriesIsNotSorted(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	tx, err := db.pool.BeginTx(soon(t), nil)
+	ok(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")
+	ok(t, err)
+	rows, err := tx.Query("EXPLAIN SELECT queue, token, contender FROM baton_entries WHERE session = 's' " +
+		"AND (queue, token) > ('mutex/a', 7) ORDER BY queue, token LIMIT 1000") // as review reads
+	ok(t, err)
+	defer rows.Close()
+	var plan []string
+	for rows.Next() {
+		var line string
+		ok(t, rows.Scan(&line))
+		plan = append(plan, line)
+	}
+	ok(t, rows.Err())
+	text := strings.Join(plan, "\n")
+	if strings.Contains(text, "Sort") || !strings.Contains(text, "Index Cond: ((session = 's'::text) AND (ROW(queue, token) >") {
+		t.Errorf("a page is not one range of an index:\n%s", text)
+	}
 }
 
 // TestSessionWithManyEntriesEndsInSteps: requests are bounded, and one that is

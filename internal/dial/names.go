@@ -25,8 +25,21 @@ type Names struct {
 	// Resolve resolves a name. It is net.DefaultResolver's, except in tests.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 
-	mu    sync.Mutex
-	hosts map[string]*host
+	mu     sync.Mutex
+	hosts  map[string]*host
+	closed bool
+}
+
+// Close ends the lookups under way, without waiting for that. Later ones fail.
+func (n *Names) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for _, h := range n.hosts {
+		if h.under != nil {
+			h.under.end()
+		}
+	}
 }
 
 type host struct {
@@ -35,6 +48,7 @@ type host struct {
 }
 
 type lookup struct {
+	end   context.CancelFunc
 	done  chan struct{} // closed when addrs and err are set
 	addrs []string
 	err   error
@@ -74,15 +88,18 @@ func (n *Names) begin(name string) (l *lookup, known []string) {
 		n.hosts[name] = h
 	}
 	if h.under == nil {
-		h.under = &lookup{done: make(chan struct{})}
-		go n.run(name, h, h.under)
+		ctx, end := context.WithTimeout(context.Background(), lookupTimeout)
+		if n.closed {
+			end()
+		}
+		h.under = &lookup{end: end, done: make(chan struct{})}
+		go n.run(ctx, name, h, h.under)
 	}
 	return h.under, h.known
 }
 
-func (n *Names) run(name string, h *host, l *lookup) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
-	defer cancel()
+func (n *Names) run(ctx context.Context, name string, h *host, l *lookup) {
+	defer l.end()
 	resolve := n.Resolve
 	if resolve == nil {
 		resolve = net.DefaultResolver.LookupHost

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // Client is the engine of a coordinator.Client.
@@ -21,8 +23,8 @@ type Client struct {
 	mailboxes []*mailbox       // of the observers, but for
 	direct    []event.Observer // those that are an event.Direct
 
-	ctx    context.Context // ends, with cause ErrClosed, when Close begins
-	cancel context.CancelCauseFunc
+	ctx    context.Context // ends when Close begins; its cause says nothing: see patience.Bind
+	cancel context.CancelFunc
 
 	wg         sync.WaitGroup  // background closing of lost sessions
 	late       context.Context // ends when Close stops waiting for that
@@ -65,7 +67,7 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 			c.mailboxes = append(c.mailboxes, newMailbox(o))
 		}
 	}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.late, c.lateCancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -102,7 +104,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
-	bound, stop := bind(ctx, c.ctx)
+	bound, stop := patience.Bind(ctx, c.ctx)
 	defer stop()
 	select {
 	case c.opening <- struct{}{}:
@@ -193,8 +195,21 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	}
 	c.config.Log.Debug("baton: session opened",
 		"service", c.String(), "session", s.ID(), "ttl", s.TTL())
-	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
+	c.reportOpened(s, time.Since(began))
 	return s, nil
+}
+
+// reportOpened notifies the observers. If one of them that is direct panics, it
+// ends the session, which nobody would know.
+func (c *Client) reportOpened(s *Session, took time.Duration) {
+	reported := false
+	defer func() {
+		if !reported {
+			s.end(driver.Wrap(ErrSessionLost, errors.New("an observer panics")))
+		}
+	}()
+	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: took})
+	reported = true
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
@@ -257,7 +272,7 @@ func (c *Client) closeError(err error) error {
 }
 
 func (c *Client) close(ctx context.Context) error {
-	c.cancel(ErrClosed)
+	c.cancel()
 	// The context of an opening under way has ended, so it returns soon. After
 	// this no other session is stored.
 	c.opening <- struct{}{}
@@ -293,9 +308,12 @@ func (c *Client) close(ctx context.Context) error {
 	c.wg.Wait()
 	stopLate()
 	c.lateCancel()
-	err = errors.Join(err, c.driver.Close(within))
+	also := c.driver.Close(within)
 	c.flush(within)
-	return err
+	if err != nil && also != nil {
+		return fmt.Errorf("%w; %w", err, also) // errors.Join's text has two lines
+	}
+	return cmp.Or(err, also)
 }
 
 // closeLater closes a lost session in the background, for at most its TTL,

@@ -20,3 +20,6 @@ func (s *Session) Lose() { s.end(ErrSessionLost) }
 // StopAlarm stops the session's timer, as in a process right after a pause: the
 // deadline has passed, and no timer has run yet.
 func (s *Session) StopAlarm() { s.alarm.Stop() }
+
+// Suspend suspends the session.
+func (s *Session) Suspend() { s.suspend(errNoAnswer, time.Second) }

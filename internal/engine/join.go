@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // Join adds a contender to a queue. While the service is unavailable it
@@ -20,6 +21,10 @@ import (
 // without an answer is forgotten. That costs more: on etcd it makes all other
 // joins of the session fail and be sent again, so that callers with short
 // deadlines would keep each other from joining.
+//
+// A request that goes on without its caller needs a goroutine, which costs up
+// to a tenth of an uncontended lock. So a lone join, which disturbs no other,
+// has none: see joining.stays.
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -36,10 +41,19 @@ func (s *Session) Join(
 	return j, maybe("join", queue, err, err != nil && uncertain)
 }
 
-// answerTime is how long a join may take, after its caller has left, until it
-// counts as unanswered: longer than a round trip, but an entry that it may have
-// made blocks the queue for no longer.
-const answerTime = 500 * time.Millisecond
+const (
+	// answerTime is how long a join may take, after its caller has left, until
+	// it counts as unanswered: longer than a round trip, but an entry that it
+	// may have made blocks the queue for no longer.
+	answerTime = 500 * time.Millisecond
+
+	// hurry is how near a deadline may be that ends a join.
+	hurry = 2 * answerTime
+
+	// hasteTime is how long the joins of a session have goroutines after a
+	// caller has left one.
+	hasteTime = time.Minute
+)
 
 // joining is a call of Join.
 type joining struct {
@@ -49,12 +63,16 @@ type joining struct {
 	joined    driver.Joined // after an attempt that has joined
 	uncertain bool          // an attempt had no answer
 	left      bool          // the caller has left an attempt under way
+
+	first    atomic.Bool // of the answer of an attempt and the end of its context
+	answered chan error
 }
 
-// attempt sends the request once. If ctx can end, it is sent from a goroutine,
-// which the session's close waits for, and which settles the call if the caller
-// has left. It keeps the call's place in joins until then: without a bound,
-// callers with short deadlines would send more than the service answers.
+// attempt sends the request once. Unless the caller stays until it is answered,
+// it is sent from a goroutine, which the session's close waits for, and which
+// settles the call if the caller has left. It keeps the call's place in joins
+// until then: without a bound, callers with short deadlines would send more
+// than the service answers.
 func (c *joining) attempt(ctx context.Context) error {
 	s := c.session
 	switch {
@@ -62,15 +80,21 @@ func (c *joining) attempt(ctx context.Context) error {
 		return ctx.Err()
 	case ctx.Done() == nil:
 		return s.attempt(ctx, s.longer, c.send)
+	case c.stays(ctx):
+		err := s.attempt(ctx, s.longer, c.send)
+		if c.uncertain && ctx.Err() != nil {
+			s.hasten()
+		}
+		return err
 	}
-	bound, stop := bind(context.WithoutCancel(ctx), s.longer.context())
-	var first atomic.Bool // of answer and end of ctx
-	answered := make(chan error, 1)
+	bound, stop := patience.Bind(context.WithoutCancel(ctx), s.longer.Context())
+	c.first.Store(false)
+	c.answered = make(chan error, 1)
 	sent := s.Go(func() {
 		err := s.slow(ctx, c.send(bound))
 		stop()
-		if first.CompareAndSwap(false, true) {
-			answered <- err
+		if c.first.CompareAndSwap(false, true) {
+			c.answered <- err
 			return
 		}
 		s.silence.attempted(err)
@@ -81,17 +105,40 @@ func (c *joining) attempt(ctx context.Context) error {
 		return context.Cause(s.ctx)
 	}
 	select {
-	case err := <-answered:
+	case err := <-c.answered:
 		return err
 	case <-ctx.Done():
 	}
-	if !first.CompareAndSwap(false, true) {
-		return <-answered
+	if !c.first.CompareAndSwap(false, true) {
+		return <-c.answered
 	}
-	time.AfterFunc(min(s.patience.lasts, answerTime), stop)
+	s.hasten()
+	time.AfterFunc(min(s.patience.Lasts, answerTime), stop)
 	c.left = true
 	return ctx.Err()
 }
+
+// stays reports whether the caller sends the request itself, which then ends
+// with ctx. If ctx ends before the answer, the contender is forgotten. So the
+// call has to be the only one of the session: at any time one at most can be
+// forgotten. No deadline may be near. And no caller has left a join within
+// hasteTime, so that many of them that are cancelled, one after the other, make
+// the session's joins fail once in that time.
+func (c *joining) stays(ctx context.Context) bool {
+	s := c.session
+	if c.uncertain || len(s.joins) > 1 {
+		return false
+	}
+	if by, ok := ctx.Deadline(); ok && time.Until(by) < hurry {
+		return false
+	}
+	last := time.Duration(s.haste.Load())
+	return last == 0 || time.Since(s.born)-last > hasteTime
+}
+
+// hasten notes that the caller of a join has left it. It is called before the
+// call's place in joins is free.
+func (s *Session) hasten() { s.haste.Store(int64(max(1, time.Since(s.born)))) }
 
 func (c *joining) send(ctx context.Context) (err error) {
 	c.joined, err = c.session.driver.Join(ctx, c.queue, c.contender)

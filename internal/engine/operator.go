@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -42,6 +43,10 @@ func (s *Session) Identity(ctx context.Context) (string, error) {
 		return "", err
 	}
 	id := string(r.Value)
+	if id == "" { // Service would try to write one for ever
+		return "", driver.Wrap(ErrRefused, fmt.Errorf(
+			"the record of %s is empty; it had the identity of the service", Services))
+	}
 	s.service.Store(&id)
 	return id, nil
 }
@@ -76,15 +81,18 @@ func (s *Session) Remove(
 	})
 }
 
-// OnSession calls f with the session, and again with a new one if the session
-// was LostBefore.
+// OnSession calls f with the session, and again with a new one, after a pause,
+// if the session was LostBefore.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
-	for {
+	for losses := 1; ; losses++ {
 		s, err := c.Session(ctx)
 		if err != nil {
 			return err
 		}
 		if err = f(s); !LostBefore(ctx, err) {
+			return err
+		}
+		if err := PauseAgain(ctx, losses); err != nil {
 			return err
 		}
 	}

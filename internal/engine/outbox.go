@@ -53,19 +53,42 @@ func (o *outbox[T]) add(item T) {
 	o.items = append(o.items, item)
 	if !o.running {
 		o.running = true
-		go o.run() // flush waits for it
+		go o.run(nil, 0) // flush waits for it
 	}
 }
 
-// run takes all items at once. So those that were dropped since the last time
-// came after the last of these, and the report of them is in its place.
-func (o *outbox[T]) run() {
+// run delivers items, of which so many were dropped behind them, and then all
+// that were put meanwhile. It takes all at once. So those that were dropped
+// since the last time came after the last of these, and the report of them is
+// in its place.
+//
+// The function may end its goroutine by runtime.Goexit, as a failed test does.
+// Another run then goes on behind that item.
+func (o *outbox[T]) run(items []T, dropped int) {
+	done, idle := 0, false
+	defer func() {
+		if !idle {
+			go o.run(items[done:], dropped)
+		}
+	}()
 	var spare []T // so that a few items now and then need no new slice
 	for {
+		for done < len(items) {
+			done++
+			o.deliver(items[done-1])
+		}
+		if n := dropped; n > 0 {
+			dropped = 0
+			o.report(n)
+		}
+		clear(items)
+		if spare = items[:0]; cap(spare) > mostSpare {
+			spare = nil
+		}
 		o.mu.Lock()
-		items, dropped := o.items, o.dropped
+		items, dropped, done = o.items, o.dropped, 0
 		o.items, o.dropped = spare, 0
-		if len(items) == 0 {
+		if idle = len(items) == 0; idle {
 			o.running = false
 			if o.idle != nil {
 				close(o.idle)
@@ -75,16 +98,6 @@ func (o *outbox[T]) run() {
 			return
 		}
 		o.mu.Unlock()
-		for i := range items {
-			o.deliver(items[i])
-		}
-		if dropped > 0 {
-			o.report(dropped)
-		}
-		clear(items)
-		if spare = items[:0]; cap(spare) > mostSpare {
-			spare = nil
-		}
 	}
 }
 

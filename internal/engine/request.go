@@ -3,11 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // request sends a request, and repeats it until it is answered, ctx ends or the
@@ -17,7 +17,7 @@ import (
 // at another. The bound is longer for a join: repeating it costs more, and
 // thousands of concurrent joins may wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, queue driver.Queue, p *patience,
+	ctx context.Context, op string, queue driver.Queue, p *patience.Patience,
 	f func(context.Context) error,
 ) error {
 	return s.repeat(ctx, op, queue, func() error { return s.attempt(ctx, p, f) })
@@ -51,9 +51,9 @@ func (s *Session) repeat(
 
 // attempt calls f once, with a context that ends with ctx, the session and p.
 func (s *Session) attempt(
-	ctx context.Context, p *patience, f func(context.Context) error,
+	ctx context.Context, p *patience.Patience, f func(context.Context) error,
 ) error {
-	bound, stop := bind(ctx, p.context())
+	bound, stop := patience.Bind(ctx, p.Context())
 	defer stop()
 	return s.slow(ctx, f(bound))
 }
@@ -75,7 +75,7 @@ func (s *Session) wait(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	bound, stop := bind(ctx, s.ctx)
+	bound, stop := patience.Bind(ctx, s.requests)
 	defer stop()
 	err := s.retry(bound, op, queue, func() error { return f(bound) })
 	return s.outcome(ctx, err, true)
@@ -137,55 +137,6 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 		s.client.Observe(event.Event{Kind: event.Retried,
 			Session: s.ID(), Op: op, Queue: queue, Err: err})
 	})
-}
-
-// patience bounds attempts. They share contexts, since a timer per attempt
-// takes some 5 % of the client's CPU.
-type patience struct {
-	life  context.Context
-	lasts time.Duration
-
-	mu    sync.Mutex
-	ctx   context.Context // of the latest attempts
-	began time.Time
-}
-
-// context returns a context for an attempt that begins now. It ends with life,
-// or with the cause context.DeadlineExceeded after at most lasts and at least
-// three quarters of that.
-func (p *patience) context() context.Context {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); p.ctx == nil || now.Sub(p.began) > p.lasts/4 {
-		ctx, cancel := context.WithCancelCause(p.life)
-		time.AfterFunc(p.lasts, func() { cancel(context.DeadlineExceeded) })
-		p.ctx, p.began = ctx, now
-	}
-	return p.ctx
-}
-
-// bind returns a context for a driver. It has the values of ctx, and ends with
-// ctx or life.
-//
-// Its cause is context.DeadlineExceeded when patience has ended, and else
-// context.Canceled. It is never the cause of ctx, which is often one of our own
-// errors: a hold's context ends with ErrSessionLost. If a driver returned that,
-// it would seem to say that this session is lost.
-func bind(ctx, life context.Context) (bound context.Context, stop func()) {
-	bound, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stopCtx := context.AfterFunc(ctx, func() { cancel(nil) })
-	stopLife := context.AfterFunc(life, func() {
-		if context.Cause(life) == context.DeadlineExceeded { //nolint:errorlint // identity
-			cancel(context.DeadlineExceeded)
-		} else {
-			cancel(nil)
-		}
-	})
-	return bound, func() {
-		stopCtx()
-		stopLife()
-		cancel(nil)
-	}
 }
 
 // releaseTime is how long a release lasts with a context that has ended.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // Session is a session at the service, from its opening to its end. All holds
@@ -25,12 +26,18 @@ type Session struct {
 
 	ctx    context.Context // ends when the session does, with the cause
 	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup // renewal, and clean-up in the background
+	// requests ends then too, with the cause that patience.Bind needs
+	requests       context.Context
+	cancelRequests context.CancelFunc
+
+	wg sync.WaitGroup // renewal, and clean-up in the background
 
 	joins, removals, reads chan struct{} // one element per request under way
 
-	patience *patience // bounds attempts of a request
-	longer   *patience // bounds attempts of a join
+	haste atomic.Int64 // when a caller last left a join, in nanoseconds after born; 0 if none has
+
+	patience *patience.Patience // bounds attempts of a request
+	longer   *patience.Patience // bounds attempts of a join
 	silence  silence
 	news     outbox[func()] // reports changes of the state, in their order
 
@@ -82,8 +89,9 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s.news.deliver = func(tell func()) { tell() }
 	s.news.report = func(int) {} // the events and lines are what counts
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / AttemptsPerTTL}
-	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
+	s.requests, s.cancelRequests = context.WithCancel(context.Background())
+	s.patience = patience.New(s.requests, ds.TTL()/AttemptsPerTTL)
+	s.longer = patience.New(s.requests, ds.TTL()/2)
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
@@ -255,13 +263,15 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 // holds have ended, so the caller may tell the service.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
+	s.cancelRequests()
 	s.endHolds()
 	was, first := s.become(event.StateLost, nil)
 	if !first {
 		return
 	}
 	s.alarm.Stop()
-	cause = context.Cause(s.ctx) // the first one, of concurrent calls
+	cause = context.Cause(s.ctx)       // the first one, of concurrent calls
+	s.news.flush(context.Background()) // an observer sees no suspension after the end
 	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
 		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",

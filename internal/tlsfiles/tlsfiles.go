@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -35,9 +34,10 @@ func Read(p *driver.Params) Files {
 type Source struct {
 	files Files
 
-	mu    sync.Mutex
-	pem   []byte // the roots' file when it was last read
-	roots *x509.CertPool
+	// reading holds an element while the files are read. A file system may hang.
+	reading chan struct{}
+	pem     []byte // the roots' file when it was last read
+	roots   *x509.CertPool
 }
 
 // For returns the source for a URL whose scheme is that of TLS, or nil for
@@ -51,7 +51,7 @@ func (f Files) For(u *url.URL, scheme string) (*Source, error) {
 	case (f.Cert == "") != (f.Key == ""):
 		return nil, invalid("cert and key must be given together")
 	}
-	s := &Source{files: f}
+	s := &Source{files: f, reading: make(chan struct{}, 1)}
 	if err := s.readRoots(); err != nil {
 		return nil, invalid("cacert: %w", err)
 	}
@@ -65,18 +65,45 @@ func (f Files) For(u *url.URL, scheme string) (*Source, error) {
 
 // Config returns the configuration of the next connection, which the caller may
 // change. If the roots cannot be read now, they are those of before. If
-// certificate or key cannot, the handshake fails.
-func (s *Source) Config() *tls.Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.readRoots() // they are as before then
-	conf := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: s.files.ServerName, RootCAs: s.roots,
+// certificate or key cannot, the handshake fails. It fails only when ctx ends
+// first: the files may be on a file system that hangs.
+func (s *Source) Config(ctx context.Context) (*tls.Config, error) {
+	return read(ctx, s, func() (*tls.Config, error) {
+		_ = s.readRoots() // they are as before then
+		conf := &tls.Config{
+			MinVersion: tls.VersionTLS12, ServerName: s.files.ServerName, RootCAs: s.roots,
+		}
+		if s.files.Cert != "" {
+			conf.GetClientCertificate = s.certificate
+		}
+		return conf, nil
+	})
+}
+
+// read calls f, which reads files, unless ctx ends first. One read that hangs
+// is enough: others wait for it.
+func read[T any](ctx context.Context, s *Source, f func() (T, error)) (T, error) {
+	type content struct {
+		value T
+		err   error
 	}
-	if s.files.Cert != "" {
-		conf.GetClientCertificate = s.certificate
+	done := make(chan content, 1)
+	select {
+	case s.reading <- struct{}{}:
+		go func() {
+			value, err := f()
+			<-s.reading
+			done <- content{value, err}
+		}()
+	case <-ctx.Done():
 	}
-	return conf
+	select {
+	case c := <-done:
+		return c.value, c.err
+	case <-ctx.Done():
+		var none T
+		return none, fmt.Errorf("reading the TLS files: %w", context.Cause(ctx))
+	}
 }
 
 // Client makes a TLS connection to a host on a connection, unless s is nil. If
@@ -85,7 +112,11 @@ func (s *Source) Client(ctx context.Context, conn net.Conn, host string) (net.Co
 	if s == nil {
 		return conn, nil
 	}
-	conf := s.Config()
+	conf, err := s.Config(ctx)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
 	if conf.ServerName == "" {
 		conf.ServerName = host
 	}
@@ -113,9 +144,15 @@ func (s *Source) readRoots() error {
 	return nil
 }
 
-func (s *Source) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(s.files.Cert, s.files.Key)
-	return &pair, err
+func (s *Source) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	ctx := context.Background() // at first
+	if info != nil {
+		ctx = info.Context()
+	}
+	return read(ctx, s, func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(s.files.Cert, s.files.Key)
+		return &pair, err
+	})
 }
 
 func invalid(format string, args ...any) error {

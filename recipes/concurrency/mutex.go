@@ -105,10 +105,8 @@ func (s *Session) enter(ctx context.Context, turn chan struct{}, try bool) error
 	}
 }
 
-// acquire returns a hold of the session. Baton's client would open another
-// session if this one was lost, so acquire compares the hold's session. The
-// errors are bare where those of etcd's package are, since programs compare
-// them with ==.
+// acquire returns a hold of the session. The errors are bare where those of
+// etcd's package are, since programs compare them with ==.
 func (s *Session) acquire(
 	ctx context.Context, queue *recipes.Queue, r recipes.Request,
 ) (*recipes.Hold, error) {
@@ -118,9 +116,6 @@ func (s *Session) acquire(
 	r.Mode, r.Fresh = "x", true
 	h, err := queue.Acquire(ctx, r)
 	switch {
-	case err == nil && h.Session() != s.session.ID():
-		_ = h.Release(ctx) // continues in the background
-		return nil, ErrSessionExpired
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil && s.session.Context().Err() != nil:

@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type Session struct {
 
 	ctx      context.Context
 	cancel   context.CancelFunc
+	opened   atomic.Bool
 	orphaned atomic.Bool
 }
 
@@ -89,6 +91,7 @@ func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 		_ = s.baton.Close(o.ctx)
 		return nil, err
 	}
+	s.opened.Store(true)
 	id, _ := strconv.ParseUint(s.session.ID(), 16, 64) // the driver wrote it
 	s.lease = v3.LeaseID(id)
 	s.ctx, s.cancel = context.WithCancel(o.ctx)
@@ -132,15 +135,20 @@ func (s *Session) close(ctx context.Context) error {
 	return s.baton.Close(ctx)
 }
 
-// keeper is the driver of the session. Close does not revoke the lease of an
-// orphaned session.
+// keeper is the driver of the session. It opens no other after its end, which
+// nobody would close. Close does not revoke the lease of an orphaned session.
 type keeper struct {
 	driver.Sharer
 	owner *Session
 }
 
-// Open opens a session.
+var errEnded = driver.Wrap(driver.ErrSessionLost, errors.New("the session has ended"))
+
+// Open opens the session.
 func (k keeper) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	if k.owner.opened.Load() {
+		return nil, errEnded
+	}
 	s, err := k.Sharer.Open(ctx, ttl)
 	if err != nil {
 		return nil, err

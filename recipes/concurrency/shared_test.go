@@ -17,21 +17,30 @@ func onMemory(t *testing.T, f func(t *testing.T, svc *memory.Service, open func(
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		f(t, svc, func() *Session {
-			c, err := coordinator.New(svc.Driver())
+			s := &Session{}
+			c, err := coordinator.New(keeper{sharer{svc.Driver()}, s})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close(context.Background()) })
-			s := &Session{baton: c}
+			s.baton = c
 			if s.session, err = c.Session(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			s.opened.Store(true)
 			s.ctx, s.cancel = context.WithCancel(context.Background())
 			context.AfterFunc(s.session.Context(), s.cancel)
 			return s
 		})
 	})
 }
+
+// sharer is a service in memory whose queues other clients could share.
+type sharer struct{ *memory.Driver }
+
+func (sharer) SharedName(_, name string) (string, error) { return name, nil }
+
+func (sharer) SharedValue(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
 
 const queue = "mutex/n"
 
@@ -99,6 +108,28 @@ func TestErrorsAreBare(t *testing.T) {
 			if got != ErrSessionExpired { //nolint:errorlint // see above
 				t.Errorf("%s after the session's end: %v", what, got)
 			}
+		}
+	})
+}
+
+// TestObserveEndsWithTheSession, which is not replaced by another: nobody would
+// close that.
+func TestObserveEndsWithTheSession(t *testing.T) {
+	onMemory(t, func(t *testing.T, svc *memory.Service, open func() *Session) {
+		s := open()
+		out := NewElection(s, "n").Observe(t.Context())
+		time.Sleep(time.Second)
+		svc.Expire(s.session.ID())
+		select {
+		case _, ok := <-out:
+			if ok {
+				t.Error("a leader was sent")
+			}
+		case <-time.After(time.Minute):
+			t.Error("the channel is not closed")
+		}
+		if n := len(svc.Sessions()); n != 0 {
+			t.Errorf("%d sessions are left", n)
 		}
 	})
 }

@@ -50,8 +50,10 @@ func WithDrain(d time.Duration) Option { return func(o *options) { o.drain = d }
 func WithSettle(d time.Duration) Option { return func(o *options) { o.settle = d } }
 
 // WithOnError makes Run call f, one call at a time, with each error after which
-// Run goes on: of work, of a shard's queue, or a lost membership. Run waits for
-// f.
+// Run goes on: of work, of a shard's queue, or a lost membership. f runs beside
+// the member, in a goroutine of its own; Run waits for it before it returns. If
+// f is slow and 100 errors wait for it, others are only logged. A panic of f
+// ends the process.
 func WithOnError(f func(error)) Option { return func(o *options) { o.onError = f } }
 
 // check returns an ErrInvalid for a number of shards or an option that breaks

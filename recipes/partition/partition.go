@@ -145,8 +145,9 @@ func (p *Partition) Name() string { return p.name }
 // deadline of ctx. It ends, with the cause, when the shard moves to another
 // member, the hold is lost, or ctx ends. Then work must return; see WithDrain.
 // Work that returns earlier, with or without an error, is called again with the
-// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %. Run
-// does not recover panics of work.
+// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %. Work
+// that calls runtime.Goexit loses the shard. Run does not recover panics of
+// work.
 //
 // When ctx ends, each shard moves to another member when its work has returned.
 // Then Run returns context.Cause(ctx), joined with ErrOverrun if work has not
@@ -161,7 +162,13 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 	if work == nil {
 		return engine.Invalid("nil work for partition %q", p.name)
 	}
-	m := p.config(work)
+	errs := p.startReports()
+	defer errs.end()
+	report := func(err error) {
+		p.client.Log().Warn("baton: partition goes on after an error", "partition", p.name, "error", err)
+		errs.add(err)
+	}
+	m := p.config(work, report)
 	pauses := member.NewPauses()
 	for {
 		began := time.Now()
@@ -175,7 +182,7 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 			errors.Is(err, coordinator.ErrClosed):
 			return err
 		}
-		p.report(err)
+		report(err)
 		if time.Since(began) > member.LongestPause {
 			pauses.Reset()
 		}
@@ -183,19 +190,12 @@ func (p *Partition) Run(ctx context.Context, work Work) error {
 	}
 }
 
-func (p *Partition) config(work Work) *member.Config {
+func (p *Partition) config(work Work, report func(error)) *member.Config {
 	return &member.Config{
 		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
 		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards), Settles: p.settle > 0},
-		Drain: p.drain, Settle: p.settle, Work: work, Report: p.report,
+		Drain: p.drain, Settle: p.settle, Work: work, Report: report,
 	}
-}
-
-func (p *Partition) report(err error) {
-	p.client.Log().Warn("baton: partition goes on after an error", "partition", p.name, "error", err)
-	p.reporting.Lock()
-	defer p.reporting.Unlock()
-	p.onError(err)
 }
 
 // Assignment is a shard in the current plan.

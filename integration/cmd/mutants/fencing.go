@@ -18,16 +18,16 @@ var ofFencing = []mutation{{
 }, {
 	name: "gate-left-before-the-access", promise: "P3",
 	what:   "A gate admits another access between the check and the access.",
-	file:   "coordinator/fence/gate.go",
-	old:    `		defer func() { <-slot }()`,
-	new:    `		<-slot`,
+	file:   "coordinator/fence/lane.go",
+	old:    `		defer func() { <-l.slot }()`,
+	new:    `		<-l.slot`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestCheckAndAccessAreOneStep"}},
 }, {
 	name: "gate-waits-for-the-stopped", promise: "P3",
 	what:   "A gate does not end the access of a stopped holder, which keeps the next one out.",
 	file:   "coordinator/fence/gate.go",
-	old:    `earlier.shown.Token < s.Token`,
-	new:    `earlier.shown.Token > s.Token`,
+	old:    `earlier.Token < s.Token`,
+	new:    `earlier.Token > s.Token`,
 	caught: []test{{pkg: "coordinator/fence", name: "TestStoppedHolderLetsTheNextOneIn"}},
 }, {
 	name: "stream-checked-once", promise: "P3",

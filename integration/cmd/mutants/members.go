@@ -102,10 +102,10 @@ var ofMembers = []mutation{{
 	name: "partition-no-drain", promise: "P1",
 	what: "A shard that moves is released before its work has returned.",
 	file: "recipes/partition/internal/member/worker.go",
-	old: `	<-ctx.Done()
-	over =`,
-	new: `	<-ctx.Done()
-	_ = h.Release(context.WithoutCancel(ctx))
-	over =`,
+	old: `		over = context.Cause(ctx)
+`,
+	new: `		over = context.Cause(ctx)
+		_ = h.Release(context.WithoutCancel(ctx))
+`,
 	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
 }}

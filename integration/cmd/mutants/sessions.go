@@ -67,12 +67,26 @@ var ofSessions = []mutation{{
 	name: "join-ends-with-its-caller", promise: "P8",
 	what: "A join's request is cancelled when its caller's context ends, and the contender is forgotten.",
 	file: "internal/engine/join.go",
-	old:  `bind(context.WithoutCancel(ctx), s.longer.context())`,
-	new:  `bind(ctx, s.longer.context())`,
+	old:  `patience.Bind(context.WithoutCancel(ctx), s.longer.Context())`,
+	new:  `patience.Bind(ctx, s.longer.Context())`,
 	caught: []test{
 		{pkg: "internal/engine", name: "TestDeadlinesThatEndDuringJoinsForgetNothing"},
 		{pkg: "coordinator/etcd", name: "TestDeadlinesThatEndDuringJoinsKeepTheEpoch"},
 	},
+}, {
+	name: "joins-end-with-their-callers", promise: "P8",
+	what:   "A join that ends with its caller need not be the only one of the session.",
+	file:   "internal/engine/join.go",
+	old:    `	if c.uncertain || len(s.joins) > 1 {`,
+	new:    `	if c.uncertain {`,
+	caught: []test{{pkg: "internal/engine", name: "TestJoinGoesOnWithoutItsCallerUnlessAlone"}},
+}, {
+	name: "joins-do-not-learn", promise: "P8",
+	what:   "Lone joins that are cancelled one after the other are all forgotten.",
+	file:   "internal/engine/join.go",
+	old:    `		if c.uncertain && ctx.Err() != nil {`,
+	new:    `		if false {`,
+	caught: []test{{pkg: "internal/engine", name: "TestCancellationsDuringJoinsForgetOneContender"}},
 }, {
 	name: "close-tried-once", promise: "P4",
 	what:   "A session is closed with one request, for as long as the TTL.",
@@ -127,10 +141,10 @@ var ofSessions = []mutation{{
 	name: "waits-without-a-session", promise: "P8",
 	what: "A waiter whose session is lost continues to wait.",
 	file: "internal/engine/request.go",
-	old: `	bound, stop := bind(ctx, s.ctx)
+	old: `	bound, stop := patience.Bind(ctx, s.requests)
 	defer stop()
 	err := s.retry(bound`,
-	new: `	bound, stop := bind(ctx, ctx)
+	new: `	bound, stop := patience.Bind(ctx, ctx)
 	defer stop()
 	err := s.retry(bound`,
 	caught: []test{simulated("")},

@@ -69,7 +69,7 @@ var ofShared = []mutation{{
 	what: "A release deletes a place's key, even another session's.",
 	file: "coordinator/etcd/internal/foreign/session.go",
 	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
-		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {`,
+		e != (keys.Entry{Key: s.key(queue, l), Rev: rev}) {`,
 	new:    `	if _, _ = l, rev; !ok {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinAndLeaveAreOneRequestEach"}},
 }, {

@@ -29,6 +29,8 @@ const (
 	// Mute members take requests and do nothing: a process that is stopped.
 	// They do it all when they go on.
 	Mute
+	// Unrenewing members answer no keep-alives, and are healthy otherwise.
+	Unrenewing
 )
 
 // state is the condition of a member, and since when.
@@ -41,7 +43,9 @@ type state struct {
 }
 
 // behind reports whether the member shows the past.
-func (s state) behind() bool { return s.Condition != Healthy && s.Condition != Mute }
+func (s state) behind() bool {
+	return s.Condition == Lagging || s.Condition == Stalled || s.Condition == Deposed
+}
 
 // Suffer lets the member get into a condition, until Heal. The watches of a
 // member that has caught up get the events that they missed.

@@ -133,7 +133,7 @@ func (a *attempt) serve(ctx context.Context) (any, error) {
 			return nil, err
 		}
 		return a.serve(ctx)
-	case local, forwarded(a.req), s.Condition == Healthy:
+	case local, forwarded(a.req), !s.behind():
 	case s.Condition == Deposed:
 		return a.within(ctx, func() (any, error) {
 			<-a.life.Done()

@@ -65,6 +65,9 @@ func (s *keepStream) RecvMsg(msg any) error {
 		}
 		now, f, err := s.arrives(msg)
 		s.fate = f
+		if err == nil && now.Condition == Unrenewing {
+			err = now.await(s.Context(), s.life)
+		}
 		if err != nil || now.Condition != Deposed {
 			return err
 		}

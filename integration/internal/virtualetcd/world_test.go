@@ -44,8 +44,8 @@ func (w *world) client(user string) (*clientv3.Client, *virtualetcd.Link) {
 }
 
 // baton makes a client of Baton on a client of etcd.
-func (w *world) baton(c *clientv3.Client) *coordinator.Client {
-	d := must(etcd.FromClient(c, etcd.Namespace("x")))
+func (w *world) baton(c *clientv3.Client, opts ...etcd.Option) *coordinator.Client {
+	d := must(etcd.FromClient(c, append(opts, etcd.Namespace("x"))...))
 	b := must(coordinator.New(d, coordinator.WithTTL(ttl), coordinator.WithLogger(slog.New(slog.DiscardHandler))))
 	w.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), ttl)

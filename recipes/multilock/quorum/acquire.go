@@ -26,7 +26,9 @@ type key struct{ name string }
 //	for each of the others, in order: acquire its member
 //	    wait for other callers, but once enough are held only for a moment
 //	    miss it after an error, or without an answer in time
-//	    miss it if its queue does not move, and enough of those after it are free
+//	    miss it if its queue does not move, and enough of those after it are
+//	    free, or a service that was missed answers again: then the next round
+//	    asks that, too
 //	enough are held: done
 //	too few are left: release all, pause, next round
 func (q *Quorum) acquire(ctx context.Context, wait time.Duration) (*Lock, error) {
@@ -71,9 +73,10 @@ type round struct {
 	all    bool          // ask those that did not answer a moment ago, too
 	outer  *Lock         // re-enter this one, or nil
 
-	spared int  // members that were not asked
-	failed int  // members for which another round is useless
-	taken  bool // it would have had to wait
+	spared int                // members that were not asked
+	silent []*service.Service // without an answer at the beginning of the round
+	failed int                // members for which another round is useless
+	taken  bool               // it would have had to wait
 }
 
 func (q *Quorum) newLock(ctx context.Context) *Lock {
@@ -142,6 +145,7 @@ func (r *round) order(ctx context.Context) (order []int, err error) {
 	for i, err := range errs {
 		if err != nil {
 			r.miss(i, err)
+			r.silent = append(r.silent, r.quorum.services[i])
 			continue
 		}
 		if j := slices.Index(ids, ids[i]); j < i {
@@ -162,7 +166,7 @@ func (r *round) acquire(ctx context.Context, i int, wait time.Duration, after []
 	defer stop()
 	var h *recipes.Hold
 	var err error
-	if wait == service.Forever && len(after) > 0 {
+	if wait == service.Forever && len(after)+len(r.silent) > 0 {
 		h, err = r.waitOrPass(bound, i, after)
 	} else {
 		h, err = r.quorum.services[i].Acquire(bound, wait, nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -14,8 +15,12 @@ import (
 	"github.com/baton-go/baton/recipes/multilock/quorum/internal/service"
 )
 
-// errStuck says why a member was passed over.
-var errStuck = errors.New("the first in its queue does not leave, and holds no quorum")
+// Why a wait was given up.
+var (
+	errStuck = errors.New("the first in its queue does not leave, and holds no quorum")
+	errBack  = errors.New("the first in its queue does not leave, and a service that was " +
+		"silent answers again")
+)
 
 // waiting is the wait in the queue of a member.
 type waiting struct {
@@ -60,7 +65,8 @@ func (w *waiting) end(cause error) (*recipes.Hold, error) {
 // be no caller of this quorum: its entry then blocks a member although enough
 // others are free, or held by a quorum without it. So from time to time, and
 // more and more seldom, it tries to acquire those after it. Meanwhile it keeps
-// its place in the queue.
+// its place in the queue. It gives that up, and the round, when a service that
+// was silent is back: with that there may be enough.
 func (r *round) waitOrPass(
 	ctx context.Context, i int, after []int,
 ) (hold *recipes.Hold, err error) {
@@ -101,8 +107,18 @@ func (r *round) waitOrPass(
 			s.Rest()
 			return hold, err
 		}
+		if r.back(w.trial) {
+			done = true
+			return w.end(errBack)
+		}
 		pause = time.After(pauses.NextBackOff())
 	}
+}
+
+// back reports whether a service that was silent answers again.
+func (r *round) back(ctx context.Context) bool {
+	_, errs, _ := service.Identities(ctx, r.silent, true)
+	return slices.Contains(errs, nil)
 }
 
 // pass reports whether to go on without a member that is waited for. It

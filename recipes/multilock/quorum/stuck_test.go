@@ -178,3 +178,47 @@ func TestErrorNamesTheMemberThatIsStuck(t *testing.T) {
 		}
 	})
 }
+
+// TestWaiterAsksServicesThatWereSilent: one service does not answer, and an
+// entry of another program is first at another one, for ever. When the first
+// one is back, there is a quorum without the second.
+func TestWaiterAsksServicesThatWereSilent(t *testing.T) {
+	for silent := range 3 {
+		for stuck := range 3 {
+			if silent == stuck {
+				continue
+			}
+			within(t, 3, func(w *world) {
+				foreign := w.services[stuck].AddForeign(nightly)
+				p := w.caller(quorum.Majority)
+				p.cut(silent)
+				granted := make(chan error, 1)
+				go func() {
+					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+					defer cancel()
+					l, err := p.Lock(ctx)
+					if err == nil {
+						err = l.Unlock(ctx)
+					}
+					granted <- err
+				}()
+				time.Sleep(time.Minute)
+				select {
+				case err := <-granted:
+					w.Errorf("granted by one service: %v", err)
+				default:
+				}
+				p.heal()
+				began := time.Now()
+				err := <-granted
+				if took := time.Since(began); err != nil || took > 45*time.Second {
+					w.Errorf("silent %d, stuck %d: granted %v after the service was back, error %v",
+						silent, stuck, took, err)
+				}
+				w.services[stuck].Remove(nightly, foreign.Key)
+				time.Sleep(time.Second)
+				w.empty()
+			})
+		}
+	}
+}

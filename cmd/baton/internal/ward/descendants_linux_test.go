@@ -246,6 +246,30 @@ func TestGoneWaitsForProcessesThatNoWalkSees(t *testing.T) {
 	out.ends()
 }
 
+// A daemon that may live on keeps the guard from reporting that nothing is
+// left, so a walk has to see the chain beside it.
+func TestGoneWaitsForAChainBesideADaemon(t *testing.T) {
+	over := filepath.Join(t.TempDir(), "over")
+	t.Setenv("OVER", over)
+	w, out := startWitnessed(t, time.Now().Add(time.Hour), `(setsid sleep 600 >/dev/null 2>&1 & echo $!)
+		f() { if [ $SECONDS -ge 3 ]; then : >$OVER; else f & fi; }; f; exit 3`)
+	var daemon int
+	if _, err := fmt.Fscan(out.in, &daemon); err != nil {
+		t.Fatal(err)
+	}
+	<-w.Done()
+	w.Spare()
+	<-w.Gone()
+	if _, err := os.Stat(over); err != nil {
+		t.Errorf("the chain has not ended: %v", err)
+	}
+	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
+		t.Errorf("the daemon: %v", err)
+	}
+	w.Close()
+	out.ends()
+}
+
 // If the guard is killed, its starter takes its place.
 func TestRestEndsWhenTheGuardIsKilled(t *testing.T) {
 	for name, script := range leavers {
@@ -338,6 +362,16 @@ func TestFirstProcessReturnsFromRaise(t *testing.T) {
 	_ = c.Run() // ProcessState has the outcome
 	if code := c.ProcessState.ExitCode(); code != 128+15 {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+// It also reads the status of the command, if its guard was killed.
+func TestFirstProcessKeepsTheExitCodeWithoutAGuard(t *testing.T) {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), firstProcess+"=reaps")
+	out, _ := c.CombinedOutput() // ProcessState has the outcome
+	if code := c.ProcessState.ExitCode(); code != 3 {
+		t.Errorf("exit code %d: %s", code, out)
 	}
 }
 

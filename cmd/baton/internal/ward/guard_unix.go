@@ -18,8 +18,9 @@ import (
 // numbers of its two pipes: they take no place of descriptors that the command
 // inherits from the starter's own parent.
 const (
-	guardName  = "baton-guard"
-	guardPipes = "BATON_GUARD_PIPES"
+	guardName    = "baton-guard"
+	guardPipes   = "BATON_GUARD_PIPES"
+	guardIgnores = "BATON_GUARD_IGNORES_TTOU" // set if the command must ignore it
 )
 
 // Main runs the guard, and does not return, if this process was started as one.
@@ -99,6 +100,7 @@ func newGuard() *guard {
 func (g *guard) catchSignals() {
 	drop, ended := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	skip := ignored()
+	skip[syscall.SIGTTOU] = os.Getenv(guardIgnores) != "" // see ignoreOutput
 	for sig := syscall.Signal(1); sig < 32; sig++ {
 		if !skip[sig] {
 			signal.Notify(drop, sig)

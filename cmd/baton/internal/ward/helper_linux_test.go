@@ -19,11 +19,15 @@ const (
 func init() {
 	program, set := os.LookupEnv(foreground)
 	switch {
+	case set && program == tostop:
+		runToStop()
 	case set:
 		runForeground(program)
 	case os.Getenv(firstProcess) == "raises":
 		Raise(syscall.SIGTERM, false)
 		os.Exit(128 + int(syscall.SIGTERM))
+	case os.Getenv(firstProcess) == "reaps":
+		reapCommand()
 	case os.Getenv(firstProcess) != "":
 		reapOrphan()
 	case os.Getenv(endThread) != "":
@@ -31,6 +35,21 @@ func init() {
 		runtime.LockOSThread() // to the first thread, in init
 		syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 	}
+}
+
+// reapCommand reads the status of a command as Reap does, before waitHere
+// waits for it, and exits with its code.
+func reapCommand() {
+	command := exec.Command("sh", "-c", "exit 3")
+	if err := command.Start(); err != nil {
+		panic(err)
+	}
+	p, _ := readProcess(command.Process.Pid) // not waited for yet, so it exists
+	w := &Ward{command: p, claimed: claim(p.pid)}
+	for !reap() {
+		time.Sleep(pollEvery)
+	}
+	os.Exit(w.waitHere().ExitStatus())
 }
 
 // reapOrphan leaves an orphan and waits until it has been waited for.

@@ -28,6 +28,7 @@ type scope struct {
 	sparing bool
 	session int
 	except  map[int]uint64 // children of root that do not belong, by their start
+	since   uint64         // nor do children that started before
 }
 
 // spare leaves out the daemons: those that left this process's session.
@@ -43,7 +44,7 @@ func (s scope) kin(table []process) []process {
 	var found, live []process
 	for _, p := range table {
 		child := p.parent == s.root && (!s.sparing || p.session == s.session)
-		if start, known := s.except[p.pid]; known && start == p.start {
+		if start, known := s.except[p.pid]; known && start == p.start || p.start < s.since {
 			child = false
 		}
 		switch {

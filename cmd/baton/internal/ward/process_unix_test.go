@@ -42,13 +42,28 @@ func testKin(t *testing.T, session int) {
 	if got := pids(all.kin(table)); len(got) != 7 {
 		t.Errorf("without exception: %v", got)
 	}
-	all.except[23], all.sparing, all.session = 7, true, session
+	delete(all.except, 23)
+	if all.since = 8; len(all.kin(withStart(table, 9))) != 5 { // 23 is older than the guard
+		t.Errorf("since the guard began: %v", pids(all.kin(withStart(table, 9))))
+	}
+	all.since, all.except[23], all.sparing, all.session = 0, 7, true, session
 	if got := pids(all.kin(table)); !slices.Equal(got, []int{20, 30, 32}) {
 		t.Errorf("without daemons: %v", got)
 	}
 	if got := pids(all.detached(table)); !slices.Equal(got, []int{21, 31}) {
 		t.Errorf("the daemons: %v", got)
 	}
+}
+
+// withStart returns a table whose other processes started later.
+func withStart(table []process, start uint64) []process {
+	table = slices.Clone(table)
+	for i, p := range table {
+		if p.start == 0 {
+			table[i].start = start
+		}
+	}
+	return table
 }
 
 func TestGroupIsOrphanedIfNoShellCanContinueIt(t *testing.T) {

@@ -62,6 +62,9 @@ func startGuard(title string, streams [3]*os.File) (*handle, error) {
 		Env:         []string{"GOMAXPROCS=2", fmt.Sprintf("%s=%d,%d", guardPipes, in.Fd(), out.Fd())},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}}
+	if ignoredOutput() {
+		h.cmd.Env = append(h.cmd.Env, guardIgnores+"=yes")
+	}
 	h.cmd.Stdin, h.cmd.Stdout, h.cmd.Stderr = streams[0], streams[1], streams[2]
 	if err == nil {
 		err = h.cmd.Start()

@@ -36,31 +36,46 @@ func executable() (string, error) {
 	return self, nil
 }
 
-// processes reads the process table.
+// processes reads the process table. The kernel lists processes by their
+// numbers, which rise with each fork, so the walk moves in the direction of a
+// chain of processes, each of which forks once and ends at once. If the walk
+// lists one and finds it gone, its child has a greater number and is still
+// ahead. So that it is not listed, too, before it is read, the walk lists only
+// a few at a time. Only where the numbers begin anew a walk can miss a chain.
 func processes() ([]process, error) {
-	dir, err := os.Open("/proc")
+	dir, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
+	defer func() { _ = unix.Close(dir) }()
 	var table []process
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
+	var names []string
+	for few := make([]byte, 64); ; {
+		n, err := unix.ReadDirent(dir, few)
+		switch {
+		case errors.Is(err, unix.EINTR):
 			continue
+		case errors.Is(err, unix.EINVAL) && len(few) < 4096: // a longer name
+			few = make([]byte, 2*len(few))
+			continue
+		case err != nil:
+			return nil, err
+		case n == 0 && len(table) == 0:
+			return nil, errors.New("/proc lists no process")
+		case n == 0:
+			return table, nil
 		}
-		if p, err := readProcess(pid); err == nil {
-			table = append(table, p)
+		_, _, names = unix.ParseDirent(few[:n], -1, names[:0])
+		for _, name := range names {
+			pid, err := strconv.Atoi(name)
+			if err != nil {
+				continue
+			}
+			if p, err := readProcess(pid); err == nil {
+				table = append(table, p)
+			}
 		}
 	}
-	if len(table) == 0 {
-		return nil, errors.New("/proc lists no process")
-	}
-	return table, nil
 }
 
 // readProcess reads one entry of the process table.

@@ -5,6 +5,7 @@ package ward
 import (
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -30,8 +31,11 @@ func (w *Ward) takeOver(ended bool) {
 	if !ended {
 		w.end(w.waitHere())
 	}
-	for w.guarded && w.reapHere() {
-		_ = w.scope().signal(syscall.SIGKILL)
+	for none := 0; w.guarded && none < 2; none++ { // a walk can miss a process
+		if w.reapHere() {
+			none = -1
+			_ = w.scope().signal(syscall.SIGKILL)
+		}
 		select {
 		case <-w.closing:
 			return
@@ -54,8 +58,13 @@ func (w *Ward) endOrphans() {
 		return
 	}
 	w.orphaned.Store(true)
-	for end := time.Now().Add(endWithin); w.reapHere() && time.Now().Before(end); <-time.After(pollEvery) {
-		_ = w.scope().signal(syscall.SIGKILL)
+	end := time.Now().Add(endWithin)
+	for none := 0; none < 2 && time.Now().Before(end); none++ {
+		if w.reapHere() {
+			none = -1
+			_ = w.scope().signal(syscall.SIGKILL)
+		}
+		<-time.After(pollEvery)
 	}
 }
 
@@ -63,6 +72,7 @@ func (w *Ward) endOrphans() {
 // is not on a system without subreapers: then its status is unknown, and it
 // counts as killed.
 func (w *Ward) waitHere() (status syscall.WaitStatus) {
+	defer unclaim(w.command.pid)
 	for {
 		_, err := syscall.Wait4(w.command.pid, &status, syscall.WUNTRACED, nil)
 		switch {
@@ -74,7 +84,14 @@ func (w *Ward) waitHere() (status syscall.WaitStatus) {
 		case w.command.signal(0) == nil:
 			<-time.After(pollEvery)
 		default:
-			return syscall.WaitStatus(syscall.SIGKILL)
+			reaping.Lock() // Reap delivers what it has read
+			defer reaping.Unlock()
+			select {
+			case status = <-w.claimed:
+				return status
+			default:
+				return syscall.WaitStatus(syscall.SIGKILL)
+			}
 		}
 	}
 }
@@ -95,6 +112,45 @@ func (w *Ward) reapHere() bool {
 	return len(w.scope().kin(table)) > 0
 }
 
+// claims are the processes whose status Reap hands on: the commands, of which
+// the first process of a container becomes the parent if their guard is killed.
+var (
+	reaping sync.Mutex
+	claims  = map[int]chan<- syscall.WaitStatus{}
+)
+
+func claim(pid int) <-chan syscall.WaitStatus {
+	reaping.Lock()
+	defer reaping.Unlock()
+	c := make(chan syscall.WaitStatus, 1)
+	claims[pid] = c
+	return c
+}
+
+func unclaim(pid int) {
+	reaping.Lock()
+	defer reaping.Unlock()
+	delete(claims, pid)
+}
+
+// reap reads the status of one child, and reports whether there was one.
+func reap() bool {
+	reaping.Lock()
+	defer reaping.Unlock()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if c := claims[pid]; err == nil && c != nil {
+			delete(claims, pid)
+			c <- status
+		}
+		return err == nil && pid > 0
+	}
+}
+
 // Reap reads the status of orphans if this process is the first of a container,
 // to which the kernel gives them, until stop is called. The guard gets those of
 // the command.
@@ -108,11 +164,7 @@ func Reap() (stop func()) {
 	go func() {
 		defer close(done)
 		for range ended {
-			for {
-				pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-				if err != syscall.EINTR && pid <= 0 {
-					break
-				}
+			for reap() {
 			}
 		}
 	}()

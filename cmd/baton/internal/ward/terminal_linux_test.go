@@ -63,6 +63,57 @@ func TestTerminalIsTakenBackFromAGroupThatHasEnded(t *testing.T) {
 	}
 }
 
+// With `stty tostop` the terminal stops each background process that writes. A
+// message must not stop the one that renews the session.
+func TestMessagesAreWrittenWhileTheCommandHasTheForeground(t *testing.T) {
+	if code := onTerminal(t, tostop); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+const tostop = "tostop"
+
+// runToStop exits with 0 if this process can write to the terminal while the
+// command has it. (Its own group is orphaned, so it would not be stopped: the
+// write would fail.)
+func runToStop() {
+	mode, err := unix.IoctlGetTermios(1, unix.TCGETS)
+	if err != nil {
+		os.Exit(2)
+	}
+	mode.Lflag |= unix.TOSTOP
+	if err := unix.IoctlSetTermios(1, unix.TCSETS, mode); err != nil {
+		os.Exit(3)
+	}
+	w, err := Start(Spec{
+		Path: "/bin/sleep", Args: []string{"sleep", "600"}, Env: os.Environ(),
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Title: "test", Deadline: time.Now().Add(time.Hour),
+	})
+	if err != nil || w.tty.ours() {
+		os.Exit(4)
+	}
+	if _, err := os.Stdout.WriteString("message\n"); err != nil {
+		os.Exit(1)
+	}
+	_ = w.Kill()
+	w.Close()
+	// SIGTTOU is signal 22, which the next command must not ignore.
+	w, err = Start(Spec{
+		Path: "/bin/bash", Args: []string{"bash", "-c",
+			`while read key mask; do [ "$key" != SigIgn: ] || exit $((0x$mask >> 21 & 1)); done </proc/self/status; exit 2`},
+		Env: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Title: "test", Deadline: time.Now().Add(time.Hour),
+	})
+	if err != nil {
+		os.Exit(5)
+	}
+	code := w.Code()
+	w.Close()
+	if code != 0 {
+		os.Exit(10 + code)
+	}
+	os.Exit(0)
+}
+
 // runForeground runs a program, or a shell with job control whose child it
 // kills with the shell, and exits with 0 if it has the terminal afterwards.
 func runForeground(program string) {

@@ -61,8 +61,22 @@ func (t *terminal) pass() {
 func (t *terminal) serve(group int) {
 	if t != nil {
 		t.served = group
+		ignoreOutput()
 	}
 }
+
+// ignoreOutput makes this process ignore SIGTTOU from now on. While the command
+// has the foreground, the signal would stop it when it moves the foreground
+// back, and, with `stty tostop`, when it writes a message: then the session
+// would not be renewed, and the guard would kill the command. The next guard
+// gives its command the action that this process began with.
+func ignoreOutput() {
+	ignoredOutput()
+	signal.Ignore(syscall.SIGTTOU) // package signal cannot undo it
+}
+
+// ignoredOutput reports whether SIGTTOU was ignored when this process began.
+var ignoredOutput = sync.OnceValue(func() bool { return ignored()[syscall.SIGTTOU] })
 
 // ours reports whether this process's group is in the foreground.
 func (t *terminal) ours() bool {
@@ -90,10 +104,7 @@ func (t *terminal) move(from, to int) bool {
 	if err != nil || now != from && !(t.passed && to == t.own && now != t.own && syscall.Kill(-now, 0) == syscall.ESRCH) {
 		return false
 	}
-	// The next call stops a background process unless it ignores SIGTTOU. No
-	// process is started meanwhile that would inherit the ignored signal.
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
+	ignoreOutput()
 	for {
 		err := unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, to)
 		if err == nil {

@@ -21,7 +21,8 @@
 //   - the guard has no child left (wait4 fails with ECHILD) if and only if no
 //     descendant is left. The kernel moves an orphan before its parent can be
 //     waited for, so this is exact. The walk is not: it reads one process after
-//     the other. It only decides whom to signal.
+//     the other. It decides whom to signal, and, while daemons that Spare lets
+//     live are left, whether anything else is: see processes.
 //
 // To kill is to walk and send SIGKILL, parents first, until no child is left. A
 // process with a pending SIGKILL cannot fork, so a walk after the signals finds
@@ -40,10 +41,12 @@
 //
 // If the guard is killed, the kernel kills the command (PR_SET_PDEATHSIG). The
 // starter is a subreaper, too, and so becomes the parent of the rest, kills it
-// and reads the command's status. If both are killed at the same moment, the
-// command dies and its descendants are lost. A stopped guard is continued with
-// each new deadline and each signal, and killed if it does not end within
-// endWithin when it is told to.
+// and reads the command's status. By then it may have other orphans, such as
+// those of a container whose first process it is: it spares those that are
+// older than the guard, but cannot tell younger ones from the command's. If
+// both are killed at the same moment, the command dies and its descendants are
+// lost. A stopped guard is continued with each new deadline and each signal,
+// and killed if it does not end within endWithin when it is told to.
 //
 // # Groups and the terminal
 //

@@ -33,8 +33,11 @@ type Ward struct {
 	streams *streams
 	say     func(string)
 	except  map[int]uint64 // children that this process had before
+	since   uint64         // when the guard began
 
 	done, empty, gone, closing chan struct{}
+
+	claimed <-chan syscall.WaitStatus // of the command, if Reap has read it
 
 	closed   sync.Once
 	rest     sync.WaitGroup
@@ -78,6 +81,9 @@ func (w *Ward) start(s Spec) (err error) {
 	if w.guard, err = startGuard(s.Title, w.streams.files); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
+	if p, err := readProcess(w.guard.pid()); err == nil {
+		w.since = p.start
+	}
 	o := order{
 		// Environ removes all but the last of several values.
 		path: s.Path, args: s.Args, env: (&exec.Cmd{Env: s.Env}).Environ(), guarded: w.guarded, job: w.tty != nil,
@@ -97,6 +103,7 @@ func (w *Ward) start(s Spec) (err error) {
 		return err
 	}
 	w.tty.serve(w.command.group)
+	w.claimed = claim(w.command.pid)
 	w.rest.Go(w.follow)
 	w.rest.Go(w.await)
 	return nil
@@ -117,6 +124,7 @@ func (w *Ward) follow() {
 			w.stopped(syscall.Signal(n.value))
 		case n.kind == noteEnded:
 			ended = true
+			unclaim(w.command.pid)
 			w.end(syscall.WaitStatus(n.value))
 		case n.kind == noteEmpty:
 			close(w.empty)
@@ -165,7 +173,7 @@ const pollEvery = 20 * time.Millisecond
 func (w *Ward) scope() scope {
 	s := scope{root: w.guard.pid(), group: w.command.group}
 	if w.orphaned.Load() {
-		s.root, s.except = os.Getpid(), w.except
+		s.root, s.except, s.since = os.Getpid(), w.except, w.since
 	}
 	if w.spare.Load() {
 		s = s.spare()

@@ -75,10 +75,16 @@ func (ls *leases) of(queue driver.Queue, id string) *oneLease {
 }
 
 // take returns the lease of a contender, or one without a contender in the
-// queue; nil, and the round of renewals, if there is none.
-func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
+// queue; nil, and the round of renewals, if there is none. It takes none if
+// stopped returns an error: a Forget that stops the join later finds the lease.
+func (ls *leases) take(
+	queue driver.Queue, id string, stopped func() error,
+) (l *oneLease, round int, err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if err := stopped(); err != nil {
+		return nil, 0, err
+	}
 	if l = ls.of(queue, id); l == nil {
 		l = ls.of(queue, "")
 	}
@@ -86,7 +92,7 @@ func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 		l.contenders[queue] = contender{id: id, doubtful: l.contenders[queue].doubtful}
 		l.idle = false
 	}
-	return l, ls.round
+	return l, ls.round, nil
 }
 
 // joined notes the create revision of a contender's key.
@@ -166,17 +172,23 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 	return rest
 }
 
-// leaseFor returns the lease for a contender. If all have one in the queue, it
-// grants another.
+// leaseFor returns the lease for a contender that joins. If all have one in the
+// queue, it grants another.
 //
 // A holder's deadline counts from the sending of the last renewal. A lease
 // granted before that and not renewed then could end earlier, so it is renewed
 // alone.
-func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (*oneLease, error) {
+func (s *session) leaseFor(
+	ctx context.Context, queue driver.Queue, id string, join *lease.Call,
+) (*oneLease, error) {
+	stopped := func() error {
+		_, err := s.Joins.Take(join)
+		return err
+	}
 	for {
-		l, round := s.leases.take(queue, id)
-		if l != nil {
-			return l, nil
+		l, round, err := s.leases.take(queue, id, stopped)
+		if l != nil || err != nil {
+			return l, err
 		}
 		granted, err := s.Conn.Grant(ctx, s.TTL())
 		if err != nil {

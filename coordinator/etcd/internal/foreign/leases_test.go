@@ -6,8 +6,9 @@ import "testing"
 // not renewed with it, ends before the renewal's deadline.
 func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	ls := newLeases(1)
-	ls.take("mutex/x", "first")
-	l, round := ls.take("mutex/x", "second")
+	stopped := func() error { return nil }
+	_, _, _ = ls.take("mutex/x", "first", stopped)
+	l, round, _ := ls.take("mutex/x", "second", stopped)
 	if l != nil {
 		t.Fatalf("got the lease of another contender: %+v", l)
 	}

@@ -31,9 +31,14 @@ var (
 // mostShown bounds how many entries a contender with Alone reads.
 const mostShown = 16
 
-// contender is the key of a contender with this lease.
-func (s *session) contender(queue driver.Queue, l *oneLease) string {
+// key is the key of a contender with this lease.
+func (s *session) key(queue driver.Queue, l *oneLease) string {
 	return s.keys.Queue(queue) + bareHex(l.id)
+}
+
+// contender names a contender in Session.Joins, also before it has a lease.
+func (s *session) contender(queue driver.Queue, id string) string {
+	return s.keys.Queue(queue) + id
 }
 
 // attempt is one transaction of a Join.
@@ -61,6 +66,9 @@ func (s *session) Join(
 	if err := s.Alive(); err != nil {
 		return driver.Joined{}, err
 	}
+	name := s.contender(queue, c.ID)
+	call := s.Joins.Enter(name)
+	defer s.Joins.Exit(name, call)
 	if c.Alone && !c.Again {
 		kvs, err := s.Look(ctx, queue, s.someKeys(queue))
 		if err == nil && len(kvs) > 0 {
@@ -70,15 +78,13 @@ func (s *session) Join(
 			return driver.Joined{}, err
 		}
 	}
-	l, err := s.leaseFor(ctx, queue, c.ID)
+	l, err := s.leaseFor(ctx, queue, c.ID, call)
 	if err != nil {
 		return driver.Joined{}, err
 	}
 	a := &attempt{
-		Contender: c, queue: queue, lease: l.id, key: s.contender(queue, l), fence: c.Again,
+		Contender: c, queue: queue, lease: l.id, key: s.key(queue, l), fence: c.Again,
 	}
-	call := s.Joins.Enter(a.key)
-	defer s.Joins.Exit(a.key, call)
 	for ; ; a.fence = false {
 		if a.epoch, err = s.Joins.Take(call); err != nil {
 			return driver.Joined{}, err
@@ -154,7 +160,7 @@ func (s *session) joinFailed(
 		}
 	}
 	if !errors.Is(answer.Kind(err), driver.ErrRefused) {
-		s.Joins.Lost(a.key, call, a.epoch)
+		s.Joins.Lost(s.contender(a.queue, a.ID), call, a.epoch)
 	} else if !a.Again {
 		s.leases.free(a.queue, a.ID)
 	}
@@ -199,9 +205,8 @@ func (s *session) Ahead(
 	if err := s.Alive(); err != nil {
 		return driver.View{}, err
 	}
-	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // without values it would lack the leases
 	if own == (driver.Place{}) {
-		r, err := s.Get(ctx, all)
+		r, err := s.All(ctx, queue, true)
 		if err != nil {
 			return driver.View{}, s.Failed(ctx, err)
 		}
@@ -212,8 +217,9 @@ func (s *session) Ahead(
 	if !ok {
 		return driver.View{}, driver.ErrGone
 	}
-	clientv3.WithMaxCreateRev(me.Rev)(&all)
-	r, err := s.Read(ctx, max(me.Rev, s.Seen()), all)
+	ahead := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(),
+		clientv3.WithMaxCreateRev(me.Rev)) // with values: without them it would lack the leases
+	r, err := s.Read(ctx, max(me.Rev, s.Seen()), ahead)
 	if err != nil {
 		return driver.View{}, s.Failed(ctx, err)
 	}
@@ -235,7 +241,7 @@ func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	e, ok := s.keys.Entry(queue, p)
 	l, rev := s.leases.find(queue, p.ID)
 	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
-		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {
+		e != (keys.Entry{Key: s.key(queue, l), Rev: rev}) {
 		return keys.Entry{}, driver.ErrGone
 	}
 	return e, nil
@@ -265,7 +271,8 @@ func (s *session) Write(
 }
 
 // Forget deletes the contender's key and raises the epoch. A contender without
-// a lease has sent nothing.
+// a lease has sent nothing. Its running joins are stopped before that is found
+// out, and from then on get no lease.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := s.Alive(); err != nil {
 		return err
@@ -273,12 +280,13 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	if !keys.IsID(id) {
 		return answer.Invalid("contender ID %q", id)
 	}
+	name := s.contender(queue, id)
+	s.StopJoins(name)
 	l, _ := s.leases.find(queue, id)
 	if l == nil {
 		return nil
 	}
-	key := s.contender(queue, l)
-	err := s.Session.Forget(ctx, key, clientv3.OpDelete(key))
+	err := s.Session.Forget(ctx, name, clientv3.OpDelete(s.key(queue, l)))
 	switch {
 	case err == nil || errors.Is(err, driver.ErrSessionLost):
 		s.leases.free(queue, id)

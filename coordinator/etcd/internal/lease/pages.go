@@ -17,7 +17,7 @@ import (
 // would need several times its size of memory, and would delay the session's
 // renewals, which share its connection.
 const (
-	firstPage = 128     // keys: most queues have fewer
+	firstPage = 128     // keys with values: most queues have fewer
 	mostKeys  = 4096    // of a page
 	pageBytes = 4 << 20 // of a page, judged by the one before
 
@@ -30,15 +30,22 @@ const (
 	maxValue = 64 << 10
 )
 
-// all reads all keys of a queue by quorum.
-func (s *Session) all(ctx context.Context, queue driver.Queue) (Reading, error) {
+// All reads all keys of a queue by quorum, with or without their values.
+func (s *Session) All(ctx context.Context, queue driver.Queue, values bool) (Reading, error) {
 	begin := s.layout.Queue(queue)
 	end := clientv3.GetPrefixRangeEnd(begin)
 	var list Reading
 	from, page := begin, firstPage
+	if !values {
+		page = mostKeys
+	}
 	for {
-		r, err := s.Get(ctx, clientv3.OpGet(from, clientv3.WithRange(end),
-			clientv3.WithLimit(int64(page)), clientv3.WithRev(list.Rev)))
+		get := clientv3.OpGet(from, clientv3.WithRange(end),
+			clientv3.WithLimit(int64(page)), clientv3.WithRev(list.Rev))
+		if !values {
+			clientv3.WithKeysOnly()(&get)
+		}
+		r, err := s.Get(ctx, get)
 		switch {
 		case tooLarge(err) && page > 1:
 			page = max(page/8, 1)

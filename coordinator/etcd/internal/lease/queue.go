@@ -82,12 +82,12 @@ func (s *Session) first(
 	ctx context.Context, queue driver.Queue, limit int, get getter,
 ) (Reading, error) {
 	if limit == 0 {
-		return s.all(ctx, queue)
+		return s.All(ctx, queue, true)
 	}
 	r, err := get(ctx, s.layout.First(queue, limit)...)
 	isMarker := func(kv *mvccpb.KeyValue) bool { return keys.IsMarker(string(kv.Key)) }
 	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMarker) {
-		return s.all(ctx, queue)
+		return s.All(ctx, queue, true)
 	}
 	return r, err
 }
@@ -135,7 +135,10 @@ func (s *Session) Head(
 			since := func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 				return s.Read(ctx, shown, ops...)
 			}
-			r, err = s.first(ctx, queue, 1, since)
+			err = s.within(ctx, func(ctx context.Context) (err error) {
+				r, err = s.first(ctx, queue, 1, since)
+				return err
+			})
 		}
 		head = s.head(queue, r.Kvs)
 		return head.Version != known, err

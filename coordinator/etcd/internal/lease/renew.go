@@ -66,15 +66,29 @@ var errOldTerm = errors.New("etcd: a member that is behind in its raft term " +
 //
 // A member that lags is refused as well, until it has applied an entry of the
 // new term.
+//
+// After a refusal Keep asks the next member. With several calls for one renewal
+// one of them would always reach the deposed leader, and no renewal would
+// succeed.
 func (s *Session) Keep(
 	ctx context.Context, leases ...clientv3.LeaseID,
 ) (missing []clientv3.LeaseID, err error) {
-	kept, err := s.Conn.KeepAlive(ctx, leases...)
-	if err == nil && !s.learnTerm(kept.Header) {
-		return nil, errOldTerm
+	for range mostRefused {
+		var kept Kept
+		kept, err = s.Conn.KeepAlive(ctx, leases...)
+		if err != nil {
+			return nil, err
+		}
+		if err = s.Counts(kept.Header); err == nil {
+			return kept.Missing, nil
+		}
 	}
-	return kept.Missing, err
+	return nil, err
 }
+
+// mostRefused is how often Keep asks. Less than half of the members are behind,
+// but calls take turns with each other.
+const mostRefused = 3
 
 // Counts returns an error if an acknowledgement with this header does not
 // count, by what the session has seen so far. See Keep.

@@ -27,6 +27,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // Conn is a client with Baton's settings.
@@ -63,8 +64,10 @@ type Session struct {
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
 	waits   waits
-	firsts  firsts
-	quorum  atomic.Int64 // the revision of the last refresh, read by quorum
+	// patience bounds the reads of waits: see within
+	patience *patience.Patience
+	firsts   firsts
+	quorum   atomic.Int64 // the revision of the last refresh, read by quorum
 
 	// term is the newest raft term that a member has shown.
 	term atomic.Uint64
@@ -101,6 +104,7 @@ func Begin(
 	s.watcher = watch.Watcher{
 		Client: c.Client, Streams: c.Streams, Life: s.life, User: c.Client.Username != "",
 	}
+	s.patience = patience.New(s.life, s.rest()/4)
 	go s.watchSentinel()
 	return s, nil
 }
@@ -256,6 +260,10 @@ func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error
 	s.Joins.Raise(epoch)
 	return epoch, nil
 }
+
+// StopJoins stops the contender's running joins before their next request, as
+// Forget does first.
+func (s *Session) StopJoins(contender string) { s.Joins.forget(contender) }
 
 // RaiseEpoch gives the sentinel a new mod revision. It compares the create
 // revision first, so that a late request creates no sentinel after the

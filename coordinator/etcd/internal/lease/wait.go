@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
+	"github.com/baton-go/baton/internal/patience"
 )
 
 // A wait rests on one watch at one member. If that member stops to apply what
@@ -32,7 +33,9 @@ const longestRest = 30 * time.Second
 // rest is how long a wait may rest on one member.
 func (s *Session) rest() time.Duration { return min(s.ttl, longestRest) }
 
-// Await is watch.Watcher.Await, with an error of the contract.
+// Await is watch.Watcher.Await, with an error of the contract. What tell reads
+// at the first message, Created, is bounded by within. At later ones tell has
+// to do that.
 func (s *Session) Await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell watch.Tell,
 ) error {
@@ -46,6 +49,9 @@ func (s *Session) await(
 	ctx context.Context, key string, opts []clientv3.OpOption, tell watch.Tell,
 ) error {
 	bounded := func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
+		if !resp.Created {
+			return tell(ctx, resp)
+		}
 		err = s.within(ctx, func(ctx context.Context) error {
 			done, err = tell(ctx, resp)
 			return err
@@ -66,12 +72,12 @@ func (s *Session) await(
 
 var errSilent = errors.New("etcd: a member has not answered a read for a quarter of the TTL")
 
-// within bounds the reads of a wait, which has no deadline of its own. A member
+// within bounds a read of a wait, which has no deadline of its own. A member
 // may take a request and never answer it. The caller of the wait repeats it,
 // and requests go to the members in turn.
 func (s *Session) within(ctx context.Context, read func(context.Context) error) error {
-	bound, cancel := context.WithTimeout(ctx, s.rest()/4)
-	defer cancel()
+	bound, stop := patience.Bind(ctx, s.patience.Context())
+	defer stop()
 	err := read(bound)
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
 		return errSilent

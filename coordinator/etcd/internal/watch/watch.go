@@ -55,6 +55,8 @@ func (w *Watcher) Await(
 		st := w.Streams.current()
 		err := w.awaitOn(ctx, st, key, opts, tell)
 		switch {
+		case err == nil || err == errEnded: //nolint:errorlint // ours; the others cost a search
+			return err
 		case errors.Is(err, errLeft), answer.Is(err, rpctypes.ErrCompacted):
 		case w.unauthenticated(err):
 			w.Streams.replace(st, st.next())

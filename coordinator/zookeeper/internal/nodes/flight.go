@@ -32,6 +32,9 @@ type Flight struct {
 //     it could not sync. Its server first closes an older connection of the
 //     session to itself. If the older one is to another server, the leader has
 //     noted the move and refuses requests of the session from that server.
+//     Not covered is a server that is paused before it passes on the request,
+//     if the session leaves it, forgets the contender elsewhere, and is back
+//     when the server resumes: the leader then accepts the request.
 //   - At the leader, uncommitted, or committed and not yet known to this
 //     session's server. The sync queues behind it at the leader, and the reply
 //     comes to this server after it.

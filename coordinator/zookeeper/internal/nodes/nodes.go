@@ -67,8 +67,12 @@ func (d *Service) Connect(ctx context.Context, ttl time.Duration) (*zkconn.Conn,
 	return d.Conf.Open(ctx, ttl)
 }
 
-// Close does nothing: each session closes its own connection.
-func (d *Service) Close(context.Context) error { return nil }
+// Close ends lookups of the servers' names. Each session closes its own
+// connection.
+func (d *Service) Close(context.Context) error {
+	d.Conf.Close()
+	return nil
+}
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
@@ -96,6 +100,8 @@ type Session struct {
 	mu      sync.Mutex
 	own     map[string]OwnEntry // by path
 	flights map[string]*Flight  // by contender; they may still be applied
+	unused  int                 // calls of deleteUnused under way
+	deleted chan struct{}       // if set, closed when there are none
 }
 
 // OwnEntry is what a session knows of its own entry besides the place, while
@@ -219,15 +225,50 @@ func (s *Session) deleteUnused(made creations) {
 	if len(made) == 0 {
 		return
 	}
-	go s.Run(func() {
-		ctx := context.Background() // each wait ends with the session
-		for _, m := range slices.Backward(made) {
-			_, err := m.reply.Wait(ctx)
-			for again := err == nil || errors.Is(err, zk.ErrConnectionClosed); again; {
-				again = errors.Is(s.Delete(ctx, m.node, 0), zk.ErrConnectionClosed)
+	s.mu.Lock()
+	s.unused++
+	s.mu.Unlock()
+	go func() {
+		s.Run(func() {
+			ctx := context.Background() // each wait ends with the session
+			for _, m := range slices.Backward(made) {
+				_, err := m.reply.Wait(ctx)
+				for again := err == nil || errors.Is(err, zk.ErrConnectionClosed); again; {
+					again = errors.Is(s.Delete(ctx, m.node, 0), zk.ErrConnectionClosed)
+				}
 			}
+		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.unused--; s.unused == 0 && s.deleted != nil {
+			close(s.deleted)
+			s.deleted = nil
 		}
-	})
+	}()
+}
+
+// closePatience is how long Close waits for the deletion of containers.
+const closePatience = time.Second
+
+// Close is Conn's, after the containers that nobody has used were deleted: no
+// other session would do it. It waits for that only for a moment, since the
+// session's entries lock their names meanwhile.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.unused > 0 && s.deleted == nil {
+		s.deleted = make(chan struct{})
+	}
+	deleted := s.deleted
+	s.mu.Unlock()
+	if deleted != nil {
+		select {
+		case <-deleted:
+		case <-s.Done():
+		case <-ctx.Done():
+		case <-time.After(closePatience):
+		}
+	}
+	return s.Conn.Close(ctx)
 }
 
 // CreateRequest creates a node with a copy of the value.

@@ -33,6 +33,9 @@ type Config struct {
 	outage outage
 }
 
+// Close ends the lookups of the servers' names. No session is opened afterwards.
+func (c *Config) Close() { c.names.Close() }
+
 // Conn is one session. It sends its requests through one client connection of
 // the library, and is over for ever as soon as that has, or might get, another
 // session.

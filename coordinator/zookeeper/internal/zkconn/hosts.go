@@ -18,6 +18,9 @@ const (
 	// pausesPerOutage: a pause is this part of the outage so far. So a service
 	// that returns is found soon compared with how long it was away.
 	pausesPerOutage = 8
+	// outageForgotten is longer than a round, in which each server may take
+	// seconds.
+	outageForgotten = 5 * time.Minute
 
 	// lookupPatience is how long a round waits for further addresses when it
 	// has some.
@@ -56,17 +59,21 @@ func (c *Config) connect(ctx context.Context, t target) (net.Conn, error) {
 type outage struct {
 	mu    sync.Mutex
 	since time.Time // zero: there is none
+	tried time.Time // when a session last tried
 }
 
 // lasts returns how long the outage has lasted, which began at the given time
-// unless it is under way.
+// unless it is under way. If no session has tried for a while, its end was not
+// noticed.
 func (o *outage) lasts(began time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.since.IsZero() {
+	now := time.Now()
+	if o.since.IsZero() || now.Sub(o.tried) > outageForgotten {
 		o.since = began
 	}
-	return time.Since(o.since)
+	o.tried = now
+	return now.Sub(o.since)
 }
 
 func (o *outage) over() {

@@ -177,6 +177,33 @@ func TestPausesAreShortWhileTheSessionCanBeSaved(t *testing.T) {
 	})
 }
 
+// TestOutageThatNoSessionSawEndIsForgotten: the client gave up during it, and
+// opens another session hours later.
+func TestOutageThatNoSessionSawEndIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Config{Servers: []string{"10.0.0.1:1"}}
+		for range 3 {
+			began := time.Now()
+			for r := c.newRotation(); time.Since(began) < time.Second; {
+				round(t, r, 1)
+			}
+			r := c.newRotation()
+			if round(t, r, 1); r.pause() > 2*roundPause {
+				t.Errorf("the first pause is long after %v", time.Since(began))
+			}
+			began = time.Now()
+			for r = c.newRotation(); time.Since(began) < time.Hour; {
+				round(t, r, 1)
+			}
+			r = c.newRotation()
+			if round(t, r, 1); r.pause() < longestPause/2 {
+				t.Error("another session has forgotten the outage under way")
+			}
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
 func TestPauseEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rotationOf(nil, nil, "10.0.0.1:1")
@@ -203,7 +230,12 @@ func TestUserIsToldThatNoNameServerAnswers(t *testing.T) {
 		if _, err := c.Open(ctx, 10*time.Second); err == nil || !strings.Contains(err.Error(), "lookup a:1,b:1: no answer yet") {
 			t.Errorf("%v", err)
 		}
-		time.Sleep(2 * time.Minute) // the lookups end
+		c.Close() // else the test would wait a minute for the lookups
+		began := time.Now()
+		synctest.Wait()
+		if _, err := c.names.Lookup(t.Context(), "a"); !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("after Close: %v after %v", err, time.Since(began))
+		}
 	})
 }
 

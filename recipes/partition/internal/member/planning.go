@@ -18,14 +18,26 @@ func (m *member) join() error { return m.wish(m.ctx, plan.Wish{}) }
 
 func (m *member) depart(ctx context.Context) error { return m.wish(ctx, plan.Wish{Leaving: true}) }
 
-// grow makes the next step of a member that settles.
+// grow makes the next step of a member that settles. When it has settled, its
+// value in the group says so: the members make another plan from their values
+// if an operator deletes the plan, and this one must not begin anew.
 func (m *member) grow() error {
 	me := m.plan.Find(m.token())
-	if me == nil || me.Settling == 0 {
+	switch {
+	case me == nil:
+		return nil
+	case me.Settling != 0: // again, if who made the plan has seen an older value
+		step := me.Grown()
+		return m.wish(m.ctx, plan.Wish{Settling: &step})
+	case m.settled:
 		return nil
 	}
-	step := me.Grown()
-	return m.wish(m.ctx, plan.Wish{Settling: &step})
+	share := m.Share
+	share.Settles = false
+	value, _ := json.Marshal(share) // never fails for numbers
+	err := m.joined.Update(m.ctx, value)
+	m.settled = err == nil
+	return err
 }
 
 // bury plans without the member that was watched. Afterwards follow watches

@@ -60,8 +60,11 @@ func (m *member) start(shard int) {
 	})
 }
 
+var errExited = errors.New("work has exited its goroutine")
+
 // hold works on a shard that is held, and releases it. over is why it ended.
-// The error is ErrOverrun.
+// The error is ErrOverrun. Work that calls runtime.Goexit, as a test's FailNow
+// does, ends the hold: nobody would work on the shard.
 func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 	ctx, stop := h.Under(w.ctx)
 	defer stop()
@@ -70,8 +73,13 @@ func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 		defer close(returned)
 		m.repeat(ctx, w.shard, h.Token())
 	}()
-	<-ctx.Done()
-	over = fmt.Errorf("baton: partition %q: shard %d: %w", m.Name, w.shard, context.Cause(ctx))
+	over = errExited
+	select {
+	case <-ctx.Done():
+		over = context.Cause(ctx)
+	case <-returned: // while ctx lives, repeat does not return
+	}
+	over = fmt.Errorf("baton: partition %q: shard %d: %w", m.Name, w.shard, over)
 	select {
 	case <-returned:
 	case <-time.After(m.Drain):

@@ -34,7 +34,8 @@ type Share struct {
 	Weight int `json:"weight"`
 	Max    int `json:"max"`
 	Shards int `json:"shards"` // of the partition, the same for all
-	// Settles: the member joins with Settling 1.
+	// Settles: the member joins with Settling 1. It is false once it has
+	// settled.
 	Settles bool `json:"settles,omitempty"`
 }
 

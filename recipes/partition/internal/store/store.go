@@ -209,7 +209,9 @@ func signalled(r driver.Record) int64 {
 
 func signalText(number int64) []byte { return strconv.AppendInt(nil, number, 10) }
 
-// signals returns the queue with the signal record of a seat.
+// signals returns the queue with the signal record of a seat. Its name is never
+// too long: the prefix of the group's name, which New has checked, has room for
+// nine digits.
 func (s *Store) signals(seat int) (driver.Queue, error) {
 	return s.client.Queue("partition-signal", s.name+"/"+strconv.Itoa(seat))
 }
