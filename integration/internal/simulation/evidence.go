@@ -88,8 +88,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(seen.refused) || since(a.slot.refused) || a.slot.refusing ||
-			a.w.refuses || since(a.w.refusedAt)
+		return a.refused(since, seen)
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -100,6 +99,13 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 		return c.what == "run"
 	}
 	return contains(more, known)
+}
+
+// refused: a request of the actor was refused, or the opening of a session of
+// its client, or the service refuses requests of all.
+func (a *actor) refused(since func(time.Duration) bool, seen evidence) bool {
+	return since(seen.refused) || since(a.slot.refused) || a.slot.refusing ||
+		a.w.refuses || since(a.w.refusedAt)
 }
 
 // unanswered: Close does not retry, and a limit may have been written without

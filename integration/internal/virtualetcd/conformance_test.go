@@ -52,7 +52,7 @@ func (l levers) service() coordinatortest.Service {
 		Stall:   l.stall,
 		Watches: func(context.Context) (int, error) {
 			time.Sleep(50 * time.Millisecond) // sessions open theirs after Open has returned
-			return len(l.Etcd.Watches()), nil
+			return len(l.Watches()), nil
 		},
 		Sessions: func(context.Context) (int, error) { return len(l.Leases()), nil },
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
 )
 
-// borrowing is a driver each of whose sessions is on an external lease, of an
+// leasing is a driver each of whose sessions is on an external lease, of an
 // owner that never renews it. The lease may be old when its session begins.
-type borrowing struct {
+type leasing struct {
 	driver.Driver // nil
 	s             *service
 	client        *clientv3.Client
@@ -27,12 +27,12 @@ type borrowing struct {
 	ends  time.Time          // when the lease ends unless it is renewed
 }
 
-func (s *service) borrows(l *link, r *rand.Rand) (driver.Driver, error) {
-	c, err := l.Link.Client("")
+func (s *service) onLeases(l *link, r *rand.Rand) (driver.Driver, error) {
+	c, err := l.Client("")
 	if err != nil {
 		return nil, err
 	}
-	return &borrowing{s: s, client: c, rand: r}, nil
+	return &leasing{s: s, client: c, rand: r}, nil
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 	errOld   = driver.Wrap(driver.ErrUnavailable, errors.New("the lease has ended"))
 )
 
-func (d *borrowing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+func (d *leasing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	d.mu.Lock()
 	lease, from, ends := d.lease, d.from, d.ends
 	d.mu.Unlock()
@@ -72,27 +72,27 @@ func (d *borrowing) Open(ctx context.Context, ttl time.Duration) (driver.Session
 	if err != nil {
 		return nil, err
 	}
-	return &borrowed{s, lease}, nil
+	return &leased{s, lease}, nil
 }
 
-func (d *borrowing) Close(context.Context) error { return d.client.Close() }
-func (d *borrowing) String() string              { return "etcd://external" }
+func (d *leasing) Close(context.Context) error { return d.client.Close() }
+func (d *leasing) String() string              { return "etcd://external" }
 
-// borrowed is a session whose end ends the lease, too.
-type borrowed struct {
+// leased is a session whose end ends the lease, too.
+type leased struct {
 	driver.Session
 	lease *virtualetcd.Lease
 }
 
 // Err says why the driver's session is over, if it does.
-func (s *borrowed) Err() error {
+func (s *leased) Err() error {
 	if says, ok := s.Session.(interface{ Err() error }); ok {
 		return says.Err()
 	}
 	return nil
 }
 
-func (s *borrowed) Close(ctx context.Context) error {
+func (s *leased) Close(ctx context.Context) error {
 	err := s.Session.Close(ctx)
 	if err != nil {
 		return err

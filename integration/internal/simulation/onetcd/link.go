@@ -27,11 +27,11 @@ type link struct {
 
 // Connect starts a client. Some clients have external leases.
 func (s *service) Connect(name string) (simulation.Link, error) {
-	l := &link{Link: s.Etcd.Link(), s: s}
+	l := &link{Link: s.Link(), s: s}
 	r := s.rng("client " + name)
 	var err error
 	if s.external && r.IntN(4) > 0 {
-		l.d, err = s.borrows(l, r)
+		l.d, err = s.onLeases(l, r)
 	} else {
 		l.d, err = l.Link.Driver(namespace, "")
 	}
@@ -55,14 +55,14 @@ func (l *link) close() {
 
 func (l *link) Driver() driver.Driver { return l.d }
 
-func (l *link) Expire() (any bool) {
+func (l *link) Expire() (some bool) {
 	l.mu.Lock()
 	sessions := l.sessions
 	l.mu.Unlock()
 	for _, session := range sessions {
-		any = l.s.Expire(session) || any
+		some = l.s.Expire(session) || some
 	}
-	return any
+	return some
 }
 
 // tagged is a driver whose requests say which call sends them, where their keys
