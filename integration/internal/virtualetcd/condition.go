@@ -18,8 +18,8 @@ const (
 	Lagging
 	// Stalled members do not apply and do not pass on what needs the log: a
 	// disk that hangs. They answer serializable reads from the past and pings,
-	// take watches, and pass on keep-alives. Writes that they have taken happen
-	// when they have caught up.
+	// take watches, and pass on keep-alives. What they have taken happens when
+	// they have caught up, unless its time is over.
 	Stalled
 	// Deposed members believe that they lead, although the others have a new
 	// leader in a later term. They acknowledge keep-alives, which do not count,

@@ -211,15 +211,16 @@ func TestMemberThatStallsAppliesLate(t *testing.T) {
 		c := w.at(m)
 		lease := must(c.Grant(w.t.Context(), 10)).ID
 		m.Suffer(virtualetcd.Stalled)
-		write := put(c, "k1", time.Minute)
+		lost := put(c, "k0", time.Minute)
 		for range 5 { // longer than the TTL
 			time.Sleep(5 * time.Second)
 			must(c.KeepAliveOnce(w.t.Context(), lease))
 		}
-		w.has("stalled")
-		if err := <-write; !errors.Is(err, rpctypes.ErrTimeout) {
+		if err := <-lost; !errors.Is(err, rpctypes.ErrTimeout) {
 			w.t.Errorf("%v", err)
 		}
+		_ = <-put(c, "k1", time.Second)
+		w.has("stalled")
 		m.Heal()
 		time.Sleep(time.Second)
 		w.has("healed", "k1")

@@ -141,10 +141,15 @@ func (a *attempt) serve(ctx context.Context) (any, error) {
 		})
 	case s.Condition == Stalled:
 		return a.within(ctx, func() (any, error) {
-			if err := s.await(context.WithoutCancel(ctx), a.life); err != nil {
-				return nil, err
+			// It happens although its caller has given up, unless the member
+			// has given it up, too.
+			late := context.WithoutCancel(ctx)
+			bound, cancel := context.WithTimeout(late, a.member.etcd.timeout)
+			defer cancel()
+			if err := s.await(bound, a.life); err != nil {
+				return nil, TimedOut
 			}
-			return a.serve(context.WithoutCancel(ctx))
+			return a.serve(late)
 		})
 	case s.Condition == Lagging:
 		return a.within(ctx, func() (any, error) {
