@@ -88,25 +88,21 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return a.refused(since, seen)
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing()
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		return queue.unlimited(c.began)
+		return queue.unlimited(c.began - a.w.traits.Lag)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && queue.least(c.began) < a.wants
+		return a.wants > 0 && queue.least(c.began-a.w.traits.Lag) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}
 	return contains(more, known)
 }
 
-// refused: a request of the actor was refused, or the opening of a session of
-// its client, or the service refuses requests of all.
-func (a *actor) refused(since func(time.Duration) bool, seen evidence) bool {
-	return since(seen.refused) || since(a.slot.refused) || a.slot.refusing ||
-		a.w.refuses || since(a.w.refusedAt)
-}
+// refusing: what an actor waits for is being refused.
+func (a *actor) refusing() bool { return a.slot.refusing || a.w.refuses }
 
 // unanswered: Close does not retry, and a limit may have been written without
 // an answer.

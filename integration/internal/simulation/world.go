@@ -156,6 +156,9 @@ func (w *world) Reached(state string) {
 	w.reach(state)
 }
 
+// Label implements World.
+func (w *world) Label(id string) string { return w.label(id) }
+
 // Refuses implements World.
 func (w *world) Refuses(does bool) {
 	w.mu.Lock()
