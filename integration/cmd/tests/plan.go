@@ -47,10 +47,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("1000"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -81,10 +81,23 @@ func library(env []string) (steps []step) {
 func worlds(seeds string) []step {
 	return []step{{
 		name: "worlds and races", why: "200 simulated worlds, and worlds on the core of the contract, with the race detector",
-		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true,
+		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd,
 	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
 		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnMemory$", env: []string{"BATON_SEEDS=" + seeds},
+	}}
+}
+
+// onEtcd is the test of the worlds on a real etcd.
+const onEtcd = "^TestSimulationOnEtcd$"
+
+// etcdWorlds are the simulation on a real etcd, in two processes: each has one
+// etcd at a time.
+func etcdWorlds(seeds string) []step {
+	return []step{{
+		name: "worlds on etcd", why: seeds + " worlds on a real etcd in virtual time",
+		dir: "integration", packages: []string{"./simulation"}, run: onEtcd, timeout: "2h",
+		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_PROCESSES=2"},
 	}}
 }
 

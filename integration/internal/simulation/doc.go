@@ -80,15 +80,18 @@
 // library, a process that is stopped, or a sleeping machine. Of all drivers
 // only memory and, in package onzk, ZooKeeper's run here: the protocols of the
 // others (tail key, markers, batches, epochs, SQL, Redis) have models and tests
-// of their own. On ZooKeeper the judge does not count connections. Sets of
-// locks, groups, partitions, counters and barriers have tests with random
-// faults in their packages. A contender that is admitted by the shared queue
-// watch is judged by the limits since its join.
+// of their own. The judge does not count connections. Sets of locks, groups,
+// partitions, counters and barriers have tests with random faults in their
+// packages. A contender that is admitted by the shared queue watch is judged by
+// the limits since its join.
 //
 // # Replay
 //
 // Each goroutine has its own generator, and requests draw from a sequence named
 // after their sender. All delays are of random nanoseconds, so that events
 // hardly ever happen at the same time, and the scheduler decides hardly
-// anything.
+// anything. On ZooKeeper about half of the worlds differ a little when they are
+// run again: where several goroutines of one client send the same request at
+// one instant, and where a pause and a deadline end at one instant, the
+// scheduler chooses.
 package simulation

@@ -238,7 +238,7 @@ func (w *world) opened(ctx context.Context, s *slot, began time.Duration, err er
 	if s.refusing = errors.Is(err, driver.ErrRefused); !s.refusing {
 		return
 	}
-	if seen := w.seen[labelOf(ctx)]; max(s.refused, seen.refused) < began {
+	if seen := w.seen[labelOf(ctx)]; !w.refuses && max(s.refused, seen.refused, w.refusedAt) < began {
 		w.violation("c%d: an opening was refused without cause: %v", s.index, err)
 	}
 	s.refused = w.now()

@@ -162,7 +162,7 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 		// many.
 		case errors.Is(f.Err, driver.ErrRefused) && m.ID != "" && writes[r.Op]:
 			fate.Code = quotaExceeded
-		case f.Err != nil:
+		case f.Err != nil && r.Op != "auth": // which no server defers
 			fate.Code = throttled
 		}
 		return fate
