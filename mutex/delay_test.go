@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,33 @@ func TestRemovedWaiterIsNotifiedDuringTheLockDelay(t *testing.T) {
 		removed := time.Now()
 		if <-next.done; !errors.Is(next.err, coordinator.ErrRemoved) || next.at.Sub(removed) > time.Second {
 			t.Errorf("%v after the removal: %v", next.at.Sub(removed), next.err)
+		}
+	})
+}
+
+// TestRemovedWaiterIsNotGrantedAfterItsSuccessor: the notice of its removal is
+// late, and it reads the note when its successor has held and released.
+func TestRemovedWaiterIsNotGrantedAfterItsSuccessor(t *testing.T) {
+	delayed(t, 2, func(t *testing.T, all []party) {
+		a, b := all[0], all[1]
+		a.lock()
+		removed, next := b.begin(t.Context()), b.begin(t.Context())
+		var watches, writes atomic.Int32
+		b.svc.OnRequest(func(r memory.Request) memory.Fate {
+			switch {
+			case r.Op == memory.OpWatch && watches.Add(1) == 1: // of the own entry
+				return memory.Fate{DelayReply: time.Minute}
+			case r.Op == memory.OpSetRecord && writes.Add(1) == 1: // so its delay ends later
+				return memory.Fate{DelayReply: time.Second / 2}
+			}
+			return memory.Fate{}
+		})
+		a.expire()
+		time.Sleep(delay / 2)
+		b.svc.Remove(queue, b.svc.Snapshot(queue)[0].ID)
+		b.unlock(next.granted(t))
+		if <-removed.done; !errors.Is(removed.err, coordinator.ErrRemoved) {
+			t.Errorf("token %d after %d: %v", removed.lock.Token(), next.lock.Token(), removed.err)
 		}
 	})
 }

@@ -263,18 +263,22 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, share bool, err error) 
 	}
 }
 
-// await waits for an event that may change the verdict. handedOver: the
-// predecessor left as the first in the queue.
+// await waits for an event that may change the verdict, or until the own entry
+// has left the queue. handedOver: the predecessor left as the first in it.
 func (a *attempt) await(ctx context.Context, v Verdict) (handedOver bool, err error) {
-	switch {
-	case v.Next:
+	if v.Next {
 		return a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
-	case !v.Record:
-		return false, a.session.Await(ctx, a.queue.id, v.Watch...)
-	case len(v.Watch) == 0:
-		return false, a.awaitRecord(ctx, a.record)
 	}
-	return false, a.awaitEither(ctx, v.Watch)
+	return false, a.session.WhileQueued(ctx, a.queue.id, a.joined.Place,
+		func(ctx context.Context) error {
+			switch {
+			case !v.Record:
+				return a.session.Await(ctx, a.queue.id, v.Watch...)
+			case len(v.Watch) == 0:
+				return a.awaitRecord(ctx, a.record)
+			}
+			return a.awaitEither(ctx, v.Watch)
+		})
 }
 
 // awaitEither waits until one of the places leaves or the record changes.

@@ -177,10 +177,32 @@ func (g *grant) pending(err error) error {
 // conversion under way: when the outcome is known, one delete is enough, which
 // a service without space does not refuse.
 func (g *grant) leaveQueue(ctx context.Context) error {
-	g.clearNote(ctx)
 	g.mu.Lock()
-	c := g.conversion
+	c := g.conversion // the last one: no handle is left
 	g.mu.Unlock()
+	sent := false
+	defer func() {
+		if !sent { // an observer panics, and no handle is left to release
+			g.forget(c)
+		}
+	}()
+	g.clearNote(ctx)
+	err := g.sendLeave(ctx, c)
+	sent = true
+	return err
+}
+
+// forget removes the entry in the background, after its last conversion, which
+// could create it again.
+func (g *grant) forget(c *conversion) {
+	if c != nil {
+		c.cancel()
+		<-c.done
+	}
+	g.session.ForgetLater(g.queue.id, g.place.ID)
+}
+
+func (g *grant) sendLeave(ctx context.Context, c *conversion) error {
 	if c != nil {
 		patience := time.NewTimer(g.session.TTL() / 4)
 		defer patience.Stop()

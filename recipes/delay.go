@@ -83,6 +83,11 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 			a.noted = version
 			return nil
 		}
+		if last.Token > own.Token { // behind this contender: its entry must be gone
+			if _, err := a.session.Ahead(ctx, a.queue.id, a.joined.Place); err != nil {
+				return err
+			}
+		}
 		if last.Held {
 			left, err := a.left(ctx, last, version)
 			switch {

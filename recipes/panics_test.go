@@ -4,11 +4,13 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -51,5 +53,59 @@ func TestAcquireThatPanicsLeavesTheQueue(t *testing.T) {
 				}, coordinator.WithObserver(observer))
 			})
 		}
+	}
+}
+
+// TestCallWhoseRetryPanicsLeavesTheQueue: an event.Direct is called, too, when
+// a request had no reply. A join may have been applied by then, and a release
+// has no handle for another attempt.
+func TestCallWhoseRetryPanicsLeavesTheQueue(t *testing.T) {
+	request := recipes.Request{Op: "lock", Mode: "x"}
+	for _, at := range []string{"acquire", "release", "release after a lost conversion"} {
+		t.Run(at, func(t *testing.T) {
+			var rude atomic.Bool
+			observer := event.DirectFunc(func(e event.Event) {
+				ours := e.Kind == event.Retried && (e.Op == "join" || e.Op == "leave")
+				if ours && rude.CompareAndSwap(true, false) {
+					panic("rude")
+				}
+			})
+			inWorld(t, func(w world) {
+				h := w.hold(w.a, context.Background(), request)
+				if at == "acquire" {
+					w.release(h)
+				}
+				if at == "release after a lost conversion" {
+					w.svc.OnRequest(func(r memory.Request) memory.Fate {
+						return memory.Fate{DropReply: r.Op == memory.OpConvert}
+					})
+					_ = h.Convert(w.bounded(time.Second), "r")
+				}
+				rude.Store(true)
+				joins := at == "acquire" // its join is applied
+				w.svc.OnRequest(func(r memory.Request) memory.Fate {
+					lost := r.Driver == w.a.link && r.Op != memory.OpRenew && rude.Load()
+					return memory.Fate{DropReply: lost && joins, DropRequest: lost && !joins}
+				})
+				returned := make(chan struct{})
+				go func() {
+					defer close(returned)
+					defer func() { _ = recover() }()
+					if at == "acquire" {
+						_, _ = w.a.queue.Acquire(context.Background(), request)
+					} else {
+						_ = h.Release(context.Background())
+					}
+					t.Error("the call returned")
+				}()
+				<-returned
+				w.svc.OnRequest(nil)
+				if h, err := w.b.queue.Acquire(w.bounded(2*time.Second), request); err != nil {
+					t.Errorf("the entry stays: %v", err)
+				} else {
+					w.release(h)
+				}
+			}, coordinator.WithObserver(observer))
+		})
 	}
 }

@@ -125,6 +125,7 @@ func TestNoticeOfADepartureThatOvertakesThatOfTheLimit(t *testing.T) {
 // and the holder had released.
 func TestLateFirstViewIsJudgedByTheLimitInForce(t *testing.T) {
 	const many = 20
+	var joins atomic.Int32
 	for name, late := range map[string]func(r memory.Request) memory.Fate{
 		"reads are late": func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpAhead {
@@ -133,13 +134,14 @@ func TestLateFirstViewIsJudgedByTheLimitInForce(t *testing.T) {
 			return memory.Fate{}
 		},
 		"replies of the joins are lost": func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpJoin {
-				return memory.Fate{DelayReply: 5 * time.Second}
+			if r.Op == memory.OpJoin && joins.Add(1) <= many { // the first of each
+				return memory.Fate{DelayReply: time.Minute}
 			}
 			return memory.Fate{}
 		},
 	} {
 		for hints, opts := range [][]memory.Option{nil, {memory.WithFewHints(1)}} {
+			joins.Store(0)
 			parties(t, semaphore.Stored, func(a, b party) {
 				a.setLimit(many)
 				held := a.acquire(many)

@@ -32,9 +32,14 @@ func (s *Session) Join(
 		s.reuse(c.ID)
 		return driver.Joined{}, err
 	}
-	call := &joining{session: s, queue: queue, contender: c}
+	call, ended := &joining{session: s, queue: queue, contender: c}, false
+	defer func() {
+		if !ended { // an observer panics
+			call.settle(context.Canceled)
+		}
+	}()
 	err := s.repeat(ctx, "join", queue, func() error { return call.attempt(ctx) })
-	if call.left {
+	if ended = true; call.left {
 		return driver.Joined{}, maybe("join", queue, err, true)
 	}
 	j, uncertain := call.settle(err)

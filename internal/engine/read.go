@@ -60,6 +60,50 @@ type ownWatchEnded struct{ err error }
 
 func (e ownWatchEnded) Error() string { return "the watch of the own entry has ended" }
 
+// WhileQueued calls wait with a context that ends with ctx, or when own has
+// left the queue. It returns the error of wait, or ErrRemoved if own has left
+// the queue and the session is alive. A wait shorter than ownWatchDelay may not
+// notice that. A refused watch of own ends the wait with that error: without
+// the watch, a contender whose entry is removed would wait on.
+func (s *Session) WhileQueued(
+	ctx context.Context, queue driver.Queue, own driver.Place, wait func(context.Context) error,
+) error {
+	if err := s.Ended(); err != nil {
+		return err
+	}
+	queued, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil) // also if an observer panics
+	over := make(chan struct{})
+	watchOwn := func() {
+		defer close(over)
+		cancel(ownWatchEnded{s.Await(queued, queue, own)})
+	}
+	timer := time.AfterFunc(ownWatchDelay, func() {
+		if !s.Go(watchOwn) {
+			close(over)
+		}
+	})
+	err := wait(queued)
+	cancel(nil)
+	if !timer.Stop() {
+		select {
+		case <-over: // else it could notice a conversion or the release that follows
+		case <-ctx.Done():
+		}
+	}
+	var mine ownWatchEnded
+	switch ended := errors.As(context.Cause(queued), &mine); {
+	case !ended || mine.err != nil && err == nil:
+		return err
+	case mine.err != nil:
+		return mine.err
+	}
+	if _, err = s.Ahead(ctx, queue, own); err == nil { // it cannot be there: see V1
+		err = ErrRemoved
+	}
+	return err
+}
+
 // Follow waits until the predecessor has left the queue. first reports whether
 // it has handed over, so that own is first. Otherwise the caller reads the
 // queue: own may have been removed at the same time.
@@ -67,33 +111,18 @@ func (e ownWatchEnded) Error() string { return "the watch of the own entry has e
 // The error is ErrRemoved if own has left the queue and the session is alive. A
 // wait shorter than ownWatchDelay may not notice that: after a handoff the hold
 // is notified instead. The other errors are those of Await; a refused watch of
-// own is one of them.
+// own is one of them: otherwise a contender whose entry is removed would be
+// admitted by the next handoff beside the first in the queue.
 func (s *Session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (first bool, err error) {
-	following, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watchOwn := func() { cancel(ownWatchEnded{s.Await(following, queue, own)}) }
-	timer := time.AfterFunc(ownWatchDelay, func() { s.Go(watchOwn) })
-	defer timer.Stop()
-	err = s.wait(following, "await", queue, func(ctx context.Context) (err error) {
-		first, err = s.can.Handoff.Follow(ctx, queue, own, ahead)
-		return err
+	err = s.WhileQueued(ctx, queue, own, func(ctx context.Context) error {
+		return s.wait(ctx, "await", queue, func(ctx context.Context) (err error) {
+			first, err = s.can.Handoff.Follow(ctx, queue, own, ahead)
+			return err
+		})
 	})
-	var mine ownWatchEnded
-	switch ended := errors.As(context.Cause(following), &mine); {
-	case !ended || mine.err != nil && err == nil:
-		return first && err == nil, err
-	case mine.err != nil:
-		// It is refused. Without it, a contender whose entry is removed would
-		// wait on, and be admitted by the next handoff beside the first in the
-		// queue.
-		return false, mine.err
-	}
-	if _, err = s.Ahead(ctx, queue, own); err == nil { // it cannot be there: see V1
-		err = ErrRemoved
-	}
-	return false, err
+	return first && err == nil, err
 }
 
 // Head returns the first entry of a queue when its version differs from known,

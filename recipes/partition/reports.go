@@ -19,13 +19,25 @@ type reports struct {
 
 func (p *Partition) startReports() *reports {
 	r := &reports{errs: make(chan error, mostReports), done: make(chan struct{})}
-	go func() { // end waits for it
-		defer close(r.done)
-		for err := range r.errs {
-			p.call(err)
+	go r.run(p) // end waits for it
+	return r
+}
+
+// run calls the function. That may end its goroutine by runtime.Goexit, as a
+// failed test does: another run then goes on.
+func (r *reports) run(p *Partition) {
+	over := false
+	defer func() {
+		if over {
+			close(r.done)
+		} else {
+			go r.run(p)
 		}
 	}()
-	return r
+	for err := range r.errs {
+		p.call(err)
+	}
+	over = true
 }
 
 // call calls the function, for all Runs one after the other.

@@ -69,6 +69,26 @@ func TestBlockedErrorHandlerDelaysNoShard(t *testing.T) {
 	})
 }
 
+// TestErrorHandlerThatExitsIsCalledAgain with the next error.
+func TestErrorHandlerThatExitsIsCalledAgain(t *testing.T) {
+	run(t, 1, func(f *fleet) {
+		var calls, errs atomic.Int64
+		p := f.startWith(1, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			if errs.Add(1) <= 3 {
+				return errors.New("work")
+			}
+			<-ctx.Done()
+			return nil
+		}, partition.WithOnError(func(error) { calls.Add(1); runtime.Goexit() }))
+		time.Sleep(10 * time.Second)
+		p.cancel()
+		<-p.done
+		if calls.Load() != 3 {
+			t.Errorf("the handler was called %d times, want 3", calls.Load())
+		}
+	})
+}
+
 // TestSettledMembersKeepTheirShareWhenThePlanIsDeleted, also in a fleet in
 // which other members do not settle.
 func TestSettledMembersKeepTheirShareWhenThePlanIsDeleted(t *testing.T) {

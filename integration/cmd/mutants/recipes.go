@@ -61,8 +61,8 @@ var ofRecipes = []mutation{{
 	name: "semaphores-follow", promise: "P1",
 	what:   "A waiter for permits follows the waiter ahead of it, and would treat its handoff as a grant.",
 	file:   "recipes/attempt.go",
-	old:    `	case v.Next:`,
-	new:    `	case v.Next || !v.Record && len(v.Watch) == 1:`,
+	old:    `	if v.Next {`,
+	new:    `	if v.Next || !v.Record && len(v.Watch) == 1 {`,
 	caught: []test{{pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "key-from-session", promise: "P1",

@@ -119,16 +119,15 @@ var ofSessions = []mutation{{
 	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotReturned"}},
 }, {
 	name: "follower-ignores-own-removal", promise: "P8",
-	what: "A waiter whose own entry was deleted is not notified, and waits for its predecessor.",
+	what: "A waiter whose own entry was deleted is not notified, and waits for others.",
 	file: "internal/engine/read.go",
-	old:  `	watchOwn := func() { cancel(ownWatchEnded{s.Await(following, queue, own)}) }`,
-	new: `	watchOwn := func() {
-		if err := s.Await(following, queue, own); err != nil {
+	old:  `		cancel(ownWatchEnded{s.Await(queued, queue, own)})`,
+	new: `		if err := s.Await(queued, queue, own); err != nil {
 			cancel(ownWatchEnded{err})
-		}
-	}`,
+		}`,
 	caught: []test{
-		{pkg: "recipes", name: "TestRemovedFollowerFails"}, {pkg: "recipes", name: "TestRemovedFollowerFails"},
+		{pkg: "recipes", name: "TestRemovedFollowerFails"},
+		{pkg: "semaphore", name: "TestRemovedWaiterForPermitsFails"},
 	},
 }, {
 	name: "handoff-not-kept", promise: "P6",

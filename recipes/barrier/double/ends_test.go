@@ -2,11 +2,14 @@ package double
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
 )
 
 // TestContextOfAMemberEndsBeforeItsEntryLeaves: when it leaves, gives up to
@@ -62,4 +65,26 @@ func TestContextOfAMemberEndsBeforeItsEntryLeaves(t *testing.T) {
 			w.svc.OnStep(nil)
 		})
 	}
+}
+
+// TestMemberWhoseEntryToLeaveIsRemovedIsReported: an operator removes it, and
+// without it no other member could see that all have called Leave.
+func TestMemberWhoseEntryToLeaveIsRemovedIsReported(t *testing.T) {
+	inWorld(t, func(w world) {
+		crew := w.crew(3)
+		members := w.inside(crew)
+		removed := w.leave(w.Context(), members[0])
+		for _, e := range w.svc.Snapshot(queue) {
+			if !round.Entering(e.Mode) {
+				w.svc.Remove(queue, e.Key)
+			}
+		}
+		others := []*call{w.leave(w.Context(), members[1]), w.leave(w.Context(), members[2])}
+		w.returned(removed)
+		if !errors.Is(removed.err, coordinator.ErrRemoved) {
+			w.Errorf("got %v", removed.err)
+		}
+		w.loses(crew[:1], others...)
+		w.empty()
+	})
 }
