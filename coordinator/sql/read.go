@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -164,6 +165,9 @@ func (s *session) findSome(ctx context.Context, list []*watched, notified bool) 
 		if n == 0 || err != nil {
 			alive = number > 0
 			return err
+		}
+		if n < 0 || n > int64(len(list)) {
+			return errors.New("a row that was not asked for")
 		}
 		e := list[n-1]
 		if e.token == 0 {
