@@ -139,6 +139,10 @@ model: ## Check the Spin models, and that wrong variants are refuted; FULL=1: la
 mutants: ## Break the protocol's rules one by one, and check that tests fail; MUTANTS=regexp selects some
 	cd integration && go run ./cmd/mutants -run '$(MUTANTS)'
 
+.PHONY: reproduce
+reproduce: ## Show each fault of docs/track-record.md on the code before it was mended; NAME=name selects one
+	cd integration && go run ./cmd/reproduce -name '$(NAME)'
+
 .PHONY: bench
 bench: ## Compare Baton with bare clients and other libraries, and rewrite docs/benchmarks.md; QUICK=1: two minutes, no docs
 	.ci/deps

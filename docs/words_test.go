@@ -80,6 +80,7 @@ var exceptions = []exception{
 // where TestWordsInCode reads them.
 var copies = []exception{
 	{"docs/mutants.md", `.*`, "written by integration/cmd/mutants"},
+	{"docs/track-record.md", `\|.*`, "written by integration/cmd/reproduce"},
 	{"README.md", "^`(?:cd|make) .* on .*", "the setting of a measurement, written by integration/bench"},
 	{"docs/benchmarks.md", "^`(?:cd|make) .* on .*", "the same"},
 }

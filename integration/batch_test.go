@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -16,6 +17,7 @@ import (
 // The client batches the requests of many goroutines on many names, and its
 // connections are reset meanwhile. In the end all queues are empty.
 func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		const names, apiece, rounds = 48, 2, 12
 		var proxies []*netproxy.Proxy
@@ -31,11 +33,13 @@ func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
 		}
 		name := func(i int) string { return fmt.Sprintf("%s/%d", t.Name(), i) }
 		var all sync.WaitGroup
+		var grants atomic.Int32
+		var over atomic.Bool
 		for i := range names * apiece {
 			at, m := &lines[i%names], newMutex(t, c, name(i%names))
 			all.Go(func() {
 				for range rounds {
-					l, err := m.Lock(within(t, time.Minute))
+					l, err := m.Lock(await.Context(t))
 					if err != nil {
 						t.Error(err)
 						return
@@ -47,25 +51,24 @@ func TestManyNamesOfOneClientExcludeAndRise(t *testing.T) {
 						t.Errorf("%s: token %d after %d", name(i%names), l.Token(), last)
 					}
 					at.holders.Add(-1)
-					if err := l.Unlock(within(t, time.Minute)); err != nil && !errors.Is(err, coordinator.ErrUnavailable) {
+					grants.Add(1)
+					if err := l.Unlock(await.Context(t)); err != nil && !errors.Is(err, coordinator.ErrUnavailable) {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		done := make(chan struct{})
-		go func() { all.Wait(); close(done) }()
+		go func() { all.Wait(); over.Store(true); close(done) }()
 		for broken := range 5 {
-			select {
-			case <-time.After(100 * time.Millisecond):
-				proxies[broken%len(proxies)].Reset()
-			case <-done:
-			}
+			at := grants.Load() + 50
+			await.Until(t, "fifty more grants, or the end", func() bool { return grants.Load() >= at || over.Load() })
+			proxies[broken%len(proxies)].Reset()
 		}
 		<-done
 		other := s.client(t, 10*time.Second)
 		for i := range names {
-			l, err := newMutex(t, other, name(i)).Lock(within(t, patience)) // pending releases finish in the background
+			l, err := newMutex(t, other, name(i)).Lock(await.Context(t)) // pending releases finish in the background
 			if err != nil {
 				t.Fatalf("%s: %v", name(i), err)
 			}

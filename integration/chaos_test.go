@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 )
 
@@ -46,9 +47,9 @@ func TestRecipesUnderABrokenNetwork(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { // a busy machine gets more time
-			pause(ctx, length)
+			await.For(ctx, length)
 			for end := time.Now().Add(time.Minute); ctx.Err() == nil && c.fewest() < leastGrants && time.Now().Before(end); {
-				pause(ctx, 100*time.Millisecond)
+				await.For(ctx, 100*time.Millisecond)
 			}
 			stop()
 		}()
@@ -61,11 +62,4 @@ func TestRecipesUnderABrokenNetwork(t *testing.T) {
 			}
 		}
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

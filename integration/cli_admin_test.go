@@ -16,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
@@ -26,7 +27,7 @@ import (
 func (s site) operate(t *testing.T, args ...string) (out, errs string, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := s.operation(within(t, callBound), t, args...)
+	cmd := s.operation(await.Context(t), t, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -84,7 +85,7 @@ func (s site) contendAs(t *testing.T, who, name string) (locks <-chan *mutex.Loc
 	closeAtEnd(t, c)
 	got, failed := make(chan *mutex.Lock, 1), make(chan error, 1)
 	m, before := newMutex(t, c, name), inQueue(t, newMutex(t, c, name))
-	ctx := within(t, time.Minute)
+	ctx := await.Context(t)
 	go func() {
 		l, err := m.Lock(ctx)
 		if err != nil {
@@ -99,21 +100,25 @@ func (s site) contendAs(t *testing.T, who, name string) (locks <-chan *mutex.Loc
 
 func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.Lock {
 	t.Helper()
-	select {
-	case l := <-locks:
-		return l
-	case err := <-errs:
-		t.Fatal(err)
-	case <-time.After(patience):
-		t.Fatal("not granted")
-	}
-	return nil
+	var l *mutex.Lock
+	await.Until(t, "the grant", func() bool {
+		select {
+		case l = <-locks:
+			return true
+		case err := <-errs:
+			t.Fatal(err)
+		default:
+		}
+		return false
+	})
+	return l
 }
 
 // The holder hangs, and the operator breaks its lock.
 func TestBreakAdmitsTheNextWaiter(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
-		name := "ops/" + servers.Name(t)
+		name, began := "ops/"+servers.Name(t), time.Now().Add(-time.Second) // a service may round
 		locks, errs := s.contendAs(t, "web-1", name)
 		first := getsLock(t, locks, errs)
 		_, gone := s.contendAs(t, "web-2", name)
@@ -125,7 +130,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 		}
 		all := lines[0].Contenders
 		for i, c := range all {
-			if c.Identity != fmt.Sprintf("web-%d", i+1) || c.Holding != (i == 0) || c.Session == "" || time.Since(c.Since) > time.Minute {
+			if c.Identity != fmt.Sprintf("web-%d", i+1) || c.Holding != (i == 0) || c.Session == "" || c.Since.Before(began) {
 				t.Errorf("number %d: %+v", i+1, c)
 			}
 		}
@@ -145,13 +150,8 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 		if _, said, code := s.operate(t, "break", name, "--token", all[1].Token.String()); code != 0 {
 			t.Errorf("break of a waiter: code %d, %s", code, said)
 		}
-		select {
-		case err := <-gone:
-			if !errors.Is(err, coordinator.ErrRemoved) {
-				t.Errorf("the waiter got %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("the waiter still waits")
+		if err := await.Receive(t, "the waiter's error", gone); !errors.Is(err, coordinator.ErrRemoved) {
+			t.Errorf("the waiter got %v", err)
 		}
 
 		out, said, code = s.operate(t, "break", name, "--token", first.Token().String())
@@ -159,7 +159,7 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 			t.Errorf("break: code %d, %q, %q", code, out, said)
 		}
 		next := getsLock(t, locks, errs)
-		eventually(t, patience, "the holder to be notified", func() bool { return first.Err() != nil })
+		await.Until(t, "the holder to be notified", func() bool { return first.Err() != nil })
 		if cause := context.Cause(first.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("the holder got %v", cause)
 		}
@@ -180,8 +180,9 @@ func TestBreakAdmitsTheNextWaiter(t *testing.T) {
 }
 
 func TestListAndInspectShowAllKinds(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
-		ctx, c, prefix := within(t, 2*time.Minute), s.client(t, 10*time.Second), "kinds-"+servers.Name(t)
+		ctx, c, prefix := await.Context(t), s.client(t, 10*time.Second), "kinds-"+servers.Name(t)
 		sem, err := semaphore.New(c, prefix+"/b", 5)
 		if err != nil {
 			t.Fatal(err)
@@ -243,11 +244,12 @@ func TestListAndInspectShowAllKinds(t *testing.T) {
 }
 
 func TestInspectWatchPrintsEachHandover(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
 		first := getsLock(t, locks, errs)
-		ctx, cancel := context.WithCancel(within(t, 2*time.Minute))
+		ctx, cancel := context.WithCancel(await.Context(t))
 		cmd := s.operation(ctx, t, "inspect", name, "--watch", "-o", "json")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -294,6 +296,7 @@ func TestInspectWatchPrintsEachHandover(t *testing.T) {
 // Operations that a foreign layout cannot support fail with an error that says
 // so.
 func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]
 		url, name := s.url(10*time.Second)+"&layout="+layout, servers.Name(t)
@@ -315,7 +318,7 @@ func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 		if _, said, code := s.operate(t, "break", name, "--kind", "mutex", "--token", l.Token().String(), "--url", url); code != 0 {
 			t.Errorf("break: code %d, %q", code, said)
 		}
-		eventually(t, patience, "the holder to be notified", func() bool { return l.Err() != nil })
+		await.Until(t, "the holder to be notified", func() bool { return l.Err() != nil })
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("the holder got %v", cause)
 		}
@@ -326,6 +329,7 @@ func TestOperatorCommandsOnForeignLayouts(t *testing.T) {
 // The queues of other clients have no place for the service's identity, and so
 // no sequencers. The command runs without one.
 func TestCommandRunsOnForeignLayoutsWithoutASequencer(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		layouts := map[string][]string{"etcd": {"concurrency"}, "zk": {"curator", "kazoo"}}[s.service]
 		kinds := map[string][][]string{

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 )
 
@@ -67,11 +69,7 @@ func startBaton(t *testing.T, path, url, input string, args ...string) *command 
 // program.
 func (c *command) code() int {
 	c.t.Helper()
-	select {
-	case <-c.done:
-	case <-time.After(time.Minute):
-		c.t.Fatalf("baton %v has not ended for a minute", c.cmd.Args[1:])
-	}
+	await.Receive(c.t, fmt.Sprintf("the end of baton %v", c.cmd.Args[1:]), c.done)
 	if sig := c.diedOf(); sig != 0 {
 		return 128 + int(sig)
 	}
@@ -102,7 +100,7 @@ func (c *command) wants(code int, words ...string) {
 // says waits for words in stdout.
 func (c *command) says(words string) {
 	c.t.Helper()
-	eventually(c.t, callBound, "the command to print "+words, func() bool { return strings.Contains(c.out.String(), words) })
+	await.Until(c.t, "the command to print "+words, func() bool { return strings.Contains(c.out.String(), words) })
 }
 
 func (c *command) signal(sig os.Signal) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -97,7 +98,7 @@ func eachOwn(t *testing.T, test func(t *testing.T, s site, own server, ttl time.
 // duel is a command that holds a name, and another that waits for it.
 type duel struct {
 	testimony
-	manners       string
+	name, manners string
 	first, second *command
 }
 
@@ -107,7 +108,7 @@ type duel struct {
 func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n int, flags ...string) *duel {
 	t.Helper()
 	name := fmt.Sprintf("%s-%d", servers.Name(t), n)
-	r := &duel{testimony: testimony{filepath.Join(t.TempDir(), "testimony")}, manners: "stubborn"}
+	r := &duel{testimony: testimony{filepath.Join(t.TempDir(), "testimony")}, name: name, manners: "stubborn"}
 	if n%2 == 1 {
 		r.manners = "polite"
 	}
@@ -117,7 +118,7 @@ func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n i
 	}
 	args := append(append([]string{"lock"}, flags...), name)
 	r.first = baton(t, url, append(args, r.command("first", r.manners)...)...)
-	eventually(t, callBound, "the first command to run", func() bool { first, _ := r.seen(t, "first"); return first != 0 })
+	await.Until(t, "the first command to run", func() bool { first, _ := r.seen(t, "first"); return first != 0 })
 	r.second = baton(t, s.url(40*time.Second), append([]string{"lock", name}, r.command("second", "polite")...)...)
 	return r
 }
@@ -126,8 +127,11 @@ func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n i
 // it began. since is the time of the fault.
 func (r *duel) judge(t *testing.T, since float64) {
 	t.Helper()
-	eventually(t, callBound, "the second command to run", func() bool { first, _ := r.seen(t, "second"); return first != 0 })
-	time.Sleep(200 * time.Millisecond) // a live first command writes meanwhile
+	await.Until(t, "the second command to run", func() bool { first, _ := r.seen(t, "second"); return first != 0 })
+	await.Until(t, "the second command to run for as long as a live first command takes to write", func() bool {
+		first, last := r.seen(t, "second")
+		return last-first > 0.2
+	})
 	r.second.signal(syscall.SIGTERM)
 	_, last := r.seen(t, "first")
 	begin, _ := r.seen(t, "second")
@@ -140,6 +144,7 @@ func (r *duel) judge(t *testing.T, since float64) {
 // The server is killed, or the holder is partitioned from it. The first command
 // and its child have ended before another baton starts its own.
 func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
+	t.Parallel()
 	const each = 10 // of each fault
 	eachOwn(t, func(t *testing.T, s site, own server, ttl time.Duration) {
 		var killed, cut []*duel
@@ -148,7 +153,10 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 			killed = append(killed, newDuel(t, s, ttl, nil, n, "--grace=2s"))
 			cut = append(cut, newDuel(t, s, ttl, proxy, each+n, "--grace=2s"))
 		}
-		time.Sleep(time.Second) // the second commands are queued
+		probe := s.client(t, 10*time.Second)
+		for _, r := range append(killed, cut...) {
+			awaitQueue(t, newMutex(t, probe, r.name), 2)
+		}
 
 		since := uptime(t)
 		proxy.Cut()
@@ -166,7 +174,7 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 				t.Errorf("the first command had ended %.2f s before the server was killed", since-last)
 			}
 		}
-		if err := own.Restart(within(t, callBound)); err != nil {
+		if err := own.Restart(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range killed {
@@ -178,6 +186,7 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 // A baton that is killed or stopped cannot end its command; the guard process
 // does.
 func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		const ttl = 3 * time.Second
 		for n, c := range []struct {
@@ -193,7 +202,10 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel()
 				r := newDuel(t, s, ttl, nil, 2*n, c.flags...)
-				time.Sleep(2 * ttl) // the command runs while renewals succeed
+				await.Until(t, "the command to run for two TTLs, while renewals succeed", func() bool {
+					first, last := r.seen(t, "first")
+					return last-first > 2*ttl.Seconds()
+				})
 				since := uptime(t)
 				c.harm(r)
 				r.judge(t, since)
@@ -211,6 +223,7 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 
 // A failed release is printed.
 func TestFailedReleaseKeepsTheExitCode(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
 		flag := filepath.Join(t.TempDir(), "go")
@@ -227,15 +240,16 @@ func TestFailedReleaseKeepsTheExitCode(t *testing.T) {
 
 // With --again the candidate campaigns again, and its command is started again.
 func TestElectAgainAfterALostTerm(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
 		c := baton(t, s.url(3*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",
 			`echo "term $BATON_TOKEN"; exec sleep 600`)
 		c.says("term ")
 		proxy.Cut()
-		eventually(t, callBound, "the first term to be lost", func() bool { return strings.Contains(c.err.String(), "campaigning again") })
+		await.Until(t, "the first term to be lost", func() bool { return strings.Contains(c.err.String(), "campaigning again") })
 		proxy.DropHeld()
-		eventually(t, callBound, "a second term", func() bool { return strings.Count(c.out.String(), "term ") == 2 })
+		await.Until(t, "a second term", func() bool { return strings.Count(c.out.String(), "term ") == 2 })
 		var first, second int64
 		if _, err := fmt.Sscanf(c.out.String(), "term %d\nterm %d\n", &first, &second); err != nil || second <= first {
 			t.Errorf("terms: %q, %v", c.out.String(), err)

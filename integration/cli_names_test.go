@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes/barrier"
 	"github.com/baton-go/baton/recipes/barrier/double"
@@ -18,6 +19,7 @@ import (
 // A set of names and one of them exclude each other, and the loss of any name
 // ends the command.
 func TestCommandHoldsSeveralNames(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name+"-b", name+"-a")
@@ -28,7 +30,7 @@ func TestCommandHoldsSeveralNames(t *testing.T) {
 		holder.wants(128 + 15)
 		held := batonHolding(t, url, "lock", "-n", name+"-a", name+"-b") // nothing was left
 		waiter := baton(t, url, "lock", name+"-c", name+"-b", "--", "echo", "admitted")
-		eventually(t, patience, "the waiter to be queued", func() bool {
+		await.Until(t, "the waiter to be queued", func() bool {
 			q := s.inspected(t, name+"-b")
 			return len(q) == 1 && len(q[0].Contenders) == 2
 		})
@@ -48,6 +50,7 @@ func TestCommandHoldsSeveralNames(t *testing.T) {
 // A member is listed while its command runs, and after a kill for at most the
 // TTL.
 func TestGroupListsWhoseCommandsRun(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(8*time.Second), servers.Name(t)
 		list := func() string {
@@ -70,19 +73,20 @@ func TestGroupListsWhoseCommandsRun(t *testing.T) {
 			t.Errorf("after the end of one: %q", out)
 		}
 		second.signal(syscall.SIGKILL)
-		eventually(t, 2*patience, "the killed member to disappear", func() bool { return list() == "nobody\n" })
-		eventually(t, patience, "the watch to print it", func() bool { return strings.HasSuffix(watch.out.String(), "\n\nnobody\n") })
+		await.Until(t, "the killed member to disappear", func() bool { return list() == "nobody\n" })
+		await.Until(t, "the watch to print it", func() bool { return strings.HasSuffix(watch.out.String(), "\n\nnobody\n") })
 	})
 }
 
 func TestOperatorsSeeEveryKind(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		c, err := coordinator.Open(s.url(10*time.Second), coordinator.WithIdentity("web-1"), logTo(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		closeAtEnd(t, c)
-		ctx, name := within(t, time.Minute), servers.Name(t)
+		ctx, name := await.Context(t), servers.Name(t)
 		n, err1 := counter.New(c, name+"-stock")
 		ids, err2 := counter.NewIDs(c, name+"-invoices", 1000)
 		gate, err3 := barrier.New(c, name+"-import")

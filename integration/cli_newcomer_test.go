@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -18,6 +19,7 @@ import (
 // testdata/newcomer.sh runs on the server that `make serve` starts, and on
 // ZooKeeper.
 func TestNewcomerScript(t *testing.T) {
+	t.Parallel()
 	t.Run("etcd", func(t *testing.T) { newcomer(t, serve(t)) })
 	t.Run("zookeeper", func(t *testing.T) {
 		newcomer(t, "zk://"+strings.Join(servers.ZooKeeper(t).Endpoints(), ",")+"/newcomer")
@@ -26,7 +28,7 @@ func TestNewcomerScript(t *testing.T) {
 
 func newcomer(t *testing.T, url string) {
 	t.Helper()
-	script := exec.CommandContext(within(t, 3*time.Minute), "sh", "testdata/newcomer.sh")
+	script := exec.CommandContext(await.Context(t), "sh", "testdata/newcomer.sh")
 	script.Env = append(os.Environ(), "BATON="+batonbin.Path(t), "BATON_URL="+url)
 	// Its children are killed with it if it fails.
 	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -27,6 +28,7 @@ func eachOne(t *testing.T, test func(t *testing.T, s site)) {
 // etcdctl lock closes the command's standard input, and exits with 255 if a
 // signal ended the command.
 func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(5*time.Second), servers.Name(t)
 		c := batonReading(t, url, "some input", "lock", name, "--", "sh", "-c", "cat; echo to stderr >&2; exit 7")
@@ -53,6 +55,7 @@ func TestCommandKeepsItsStreamsAndExitCode(t *testing.T) {
 // The reader of stderr has ended. A message of baton must end neither baton nor
 // the command, and the command has the default action of SIGPIPE.
 func TestBrokenPipeDoesNotEndTheHold(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	reader, stderr, err := os.Pipe()
 	if err != nil {
@@ -72,6 +75,7 @@ func TestBrokenPipeDoesNotEndTheHold(t *testing.T) {
 
 // etcdctl lock does not pass SIGTERM on.
 func TestSignalsReachTheCommand(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		for sig, name := range map[syscall.Signal]string{
 			syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
@@ -106,11 +110,12 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 }
 
 func TestSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		holder := batonHolding(t, url, "lock", name)
 		waiter := baton(t, url, "lock", name, "--", "echo", "never")
-		time.Sleep(300 * time.Millisecond) // usually it waits by now; if not, the outcome is the same
+		awaitQueue(t, newMutex(t, s.client(t, 10*time.Second), name), 2)
 		waiter.signal(syscall.SIGTERM)
 		waiter.wants(128 + 15)
 		if waiter.diedOf() != syscall.SIGTERM {
@@ -138,6 +143,7 @@ func batonHolding(t *testing.T, url string, args ...string) *command {
 }
 
 func TestTakenNameReportsItsHolder(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		for _, kind := range []string{"lock", "wlock", "elect", "sem"} {
@@ -162,6 +168,7 @@ func TestTakenNameReportsItsHolder(t *testing.T) {
 }
 
 func TestEnvironmentDescribesTheHold(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		before := time.Now()
@@ -190,6 +197,7 @@ func TestEnvironmentDescribesTheHold(t *testing.T) {
 }
 
 func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c",
@@ -200,7 +208,7 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, 10*time.Second, "the remaining child to end", func() bool { return gone(left) })
+		await.Until(t, "the remaining child to end", func() bool { return gone(left) })
 		daemon, err := strconv.Atoi(pids[1])
 		if err != nil {
 			t.Fatal(err)
@@ -221,6 +229,7 @@ func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 // The command's descendants are ended although they have left its process
 // group.
 func TestDescendantsEndBeforeTheRelease(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(40*time.Second), servers.Name(t)
 	for n, script := range []string{
 		`timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; exit 4`,
@@ -240,6 +249,7 @@ func TestDescendantsEndBeforeTheRelease(t *testing.T) {
 
 // A guard that was stopped, or killed, does not keep the hold.
 func TestHoldEndsWithoutItsGuard(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	guardOf := func(t *testing.T, c *command) (pid int) {
 		t.Helper()
@@ -266,7 +276,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		c := baton(t, url, "lock", name+"-killed", "--", "bash", "-c", "timeout 600 sleep 600 >/dev/null 2>&1 & echo $!; wait")
-		eventually(t, callBound, "the child's number", func() bool { return strings.Contains(c.out.String(), "\n") })
+		await.Until(t, "the child's number", func() bool { return strings.Contains(c.out.String(), "\n") })
 		pid, err := strconv.Atoi(strings.TrimSpace(c.out.String()))
 		if err != nil {
 			t.Fatal(err)
@@ -283,6 +293,7 @@ func TestHoldEndsWithoutItsGuard(t *testing.T) {
 
 // A stopped command handles SIGTERM after SIGCONT only.
 func TestForwardedSIGTERMEndsAStoppedCommand(t *testing.T) {
+	t.Parallel()
 	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
 	c := baton(t, url, "lock", name, "--", "sh", "-c", "echo ready; kill -STOP $$; sleep 600")
 	c.says("ready")
@@ -293,6 +304,7 @@ func TestForwardedSIGTERMEndsAStoppedCommand(t *testing.T) {
 // An operator removes the hold: the command gets SIGTERM, and SIGKILL if it
 // ignores that.
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
+	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		url, flag := s.url(40*time.Second), filepath.Join(t.TempDir(), "go")
 		for n, c := range []struct {
@@ -308,9 +320,8 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
 			b.says("ready")
-			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms, and would notice an earlier removal only then
 			s.remove(t, name)
-			eventually(t, callBound, "the loss to be noticed", func() bool { return strings.Contains(b.err.String(), c.words) })
+			await.Until(t, "the loss to be noticed", func() bool { return strings.Contains(b.err.String(), c.words) })
 			if c.flag == "--keep-running" {
 				if err := os.WriteFile(flag, nil, 0o600); err != nil {
 					t.Fatal(err)
@@ -328,6 +339,7 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 // group's last member with a parent elsewhere in the session ends. So no
 // process of baton may be in the script's group.
 func TestScriptGetsNoSIGHUPWhenBatonEnds(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	const script = `sleep 600 >/dev/null 2>&1 & pid=$!; disown; kill -STOP $pid
 set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $pid; echo lives`

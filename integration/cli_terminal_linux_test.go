@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -88,7 +89,7 @@ func (x *terminal) shows(words string) {
 // until is shows, and returns the output before the words.
 func (x *terminal) until(words string) (before string) {
 	x.t.Helper()
-	eventually(x.t, 30*time.Second, "the terminal to show "+words, func() bool {
+	await.Until(x.t, "the terminal to show "+words, func() bool {
 		said, after, found := strings.Cut(x.shown.String(), words)
 		if before = said; found {
 			x.shown.mu.Lock()
@@ -104,6 +105,7 @@ func (x *terminal) until(words string) (before string) {
 // The terminal also echoes what is typed, so the commands spell their words in
 // two parts.
 func TestCommandControlsTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
@@ -149,8 +151,8 @@ func TestCommandControlsTheTerminal(t *testing.T) {
 
 	// In a pipeline another process may have the terminal; the command gets it
 	// when it reads.
-	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' | cat` + "\n")
-	time.Sleep(300 * time.Millisecond)
+	x.types(`"$B" lock "$N" -- sh -c 'echo rea""dy; read line; echo "go""t $line"' | cat` + "\n")
+	x.shows("ready")
 	x.types("three\n")
 	x.shows("got three")
 
@@ -158,13 +160,12 @@ func TestCommandControlsTheTerminal(t *testing.T) {
 	// notices.
 	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' &` + "\n")
 	x.shows("prompt$ ")
-	eventually(t, 20*time.Second, "the job to be stopped", func() bool {
-		x.types("jobs\n")
-		time.Sleep(200 * time.Millisecond)
-		return strings.Contains(x.shown.String(), "Stopped")
-	})
+	for stopped := false; !stopped; {
+		x.types("jobs; echo li''sted\n")
+		stopped = strings.Contains(x.until("listed"), "Stopped")
+	}
 	x.types("fg\n")
-	time.Sleep(300 * time.Millisecond)
+	x.shows("$B")
 	x.types("four\n")
 	x.shows("got four")
 	x.types("exit\n")
@@ -173,6 +174,7 @@ func TestCommandControlsTheTerminal(t *testing.T) {
 // Programs such as timeout make a process group of their own. As the command
 // they already lead one, which is in the foreground.
 func TestKeysReachACommandThatMakesAGroup(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t))
 	x.shows("prompt$ ")
@@ -193,6 +195,7 @@ func TestKeysReachACommandThatMakesAGroup(t *testing.T) {
 // A shell aborts a script if its child dies of SIGINT. Baton catches the signal
 // if the command is not in the foreground, and while it waits for the name.
 func TestScriptEndsAtCtrlC(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	name := servers.Name(t)
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
@@ -223,12 +226,13 @@ func TestScriptEndsAtCtrlC(t *testing.T) {
 // No shell could continue a command that reads the terminal in an orphaned
 // group, so it gets SIGHUP.
 func TestCommandThatCannotGetTheTerminalIsHungUp(t *testing.T) {
+	t.Parallel()
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
 	outcome := filepath.Join(t.TempDir(), "outcome")
 	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+servers.Name(t), "O="+outcome)
 	x.shows("prompt$ ")
 	x.types(`( ( "$B" lock "$N" -- sh -c 'cat </dev/tty'; echo $? >"$O" ) & )` + "\n")
-	eventually(t, callBound, "the command to end", func() bool {
+	await.Until(t, "the command to end", func() bool {
 		text, _ := os.ReadFile(outcome)
 		return string(text) == "129\n"
 	})

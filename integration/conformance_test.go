@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -129,9 +130,7 @@ func atRest(ctx context.Context, count func(context.Context) (int, error)) (int,
 		case time.Since(since) >= stable:
 			return n, nil
 		}
-		select {
-		case <-time.After(stable / 5):
-		case <-ctx.Done():
+		if await.For(ctx, stable/5); ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes/counter"
 )
@@ -15,6 +16,7 @@ import (
 // again and again, after their requests were applied. All additions succeed, so
 // the value is their number.
 func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
+	t.Parallel()
 	const ttl, clients = 10 * time.Second, 4
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("exact")
@@ -37,9 +39,9 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 			}
 			wg.Go(func() {
 				for r := rand.New(rand.NewPCG(uint64(i), 0)); ctx.Err() == nil; {
-					pause(ctx, time.Duration(r.IntN(150))*time.Millisecond)
+					await.For(ctx, time.Duration(r.IntN(150))*time.Millisecond)
 					proxy.CutDown()
-					pause(ctx, time.Duration(5+r.IntN(150))*time.Millisecond)
+					await.For(ctx, time.Duration(5+r.IntN(150))*time.Millisecond)
 					proxy.DropHeld()
 					mu.Lock()
 					cuts++
@@ -48,7 +50,7 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 			})
 			wg.Go(func() {
 				for ctx.Err() == nil {
-					sum, err := c.Add(within(t, patience), 1)
+					sum, err := c.Add(await.Context(t), 1)
 					mu.Lock()
 					if sums[sum]++; err != nil || sums[sum] > 1 {
 						t.Errorf("sum %d, the %d. time: %v", sum, sums[sum], err)
@@ -57,23 +59,18 @@ func TestAdditionsWithLostRepliesAreExact(t *testing.T) {
 				}
 			})
 		}
-		pause(ctx, chaosTime(t))
-		for end := time.Now().Add(time.Minute); !enough() && time.Now().Before(end); {
-			pause(ctx, 100*time.Millisecond)
-		}
+		await.For(ctx, chaosTime(t))
+		await.Until(t, "thirty additions and twenty cuts", enough)
 		stop()
 		wg.Wait()
 		c, err := counter.New(s.client(t, ttl), name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := c.Get(within(t, patience))
+		last, err := c.Get(await.Context(t))
 		if err != nil || last != int64(len(sums)) {
 			t.Errorf("the value is %d after %d additions: %v", last, len(sums), err)
 		}
 		t.Logf("%d additions, %d cuts", len(sums), cuts)
-		if !enough() {
-			t.Errorf("only %d additions, %d cuts", len(sums), cuts)
-		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/mutex"
@@ -80,7 +81,7 @@ func (c contender) run(ctx context.Context, healed <-chan struct{}) bool {
 		if c.attempt(ctx, healed, patience) && last {
 			return true
 		}
-		pause(ctx, time.Duration(c.r.IntN(60))*time.Millisecond)
+		await.For(ctx, time.Duration(c.r.IntN(60))*time.Millisecond)
 	}
 	return false
 }
@@ -100,7 +101,7 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 	if err != nil {
 		a.Failed(err)
 		if errors.Is(err, coordinator.ErrClosed) {
-			pause(ctx, 50*time.Millisecond) // until there is another client
+			await.For(ctx, 50*time.Millisecond) // until there is another client
 		}
 		return false
 	}
@@ -123,11 +124,12 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 		default:
 		}
 	}
+	working, end := context.WithTimeout(h.Context(), length)
 	select {
-	case <-time.After(length):
-	case <-h.Context().Done():
+	case <-working.Done():
 	case <-healed:
 	}
+	end()
 	g.Releasing()
 	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
 	defer cancelRelease()
@@ -226,7 +228,7 @@ func (c contender) increment(h handle) {
 	if !ok {
 		return
 	}
-	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
+	await.For(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
 	number.write(c.who, int64(h.Token()), value+1)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -18,7 +19,7 @@ import (
 // succeeded, and etcd compacts those revisions.
 func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		ctx, name := within(t, 3*time.Minute), servers.Name(t)
+		ctx, name := await.Context(t), servers.Name(t)
 		far := s.link(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)
 		term, err := leader.Campaign(ctx, []byte("first"))
@@ -38,13 +39,8 @@ func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 		sees := func(want string) {
 			t.Helper()
 			for last := ""; ; {
-				select {
-				case last = <-seen:
-					if last == want {
-						return
-					}
-				case <-time.After(patience):
-					t.Fatalf("observed %q last, want %q", last, want)
+				if last = await.Receive(t, fmt.Sprintf("the observer to see %q after %q", want, last), seen); last == want {
+					return
 				}
 			}
 		}
@@ -92,7 +88,7 @@ func TestRunLeadsAgainAfterAnOutage(t *testing.T) {
 		Restart(context.Context) error
 	}
 	run := func(t *testing.T, s site, n node) {
-		ctx, stop := context.WithCancel(within(t, 2*time.Minute))
+		ctx, stop := context.WithCancel(await.Context(t))
 		e := newElection(t, s.client(t, ttl), servers.Name(t))
 		terms, lost := make(chan *election.Term, 10), make(chan error, 10)
 		ended := make(chan error, 1)
@@ -109,17 +105,13 @@ func TestRunLeadsAgainAfterAnOutage(t *testing.T) {
 		if err := <-lost; !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("the work got %v", err)
 		}
-		time.Sleep(ttl / 2)
-		if err := n.Restart(within(t, 30*time.Second)); err != nil {
+		await.For(t.Context(), ttl/2) // the server stays away
+		if err := n.Restart(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case second := <-terms:
-			if second.Token() <= first.Token() || first.Err() == nil {
-				t.Errorf("token %d after %d, whose term is over: %v", second.Token(), first.Token(), first.Err())
-			}
-		case <-time.After(40 * time.Second):
-			t.Fatal("Run did not lead again")
+		second := await.Receive(t, "Run to lead again", terms)
+		if second.Token() <= first.Token() || first.Err() == nil {
+			t.Errorf("token %d after %d, whose term is over: %v", second.Token(), first.Token(), first.Err())
 		}
 		stop()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

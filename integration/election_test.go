@@ -13,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes"
@@ -59,7 +60,7 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 		_ = marker.Close()
 		err = io.Send(reign{Token: int64(t.Token()), Began: true, At: time.Now()})
 		<-ctx.Done()
-		time.Sleep(50 * time.Millisecond)
+		await.For(context.WithoutCancel(ctx), 50*time.Millisecond)
 		err = errors.Join(err, t.Err(), os.Remove(args[2])) // it still leads at the end
 		return errors.Join(err, io.Send(reign{Token: int64(t.Token()), At: time.Now()}))
 	})
@@ -73,6 +74,7 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 // a handover the gap would be the TTL, of which a slow machine's handover takes
 // a small part.
 func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
+	t.Parallel()
 	const ttl, replicas = 30 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
 		name, marker := servers.Name(t), filepath.Join(t.TempDir(), "leading")
@@ -95,7 +97,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 					mu.Unlock()
 				}
 			})
-			eventually(t, callBound, "the replica to be a candidate", func() bool {
+			await.Until(t, "the replica to be a candidate", func() bool {
 				list, err := watcher.Candidates(within(t, 10*time.Second))
 				return err == nil && len(list) == n
 			})
@@ -116,7 +118,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 			return n
 		}
 		for i, w := range fleet {
-			eventually(t, callBound, "the next leader", func() bool { return began() == i+1 })
+			await.Until(t, "the next leader", func() bool { return began() == i+1 })
 			if err := w.Interrupt(); err != nil { // SIGTERM, as an orchestrator sends it
 				t.Fatal(err)
 			}
@@ -125,7 +127,7 @@ func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
 			}
 			fleet[i] = start(replicas)
 		}
-		eventually(t, callBound, "the first new replica to lead", func() bool { return began() == replicas+1 })
+		await.Until(t, "the first new replica to lead", func() bool { return began() == replicas+1 })
 		for _, w := range fleet {
 			_ = w.Interrupt()
 			_ = w.Wait()
@@ -162,12 +164,13 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 }
 
 func TestCandidatesWakeNoObserver(t *testing.T) {
+	t.Parallel()
 	const observers, candidates = 3, 12
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		o, others := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)
-		term, err := leader.Campaign(within(t, patience), []byte("one"))
+		term, err := leader.Campaign(await.Context(t), []byte("one"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +192,8 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 		sees := func(value string) {
 			t.Helper()
 			for range observers {
-				select {
-				case l := <-seen:
-					if string(l.Payload) != value {
-						t.Fatalf("observed %+v, want %q", l, value)
-					}
-				case <-time.After(patience):
-					t.Fatalf("%q was not observed", value)
+				if l := await.Receive(t, "an observer to see "+value, seen); string(l.Payload) != value {
+					t.Fatalf("observed %+v, want %q", l, value)
 				}
 			}
 		}
@@ -208,7 +206,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 					won <- term
 				}
 			})
-			eventually(t, patience, "the candidate in the queue", func() bool {
+			await.Until(t, "the candidate in the queue", func() bool {
 				list, err := leader.Candidates(within(t, 10*time.Second))
 				return err == nil && len(list) == i+2
 			})
@@ -222,7 +220,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 			t.Errorf("observers were woken %d times by candidates", n)
 		}
 		watched := o.events()
-		if err := term.Proclaim(within(t, patience), []byte("two")); err != nil {
+		if err := term.Proclaim(await.Context(t), []byte("two")); err != nil {
 			t.Fatal(err)
 		}
 		sees("two")
@@ -231,7 +229,7 @@ func TestCandidatesWakeNoObserver(t *testing.T) {
 		}
 		quiesce(t, o, others)
 		watched, woken := o.events(), others.events()
-		if err := term.Resign(within(t, patience)); err != nil {
+		if err := term.Resign(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		second := <-won

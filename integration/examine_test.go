@@ -53,6 +53,7 @@ func TestExaminePassesAHealthyService(t *testing.T) {
 }
 
 func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		down := freeAddr(t)
 		c := s.client(t, 10*time.Second, append([]string{down}, s.endpoints...)...)
@@ -74,6 +75,7 @@ func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 // Servers that accept connections and never answer must not use up the time of
 // the others.
 func TestExamineReportsServersBesideSilentOnes(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		var silent []string
 		for range 4 {

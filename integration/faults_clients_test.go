@@ -11,93 +11,13 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/semaphore"
 )
 
 func init() { proc.Register("waiters", waitersWorker) }
-
-// A process that holds, waits, reads and leads on many names is killed; another
-// exits without closing anything. Their holds are granted to the next waiters
-// within the TTL, waiters behind their entries proceed, and no waiter is
-// admitted early.
-func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
-	const ttl, bound = 10 * time.Second, 30 * time.Second // a leader change starts leases anew
-	together(t, func(t *testing.T, s site) {
-		name := fresh(t)
-		c := s.client(t, longTTL)
-		victim, leaver := newActor(t, s.url(ttl)), newActor(t, s.url(ttl))
-
-		was := map[string]event{}
-		next := map[string]*pending{}
-		for what, w := range map[string]way{"holder": aLock, "writer": aWrite, "leader": aTerm, "permits": twoOf} {
-			was[what] = victim.takes(w, name(what))
-			if w == twoOf { // a live client has the other two
-				twoOf.take(t, c, name(what))
-				next[what] = twoOf.queue(t, c, name(what), 3)
-			} else {
-				next[what] = w.queue(t, c, name(what), 2)
-			}
-		}
-		was["exit"] = leaver.takes(aLock, name("exit"))
-		next["exit"] = aLock.queue(t, c, name("exit"), 2)
-
-		// The victim (V) is the first, the middle and the last waiter: V A V B
-		// V.
-		first := aLock.take(t, c, name("waiters"))
-		victim.waits(aLock, c, name("waiters"), 2)
-		a := aLock.queue(t, c, name("waiters"), 3)
-		victim.waits(aLock, c, name("waiters"), 4)
-		b := aLock.queue(t, c, name("waiters"), 5)
-		victim.waits(aLock, c, name("waiters"), 6)
-		// A waiting writer between readers.
-		reader := aRead.take(t, c, name("between"))
-		victim.waits(aWrite, c, name("between"), 2)
-		r2, r3 := aRead.queue(t, c, name("between"), 3), aRead.queue(t, c, name("between"), 4)
-		// One of two readers ahead of a writer.
-		living := aRead.take(t, c, name("readers"))
-		victim.takes(aRead, name("readers"))
-		writer := aWrite.queue(t, c, name("readers"), 3)
-
-		killed := time.Now()
-		victim.Kill()
-		leaver.orders(quit, "")
-		for what, p := range next {
-			h := p.grantedBy(killed.Add(bound))
-			t.Logf("%s: succeeded %v after the kill", what, p.at.Sub(killed).Round(time.Millisecond))
-			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
-				t.Errorf("%s: %+v after %+v", what, h, was[what])
-			}
-			h.mustRelease(t)
-		}
-
-		for what, n := range map[string]int{"waiters": 3, "between": 3, "readers": 2} {
-			w := map[string]way{"waiters": aLock, "between": aRead, "readers": aRead}[what]
-			w.queued(t, c, name(what), n)
-		}
-		if a.over() || b.over() || writer.over() {
-			t.Error("the death of a waiter admitted the one behind it while another holds")
-		}
-		first.mustRelease(t)
-		h := a.granted(patience)
-		if b.over() {
-			t.Error("the second of the waiters was admitted beside the first")
-		}
-		h.mustRelease(t)
-		if last := b.granted(patience); last.token <= h.token {
-			t.Errorf("token %d after %d", last.token, h.token)
-		}
-		// While the first of the readers still reads.
-		r2.granted(patience).mustRelease(t)
-		r3.granted(patience).mustRelease(t)
-		if reader.err() != nil || living.err() != nil {
-			t.Errorf("the live readers: %v, %v", reader.err(), living.err())
-		}
-		living.mustRelease(t)
-		writer.granted(patience)
-	})
-}
 
 // waitersWorker is a process with one waiting session for each message from the
 // test: url, name.
@@ -131,7 +51,7 @@ func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersAreKilled(t *testing.T) {
 		p := aLock.queue(t, c, name, others+1)
 		killed := time.Now()
 		process.Kill()
-		p.granted(callBound).mustRelease(t) // nineteen TTLs are three minutes
+		p.granted().mustRelease(t) // nineteen TTLs are three minutes
 		t.Logf("granted %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
 		aLock.queued(t, c, name, 0)
 	})
@@ -187,7 +107,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 		reader := aRead.take(t, c, name("reader"))
 		victim.takes(aRead, name("reader"))
 		writer := aWrite.queue(t, c, name("reader"), 3)
-		eventually(t, patience, "writes of the first holder", func() bool { n, _ := reg.of(old.Token); return n > 0 })
+		await.Until(t, "writes of the first holder", func() bool { n, _ := reg.of(old.Token); return n > 0 })
 
 		if err := victim.Pause(); err != nil {
 			t.Fatal(err)
@@ -199,7 +119,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 			t.Errorf("token %d after %d", next.token, old.Token)
 		}
 		reg.write(event{Token: int64(next.token)})
-		elected, waited, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
+		elected, waited, wrote := candidate.granted(), behind.granted(), writer.granted()
 		if int64(elected.token) <= term.Token {
 			t.Errorf("term %d after %d", elected.token, term.Token)
 		}
@@ -216,7 +136,7 @@ func TestPausedProcessLosesItsHoldsAndItsLateWriteIsRefused(t *testing.T) {
 		if e := victim.told(name("waiter"), 0); e.What != isRefused || !e.Lost {
 			t.Errorf("the waiter was got %+v, want the loss and no grant", e)
 		}
-		eventually(t, patience, "a stale write", func() bool { _, refused := reg.of(old.Token); return refused > 0 })
+		await.Until(t, "a stale write", func() bool { _, refused := reg.of(old.Token); return refused > 0 })
 		after, refused := reg.of(old.Token)
 		t.Logf("%d writes of the paused holder refused", refused)
 		if after != before {
@@ -252,14 +172,14 @@ func TestProcessPausedForLessThanItsTTLKeepsItsHolds(t *testing.T) {
 		if err := victim.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(s.survives(ttl) * 9 / 10)
+		await.For(t.Context(), s.survives(ttl)*9/10)
 		if err := victim.Resume(); err != nil {
 			t.Fatal(err)
 		}
 		if paused := time.Since(began); paused > s.survives(ttl) {
 			servers.Skip(t, fmt.Sprintf("the pause took %v on this machine, longer than a hold has to survive", paused))
 		}
-		time.Sleep(ttl / 3) // some renewals
+		await.For(t.Context(), ttl/3) // some renewals
 		for _, w := range alone {
 			if next[w].over() {
 				t.Errorf("%s: granted to the next waiter", w)
@@ -268,7 +188,7 @@ func TestProcessPausedForLessThanItsTTLKeepsItsHolds(t *testing.T) {
 			if e := victim.told(name(string(w)), 1); e.What != isEnded || e.Lost {
 				t.Errorf("%s: got %+v, want its own release", w, e)
 			}
-			next[w].granted(patience).mustRelease(t)
+			next[w].granted().mustRelease(t)
 		}
 	})
 }
@@ -288,14 +208,14 @@ func TestCloseReleasesHoldsAndEndsWaits(t *testing.T) {
 			waiting = append(waiting, w.queue(t, leaver, name("waited "+string(w)), 2))
 		}
 		began := time.Now()
-		if err := leaver.Close(within(t, callBound)); err != nil {
+		if err := leaver.Close(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		for i, w := range alone {
 			if err := holds[i].err(); !errors.Is(err, coordinator.ErrClosed) {
 				t.Errorf("%s: the hold ended with %v", w, err)
 			}
-			waiting[i].fails(coordinator.ErrClosed, patience)
+			waiting[i].fails(coordinator.ErrClosed)
 			w.queued(t, other, name("waited "+string(w)), 1)
 			next[i].grantedBy(began.Add(longTTL))
 		}
@@ -332,7 +252,7 @@ func TestTimedOutReleaseFinishesInTheBackground(t *testing.T) {
 		}
 		c.proxy.Heal()
 		for i, w := range alone {
-			next[i].granted(15 * time.Second).mustRelease(t)
+			next[i].granted().mustRelease(t)
 			w.queued(t, other, name(string(w)), 0)
 		}
 	})
@@ -362,7 +282,7 @@ func TestCancellationAtAnyMomentLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				p := w.begin(ctx, t, c, n)
 				time.AfterFunc(time.Duration(r.IntN(10000))*time.Microsecond, cancel)
-				time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+				await.For(ctx, time.Duration(r.IntN(4000))*time.Microsecond)
 				first.mustRelease(t)
 				<-p.done
 				switch {
@@ -405,7 +325,7 @@ func TestProcessesWithTheSameIdentityExcludeEachOther(t *testing.T) {
 func TestPanicReleases(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
-		c, ctx := s.client(t, longTTL), within(t, time.Minute)
+		c, ctx := s.client(t, longTTL), await.Context(t)
 		boom := func(context.Context) error { panic("boom") }
 		for w, do := range map[way]func(n string) error{
 			aLock:  func(n string) error { return newMutex(t, c, n).Do(ctx, boom) },

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/recipes/barrier"
@@ -53,7 +54,7 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 		for end := time.Now().Add(chaosTime(t)); time.Now().Before(end); {
 			i := r.IntN(processes)
 			disturbNetwork(r, workers[(i+1+r.IntN(processes-1))%processes].proxy)
-			pause(t.Context(), time.Second)
+			await.For(t.Context(), time.Second)
 			workers[i].Kill()
 			killed++
 			workers[i] = start()
@@ -64,7 +65,7 @@ func TestCounterUnderKillsAndPartitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := c.Get(within(t, patience))
+		last, err := c.Get(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,9 +227,6 @@ func countAll(
 			if err != nil {
 				failed = fmt.Errorf("%s: %w", kind, err)
 			}
-			if took := time.Duration(did.end - did.begin); took > bound+patience {
-				return fmt.Errorf("%s took %v, not %v", kind, took, bound)
-			}
 		}
 		if last || ctx.Err() != nil {
 			return failed
@@ -257,28 +255,28 @@ func TestCounterOnALaggingMember(t *testing.T) {
 		near, gate := open((behind + 1) % len(e.endpoints))
 		far, farGate := open(behind)
 		for i := range int64(5) {
-			if n, err := near.Add(within(t, patience), 1); err != nil || n != 2*i+1 {
+			if n, err := near.Add(await.Context(t), 1); err != nil || n != 2*i+1 {
 				t.Fatalf("add: %d, %v", n, err)
 			}
-			if n, err := far.Get(within(t, patience)); err != nil || n != 2*i+1 {
+			if n, err := far.Get(await.Context(t)); err != nil || n != 2*i+1 {
 				t.Errorf("get: %d, %v; want %d", n, err, 2*i+1)
 			}
-			if err := near.CompareAndSet(within(t, patience), 2*i+1, 2*i+2); err != nil {
+			if err := near.CompareAndSet(await.Context(t), 2*i+1, 2*i+2); err != nil {
 				t.Fatal(err)
 			}
-			if err := far.CompareAndSet(within(t, patience), 2*i+2, 2*i+2); err != nil {
+			if err := far.CompareAndSet(await.Context(t), 2*i+2, 2*i+2); err != nil {
 				t.Errorf("compare-and-set: %v", err)
 			}
-			if err := gate.Set(within(t, patience)); err != nil {
+			if err := gate.Set(await.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 			if err := farGate.Wait(within(t, 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("wait at a closed barrier: %v", err)
 			}
-			if err := gate.Remove(within(t, patience)); err != nil {
+			if err := gate.Remove(await.Context(t)); err != nil {
 				t.Fatal(err)
 			}
-			if err := farGate.Wait(within(t, patience)); err != nil {
+			if err := farGate.Wait(await.Context(t)); err != nil {
 				t.Errorf("wait: %v", err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
@@ -38,16 +39,15 @@ func together(t *testing.T, test func(t *testing.T, s site)) {
 type way string
 
 const (
-	aLock    way = "lock"
-	aWrite   way = "write"
-	aRead    way = "read"
-	aTerm    way = "term"
-	aPermit  way = "one permit"
-	twoOf    way = "two permits"
-	allOf    way = "all permits" // of four
-	permits      = 4
-	longTTL      = 20 * time.Second
-	patience     = 30 * time.Second // for events that must come: machines are slow at times
+	aLock   way = "lock"
+	aWrite  way = "write"
+	aRead   way = "read"
+	aTerm   way = "term"
+	aPermit way = "one permit"
+	twoOf   way = "two permits"
+	allOf   way = "all permits" // of four
+	permits     = 4
+	longTTL     = 20 * time.Second
 )
 
 // alone are the ways that exclude all others.
@@ -149,7 +149,7 @@ func (w way) queued(t testing.TB, c *coordinator.Client, name string, n int) {
 // take makes a request that must succeed.
 func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	h, err := w.ask(ctx, c, name)
 	if err != nil {
@@ -160,7 +160,7 @@ func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 
 func (h hold) mustRelease(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	if err := h.release(ctx); err != nil {
 		t.Error(err)
@@ -204,23 +204,16 @@ func (p *pending) over() bool {
 	}
 }
 
-// await waits for the outcome. An outcome that is already there counts even if
-// the bound has passed.
-func (p *pending) await(bound time.Duration) {
+// await waits for the outcome.
+func (p *pending) await() {
 	p.t.Helper()
-	select {
-	case <-p.done:
-	case <-time.After(bound):
-		if !p.over() {
-			p.t.Fatalf("%s: no outcome in %v", p.what, bound)
-		}
-	}
+	await.Receive(p.t, "the outcome of "+p.what, p.done)
 }
 
 // granted waits for the grant.
-func (p *pending) granted(bound time.Duration) hold {
+func (p *pending) granted() hold {
 	p.t.Helper()
-	p.await(bound)
+	p.await()
 	if p.err != nil {
 		p.t.Fatalf("%s: %v", p.what, p.err)
 	}
@@ -231,7 +224,7 @@ func (p *pending) granted(bound time.Duration) hold {
 // checks it.
 func (p *pending) grantedBy(end time.Time) hold {
 	p.t.Helper()
-	h := p.granted(time.Until(end))
+	h := p.granted()
 	if p.at.After(end) {
 		p.t.Errorf("%s: granted %v too late", p.what, p.at.Sub(end))
 	}
@@ -239,9 +232,9 @@ func (p *pending) grantedBy(end time.Time) hold {
 }
 
 // fails waits for the error.
-func (p *pending) fails(want error, bound time.Duration) {
+func (p *pending) fails(want error) {
 	p.t.Helper()
-	p.await(bound)
+	p.await()
 	if !errors.Is(p.err, want) {
 		p.t.Errorf("%s: %v, want %v", p.what, p.err, want)
 	}
@@ -316,7 +309,7 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 		for alive := o.Do == writeOn; alive; {
 			// It finishes the write that it has begun, whatever the check says.
 			alive = h.err() == nil
-			time.Sleep(time.Millisecond)
+			await.For(ctx, time.Millisecond)
 			_ = io.Send(tell(o.Name, isWrite, h, nil))
 		}
 	}
@@ -381,7 +374,7 @@ func (a *actor) orders(w way, name string) { a.t.Helper(); a.Send(order{Do: w, N
 func (a *actor) told(name string, i int) event {
 	a.t.Helper()
 	var e event
-	eventually(a.t, patience, "a report about "+name, func() bool {
+	await.Until(a.t, "a report about "+name, func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if len(a.events[name]) <= i {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netns"
 	"github.com/baton-go/baton/integration/internal/netproxy"
@@ -67,19 +68,14 @@ func TestHolderAtAnIsolatedLeaderIsNotifiedFirst(t *testing.T) {
 				got := granted(t.Context(), waiter)
 				awaitQueue(t, waiter, 2)
 				cut.cut(leader)
-				select {
-				case g := <-got:
-					if g.err != nil {
-						t.Fatal(g.err)
-					}
-					told.before(g.at, "the holder at the isolated leader")
-					mustHold(t, free, "the holder that can move to the majority")
-					cut.mend(leader)
-					unlock(t, g.lock)
-				case <-time.After(2 * time.Minute):
-					cut.mend(leader)
-					t.Fatal("the majority grants nothing")
+				g := await.Receive(t, "a grant by the majority", got)
+				if g.err != nil {
+					t.Fatal(g.err)
 				}
+				told.before(g.at, "the holder at the isolated leader")
+				mustHold(t, free, "the holder that can move to the majority")
+				cut.mend(leader)
+				unlock(t, g.lock)
 				unlock(t, lock(t, pinned)) // on a new session
 			})
 		}
@@ -105,12 +101,12 @@ func TestRepeatedPartitionsKeepExclusion(t *testing.T) {
 		for i := 0; i < times || moved == 0 && i < times+6; i++ {
 			leader := r.leader(t)
 			r.network.Isolate(leader)
-			time.Sleep(phase)
+			await.For(t.Context(), phase)
 			if i >= times {
-				time.Sleep(phase) // elections may take long here
+				await.For(t.Context(), phase) // elections may take long here
 			}
 			r.network.Rejoin(leader)
-			time.Sleep(phase)
+			await.For(t.Context(), phase)
 			if r.leader(t) != leader {
 				moved++
 			}
@@ -165,7 +161,7 @@ func TestShortPartitionIsSurvived(t *testing.T) {
 		l := lock(t, newMutex(t, c.Client, servers.Name(t)))
 		began := time.Now()
 		c.proxy.Cut()
-		time.Sleep(s.survives(ttl) * 8 / 10)
+		await.For(t.Context(), s.survives(ttl)*8/10)
 		c.proxy.Heal()
 		if cut := time.Since(began); cut > s.survives(ttl) {
 			servers.Skip(t, fmt.Sprintf("the cut took %v on this machine, longer than a hold has to survive", cut))
@@ -194,7 +190,7 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 				far.proxy.Cut()
 				unlock(t, l)
 				if c.lives {
-					time.Sleep(time.Second)
+					await.For(t.Context(), time.Second)
 					far.proxy.Heal()
 					unlock(t, get(t, got, "after the cut"))
 					return
@@ -239,7 +235,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					trap = lost.leave(c.leave)
 				}
 				unlock(t, l)
-				if err := trap.Wait(within(t, patience)); err != nil {
+				if err := trap.Wait(await.Context(t)); err != nil {
 					t.Fatal(err)
 				}
 				n := get(t, next, "after the release")
@@ -265,12 +261,12 @@ func TestConstantResetsKeepExclusion(t *testing.T) {
 		workload := site{s.service, []string{proxy.Addr()}}.workload(t, 4, 30*time.Second)
 		workload.progresses("before")
 		from := workload.grants()
-		began := time.Now()
+		began, hangs := time.Now(), await.Hang(t)
 		for time.Since(began) < long || workload.grants() == from {
 			proxy.Reset()
-			time.Sleep(50 * time.Millisecond)
-			if time.Since(began) > time.Minute {
-				t.Fatal("nothing was granted in a minute of resets")
+			await.For(t.Context(), 50*time.Millisecond)
+			if time.Now().After(hangs) {
+				t.Fatal("nothing was granted during the resets")
 			}
 		}
 		t.Logf("%d grants in %v of resets", workload.grants()-from, time.Since(began).Round(time.Millisecond))
@@ -289,7 +285,7 @@ func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 		before := c.proxy.Stats()
 		c.proxy.Reject()
 		c.proxy.Reset()
-		time.Sleep(ttl)
+		await.For(t.Context(), ttl)
 		tries := c.proxy.Stats().TurnedAway - before.TurnedAway
 		t.Logf("%d attempts in %v", tries, ttl)
 		if tries == 0 || tries > 200 {
@@ -326,7 +322,7 @@ func TestSlowLinks(t *testing.T) {
 					for _, way := range ways {
 						c.proxy.Delay(way, time.Duration(rand.IntN(400))*time.Millisecond)
 					}
-					pause(ctx, 50*time.Millisecond)
+					await.For(ctx, 50*time.Millisecond)
 				}
 			}()
 			for end := time.Now().Add(ttl); time.Now().Before(end); {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/netproxy"
@@ -106,27 +107,19 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 	granted, lost := make(chan grant, 1), make(chan int64, 1)
 	context.AfterFunc(l.Context(), func() { lost <- history.Now() })
 	go func() {
-		l, err := next.Lock(within(t, 3*patience))
+		l, err := next.Lock(await.Context(t))
 		granted <- grant{l, history.Now(), err}
 	}()
 	for _, i := range []int{1, 4} { // an etcd and a ZooKeeper
 		all[i].kill()
 	}
-	for end := time.Now().Add(patience); l.Held() != 3; {
-		if time.Now().After(end) {
-			t.Fatalf("%d members are held, %v", l.Held(), l.Err())
-		}
-		pause(t.Context(), 100*time.Millisecond)
-	}
+	await.State(t, "three members to be held", func() (string, bool) {
+		return fmt.Sprintf("%d, %v", l.Held(), l.Err()), l.Held() == 3
+	})
 	links[2].Cut()
-	var end int64
-	select {
-	case end = <-lost:
-	case <-time.After(patience):
-		t.Fatal("the context does not end")
-	}
+	end := await.Receive(t, "the end of the context", lost)
 	// A stalled machine may notice it late.
-	end = min(end, history.Now()-int64(time.Since(l.Deadline())))
+	end = min(end, history.Now()+int64(time.Until(l.Deadline())))
 	if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
 		t.Errorf("it ended with %v", cause)
 	}
@@ -150,8 +143,8 @@ func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
 // need longer than a quorum waits for it; then it is not asked for a while.
 func lockAll(t *testing.T, q *quorum.Quorum, services int) *quorum.Lock {
 	t.Helper()
-	for end := time.Now().Add(2 * patience); ; {
-		l, err := q.Lock(within(t, patience))
+	for end := await.Hang(t); ; {
+		l, err := q.Lock(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,10 +154,10 @@ func lockAll(t *testing.T, q *quorum.Quorum, services int) *quorum.Lock {
 		if time.Now().After(end) {
 			t.Fatalf("tokens %v", tokensOf(l))
 		}
-		if err := l.Unlock(within(t, patience)); err != nil {
+		if err := l.Unlock(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
-		pause(t.Context(), time.Second)
+		await.For(t.Context(), time.Second)
 	}
 }
 
@@ -212,7 +205,7 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 			for _, i := range r.Perm(5)[:1+r.IntN(5)] {
 				links[slot][i].Cut()
 			}
-			pause(t.Context(), time.Duration(1000+r.IntN(2000))*time.Millisecond)
+			await.For(t.Context(), time.Duration(1000+r.IntN(2000))*time.Millisecond)
 			if dies := r.IntN(processes); r.IntN(2) == 0 {
 				killed[workers[dies].who] = history.Now()
 				workers[dies].Kill()
@@ -224,14 +217,9 @@ func TestQuorumUnderKillsAndPartitions(t *testing.T) {
 		}
 		healAll(links)
 		before := len(loadQuorum(t, dir, killed))
-		for end := time.Now().Add(2 * patience); len(loadQuorum(t, dir, killed)) == before; {
-			if time.Now().After(end) {
-				t.Fatalf("no grant within %v without %v", 2*patience, away)
-			}
-			pause(t.Context(), 100*time.Millisecond)
-		}
+		await.Until(t, fmt.Sprintf("a grant without %v", away), func() bool { return len(loadQuorum(t, dir, killed)) > before })
 		for _, i := range away {
-			if err := all[i].restart(within(t, patience)); err != nil {
+			if err := all[i].restart(await.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -410,10 +398,10 @@ func holdQuorum(ctx context.Context, q *quorum.Quorum, who string, f *os.File) e
 	if err := json.NewEncoder(f).Encode(h); err != nil {
 		return err
 	}
-	pause(l.Context(), time.Duration(1<<rand.IntN(12))*time.Millisecond)
+	await.For(l.Context(), time.Duration(1<<rand.IntN(12))*time.Millisecond)
 	h.To = history.Now()
 	if l.Err() != nil { // a stalled machine may notice that late
-		h.To = min(h.To, history.Now()-int64(time.Since(l.Deadline())))
+		h.To = min(h.To, history.Now()+int64(time.Until(l.Deadline())))
 	}
 	if err := json.NewEncoder(f).Encode(h); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -23,11 +24,11 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		var reading, overtakers atomic.Int64
 		var writer atomic.Int64 // the token of the writer's entry; 0 while it is not in the queue
 		var wg sync.WaitGroup
-		ctx, stop := context.WithCancel(within(t, 3*time.Minute))
+		ctx, stop := context.WithCancel(await.Context(t))
 		for i := range 4 {
 			l := newRWLock(t, s.client(t, longTTL), name)
 			wg.Go(func() {
-				pause(ctx, time.Duration(i)*10*time.Millisecond)
+				await.For(ctx, time.Duration(i)*10*time.Millisecond)
 				for ctx.Err() == nil {
 					r, err := l.RLock(ctx)
 					if err != nil {
@@ -37,7 +38,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 					if w := writer.Load(); w != 0 && int64(r.Token()) > w {
 						overtakers.Add(1)
 					}
-					pause(ctx, 40*time.Millisecond)
+					await.For(ctx, 40*time.Millisecond)
 					reading.Add(-1)
 					if err := r.Unlock(context.WithoutCancel(ctx)); err != nil {
 						t.Error(err)
@@ -47,10 +48,10 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		}
 		c := s.client(t, longTTL)
 		l := newRWLock(t, c, name)
-		eventually(t, patience, "two readers", func() bool { return reading.Load() >= 2 })
+		await.Until(t, "two readers", func() bool { return reading.Load() >= 2 })
 		for range 5 {
 			p := aWrite.begin(ctx, t, c, name)
-			eventually(t, patience, "the writer in the queue or through", func() bool {
+			await.Until(t, "the writer in the queue or through", func() bool {
 				list, _ := l.Contenders(ctx) // an error counts as an empty queue
 				for _, c := range list {
 					if c.Writer {
@@ -59,7 +60,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 				}
 				return writer.Load() != 0 || p.over()
 			})
-			h := p.granted(patience)
+			h := p.granted()
 			if n := reading.Load(); n != 0 {
 				t.Errorf("%d readers held beside the writer", n)
 			}
@@ -83,7 +84,7 @@ func TestPartitionedDowngradeIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
 		l := newRWLock(t, c.Client, name)
-		w, err := l.Lock(within(t, patience))
+		w, err := l.Lock(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,7 @@ func TestPartitionedDowngradeIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		defer cancel()
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- w.Unlock(ctx) }()
-		if err := trap.Wait(within(t, patience)); err != nil {
+		if err := trap.Wait(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		c.proxy.CutUp()
@@ -108,10 +109,10 @@ func TestPartitionedDowngradeIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		if _, err := l.Lock(r.Context()); !errors.Is(err, rwlock.ErrUpgrade) && r.Err() == nil {
 			t.Errorf("an upgrade = %v, want ErrUpgrade", err)
 		}
-		h := next.granted(ttl + patience)
+		h := next.granted()
 		told.before(next.at, "the reader")
 		c.proxy.Heal() // held requests may still arrive, and have no effect
-		if err := r.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
+		if err := r.Unlock(await.Context(t)); !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("Unlock of the lost reader = %v", err)
 		}
 		aWrite.queued(t, other, name, 1)
@@ -136,12 +137,12 @@ func TestAnyPermitHoldersReleaseAdmitsTheFirstWaiter(t *testing.T) {
 			first := aPermit.queue(t, other, name, permits+1)
 			second := aPermit.queue(t, c, name, permits+2)
 			holds[leaver].mustRelease(t)
-			h := first.granted(patience)
+			h := first.granted()
 			if second.over() {
 				t.Errorf("leaver %d: one permit was released and two were granted", leaver)
 			}
 			h.mustRelease(t)
-			second.granted(patience).mustRelease(t)
+			second.granted().mustRelease(t)
 		}
 	})
 }
@@ -158,10 +159,10 @@ func TestPartitionedLeaderIsNotifiedBeforeTheNextLeads(t *testing.T) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, ttl)
 		still := watchStalls()
-		t.Cleanup(still.end)
+		t.Cleanup(still.End)
 		terms := make(chan tenure, 20)
 		began := make(chan coordinator.Token, 20)
-		ctx, stop := context.WithCancel(within(t, 3*time.Minute))
+		ctx, stop := context.WithCancel(await.Context(t))
 		var wg sync.WaitGroup
 		run := func(c *coordinator.Client) {
 			wg.Go(func() {
@@ -179,13 +180,7 @@ func TestPartitionedLeaderIsNotifiedBeforeTheNextLeads(t *testing.T) {
 			})
 		}
 		next := func() coordinator.Token {
-			select {
-			case token := <-began:
-				return token
-			case <-time.After(ttl + patience):
-				t.Fatal("no leader")
-				return 0
-			}
+			return await.Receive(t, "a leader", began)
 		}
 		run(c.Client)
 		next()
@@ -228,7 +223,7 @@ func TestResignFinishesDespiteNetworkFaults(t *testing.T) {
 			"request lost":   func() { c.proxy.LoseRequest(c.leave) },
 			"nothing passes": c.proxy.CutUp,
 		} {
-			term, err := e.Campaign(within(t, patience), nil)
+			term, err := e.Campaign(await.Context(t), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +232,7 @@ func TestResignFinishesDespiteNetworkFaults(t *testing.T) {
 			}
 			last = term.Token()
 			breaks()
-			ctx := within(t, callBound)
+			ctx := await.Context(t)
 			if what == "nothing passes" {
 				ctx = within(t, 2*time.Second)
 			}
@@ -302,12 +297,12 @@ func TestChangingCandidatesNeverLeadTogether(t *testing.T) {
 						cancel()
 						if err == nil {
 							lead(h)
-							pause(h.ctx, time.Duration(r.IntN(10))*time.Millisecond)
+							await.For(h.ctx, time.Duration(r.IntN(10))*time.Millisecond)
 							bound, cancel = context.WithTimeout(context.Background(), 5*time.Second)
 							_ = h.release(bound) // continues in the background after a timeout
 							cancel()
 						}
-						pause(ctx, time.Duration(r.IntN(1500))*time.Millisecond)
+						await.For(ctx, time.Duration(r.IntN(1500))*time.Millisecond)
 					}
 				})
 			}
@@ -323,7 +318,7 @@ func TestChangingCandidatesNeverLeadTogether(t *testing.T) {
 		}
 		for time.Since(began) < long || led() < leastTerms && time.Since(began) < long+time.Minute {
 			links[r.IntN(len(links))].proxy.Reset()
-			pause(ctx, time.Duration(r.IntN(600))*time.Millisecond)
+			await.For(ctx, time.Duration(r.IntN(600))*time.Millisecond)
 		}
 		stop()
 		wg.Wait()
@@ -332,7 +327,7 @@ func TestChangingCandidatesNeverLeadTogether(t *testing.T) {
 			t.Errorf("only %d terms", terms)
 		}
 		aTerm.queued(t, s.client(t, longTTL), name, 0)
-		eventually(t, patience, "the observer to see that there is no leader", func() bool { return observed() == 0 })
+		await.Until(t, "the observer to see that there is no leader", func() bool { return observed() == 0 })
 	}
 	t.Run("etcd-3", func(t *testing.T) { run(t, site{"etcd", servers.EtcdCluster(t).Endpoints()}) })
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, site{"zk", servers.ZooKeeperCluster(t).Endpoints()}) })

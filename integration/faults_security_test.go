@@ -25,6 +25,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/freeport"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -147,7 +148,7 @@ func securedZooKeeper(t *testing.T, ca *authority) secured {
 	return secured{"zks", addr, func(t *testing.T) {
 		issue()
 		cluster.Node(0).Kill()
-		if err := cluster.Node(0).Restart(within(t, time.Minute)); err != nil {
+		if err := cluster.Node(0).Restart(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 	}}
@@ -185,7 +186,7 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 				"a server of another authority than meant": "?cacert=" + stranger.file + "&cert=" + cert + "&key=" + key,
 			} {
 				began := time.Now()
-				err := openWithin(t, 2*time.Second, base+query)
+				err := openUntil(within(t, 2*time.Second), t, base+query)
 				if !errors.Is(err, coordinator.ErrUnavailable) && !errors.Is(err, coordinator.ErrRefused) {
 					t.Errorf("%s: %v, want a refusal", what, err)
 				}
@@ -208,13 +209,13 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 				t.Errorf("with the wrong certificate on the disk: %v", err)
 			}
 			ca.issue(cert, key) // and corrects it
-			eventually(t, patience, "the service answers again", func() bool {
+			await.Until(t, "the service answers again", func() bool {
 				_, err := m.TryLock(within(t, 2*time.Second))
 				return errors.Is(err, coordinator.ErrTaken)
 			})
 			server.renew(t)
 			proxy.Reset()
-			eventually(t, patience, "the service to answer with its new certificate", func() bool {
+			await.Until(t, "the service to answer with its new certificate", func() bool {
 				_, err := m.TryLock(within(t, 2*time.Second))
 				return errors.Is(err, coordinator.ErrTaken)
 			})
@@ -295,7 +296,7 @@ func newSecureEtcd(t *testing.T, tokenTTL time.Duration) secureEtcd {
 	s := site{"etcd", servers.NewEtcd(t, etcdserver.Options{Args: []string{
 		fmt.Sprintf("--auth-token-ttl=%d", int(tokenTTL.Seconds())),
 	}}).Endpoints()}
-	raw, ctx := s.etcdClient(t), within(t, 20*time.Second)
+	raw, ctx := s.etcdClient(t), await.Context(t)
 	must := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -362,13 +363,13 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 		holds = append(holds, w.take(t, c, name(string(w))))
 		next = append(next, w.queue(t, other, name(string(w)), 2))
 	}
-	time.Sleep(15 * time.Second) // more than the TTL
+	await.For(t.Context(), 15*time.Second) // more than the TTL
 	for i, w := range alone {
 		if err := holds[i].err(); err != nil || next[i].over() {
 			t.Errorf("%s: lost with the token: %v", w, err)
 		}
 		holds[i].mustRelease(t)
-		next[i].granted(patience).mustRelease(t) // its watch had an expired token, too
+		next[i].granted().mustRelease(t) // its watch had an expired token, too
 		w.queued(t, c, name(string(w)), 0)
 	}
 	log.tells(t, alicePassword)
@@ -394,7 +395,7 @@ func TestEtcdUsersWithoutRightsAreRefused(t *testing.T) {
 		for _, w := range []way{aLock, aWrite, aRead, aTerm, twoOf} {
 			for _, n := range []string{name(string(w)), name("new " + string(w))} {
 				began := time.Now()
-				_, err := w.ask(within(t, patience), c, n)
+				_, err := w.ask(await.Context(t), c, n)
 				log.note(err)
 				if !errors.Is(err, coordinator.ErrRefused) || coordinator.MayHaveApplied(err) {
 					t.Errorf("%s: %s: %v after %v, want ErrRefused", user, w, err, time.Since(began))
@@ -411,12 +412,12 @@ func TestEtcdUsersWithoutRightsAreRefused(t *testing.T) {
 	if n := s.keys(t, ""); n != before {
 		t.Errorf("%d keys, %d before the users without rights", n, before)
 	}
-	ctx := within(t, 30*time.Second)
+	ctx := await.Context(t)
 	if _, err := s.root.UserRevokeRole(ctx, "alice", "all"); err != nil {
 		t.Fatal(err)
 	}
 	for i, w := range alone {
-		err := holds[i].release(within(t, patience))
+		err := holds[i].release(await.Context(t))
 		log.note(err)
 		if !errors.Is(err, coordinator.ErrRefused) {
 			t.Errorf("%s: released without rights: %v", w, err)
@@ -451,16 +452,16 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	c := log.client(t, strings.Replace(s.as("alice", alicePassword), s.endpoints[0], proxy.Addr(), 1))
 	held := aLock.take(t, c, name("lock"))
 	told := awaitTelling(t, held.ctx, held.until)
-	ctx := within(t, time.Minute)
+	ctx := await.Context(t)
 	if _, err := s.root.UserChangePassword(ctx, "alice", bobPassword); err != nil {
 		t.Fatal(err)
 	}
 	other := log.client(t, s.as("alice", bobPassword))
 	next := aLock.queue(t, other, name("lock"), 2)
 	proxy.Reset()
-	n := next.granted(12*time.Second + patience)
+	n := next.granted()
 	told.before(next.at, "the holder")
-	_, err := aLock.ask(within(t, patience), c, name("new"))
+	_, err := aLock.ask(await.Context(t), c, name("new"))
 	log.note(err)
 	if !errors.Is(err, coordinator.ErrRefused) {
 		t.Errorf("with the old password: %v, want ErrRefused", err)
@@ -503,7 +504,7 @@ func TestZooKeeperMissingPermissionIsRefused(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			makeNode("/"+root+"/~/mutex/"+what, zk.PermAll&^c.missing)
 			client := log.client(t, "zk://alice:"+alicePassword+"@"+s.endpoints[0]+"/"+root)
-			m, ctx := newMutex(t, client, what), within(t, patience)
+			m, ctx := newMutex(t, client, what), await.Context(t)
 			began := time.Now()
 			_, err := m.Contenders(ctx)
 			log.note(err)
@@ -549,7 +550,7 @@ func TestZooKeeperCredentialsAreSentOnEachConnection(t *testing.T) {
 	}
 	wrong := log.client(t, "zk://alice:"+bobPassword+"@"+proxy.Addr()+"/"+root)
 	for _, w := range alone {
-		_, err := w.ask(within(t, patience), wrong, "job")
+		_, err := w.ask(await.Context(t), wrong, "job")
 		log.note(err)
 		if !errors.Is(err, coordinator.ErrRefused) {
 			t.Errorf("%s with the wrong password: %v, want ErrRefused", w, err)

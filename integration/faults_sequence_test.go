@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -28,15 +29,15 @@ func TestLockWorksPastTheLastSequenceNumber(t *testing.T) {
 	if err := node.SetSequence(stray, math.MaxInt32-10); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+	if err := node.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the stray removed", func() bool { return conn.Delete(stray, -1) == nil })
+	await.Until(t, "the stray removed", func() bool { return conn.Delete(stray, -1) == nil })
 
 	workload := s.newWorkload(t, name)
 	workload.join(s, 4, 10*time.Second)
 	workload.enter(l)
-	time.Sleep(100 * time.Millisecond) // a queue forms
+	await.Until(t, "a queue", func() bool { return inQueue(t, workload.probe) > 2 })
 	workload.exit(l)
 	unlock(t, l)
 	for range 10 {

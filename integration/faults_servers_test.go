@@ -16,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -59,13 +60,13 @@ type stepper struct {
 // held waits until a request of the far client is held up.
 func (s stepper) held() {
 	s.t.Helper()
-	eventually(s.t, patience, "a request is held", func() bool { return s.far.proxy.Stats().HeldUp > 0 })
-	time.Sleep(500 * time.Millisecond) // all of it
+	await.Until(s.t, "a request is held", func() bool { return s.far.proxy.Stats().HeldUp > 0 })
+	await.Steady(s.t, "the whole request to be held", func() int64 { return s.far.proxy.Stats().HeldUp })
 }
 
 func (s stepper) sprung(trap interface{ Wait(context.Context) error }) {
 	s.t.Helper()
-	if err := trap.Wait(within(s.t, patience)); err != nil {
+	if err := trap.Wait(await.Context(s.t)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -79,7 +80,7 @@ func (s stepper) alone(l *mutex.Lock) {
 
 func (s stepper) release(l *mutex.Lock) <-chan error {
 	released := make(chan error, 1)
-	go func() { released <- l.Unlock(within(s.t, time.Minute)) }()
+	go func() { released <- l.Unlock(await.Context(s.t)) }()
 	return released
 }
 
@@ -182,11 +183,12 @@ func TestWaiterSurvivesTheLossOfItsMember(t *testing.T) {
 				name := servers.Name(t)
 				holder := newMutex(t, e.at(t, e.leader(t), 20*time.Second), name)
 				follower := e.follower(t)
-				waiter := newMutex(t, e.at(t, follower, 20*time.Second), name)
+				waiting := e.at(t, follower, 20*time.Second)
+				waiter := newMutex(t, waiting, name)
 				l := lock(t, holder)
 				got := granted(t.Context(), waiter)
 				awaitQueue(t, holder, 2)
-				time.Sleep(200 * time.Millisecond) // its watch is set
+				e.settle(t, waiting) // its watch is set
 				lever.down(t, follower)
 				unlock(t, l)
 				l = get(t, got, "while its member is "+lever.name)
@@ -229,7 +231,7 @@ func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 				longest = max(longest, now.Sub(last))
 				last = now
 			}
-			pause(ctx, 50*time.Millisecond)
+			await.For(ctx, 50*time.Millisecond)
 		}
 		result <- longest
 	}()
@@ -285,14 +287,14 @@ func TestHoldsSurviveAShortLossOfQuorum(t *testing.T) {
 		for _, i := range down {
 			e.members[i].Kill()
 		}
-		time.Sleep(e.survives(ttl) / 3)
+		await.For(t.Context(), e.survives(ttl)/3)
 		for _, i := range down {
 			if err := e.members[i].Launch(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, i := range down {
-			if err := e.members[i].AwaitReady(within(t, time.Minute)); err != nil {
+			if err := e.members[i].AwaitReady(await.Context(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -334,7 +336,7 @@ func TestHoldsEndAtTheDeadlineWithoutAQuorum(t *testing.T) {
 			t.Errorf("the waiter got %v", g.err)
 		}
 		late := granted(t.Context(), newMutex(t, e.client(t, 40*time.Second), name)) // a contender that arrives during the outage
-		time.Sleep(time.Until(began.Add(2 * ttl)))
+		await.For(t.Context(), time.Until(began.Add(2*ttl)))
 		select {
 		case g := <-late:
 			t.Fatalf("Lock = %v, %v without a quorum", g.lock, g.err)
@@ -433,7 +435,7 @@ func TestLeaderTransferLosesNoHold(t *testing.T) {
 	for range 6 {
 		workload.progresses("between two moves")
 		var err error
-		eventually(t, callBound, "the leader to change", func() bool { // an election may run at the same time
+		await.Until(t, "the leader to change", func() bool { // an election may run at the same time
 			leader := e.leader(t)
 			to := e.etcd.Node((leader + 1) % len(e.members)).Endpoint()
 			status, serr := clients[to].Status(within(t, 10*time.Second), to)
@@ -522,8 +524,8 @@ func TestHoldsSurviveTheReplacementOfTheLeader(t *testing.T) {
 			return func(t *testing.T, i int) {
 				t.Helper()
 				var err error
-				eventually(t, time.Minute, "the change of members", func() bool { // refused while the members are still connecting
-					err = change(within(t, 30*time.Second), e.etcd.Node(i))
+				await.Until(t, "the change of members", func() bool { // refused while the members are still connecting
+					err = change(await.Context(t), e.etcd.Node(i))
 					return err == nil
 				})
 			}
@@ -553,7 +555,7 @@ func TestHoldsSurviveTheReplacementOfTheLeader(t *testing.T) {
 		reconfigure := func(t *testing.T, joining, leaving []string) {
 			t.Helper()
 			var err error
-			eventually(t, time.Minute, "the change of members", func() bool {
+			await.Until(t, "the change of members", func() bool {
 				_, err = conn.IncrementalReconfig(joining, leaving, -1)
 				return err == nil
 			})

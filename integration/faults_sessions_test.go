@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -26,7 +27,7 @@ import (
 // operator does.
 func (s site) endSession(t *testing.T, c link) {
 	t.Helper()
-	session, err := c.Session(within(t, patience))
+	session, err := c.Session(await.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +36,14 @@ func (s site) endSession(t *testing.T, c link) {
 		t.Fatal(err)
 	}
 	if s.service == "etcd" {
-		if _, err = s.etcdClient(t).Revoke(within(t, patience), clientv3.LeaseID(id)); err != nil {
+		if _, err = s.etcdClient(t).Revoke(await.Context(t), clientv3.LeaseID(id)); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	// The client reclaims its session when its connection is closed, and may be
 	// faster.
-	eventually(t, patience, "the session ended", func() bool {
+	await.Until(t, "the session ended", func() bool {
 		err := c.counter.Session().Kill(within(t, 5*time.Second), s.endpoints[0])
 		return err == nil || errors.Is(err, zkwire.ErrSessionGone)
 	})
@@ -74,15 +75,15 @@ func TestLostSessionEndsItsHoldsAndItsWaits(t *testing.T) {
 		}
 		s.endSession(t, c)
 		for _, w := range all {
-			waiting[w].fails(coordinator.ErrSessionLost, patience)
+			waiting[w].fails(coordinator.ErrSessionLost)
 			h := held[w]
-			eventually(t, patience, "the hold of "+string(w)+" to end", func() bool { return h.ctx.Err() != nil })
+			await.Until(t, "the hold of "+string(w)+" to end", func() bool { return h.ctx.Err() != nil })
 			if cause := context.Cause(h.ctx); !isLoss(cause) || !isLoss(h.err()) {
 				t.Errorf("%s: ended with %v", w, cause)
 			}
-			succ := next[w].granted(patience)
+			succ := next[w].granted()
 			for range 2 { // also the second call
-				if err := h.release(within(t, patience)); !isLoss(err) && !errors.Is(err, coordinator.ErrNotHeld) {
+				if err := h.release(await.Context(t)); !isLoss(err) && !errors.Is(err, coordinator.ErrNotHeld) {
 					t.Errorf("%s: release of a lost hold: %v", w, err)
 				}
 			}
@@ -93,7 +94,7 @@ func TestLostSessionEndsItsHoldsAndItsWaits(t *testing.T) {
 			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
 			w.queued(t, other, name("held "+string(w)), 2)
 			succ.mustRelease(t)
-			anew := again.granted(patience)
+			anew := again.granted()
 			if anew.session == h.session || anew.token <= succ.token {
 				t.Errorf("%s: requested again: %+v after %+v", w, anew, succ)
 			}
@@ -127,15 +128,15 @@ func TestLateRepliesDoNotReviveAHold(t *testing.T) {
 		for i := range alone {
 			told[i].wait()
 		}
-		time.Sleep(ttl / 2)
-		c.proxy.Heal() // all held replies arrive now
+		await.For(t.Context(), ttl/2) // the replies stay held
+		c.proxy.Heal()                // all held replies arrive now
 		for i, w := range alone {
-			n := next[i].granted(ttl + patience)
+			n := next[i].granted()
 			told[i].before(next[i].at, string(w))
 			if holds[i].err() == nil || holds[i].ctx.Err() == nil {
 				t.Errorf("%s: the hold was revived", w)
 			}
-			if err := holds[i].release(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
+			if err := holds[i].release(await.Context(t)); !errors.Is(err, coordinator.ErrSessionLost) {
 				t.Errorf("%s: release: %v", w, err)
 			}
 			if n.err() != nil || n.session == holds[i].session {
@@ -157,7 +158,7 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
 		aLock.take(t, c.Client, name).mustRelease(t) // opens the session and creates the queue
-		session, err := c.Session(within(t, patience))
+		session, err := c.Session(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,21 +167,17 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 		c.joined(t, trap, newMutex(t, other, name))
 		c.proxy.CutUp() // otherwise the renewals would keep the session alive
 		next := aLock.begin(context.Background(), t, other, name)
-		n := next.granted(ttl + patience)
+		n := next.granted()
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold: %+v and %+v", p.hold, n)
 		}
 		c.proxy.Heal()
-		time.Sleep(300 * time.Millisecond) // for the late reply
+		s.settle(t, c.Client) // the late reply has arrived
 		if p.over() && p.err == nil && p.hold.err() == nil {
 			t.Errorf("two hold after the late answer: %+v and %+v", p.hold, n)
 		}
 		n.mustRelease(t)
-		select {
-		case <-p.done:
-		case <-time.After(patience):
-			t.Fatal("Lock does not return")
-		}
+		p.await()
 		if p.err == nil && (p.hold.session == session.ID() || p.hold.token <= n.token) {
 			t.Errorf("Lock returned %+v, of session %s", p.hold, session.ID())
 		}
@@ -196,7 +193,7 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 		c, other := s.link(t, longTTL), s.client(t, longTTL)
 		m := newMutex(t, c.Client, name)
 		l := lock(t, m)
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		for range 3 {
 			c.proxy.Reset()
 			inner, err := m.Lock(l.Context())
@@ -220,7 +217,7 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.endSession(t, c)
-		eventually(t, patience, "the loss to be noticed", func() bool { return l.Err() != nil })
+		await.Until(t, "the loss to be noticed", func() bool { return l.Err() != nil })
 		n := lock(t, newMutex(t, other, name))
 		if _, err := m.Lock(l.Context()); !isLoss(err) {
 			t.Errorf("re-entered after the loss: %v", err)
@@ -330,7 +327,7 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 		i.forget.Store(true)
 		i.reset()
 		for n, w := range alone {
-			waiting[n].fails(coordinator.ErrSessionLost, ttl+patience)
+			waiting[n].fails(coordinator.ErrSessionLost)
 			if err := holds[n].err(); !isLoss(err) {
 				t.Errorf("%s: the hold has %v", w, err)
 			}
@@ -342,7 +339,7 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 		// The old session lives at the service until its TTL. Its entries must
 		// not count as the new session's.
 		again := aLock.begin(context.Background(), t, c, name("held "+string(aLock)))
-		h := again.granted(ttl + patience)
+		h := again.granted()
 		if h.session == holds[0].session || h.token <= holds[0].token {
 			t.Errorf("requested again: %+v after %+v", h, holds[0])
 		}
@@ -374,14 +371,17 @@ func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 		victim.Kill()
 		began := time.Now()
 		for _, w := range alone {
-			h := next[w].granted(2*ttl + patience)
+			h := next[w].granted()
 			if int64(h.token) <= dead[w].Token {
 				t.Errorf("%s: token %d after %d", w, h.token, dead[w].Token)
 			}
 			h.mustRelease(t)
 		}
 		t.Logf("the dead holder was succeeded after %v", time.Since(began).Round(time.Millisecond))
-		time.Sleep(time.Until(began.Add(survivorTTL / 2))) // two renewals
+		for _, h := range holds {
+			before := h.until()
+			await.Until(t, "a renewal, or a loss", func() bool { return h.err() != nil || h.until().After(before) })
+		}
 		for i, w := range alone {
 			if err := holds[i].err(); err != nil {
 				t.Errorf("%s: lost with the leader: %v", w, err)
@@ -393,7 +393,7 @@ func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 		t.Parallel()
 		cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 3})
 		run(t, site{"etcd", cluster.Endpoints()}, func() {
-			leader, err := cluster.Leader(within(t, patience))
+			leader, err := cluster.Leader(await.Context(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -404,7 +404,7 @@ func TestHoldsSurviveTheKillOfTheServicesLeader(t *testing.T) {
 		t.Parallel()
 		cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
 		run(t, site{"zk", cluster.Endpoints()}, func() {
-			leader, err := cluster.Leader(within(t, patience))
+			leader, err := cluster.Leader(await.Context(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -433,13 +433,15 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 				for _, c := range links {
 					c.proxy.Reset()
 				}
-				time.Sleep(20 * time.Millisecond)
+				await.For(t.Context(), 20*time.Millisecond)
 			}
 		}
 		for i := range all {
-			h := all[i].granted(patience)
+			h := all[i].granted()
 			shake()
-			time.Sleep(200 * time.Millisecond) // for a second leader, if there were one
+			for _, c := range links {
+				s.settle(t, c.Client) // a second leader, if there were one, would be known
+			}
 			for _, later := range all[i+1:] {
 				if later.over() {
 					t.Errorf("a second leader: %+v, %v", later.hold, later.err)

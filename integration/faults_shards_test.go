@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/recipes/partition"
@@ -195,7 +196,7 @@ func (f *shardFleet) holders() map[int]string {
 // that took.
 func (f *shardFleet) settle(what string, bar time.Duration, among []worker) {
 	f.Helper()
-	began := time.Now()
+	began, hangs := time.Now(), await.Hang(f)
 	for {
 		held, least, most := make(map[string]int), f.shards, 0
 		for _, who := range f.holders() {
@@ -210,10 +211,10 @@ func (f *shardFleet) settle(what string, bar time.Duration, among []worker) {
 			f.timed(what, time.Since(began), bar)
 			return
 		}
-		if time.Since(began) > 2*patience {
-			f.Fatalf("%s: not settled after %v: %v", what, time.Since(began), held)
+		if time.Now().After(hangs) {
+			f.Fatalf("%s: not settled: %v", what, held)
 		}
-		pause(f.Context(), 20*time.Millisecond)
+		await.For(f.Context(), 20*time.Millisecond)
 	}
 }
 
@@ -358,7 +359,7 @@ func (f *shardFleet) stops(all *[]worker, i int, death, planned time.Duration) {
 	if err := stopped.Resume(); err != nil {
 		f.Fatal(err)
 	}
-	pause(f.Context(), time.Second) // until it has noted the end of its work
+	await.For(f.Context(), time.Second) // until it has noted the end of its work
 	f.end(stopped)
 	f.settle("leave of the stopped", planned, *all)
 }

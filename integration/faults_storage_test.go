@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -60,7 +61,7 @@ func TestSlowDiskOfTheLeaderKeepsOrder(t *testing.T) {
 			leader := e.leader(t)
 			heal := e.breakDisk(t, leader, delay)
 			from := workload.grants()
-			time.Sleep(6 * time.Second)
+			await.For(t.Context(), 6*time.Second)
 			t.Logf("%s: %d grants, the short session: %v", delay, workload.grants()-from, short.Err())
 			heal()
 			workload.progresses("after")
@@ -86,7 +87,7 @@ func TestHoldsSurviveABrokenDiskOfTheLeader(t *testing.T) {
 			i, err := e.leads(ctx)
 			return err == nil && i != leader
 		}
-		for broken := time.Now(); e.members[leader].Running() && !another(); time.Sleep(100 * time.Millisecond) {
+		for broken := time.Now(); e.members[leader].Running() && !another(); await.For(t.Context(), 100*time.Millisecond) {
 			if time.Since(broken) > 6*time.Second {
 				t.Log("no other leader yet: the disk is repaired")
 				heal()
@@ -131,7 +132,7 @@ func TestEtcdOverItsQuotaKeepsHoldsAndRefusesNewOnes(t *testing.T) {
 	}
 	began := time.Now()
 	for what, m := range map[string]*mutex.Mutex{"with a session": other, "without one": newMutex(t, e.client(t, ttl), servers.Name(t))} {
-		if _, err := m.Lock(within(t, 20*time.Second)); !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), "space") {
+		if _, err := m.Lock(await.Context(t)); !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), "space") {
 			t.Errorf("%s: Lock = %v", what, err)
 		}
 	}
@@ -159,7 +160,7 @@ func TestWaiterSurvivesDefragmentationAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = raw.Close() })
-	ctx := within(t, 4*time.Minute)
+	ctx := await.Context(t)
 	var rev int64
 	for range 300 {
 		resp, err := raw.Put(ctx, "noise", strings.Repeat("x", 1000))
@@ -209,7 +210,7 @@ func TestTokensRiseWhileQueuesAreReaped(t *testing.T) {
 		}
 		last = l.Token()
 		unlock(t, l)
-		time.Sleep(5 * time.Millisecond)
+		await.For(t.Context(), 5*time.Millisecond) // the server reaps in between
 		if there, _, err := conn.Exists("/baton-test/~/mutex/" + name); err == nil && !there {
 			reaped++
 		}
@@ -232,26 +233,22 @@ func TestQueueDeletedByAnOperator(t *testing.T) {
 		l := lock(t, m)
 		waiter := granted(t.Context(), newMutex(t, s.client(t, 20*time.Second), name))
 		awaitQueue(t, m, 2)
-		time.Sleep(300 * time.Millisecond)
+		await.For(t.Context(), 300*time.Millisecond)
 		s.deleteQueue(t, name)
-		eventually(t, 20*time.Second, "the holder to be notified", func() bool { return l.Err() != nil })
+		await.Until(t, "the holder to be notified", func() bool { return l.Err() != nil })
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			t.Errorf("cause %v", cause)
 		}
-		select {
-		case g := <-waiter:
-			// ZooKeeper notifies of each entry separately. A waiter whose
-			// predecessor's removal is reported first is granted, and notified
-			// of its own removal after that.
-			if g.err == nil && s.service == "zk" {
-				eventually(t, 20*time.Second, "the waiter to be notified", func() bool { return g.lock.Err() != nil })
-				g.err = context.Cause(g.lock.Context())
-			}
-			if !errors.Is(g.err, coordinator.ErrRemoved) {
-				t.Errorf("the waiter got %v, %v", g.lock, g.err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Error("the waiter still waits")
+		g := await.Receive(t, "the waiter's error", waiter)
+		// ZooKeeper notifies of each entry separately. A waiter whose
+		// predecessor's removal is reported first is granted, and notified
+		// of its own removal after that.
+		if g.err == nil && s.service == "zk" {
+			await.Until(t, "the waiter to be notified", func() bool { return g.lock.Err() != nil })
+			g.err = context.Cause(g.lock.Context())
+		}
+		if !errors.Is(g.err, coordinator.ErrRemoved) {
+			t.Errorf("the waiter got %v, %v", g.lock, g.err)
 		}
 		next := lock(t, m)
 		if next.Token() <= l.Token() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -87,7 +88,7 @@ func single(t *testing.T, test func(t *testing.T, e *ensemble)) {
 // leader returns the number of the current leader.
 func (e *ensemble) leader(t testing.TB) int {
 	t.Helper()
-	i, err := e.leads(within(t, 30*time.Second))
+	i, err := e.leads(await.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func (e *ensemble) follower(t testing.TB) int { return (e.leader(t) + 1) % len(e
 // start starts a member that was killed, and waits until it serves.
 func (e *ensemble) start(t testing.TB, i int) {
 	t.Helper()
-	if err := e.members[i].Restart(within(t, time.Minute)); err != nil {
+	if err := e.members[i].Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,7 +154,7 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 		}
 	}
 	c := e.client(t, ttl, network.addrs()...)
-	if _, err := c.Session(within(t, 30*time.Second)); err != nil {
+	if _, err := c.Session(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range network.proxies {
@@ -231,7 +232,7 @@ func (c *workload) contend(r *rand.Rand, m *mutex.Mutex) {
 			continue
 		}
 		c.enter(l)
-		pause(l.Context(), time.Duration(r.IntN(5))*time.Millisecond)
+		await.For(l.Context(), time.Duration(r.IntN(5))*time.Millisecond)
 		c.exit(l)
 		patience, cancel = context.WithTimeout(context.Background(), time.Second)
 		_ = l.Unlock(patience) // continues in the background after a timeout
@@ -266,7 +267,7 @@ func (c *workload) exit(l *mutex.Lock) {
 func (c *workload) progresses(what string) {
 	c.t.Helper()
 	from := c.grants()
-	eventually(c.t, callBound, "grants "+what, func() bool { return c.grants() >= from+5 })
+	await.Until(c.t, "grants "+what, func() bool { return c.grants() >= from+5 })
 }
 
 // finish ends the contenders, and checks that the queue is empty and that the
@@ -276,7 +277,7 @@ func (c *workload) finish() {
 	c.stop()
 	c.members.Wait()
 	c.t.Logf("%d grants", c.grants())
-	eventually(c.t, callBound, "nothing left in the queue", func() bool {
+	await.Until(c.t, "nothing left in the queue", func() bool {
 		list, err := c.probe.Contenders(within(c.t, 10*time.Second))
 		return err == nil && len(list) == 0
 	})
@@ -292,7 +293,7 @@ func mustHold(t testing.TB, l *mutex.Lock, what string) {
 		return
 	}
 	before := l.Deadline()
-	eventually(t, 30*time.Second, what+": a renewal, or a loss", func() bool { return l.Err() != nil || l.Deadline().After(before) })
+	await.Until(t, what+": a renewal, or a loss", func() bool { return l.Err() != nil || l.Deadline().After(before) })
 	if err := l.Err(); err != nil {
 		t.Errorf("%s: the holder has lost its lock: %v", what, err)
 	}
@@ -318,16 +319,11 @@ type grant struct {
 // get waits for a grant.
 func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
 	t.Helper()
-	select {
-	case g := <-got:
-		if g.err != nil {
-			t.Fatalf("%s: Lock = %v", what, g.err)
-		}
-		return g.lock
-	case <-time.After(60 * time.Second):
-		t.Fatalf("%s: not granted within a minute", what)
-		return nil
+	g := await.Receive(t, "the grant "+what, got)
+	if g.err != nil {
+		t.Fatalf("%s: Lock = %v", what, g.err)
 	}
+	return g.lock
 }
 
 // wholeMatrix reports whether to run all fault tests, however long they take.

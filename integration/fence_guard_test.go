@@ -19,6 +19,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
@@ -124,6 +125,7 @@ func (b zkBoard) remove(_ context.Context, seq fence.Sequencer) error {
 // The check succeeds, then the lock is lost in one of several ways and another
 // client acquires it.
 func TestLockLostBetweenCheckAndWrite(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		b := s.board(t)
 		for way, lose := range map[string]func(ctx context.Context, c *coordinator.Client, l *mutex.Lock, seq fence.Sequencer) error{
@@ -137,7 +139,7 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 				return c.Close(ctx)
 			},
 		} {
-			ctx, name := within(t, 2*callBound), servers.Name(t)
+			ctx, name := await.Context(t), servers.Name(t)
 			first, second := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
 			ok := func(what string, err error) {
 				t.Helper()
@@ -182,6 +184,7 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 // write of the previous holder may appear, and the outcome that the previous
 // holder got must match what the next one read.
 func TestGuardStopsWritesOfALostGrant(t *testing.T) {
+	t.Parallel()
 	const lanes, races = 8, 125
 	together(t, func(t *testing.T, s site) {
 		b := s.board(t)
@@ -228,7 +231,7 @@ type race struct {
 
 // run runs one race. late reports that the guard refused the write.
 func (r *race) run(i int) (late bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(r.t))
 	defer cancel()
 	holder, lose, err := r.holder(i)
 	if err != nil {
@@ -254,11 +257,11 @@ func (r *race) run(i int) (late bool, err error) {
 	var wg sync.WaitGroup
 	var lost, wrote error
 	wg.Go(func() {
-		time.Sleep(before)
+		await.For(ctx, before)
 		lost = lose(ctx, l, seq)
 	})
 	wg.Go(func() {
-		time.Sleep(began)
+		await.For(ctx, began)
 		wrote = r.board.write(ctx, seq, r.name, mine)
 	})
 	next, err := m.Lock(ctx)
@@ -303,6 +306,7 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 }
 
 func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50
 		name := servers.Name(t)
@@ -321,13 +325,13 @@ func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 			wg.Go(func() { _, _ = m.Lock(ctx) })
 		}
 		awaitQueue(t, m, 1+waiting)
-		if err := asker.Check(within(t, callBound), seq); err != nil { // opens the session, and reads the identity
+		if err := asker.Check(await.Context(t), seq); err != nil { // opens the session, and reads the identity
 			t.Fatal(err)
 		}
 		const times = 5
 		spend(t, asker, "checks", times, func() {
 			for range times {
-				if err := asker.Check(within(t, callBound), seq); err != nil {
+				if err := asker.Check(await.Context(t), seq); err != nil {
 					t.Error(err)
 				}
 			}
@@ -337,9 +341,10 @@ func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
 
 // Entries of permits and of read locks are converted while they are held.
 func TestGuardFollowsConversionsOfAHold(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
-		ctx, name, b := within(t, callBound), servers.Name(t), s.board(t)
-		c, other := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
+		ctx, name, b := await.Context(t), servers.Name(t), s.board(t)
+		c, other := s.meter(t, 10*time.Second), s.client(t, 10*time.Second)
 		if err := b.write(ctx, fence.Sequencer{}, name, "new"); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +365,7 @@ func TestGuardFollowsConversionsOfAHold(t *testing.T) {
 			}
 			return seq
 		}
-		sem, err := semaphore.New(c, name, 5)
+		sem, err := semaphore.New(c.Client, name, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,7 +375,7 @@ func TestGuardFollowsConversionsOfAHold(t *testing.T) {
 		}
 		whole := sequencer(p)
 		holds(whole, true, "permits")
-		time.Sleep(500 * time.Millisecond) // by now its entry is marked as holding
+		quiesce(t, c) // by then its entry is marked as holding
 		holds(whole, true, "permits held for a while")
 		if err := p.ReleasePart(ctx, 1); err != nil {
 			t.Fatal(err)
@@ -383,7 +388,7 @@ func TestGuardFollowsConversionsOfAHold(t *testing.T) {
 		}
 		holds(rest, false, "released permits")
 
-		e, err := election.New(c, name)
+		e, err := election.New(c.Client, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -401,7 +406,7 @@ func TestGuardFollowsConversionsOfAHold(t *testing.T) {
 		}
 		holds(leads, false, "an ended term")
 
-		rw, err := rwlock.New(c, name)
+		rw, err := rwlock.New(c.Client, name)
 		if err != nil {
 			t.Fatal(err)
 		}

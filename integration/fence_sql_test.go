@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
@@ -156,12 +157,13 @@ var errChangedItsMind = errors.New("the writer rolls back")
 // some roll back. Every reader sees the token rise, writes are in the order of
 // tokens, and a refusal names the token that caused it.
 func TestStoredTokenNeverDecreases(t *testing.T) {
+	t.Parallel()
 	const writers, rounds = 64, 12
 	databases(t, func(t *testing.T, db database) {
 		for _, level := range db.levels {
 			t.Run(level.String(), func(t *testing.T) {
 				resource := strings.ReplaceAll(level.String(), " ", "")
-				ctx := within(t, 5*time.Minute)
+				ctx := await.Context(t)
 				var attempts, admitted, refused, undone atomic.Int64
 				var greatest atomic.Int64 // of the committed tokens
 				var wg sync.WaitGroup
@@ -249,8 +251,9 @@ func pollToken(ctx context.Context, t *testing.T, db database, resource string, 
 }
 
 func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		check := func(resource string, s fence.Sequencer) error {
 			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, resource, s) })
 		}
@@ -297,13 +300,14 @@ func TestSQLGuardSeparatesScopesAndResources(t *testing.T) {
 // an earlier savepoint, and on MariaDB each change of a table, which commits.
 // The second Check, before Commit, finds out that another holder came between.
 func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ before, ends string }{
 		"PostgreSQL": {"SAVEPOINT early", "ROLLBACK TO SAVEPOINT early"},
 		"MariaDB":    {"", "CREATE TABLE test.other (id INT)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := products[name].open(t)
-			ctx := within(t, time.Minute)
+			ctx := await.Context(t)
 			err := db.once(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
 				if c.before != "" {
 					if _, err := tx.ExecContext(ctx, c.before); err != nil {
@@ -341,8 +345,9 @@ func TestGuardIsCheckedAgainBeforeCommit(t *testing.T) {
 
 // A stopped holder has a transaction open, and the row with it.
 func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
+	t.Parallel()
 	db := products["PostgreSQL"].open(t)
-	ctx := within(t, patience)
+	ctx := await.Context(t)
 	guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.IdleTimeout(time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -373,8 +378,9 @@ func TestStoppedTransactionLetsTheNextHolderIn(t *testing.T) {
 }
 
 func TestResetAdmitsAReplacedService(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		check := func(s fence.Sequencer) error {
 			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, "accounts", s) })
 		}
@@ -396,8 +402,9 @@ func TestResetAdmitsAReplacedService(t *testing.T) {
 }
 
 func TestTableMayHaveAReservedName(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, db database) {
-		ctx := within(t, time.Minute)
+		ctx := await.Context(t)
 		table := "order"
 		if schema, _, ok := strings.Cut(db.table, "."); ok {
 			table = schema + ".order"

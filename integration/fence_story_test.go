@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
@@ -21,6 +22,7 @@ import (
 
 // The resources are databases and the coordination service itself.
 func TestLateWriteIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
 	shelves := map[string]database{}
 	for product, p := range products {
 		shelves[product] = p.open(t)
@@ -29,7 +31,7 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 		name := servers.Name(t)
 		first, second := s.link(t, 10*time.Second), s.client(t, 10*time.Second)
 		b := s.board(t)
-		if err := b.write(within(t, callBound), fence.Sequencer{}, name, "new"); err != nil {
+		if err := b.write(await.Context(t), fence.Sequencer{}, name, "new"); err != nil {
 			t.Fatal(err)
 		}
 		resources := []resource{guarded{b, second, name}}
@@ -44,7 +46,7 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 				first.proxy.CutDown()
 			},
 			resources: resources, out: &out,
-		}.tell(within(t, 2*callBound))
+		}.tell(await.Context(t))
 		first.proxy.Heal()
 		if err != nil || strings.Count(out.String(), "refuses it") != len(resources) {
 			t.Errorf("%v\n%s", err, out.String())
@@ -174,19 +176,20 @@ func (g guarded) Read(ctx context.Context) (string, error) { return g.read(ctx, 
 
 // An operator who has restored an older backup must delete it there.
 func TestIdentityIsWhereTheDocsSay(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)
-		session, err := c.Session(within(t, callBound))
+		session, err := c.Session(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := session.Service(within(t, callBound))
+		id, err := session.Service(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var stored string
 		if s.service == "etcd" {
-			resp, err := s.etcdClient(t).Get(within(t, callBound), "baton-test/./baton/service+record")
+			resp, err := s.etcdClient(t).Get(await.Context(t), "baton-test/./baton/service+record")
 			if err != nil || len(resp.Kvs) != 1 {
 				t.Fatalf("%v, %v", resp, err)
 			}
@@ -210,6 +213,7 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 
 // docs/fencing.md describes restored backups, lost data, and the cure.
 func TestOlderBackupKeepsTheIdentityAndLowersTokens(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewEtcd(t, etcdserver.Options{})
 	s, node, backup := site{"etcd", cluster.Endpoints()}, cluster.Nodes()[0], filepath.Join(t.TempDir(), "backup")
 	ok := func(err error) {
@@ -225,23 +229,23 @@ func TestOlderBackupKeepsTheIdentityAndLowersTokens(t *testing.T) {
 		for range times {
 			l := lock(t, m)
 			var err error
-			seq, err = l.Sequencer(within(t, callBound))
+			seq, err = l.Sequencer(await.Context(t))
 			ok(err)
 			unlock(t, l)
 		}
-		ok(c.Close(within(t, callBound)))
+		ok(c.Close(await.Context(t)))
 		return seq
 	}
 	gate := fence.NewGate(fence.Scope{})
 	before := grant(1)
 	ok(gate.Check(t.Context(), before))
 	ok(node.Backup(backup))
-	ok(node.Restart(within(t, time.Minute)))
+	ok(node.Restart(await.Context(t)))
 	latest := grant(50)
 	ok(gate.Check(t.Context(), latest))
 
 	ok(node.Restore(backup))
-	ok(node.Restart(within(t, time.Minute)))
+	ok(node.Restart(await.Context(t)))
 	restored := grant(1)
 	if err := restored.In(latest.Scope); err != nil || restored.Token >= latest.Token {
 		t.Fatalf("%v after %v: %v: the token did not decrease", restored, latest, err)
@@ -253,14 +257,14 @@ func TestOlderBackupKeepsTheIdentityAndLowersTokens(t *testing.T) {
 		t.Errorf("a token that rose again: %v", err)
 	}
 
-	_, err := s.etcdClient(t).Delete(within(t, callBound), "baton-test/./baton/service+record")
+	_, err := s.etcdClient(t).Delete(await.Context(t), "baton-test/./baton/service+record")
 	ok(err)
 	cured := grant(1)
 	if err := gate.Check(t.Context(), cured); !errors.Is(err, fence.ErrForeign) {
 		t.Errorf("after the cure: %v", err)
 	}
 	ok(node.Wipe())
-	ok(node.Restart(within(t, time.Minute)))
+	ok(node.Restart(await.Context(t)))
 	if empty := grant(1); empty.Service == cured.Service || empty.Service == before.Service {
 		t.Errorf("the identity of a service without its data is %q", empty.Service)
 	}

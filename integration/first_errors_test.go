@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator"
 	events "github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -52,10 +52,10 @@ func newFirstClient(t *testing.T, url string) *firstClient {
 // then a later one says why it failed.
 func (f *firstClient) warned(t *testing.T, words ...string) {
 	t.Helper()
-	eventually(t, patience, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
+	await.Until(t, "a warning", func() bool { return strings.Contains(f.log.String(), "\n") })
 	line, _, _ := strings.Cut(f.log.String(), "\n")
 	says(t, line, "level=WARN")
-	eventually(t, patience, fmt.Sprintf("a line with %q", words), func() bool {
+	await.Until(t, fmt.Sprintf("a line with %q", words), func() bool {
 		for line = range strings.Lines(f.debug.String()) {
 			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
 				return true
@@ -86,6 +86,7 @@ var errGivenUp = errors.New("given up")
 // TestServiceThatCannotBeUsedIsExplained: the log and the error of a call
 // without a deadline say what is wrong, where, and what to try.
 func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
+	t.Parallel()
 	etcd, zooKeeper := servers.Etcd(t).Endpoints()[0], servers.ZooKeeper(t).Endpoints()[0]
 	ca, none := newAuthority(t), freeAddr(t)
 	etcdTLS, zooKeeperTLS := securedEtcd(t, ca).addr, securedZooKeeper(t, ca).addr
@@ -126,7 +127,7 @@ func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
 		for _, url := range []string{"etcd://" + none, "zk://" + none} {
 			c := baton(t, url, "lock", "n", "--", "true")
 			warned := func() bool { return strings.Contains(c.err.String(), "\n") }
-			eventually(t, patience, "a warning", warned)
+			await.Until(t, "a warning", warned)
 			line, _, _ := strings.Cut(c.err.String(), "\n") // more may follow
 			says(t, line, url, "level=WARN", "connection refused", start)
 		}
@@ -138,10 +139,11 @@ func TestServiceThatCannotBeUsedIsExplained(t *testing.T) {
 }
 
 func TestWrongPasswordIsExplained(t *testing.T) {
+	t.Parallel()
 	const advice = "check user and password in the URL"
 	t.Run("etcd", func(t *testing.T) {
 		cluster := servers.NewEtcd(t, etcdserver.Options{})
-		raw, ctx := site{"etcd", cluster.Endpoints()}.etcdClient(t), within(t, patience)
+		raw, ctx := site{"etcd", cluster.Endpoints()}.etcdClient(t), await.Context(t)
 		_, err := raw.RoleAdd(ctx, "root")
 		if err == nil {
 			_, err = raw.UserAdd(ctx, "root", "right")
@@ -181,6 +183,7 @@ func TestWrongPasswordIsExplained(t *testing.T) {
 }
 
 func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
+	t.Parallel()
 	for _, s := range []site{{"etcd", servers.Etcd(t).Endpoints()}, {"zk", servers.ZooKeeper(t).Endpoints()}} {
 		c := s.client(t, longTTL)
 		for name, words := range map[string][]string{
@@ -199,9 +202,9 @@ func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := sem.Acquire(within(t, patience), 1)
+			p, err := sem.Acquire(await.Context(t), 1)
 			if err == nil {
-				err = p.Release(within(t, patience))
+				err = p.Release(await.Context(t))
 			}
 			return err
 		}
@@ -219,6 +222,7 @@ func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
 // TestSilenceIsToldWhileTheCallGoesOn: the service falls silent when there is a
 // session already.
 func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, url string, pause, resume func() error) {
 		f := newFirstClient(t, url)
 		m := newMutex(t, f.Client, servers.Name(t))
@@ -256,11 +260,11 @@ func TestSilenceIsToldWhileTheCallGoesOn(t *testing.T) {
 func plantEtcd(t *testing.T, key string) (command string, remove func() error) {
 	t.Helper()
 	c := site{"etcd", servers.Etcd(t).Endpoints()}.etcdClient(t)
-	if _, err := c.Put(within(t, patience), key, ""); err != nil {
+	if _, err := c.Put(await.Context(t), key, ""); err != nil {
 		t.Fatal(err)
 	}
 	return "etcdctl del '" + key + "'", func() error {
-		_, err := c.Delete(within(t, patience), key)
+		_, err := c.Delete(await.Context(t), key)
 		return err
 	}
 }
@@ -287,6 +291,7 @@ func plantZooKeeper(t *testing.T, node string, flags int32) (command string, rem
 // removes them, in the log and to observers of a contender that waits, in an
 // error of one that does not, in inspect and by doctor.
 func TestStraysAreNamed(t *testing.T) {
+	t.Parallel()
 	const numbered = "/x_0123456789abcdef_1_"
 	name := servers.Name(t)
 	etcd := "etcd://" + servers.Etcd(t).Endpoints()[0] + "/" + name
@@ -313,7 +318,7 @@ func TestStraysAreNamed(t *testing.T) {
 			f := newFirstClient(t, c.url)
 			m := newMutex(t, f.Client, "n")
 			command, remove := c.plant(t)
-			_, err := m.TryLock(within(t, patience))
+			_, err := m.TryLock(await.Context(t))
 			if err == nil {
 				t.Fatal("it was taken")
 			}
@@ -337,14 +342,9 @@ func TestStraysAreNamed(t *testing.T) {
 			}
 			locks := make(chan *mutex.Lock, 1)
 			go func() { locks <- lock(t, m) }()
-			select {
-			case stray := <-f.strays:
-				says(t, stray, command)
-			case <-time.After(patience):
-				t.Fatal("no event")
-			}
+			says(t, await.Receive(t, "the event", f.strays), command)
 			// The log is written in the background.
-			eventually(t, patience, "the warning in the log", func() bool { return strings.Contains(f.log.String(), "a stray entry") })
+			await.Until(t, "the warning in the log", func() bool { return strings.Contains(f.log.String(), "a stray entry") })
 			says(t, strings.TrimSpace(f.log.String()), "level=WARN", "a stray entry blocks the contenders behind it", command)
 			if err := remove(); err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/h2wire"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/netproxy"
@@ -158,13 +159,13 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 	}
 	end := h.Fault(f.kind)
 	f.begin()
-	pause(ctx, length())
+	await.For(ctx, length())
 	switch f.kind {
 	case dropped:
 		all((*netproxy.Proxy).DropHeld)()
 	case stranded:
 		all((*netproxy.Proxy).Strand)()
-		pause(ctx, length())
+		await.For(ctx, length())
 	}
 	for _, t := range traps {
 		t.Disarm()
@@ -192,13 +193,14 @@ func (c *crew) injectFaults(ctx context.Context, ttl time.Duration) {
 				case <-m.aim: // from before or during the fault
 				default:
 				}
+				resting, end := context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
 				select {
-				case <-time.After(time.Duration(r.IntN(3000)) * time.Millisecond):
+				case <-resting.Done():
 					aimed = false
 				case <-m.aim:
 					aimed = r.IntN(2) == 0
-				case <-ctx.Done():
 				}
+				end()
 			}
 		})
 	}
@@ -254,7 +256,7 @@ func startCrew(t *testing.T, s site, seed uint64, members []*member) *crew {
 	t.Cleanup(cancel)
 	go func() {
 		<-c.healed
-		pause(ctx, settle)
+		await.For(ctx, settle)
 		cancel()
 	}()
 	var wg sync.WaitGroup
@@ -316,7 +318,7 @@ func (c *crew) end(ttl time.Duration) history.Report {
 			c.dumpQueues()
 		}
 	}()
-	eventually(t, 3*ttl+callBound, "the queues to be empty, at the latest with the end of the sessions", func() bool {
+	await.Until(t, "the queues to be empty, at the latest with the end of the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, name := range crewNames(c.name) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/group"
@@ -77,7 +78,7 @@ func TestMembersAreObserved(t *testing.T) {
 		})
 		sees := func(what string, want ...string) {
 			t.Helper()
-			eventually(t, patience, what, func() bool {
+			await.Until(t, what, func() bool {
 				mu.Lock()
 				defer mu.Unlock()
 				return slices.Equal(slices.Sorted(slices.Values(seen)), want)
@@ -109,7 +110,7 @@ func TestMembersAreObserved(t *testing.T) {
 			w.Kill()
 		}
 		for _, token := range tokens {
-			if err := watched.AwaitLeave(within(t, patience), token); err != nil {
+			if err := watched.AwaitLeave(await.Context(t), token); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,7 +148,7 @@ func TestPartitionedMemberIsGoneInTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, patience, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
+		await.Until(t, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
 
 		watched, err := group.New(other, name("members"))
 		if err != nil {
@@ -155,7 +156,7 @@ func TestPartitionedMemberIsGoneInTime(t *testing.T) {
 		}
 		cut.proxy.Cut()
 		began := time.Now()
-		for seen, err := range watched.Observe(within(t, patience)) {
+		for seen, err := range watched.Observe(await.Context(t)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,9 +168,9 @@ func TestPartitionedMemberIsGoneInTime(t *testing.T) {
 		if err := lost.Err(); !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("the member was not notified before: %v", err)
 		}
-		eventually(t, patience, "all shards at the other member", func() bool { return m.held(other) == shards })
+		await.Until(t, "all shards at the other member", func() bool { return m.held(other) == shards })
 		cut.proxy.Heal()
-		eventually(t, patience, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
+		await.Until(t, "even shards", func() bool { return m.held(cut.Client) == shards/2 && m.held(other) == shards/2 })
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	observed "github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/recipes/multilock"
@@ -51,7 +52,7 @@ func TestSetsUnderKills(t *testing.T) {
 			workers = append(workers, start())
 		}
 		for end := time.Now().Add(chaosTime(t)); time.Now().Before(end); {
-			pause(t.Context(), time.Second)
+			await.For(t.Context(), time.Second)
 			i := r.IntN(processes)
 			workers[i].Kill()
 			h.Excuse(workers[i].who, "", "killed", history.Now(), history.Forever)
@@ -185,7 +186,7 @@ func lockSome(
 		g.Until(l.Deadline)
 		grants = append(grants, g)
 	}
-	pause(l.Context(), time.Duration(r.IntN(10))*time.Millisecond)
+	await.For(l.Context(), time.Duration(r.IntN(10))*time.Millisecond)
 	for _, g := range grants {
 		g.Releasing()
 	}

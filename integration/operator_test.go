@@ -15,6 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -52,7 +53,7 @@ func (s site) remove(t *testing.T, name string) {
 	t.Helper()
 	removed := 0
 	if s.service == "etcd" {
-		c, ctx := s.etcdClient(t), within(t, patience)
+		c, ctx := s.etcdClient(t), await.Context(t)
 		all, err := c.Get(ctx, "baton-test/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
 			t.Fatal(err)
@@ -84,19 +85,22 @@ func (s site) remove(t *testing.T, name string) {
 }
 
 func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
-		c, name := s.client(t, 10*time.Second), servers.Name(t)
-		m := newMutex(t, c, name)
-		other := lock(t, newMutex(t, c, servers.Name(t)))
-		for _, age := range []time.Duration{0, 600 * time.Millisecond} { // before and after the hold watches its entry
+		c, name := s.meter(t, 10*time.Second), servers.Name(t)
+		m := newMutex(t, c.Client, name)
+		other := lock(t, newMutex(t, c.Client, servers.Name(t)))
+		for _, watched := range []bool{false, true} { // before and after the hold watches its entry
 			l := lock(t, m)
-			time.Sleep(age)
+			if watched {
+				quiesce(t, c)
+			}
 			s.remove(t, name)
-			eventually(t, patience, "the hold ended", func() bool { return l.Err() != nil })
+			await.Until(t, "the hold ended", func() bool { return l.Err() != nil })
 			if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 				t.Errorf("cause %v", cause)
 			}
-			if err := l.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrRemoved) {
+			if err := l.Unlock(await.Context(t)); !errors.Is(err, coordinator.ErrRemoved) {
 				t.Errorf("Unlock = %v", err)
 			}
 		}
@@ -109,6 +113,7 @@ func TestEntryDeletedByAnOperatorEndsTheHold(t *testing.T) {
 // Renewals are a minute apart on etcd. ZooKeeper's servers grant no TTL for
 // which they would be more than a few seconds apart.
 func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		ttl := 10 * time.Minute
 		if s.service == "zk" {
@@ -120,7 +125,7 @@ func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 		l := lock(t, m)
 		waiter := wait(context.Background(), m)
 		awaitQueue(t, newMutex(t, killer, name), 2)
-		session, err := c.Session(within(t, patience))
+		session, err := c.Session(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,20 +134,15 @@ func TestSessionEndedByAnOperatorIsNoticedBeforeTheNextRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.service == "etcd" {
-			_, err = s.etcdClient(t).Revoke(within(t, patience), clientv3.LeaseID(id))
+			_, err = s.etcdClient(t).Revoke(await.Context(t), clientv3.LeaseID(id))
 		} else {
-			err = c.counter.Session().Kill(within(t, patience), s.endpoints[0])
+			err = c.counter.Session().Kill(await.Context(t), s.endpoints[0])
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case err := <-waiter:
-			if !errors.Is(err, coordinator.ErrSessionLost) {
-				t.Errorf("the waiter got %v", err)
-			}
-		case <-time.After(15 * time.Second):
-			t.Error("the waiter still waits")
+		if err := await.Receive(t, "the waiter's error", waiter); !errors.Is(err, coordinator.ErrSessionLost) {
+			t.Errorf("the waiter got %v", err)
 		}
 		if !errors.Is(l.Err(), coordinator.ErrSessionLost) {
 			t.Errorf("the hold has %v", l.Err())
@@ -162,7 +162,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	l := lock(t, newMutex(t, holder, name))
 	got := wait(context.Background(), newMutex(t, c.Client, name))
 	awaitQueue(t, newMutex(t, holder, name), 2)
-	raw, ctx := s.etcdClient(t), within(t, callBound)
+	raw, ctx := s.etcdClient(t), await.Context(t)
 	c.proxy.Refuse()
 	c.proxy.Reset()
 	unlock(t, l) // while the waiter is cut off
@@ -191,13 +191,14 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 }
 
 func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
+	t.Parallel()
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	c, name := s.client(t, 10*time.Second), servers.Name(t)
 	m, conn := newMutex(t, c, name), s.zkConn(t, 5*time.Second)
 	l := lock(t, m)
 	first := l.Token()
 	unlock(t, l)
-	eventually(t, callBound, "the empty container reaped", func() bool {
+	await.Until(t, "the empty container reaped", func() bool {
 		there, _, err := conn.Exists("/baton-test/~/mutex/" + name)
 		return err == nil && !there
 	})
@@ -210,6 +211,7 @@ func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 
 // The connection's owner can use it before, during and after.
 func TestClientsOnExistingConnections(t *testing.T) {
+	t.Parallel()
 	use := func(t *testing.T, d driver.Driver, err error, ttl time.Duration) {
 		t.Helper()
 		if err != nil {
@@ -222,7 +224,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		m := newMutex(t, c, servers.Name(t))
 		unlock(t, lock(t, m))
 		lock(t, m) // and not unlocked
-		if err := c.Close(within(t, patience)); err != nil {
+		if err := c.Close(await.Context(t)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -231,7 +233,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		ec := s.etcdClient(t)
 		d, err := etcd.FromClient(ec, etcd.Namespace("baton-test"))
 		use(t, d, err, 10*time.Second)
-		if _, err := ec.Get(within(t, patience), "x"); err != nil {
+		if _, err := ec.Get(await.Context(t), "x"); err != nil {
 			t.Errorf("the client was closed: %v", err)
 		}
 	})
@@ -244,7 +246,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		}
 		d, err := etcd.FromSession(cs, etcd.Namespace("baton-test"))
 		use(t, d, err, 30*time.Second)
-		lease, err := ec.TimeToLive(within(t, patience), cs.Lease(), clientv3.WithAttachedKeys())
+		lease, err := ec.TimeToLive(await.Context(t), cs.Lease(), clientv3.WithAttachedKeys())
 		if err != nil || lease.TTL <= 0 || len(lease.Keys) != 0 {
 			t.Errorf("lease %+v, %v: want a live lease without keys", lease, err)
 		}
@@ -253,6 +255,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 }
 
 func TestTTLThatTheServerWouldChangeIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, s := range []struct {
 		site
 		ttl time.Duration
@@ -261,7 +264,7 @@ func TestTTLThatTheServerWouldChangeIsRefused(t *testing.T) {
 		{site{"zk", servers.ZooKeeper(t).Endpoints()}, time.Hour},
 	} {
 		c := s.client(t, s.ttl)
-		_, err := c.Session(within(t, patience))
+		_, err := c.Session(await.Context(t))
 		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), s.ttl.String()) {
 			t.Errorf("%s: Session = %v, want ErrInvalid naming %v", s.service, err, s.ttl)
 		}

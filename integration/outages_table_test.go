@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netns"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -203,11 +204,11 @@ func (s *outageSite) crashes(n int, r *rand.Rand) string {
 		all[i].got = granted(s.t.Context(), m)
 		awaitQueue(s.t, m, 2)
 	}
-	time.Sleep(random(r, s.ttl/4, s.ttl/2))
+	await.For(s.t.Context(), random(r, s.ttl/4, s.ttl/2))
 	for i := range all {
 		all[i].killed = time.Now()
 		all[i].holder.Kill()
-		time.Sleep(random(r, 0, s.ttl/20))
+		await.For(s.t.Context(), random(r, 0, s.ttl/20))
 	}
 	var waits []time.Duration
 	for _, c := range all {

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netns"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/stall"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
 )
@@ -144,6 +146,7 @@ func (o outcome) text() string {
 
 // outageHolder is a client with a session, which holds a lock of its own.
 type outageHolder struct {
+	t      testing.TB
 	name   string
 	client *coordinator.Client
 	lock   *mutex.Lock
@@ -158,25 +161,25 @@ func (s *outageSite) suffer(o outage, r *rand.Rand) outcome {
 	s.t.Helper()
 	holders := s.takeAll(o.holders, r)
 	defer closeAll(holders)
-	time.Sleep(random(r, s.ttl/4, s.ttl/2)) // everyone has sent a renewal
+	await.For(s.t.Context(), random(r, s.ttl/4, s.ttl/2)) // everyone has sent a renewal
 	for _, h := range holders {
 		if err := h.lock.Err(); err != nil {
 			s.t.Fatalf("lost before the outage: %v", err)
 		}
 	}
 	still := watchStalls()
-	defer still.end()
+	defer still.End()
 	began := time.Now()
 	s.strike(o)
 	return s.assess(o, holders, began, still)
 }
 
 // assess determines what happened to the holders.
-func (s *outageSite) assess(o outage, holders []*outageHolder, began time.Time, still *stalls) outcome {
+func (s *outageSite) assess(o outage, holders []*outageHolder, began time.Time, still *stall.Record) outcome {
 	s.t.Helper()
 	result := outcome{outage: o, lasted: time.Since(began)}
 	awaitRenewals(holders)
-	result.stood = still.between(began, time.Now())
+	result.stood = still.Between(began, time.Now())
 	s.count(&result, holders, began)
 	if len(result.given) > 0 {
 		s.t.Errorf("%s: holds that were reported as kept, and whose entries are not the first: %s", s.name, strings.Join(result.given, ", "))
@@ -191,11 +194,11 @@ func (s *outageSite) takeAll(n int, r *rand.Rand) []*outageHolder {
 	holders, errs := make([]*outageHolder, n), make([]error, n)
 	var wg sync.WaitGroup
 	for i := range holders {
-		h := &outageHolder{name: servers.Name(s.t)}
+		h := &outageHolder{t: s.t, name: servers.Name(s.t)}
 		holders[i] = h
 		moment := random(r, 0, s.ttl/4)
 		wg.Go(func() {
-			time.Sleep(moment)
+			await.For(s.t.Context(), moment)
 			errs[i] = h.take(s.clientURL(s.ttl))
 		})
 	}
@@ -208,7 +211,7 @@ func (s *outageSite) takeAll(n int, r *rand.Rand) []*outageHolder {
 }
 
 func (h *outageHolder) take(url string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(h.t))
 	defer cancel()
 	var err error
 	if h.client, err = coordinator.Open(url, silent); err != nil {
@@ -260,13 +263,13 @@ func (s *outageSite) strike(o outage) {
 	case outKilled:
 		leader := s.leader(s.t)
 		s.members[leader].Kill()
-		time.Sleep(o.lasts)
+		await.For(s.t.Context(), o.lasts)
 		s.progress("without its leader")
 		s.start(s.t, leader)
 	case outStopped:
 		leader := s.leader(s.t)
 		s.pause(s.t, leader)
-		time.Sleep(o.lasts)
+		await.For(s.t.Context(), o.lasts)
 		s.resume(s.t, leader)
 	case outRolling:
 		for i := range s.members {
@@ -281,7 +284,7 @@ func (s *outageSite) strike(o outage) {
 // interrupt applies a fault of the network to all members.
 func (s *outageSite) interrupt(fault func(hosts ...int), lasts time.Duration) {
 	fault(s.hosts...)
-	time.Sleep(lasts)
+	await.For(s.t.Context(), lasts)
 	s.network.Restore(s.hosts...)
 }
 
@@ -303,7 +306,7 @@ func awaitRenewals(holders []*outageHolder) {
 	}
 	for i, h := range holders {
 		for h.lock.Err() == nil && !h.lock.Deadline().After(before[i]) {
-			pause(h.lock.Context(), 5*time.Millisecond)
+			await.For(h.lock.Context(), 5*time.Millisecond)
 		}
 	}
 }
@@ -328,7 +331,7 @@ func (s *outageSite) count(result *outcome, holders []*outageHolder, began time.
 			continue
 		}
 		<-h.lock.Context().Done()
-		eventually(s.t, patience, "the loss is recorded", func() bool { return !h.lostAt().IsZero() })
+		await.Until(s.t, "the loss is recorded", func() bool { return !h.lostAt().IsZero() })
 		if after := h.lostAt().Sub(began); result.first == 0 || after < result.first {
 			result.first = after
 		}
@@ -343,7 +346,7 @@ func (h *outageHolder) lostAt() time.Time {
 
 // isFirst reports whether the hold's entry is the first in its queue.
 func (h *outageHolder) isFirst(probe *coordinator.Client) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(h.t))
 	defer cancel()
 	m, err := mutex.New(probe, h.name)
 	if err != nil {
@@ -391,10 +394,10 @@ func (s *outageSite) failOver(kind outageKind, n, rounds int, r *rand.Rand) (all
 	s.load = s.workload(s.t, 3, s.ttl)
 	defer func() { s.load.finish(); s.load = nil }()
 	still := watchStalls()
-	defer still.end()
+	defer still.End()
 	for range rounds {
 		s.progress("before the fault")
-		time.Sleep(random(r, 0, s.ttl/4))
+		await.For(s.t.Context(), random(r, 0, s.ttl/4))
 		began, away := time.Now(), s.leaderless(s.t)
 		s.strike(outage{kind: kind, holders: n})
 		result := s.assess(outage{kind: kind, holders: n, lasts: away()}, holders, began, still)

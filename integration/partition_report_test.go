@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
 )
 
 // partitionReport prints the figures of the holders that were cut off.
-func partitionReport(title string, results []cutResult, still *stalls) string {
+func partitionReport(title string, results []cutResult, still *stall.Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, on %s %s/%s, %d cores\n", title, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	var held []cutResult

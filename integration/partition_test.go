@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/stall"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
 )
@@ -146,7 +148,7 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 		seed := rand.Uint64()
 		cluster, still := start(), watchStalls()
 		results := cutAll(t, cluster, runs, seed, asked)
-		still.end()
+		still.End()
 		text := partitionReport(fmt.Sprintf("%s, three nodes; %d runs, seed %d", cluster.version(), runs, seed), results, still)
 		if asked {
 			fmt.Println(text)
@@ -158,7 +160,7 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 }
 
 // judge fails the test for each holder that was notified late.
-func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
+func judge(t *testing.T, results []cutResult, still *stall.Record, strict bool) {
 	measured := 0
 	for _, r := range results {
 		if r.measured() {
@@ -167,7 +169,7 @@ func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
 		if !r.late() {
 			continue
 		}
-		stood := still.between(r.deadline, r.told)
+		stood := still.Between(r.deadline, r.told)
 		say := t.Errorf
 		if !strict && stood > r.told.Sub(r.deadline)/2 {
 			say = t.Logf // P2 excepts a stopped process
@@ -208,7 +210,7 @@ func cutAll(t *testing.T, cluster *ensemble, runs int, seed uint64, asked bool) 
 // run runs a plan concurrently, and breaks the cluster, if the plan says so,
 // when all holders are cut off.
 func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
-	ctx := within(t, 2*time.Minute)
+	ctx := await.Context(t)
 	results := make([]cutResult, len(plan))
 	b.ready.Add(len(plan))
 	b.cut.Add(len(plan))
@@ -333,7 +335,7 @@ func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func
 	proxy.Delay(netproxy.Down, h.result.delay)
 	ready()
 	h.ready.Wait()
-	pause(ctx, h.result.phase)
+	await.For(ctx, h.result.phase)
 	h.result.cutting.cut(proxy)
 	h.result.cut = time.Now()
 	cut()
@@ -399,7 +401,7 @@ func (h *cutHolder) awaitQueue(ctx context.Context, n int) error {
 		if h.hold.Err() != nil {
 			return errNotMeasured
 		}
-		pause(ctx, 10*time.Millisecond)
+		await.For(ctx, 10*time.Millisecond)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -150,60 +151,47 @@ func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough
 func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool, enough func(pauses int) bool) (pauses int) {
 	began := time.Now()
 	for time.Since(began) < d || !enough(pauses) && time.Since(began) < d+time.Minute {
-		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
-		client, cycle := awaitHolder(r, 10*time.Second)
-		if client < 0 {
-			continue
-		}
-		time.Sleep(rand.N(45 * time.Millisecond)) // anywhere in its critical section
+		await.For(t.Context(), 200*time.Millisecond+rand.N(600*time.Millisecond))
+		client, cycle := awaitHolder(t, r)
+		await.For(t.Context(), rand.N(45*time.Millisecond)) // anywhere in its critical section
 		if err := workers[client].Pause(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond) // its sent requests arrive
+		await.For(t.Context(), 5*time.Millisecond) // its sent requests arrive
 		if now, last, _ := r.holder(); now == client && last == cycle {
 			pauses++
-			time.Sleep(pauseLength)
+			await.For(t.Context(), pauseLength)
 			if thorough {
-				awaitRead(r, cycle, 20*time.Second)
+				awaitRead(t, r, cycle)
 			}
 		}
 		if err := workers[client].Resume(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(time.Second) // until the effects of the last pause are over
+	await.For(t.Context(), time.Second) // until the effects of the last pause are over
 	return pauses
 }
 
 // awaitHolder waits until a process is between read and write.
-func awaitHolder(r *sharedRegister, bound time.Duration) (client, cycle int) {
-	timeout := time.After(bound)
+func awaitHolder(t *testing.T, r *sharedRegister) (client, cycle int) {
 	for {
 		client, cycle, changed := r.holder()
 		if client >= 0 {
 			return client, cycle
 		}
-		select {
-		case <-changed:
-		case <-timeout:
-			return -1, 0
-		}
+		await.Receive(t, "a process between its read and its write", changed)
 	}
 }
 
 // awaitRead waits until a process has read after the given cycle.
-func awaitRead(r *sharedRegister, after int, bound time.Duration) {
-	timeout := time.After(bound)
+func awaitRead(t *testing.T, r *sharedRegister, after int) {
 	for {
 		_, cycle, changed := r.holder()
 		if cycle > after {
 			return
 		}
-		select {
-		case <-changed:
-		case <-timeout:
-			return
-		}
+		await.Receive(t, "a read of another process", changed)
 	}
 }
 

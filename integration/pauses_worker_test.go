@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/mutex"
@@ -133,7 +134,7 @@ func zkLocker(endpoints, name string) (func(context.Context) (heldLock, error), 
 					if err := l.Unlock(); err == nil || errors.Is(err, zk.ErrNoNode) {
 						return
 					}
-					time.Sleep(100 * time.Millisecond)
+					await.For(context.Background(), 100*time.Millisecond)
 				}
 			},
 		}, nil
@@ -160,7 +161,7 @@ func updateWorker(ctx context.Context, _ *proc.IO, args []string) error {
 	for ctx.Err() == nil {
 		t, err := lock(ctx)
 		if err != nil {
-			pause(ctx, 20*time.Millisecond) // for example, its session was lost
+			await.For(ctx, 20*time.Millisecond) // for example, its session was lost
 			continue
 		}
 		err = update(register, t, args[5] == "looks")
@@ -184,12 +185,12 @@ func update(r *registerClient, t heldLock, looks bool) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(rand.N(40 * time.Millisecond))
+	await.For(context.Background(), rand.N(40*time.Millisecond))
 	if looks && !t.alive() {
 		_, err := r.ask("told", 0, t.token)
 		return err
 	}
-	time.Sleep(rand.N(10 * time.Millisecond))
+	await.For(context.Background(), rand.N(10*time.Millisecond))
 	_, err = r.ask("write", value+1, t.token)
 	return err
 }

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
 )
 
 func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.meter(t, 10*time.Second)
 		m := newMutex(t, c.Client, servers.Name(t))
@@ -35,10 +37,10 @@ func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
 
 func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
-		holder, waiter := s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
+		holder, waiter := s.meter(t, 10*time.Second), s.meter(t, 10*time.Second)
 		c := s.meter(t, 10*time.Second)
 		name := servers.Name(t)
-		l := lock(t, newMutex(t, holder, name))
+		l := lock(t, newMutex(t, holder.Client, name))
 		waiting := make(chan *mutex.Lock, 1)
 		m := newMutex(t, waiter.Client, name)
 		go func() {
@@ -46,18 +48,13 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 				waiting <- l
 			}
 		}()
-		eventually(t, patience, "a waiter behind the holder", func() bool { return inQueue(t, m) == 2 && waiter.watches() > 0 })
+		await.Until(t, "a waiter behind the holder", func() bool { return inQueue(t, m) == 2 && waiter.watches() > 0 })
 		probe := newMutex(t, c.Client, name)
 		if n := inQueue(t, probe); n != 2 { // opens the session, too
 			t.Fatalf("%d in the queue", n)
 		}
+		quiesce(t, holder, waiter, c) // a hold watches its entry after a while
 		watches := s.watches(t, c)
-		eventually(t, time.Minute, "the number of watches to be stable: a hold watches its entry after a while", func() bool {
-			before := watches
-			time.Sleep(2 * time.Second)
-			watches = s.watches(t, c)
-			return watches == before
-		})
 		events := waiter.events()
 		for range 10 {
 			if _, err := probe.TryLock(context.Background()); !errors.Is(err, coordinator.ErrTaken) {
@@ -86,7 +83,7 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 		return c.watches()
 	}
 	for _, addr := range s.endpoints {
-		sessions, err := zkserver.Watches(within(t, patience), addr)
+		sessions, err := zkserver.Watches(await.Context(t), addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,6 +98,7 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 // ZooKeeper the read that sets the watch; on etcd the watch and the read after
 // it.
 func TestAlternatingContendersNeedFewRequests(t *testing.T) {
+	t.Parallel()
 	const (
 		clients, turns = 4, 25
 		most           = 4.2 // requests
@@ -190,11 +188,9 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 			return n
 		}
 		watching := func() int { return sum(func(c meter) int { return c.watches() }) }
-		eventually(t, 2*time.Minute, "a thousand waiters with all their watches", func() bool {
-			watches := watching()
-			time.Sleep(2 * time.Second)
-			return watches >= clients*waitersEach && watches == watching() && inQueue(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
-		})
+		await.Until(t, "a thousand waiters with all their watches", func() bool { return watching() >= clients*waitersEach })
+		awaitQueue(t, newMutex(t, first.Client, name), 1+clients*waitersEach)
+		quiesce(t, all...)
 		joined := sum(func(c meter) int { return c.requests() })
 		before := sum(func(c meter) int { return c.events() })
 		unlock(t, l)

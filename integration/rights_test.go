@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -50,7 +50,7 @@ func TestDocumentedRightsAreEnough(t *testing.T) {
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
 		addr := servers.NewEtcd(t, etcdserver.Options{Nodes: 1}).Endpoints()[0]
-		etcdctl, err := etcdserver.Client(within(t, 5*time.Minute))
+		etcdctl, err := etcdserver.Client(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}

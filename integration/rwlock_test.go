@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -51,11 +52,7 @@ func (l *locking) granted() bool {
 
 func (l *locking) wait() *rwlock.Lock {
 	l.t.Helper()
-	select {
-	case <-l.done:
-	case <-time.After(30 * time.Second):
-		l.t.Fatal("not granted in 30 s")
-	}
+	await.Receive(l.t, "the grant", l.done)
 	if l.err != nil {
 		l.t.Fatal(l.err)
 	}
@@ -64,7 +61,7 @@ func (l *locking) wait() *rwlock.Lock {
 
 func (l *locking) unlock() {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(l.t))
 	defer cancel()
 	if err := l.wait().Unlock(ctx); err != nil {
 		l.t.Error(err)
@@ -75,9 +72,9 @@ func (l *locking) unlock() {
 func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	t.Helper()
 	var list []rwlock.Contender
-	eventually(t, patience, "contenders in the queue", func() bool {
+	await.Until(t, "contenders in the queue", func() bool {
 		var err error
-		if list, err = l.Contenders(within(t, patience)); err != nil {
+		if list, err = l.Contenders(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		return len(list) == n
@@ -86,6 +83,7 @@ func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 }
 
 func TestReadersShareAndWritersExclude(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		var readers, writers, together atomic.Int64
@@ -99,7 +97,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 					if r.IntN(3) == 0 {
 						do, mine = l.Do, &writers
 					}
-					err := do(context.Background(), func(context.Context) error {
+					err := do(context.Background(), func(ctx context.Context) error {
 						n := mine.Add(1)
 						w, rd := writers.Load(), readers.Load()
 						if w > 1 || w == 1 && rd > 0 {
@@ -108,7 +106,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 						if n > 1 {
 							together.Add(1)
 						}
-						time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+						await.For(ctx, time.Duration(r.IntN(3))*time.Millisecond)
 						mine.Add(-1)
 						return nil
 					})
@@ -127,6 +125,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 }
 
 func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c := s.meter(t, 10*time.Second)
 		l := newRWLock(t, c.Client, servers.Name(t))
@@ -158,6 +157,7 @@ func spend(t *testing.T, c meter, what string, want int, do func()) {
 
 // Curator needs 251 requests and 125 notifications for the same.
 func TestFiveWritersThenTwentyReadersCauseNoHerd(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c, gate := s.meter(t, 30*time.Second), s.client(t, 30*time.Second)
 		name := servers.Name(t)
@@ -203,32 +203,15 @@ func TestFiveWritersThenTwentyReadersCauseNoHerd(t *testing.T) {
 // goLockTry opens the client's session with a call that leaves no entry.
 func goLockTry(t *testing.T, l *rwlock.RWLock) {
 	t.Helper()
-	if _, err := l.TryLock(within(t, patience)); !errors.Is(err, coordinator.ErrTaken) {
+	if _, err := l.TryLock(await.Context(t)); !errors.Is(err, coordinator.ErrTaken) {
 		t.Fatalf("TryLock behind a writer = %v", err)
 	}
-}
-
-// quiesce waits until a client has sent no request for a while.
-func quiesce(t *testing.T, clients ...meter) {
-	t.Helper()
-	sum := func() (n int) {
-		for _, c := range clients {
-			n += c.requests() + c.events()
-		}
-		return n
-	}
-	last, since := sum(), time.Now()
-	eventually(t, callBound, "no requests for 400 ms", func() bool {
-		if now := sum(); now != last {
-			last, since = now, time.Now()
-		}
-		return time.Since(since) > 400*time.Millisecond
-	})
 }
 
 // The test counts the watch events of readers before and after another writer,
 // and of that writer.
 func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		front, back, next := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
@@ -291,9 +274,11 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 
 // The downgrade has no gap, and keeps the token.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
-		a, b := newRWLock(t, s.client(t, 10*time.Second), name), newRWLock(t, s.client(t, 10*time.Second), name)
+		ca, cb := s.meter(t, 10*time.Second), s.meter(t, 10*time.Second)
+		a, b := newRWLock(t, ca.Client, name), newRWLock(t, cb.Client, name)
 		w := goLock(t, a.Lock).wait()
 		reader := goLock(t, b.RLock)
 		queued(t, b, 2)
@@ -306,7 +291,7 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if reader.granted() {
 			t.Fatal("a reader beside a writer")
 		}
-		if err := w.Unlock(within(t, patience)); err != nil {
+		if err := w.Unlock(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		reader.wait()
@@ -317,16 +302,16 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if list[0].Writer || !list[0].Holding || list[0].Token != w.Token() || !list[1].Holding || list[2].Holding {
 			t.Errorf("after the downgrade the queue is %+v", list)
 		}
-		time.Sleep(400 * time.Millisecond) // until the hold watches its new entry
+		quiesce(t, ca, cb) // until the hold watches its new entry
 		if err := r.Err(); err != nil {
 			t.Errorf("the read lock is lost: %v", err)
 		}
 		reader.unlock()
-		time.Sleep(100 * time.Millisecond)
+		s.settle(t, cb.Client)
 		if writer.granted() {
 			t.Error("a writer beside the downgraded lock")
 		}
-		if err := r.Unlock(within(t, patience)); err != nil {
+		if err := r.Unlock(await.Context(t)); err != nil {
 			t.Error(err)
 		}
 		if next := writer.wait(); next.Token() <= w.Token() {

@@ -23,6 +23,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -30,23 +31,23 @@ import (
 // open opens a client by URL, and acquires and releases a lock.
 func open(t *testing.T, url string) error {
 	t.Helper()
-	return openWithin(t, patience, url)
+	return openUntil(await.Context(t), t, url)
 }
 
-// openWithin is open with a bound for the wait of the lock. A client that the
-// server's certificate keeps out tries until then.
-func openWithin(t *testing.T, d time.Duration, url string) error {
+// openUntil is open with a context for the wait of the lock. A client that the
+// server's certificate keeps out tries until its end.
+func openUntil(ctx context.Context, t *testing.T, url string) error {
 	t.Helper()
 	c, err := coordinator.Open(url, logTo(t))
 	if err != nil {
 		return err
 	}
 	closeAtEnd(t, c)
-	l, err := newMutex(t, c, servers.Name(t)).Lock(within(t, d))
+	l, err := newMutex(t, c, servers.Name(t)).Lock(ctx)
 	if err != nil {
 		return err
 	}
-	return l.Unlock(within(t, patience))
+	return l.Unlock(await.Context(t))
 }
 
 // tlsFront terminates TLS for a server that speaks plain TCP. It returns its
@@ -117,6 +118,7 @@ func certificate(t *testing.T) (tls.Certificate, []byte) {
 }
 
 func TestTLSVerifiesTheServer(t *testing.T) {
+	t.Parallel()
 	for scheme, target := range map[string]string{
 		"etcds": servers.Etcd(t).Endpoints()[0],
 		"zks":   servers.ZooKeeper(t).Endpoints()[0],
@@ -133,7 +135,7 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 		} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				t.Parallel()
-				err := openWithin(t, 10*time.Second, scheme+"://"+addr+"/baton-test"+bad)
+				err := openUntil(within(t, 10*time.Second), t, scheme+"://"+addr+"/baton-test"+bad)
 				if err == nil {
 					t.Error("accepted")
 				} else if !strings.Contains(err.Error(), "certificate") {
@@ -148,9 +150,10 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 }
 
 func TestEtcdUserAndPassword(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 1})
 	s := site{"etcd", cluster.Endpoints()}
-	raw, ctx := s.etcdClient(t), within(t, callBound)
+	raw, ctx := s.etcdClient(t), await.Context(t)
 	must := func(_ any, err error) {
 		t.Helper()
 		if err != nil {
@@ -185,6 +188,7 @@ func TestEtcdUserAndPassword(t *testing.T) {
 }
 
 func TestZooKeeperDigestAndACL(t *testing.T) {
+	t.Parallel()
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	addr, root := s.endpoints[0], servers.Name(t)
 	// With credentials, by default, only the creator has access to what it
@@ -211,12 +215,12 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 		}
 		closeAtEnd(t, other)
 		o := newMutex(t, other, "job")
-		if _, err := o.Lock(within(t, patience)); !errors.Is(err, coordinator.ErrRefused) {
+		if _, err := o.Lock(await.Context(t)); !errors.Is(err, coordinator.ErrRefused) {
 			t.Errorf("%s: Lock = %v, want ErrRefused", what, err)
 		} else if strings.Contains(err.Error(), "hunter") {
 			t.Errorf("%s: the error shows the password: %v", what, err)
 		}
-		if _, err := o.Contenders(within(t, patience)); !errors.Is(err, coordinator.ErrRefused) {
+		if _, err := o.Contenders(await.Context(t)); !errors.Is(err, coordinator.ErrRefused) {
 			t.Errorf("%s: Contenders = %v, want ErrRefused", what, err)
 		}
 	}
@@ -241,7 +245,7 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 	if list, err := o.Contenders(context.Background()); err != nil || len(list) != 1 {
 		t.Errorf("a reader lists %v, %v", list, err)
 	}
-	if _, err := o.Lock(within(t, patience)); !errors.Is(err, coordinator.ErrRefused) {
+	if _, err := o.Lock(await.Context(t)); !errors.Is(err, coordinator.ErrRefused) {
 		t.Errorf("a reader's Lock = %v, want ErrRefused", err)
 	}
 	unlock(t, l)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -26,7 +27,7 @@ func newSemaphore(t testing.TB, c *coordinator.Client, name string, limit int) *
 
 func acquire(t testing.TB, s *semaphore.Semaphore, n int) *semaphore.Permit {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	p, err := s.Acquire(ctx, n)
 	if err != nil {
@@ -37,7 +38,7 @@ func acquire(t testing.TB, s *semaphore.Semaphore, n int) *semaphore.Permit {
 
 func release(t testing.TB, p *semaphore.Permit) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	if err := p.Release(ctx); err != nil {
 		t.Error(err)
@@ -72,11 +73,7 @@ func (a *asking) granted() bool {
 
 func (a *asking) wait() *semaphore.Permit {
 	a.t.Helper()
-	select {
-	case <-a.done:
-	case <-time.After(30 * time.Second):
-		a.t.Fatal("no permit in 30 s")
-	}
+	await.Receive(a.t, "the permit", a.done)
 	if a.err != nil {
 		a.t.Fatal(a.err)
 	}
@@ -87,9 +84,9 @@ func (a *asking) wait() *semaphore.Permit {
 func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	t.Helper()
 	var l semaphore.Listing
-	eventually(t, patience, "contenders in the queue", func() bool {
+	await.Until(t, "contenders in the queue", func() bool {
 		var err error
-		if l, err = s.List(within(t, patience)); err != nil {
+		if l, err = s.List(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		return len(l.Contenders) == n
@@ -102,6 +99,7 @@ func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 // beside holders, which reads whether the limit is still that of the view, as
 // the reply of the view does on etcd. Curator needs six and one.
 func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		c, other := s.meter(t, 10*time.Second), newSemaphore(t, s.client(t, 10*time.Second), servers.Name(t), 10)
 		release(t, acquire(t, other, 1))  // stores the limit
@@ -127,7 +125,7 @@ func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 // newMutexUnlocked opens a client's session.
 func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	t.Helper()
-	if _, err := c.Session(within(t, patience)); err != nil {
+	if _, err := c.Session(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -135,6 +133,7 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 // 64 sessions request one to three of ten permits, for random times: 500
 // grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
+	t.Parallel()
 	const limit, clients = 10, 64
 	grants := 500
 	if os.Getenv("BATON_TESTS") == "all" {
@@ -176,7 +175,7 @@ func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 					mu.Lock()
 					tokens = append(tokens, p.Token())
 					mu.Unlock()
-					time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond)
+					await.For(p.Context(), time.Duration(r.IntN(5000))*time.Microsecond)
 					count(-n)
 					if err := p.Release(context.Background()); err != nil {
 						t.Error(err)
@@ -217,6 +216,7 @@ func overtaken(tokens []coordinator.Token) (worst int) {
 
 // The test counts watch events while waiters are admitted one by one.
 func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
+	t.Parallel()
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		keeper := newSemaphore(t, s.client(t, 30*time.Second), name, 3)
@@ -270,10 +270,12 @@ func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
 }
 
 func TestLimitIsStoredAndChanged(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
-		ctx := within(t, 60*time.Second)
+		ctx := await.Context(t)
 		name := servers.Name(t)
-		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 2), newSemaphore(t, s.client(t, 10*time.Second), name, 3)
+		cb := s.client(t, 10*time.Second)
+		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 2), newSemaphore(t, cb, name, 3)
 		first := acquire(t, a, 2)
 		var differ *semaphore.LimitError
 		if _, err := b.Acquire(ctx, 1); !errors.As(err, &differ) || differ.Asked != 3 || differ.Stored != 2 {
@@ -295,12 +297,12 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := goAcquire(t, b, 1)
-		eventually(t, patience, "a listing with 5 of 3 permits held", func() bool {
+		await.Until(t, "a listing with 5 of 3 permits held", func() bool {
 			l := asked(t, b, 4)
 			return l.Limit == 3 && l.Held == 5 && l.Free() == 0
 		})
 		release(t, first)
-		time.Sleep(200 * time.Millisecond)
+		s.settle(t, cb)
 		if last.granted() {
 			t.Error("a permit was granted although the limit is reached")
 		}
@@ -311,6 +313,7 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 }
 
 func TestSlotsAreUniqueAmongHolders(t *testing.T) {
+	t.Parallel()
 	const limit = 4
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -338,7 +341,7 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 						taken[n] = true
 					}
 					mu.Unlock()
-					time.Sleep(time.Millisecond)
+					await.For(p.Context(), time.Millisecond)
 					mu.Lock()
 					for _, n := range slots {
 						delete(taken, n)
@@ -356,19 +359,21 @@ func TestSlotsAreUniqueAmongHolders(t *testing.T) {
 
 // The other permits stay held.
 func TestPartOfAGrantIsReleased(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
-		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 4), newSemaphore(t, s.client(t, 10*time.Second), name, 4)
+		cb := s.client(t, 10*time.Second)
+		a, b := newSemaphore(t, s.client(t, 10*time.Second), name, 4), newSemaphore(t, cb, name, 4)
 		p := acquire(t, a, 4)
 		one := goAcquire(t, b, 1)
 		asked(t, a, 2)
 		three := goAcquire(t, b, 3)
 		asked(t, a, 3)
-		if err := p.ReleasePart(within(t, patience), 2); err != nil {
+		if err := p.ReleasePart(await.Context(t), 2); err != nil {
 			t.Fatal(err)
 		}
 		one.wait()
-		time.Sleep(400 * time.Millisecond)
+		s.settle(t, cb)
 		if three.granted() || p.Err() != nil || p.Permits() != 2 {
 			t.Errorf("granted %v, %v, %d permits left", three.granted(), p.Err(), p.Permits())
 		}

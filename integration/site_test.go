@@ -17,6 +17,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/etcd"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdcount"
 	"github.com/baton-go/baton/integration/internal/h2wire"
 	"github.com/baton-go/baton/integration/internal/netproxy"
@@ -82,16 +83,10 @@ func (s site) client(t *testing.T, ttl time.Duration, addrs ...string) *coordina
 func (s site) becomesEmpty(t *testing.T, name string) {
 	t.Helper()
 	c := s.client(t, 4*time.Second)
-	for end := time.Now().Add(patience); ; {
+	await.State(t, "the queues to be empty", func() (string, bool) {
 		left, err := c.Queues(t.Context(), name)
-		if err == nil && len(left) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("left in the queues at %v: %v, %v", s.endpoints, left, err)
-		}
-		pause(t.Context(), 100*time.Millisecond)
-	}
+		return fmt.Sprintf("at %v: %v, %v", s.endpoints, left, err), err == nil && len(left) == 0
+	})
 }
 
 func closeAtEnd(t *testing.T, c *coordinator.Client) {
@@ -137,14 +132,13 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 	t.Helper()
 	for range 3 {
-		if err := trap.Wait(within(t, patience)); err != nil {
+		if err := trap.Wait(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
-		for range 20 {
+		for range 100 { // reads: the join is applied by now, but perhaps not at the probe's server
 			if inQueue(t, probe) == 1 {
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
 		}
 		trap = l.proxy.HoldReply(l.join)
 		l.proxy.Heal()
@@ -209,7 +203,7 @@ func newMutex(t testing.TB, c *coordinator.Client, name string) *mutex.Mutex {
 
 func lock(t testing.TB, m *mutex.Mutex) *mutex.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	l, err := m.Lock(ctx)
 	if err != nil {
@@ -220,7 +214,7 @@ func lock(t testing.TB, m *mutex.Mutex) *mutex.Lock {
 
 func unlock(t testing.TB, l *mutex.Lock) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	if err := l.Unlock(ctx); err != nil {
 		t.Error(err)
@@ -231,7 +225,7 @@ func unlock(t testing.TB, l *mutex.Lock) {
 // server must answer: use awaitQueue while servers are broken.
 func inQueue(t testing.TB, m *mutex.Mutex) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
 	list, err := m.Contenders(ctx)
 	if err != nil {
@@ -254,33 +248,45 @@ func awaitQueue(t testing.TB, m *mutex.Mutex, n int) {
 // awaitCount waits until count returns want. It repeats after an error.
 func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)) {
 	t.Helper()
-	var n int
-	var err error
-	for deadline := time.Now().Add(callBound); ; time.Sleep(5 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		n, err = count(ctx)
-		cancel()
-		if err == nil && n == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %d in the queue; got %d, %v", callBound, want, n, err)
-		}
-	}
+	await.State(t, fmt.Sprintf("%d in the queue", want), func() (string, bool) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // then it asks again
+		defer cancel()
+		n, err := count(ctx)
+		return fmt.Sprintf("%d, %v", n, err), err == nil && n == want
+	})
 }
 
-// callBound bounds a single call. A service may have no leader for a while,
-// longer on a loaded machine; a lost request is repeated only after some
-// seconds.
-const callBound = 60 * time.Second
-
-// eventually waits for a condition and fails the test if it does not hold in
-// time.
-func eventually(t testing.TB, bound time.Duration, what string, ok func() bool) {
+// quiesce waits until clients have sent no request, and received no event, for
+// a while.
+func quiesce(t testing.TB, clients ...meter) {
 	t.Helper()
-	for deadline := time.Now().Add(bound); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", bound, what)
+	await.Steady(t, "no more requests", func() (n int64) {
+		for _, c := range clients {
+			n += int64(c.requests() + c.events())
 		}
+		return n
+	})
+}
+
+// settle waits until a client's session has received and handled what the
+// service had sent before: a hand-over of another name to this client follows
+// it, by the same watches. A waiter that a test expects to go on waiting has
+// been told by then of whatever could admit it.
+func (s site) settle(t *testing.T, c *coordinator.Client) {
+	t.Helper()
+	settleFrom(t, s.client(t, 20*time.Second), c)
+}
+
+// settleFrom is settle with a given client from which the name is handed over.
+func settleFrom(t *testing.T, from, to *coordinator.Client) {
+	t.Helper()
+	name := servers.Name(t)
+	before, behind := newMutex(t, from, name), newMutex(t, to, name)
+	for range 2 {
+		l := lock(t, before)
+		got := granted(t.Context(), behind)
+		awaitQueue(t, before, 2)
+		unlock(t, l)
+		unlock(t, get(t, got, "of another name"))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
 )
@@ -104,12 +105,12 @@ func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
 	case 0, 1, 2:
 		end = o.c.h.Fault("kill -9 of " + who)
 		n.Kill()
-		pause(ctx, some)
+		await.For(ctx, some)
 		err = n.Restart(bounded)
 	case 3, 4, 5:
 		end = o.c.h.Fault("stop of " + who)
 		if err = n.Pause(); err == nil {
-			pause(ctx, some)
+			await.For(ctx, some)
 			err = n.Resume()
 		}
 	case 6:
@@ -137,7 +138,7 @@ func (o *operator) outage(ctx context.Context, all []node, d time.Duration) erro
 	for _, n := range all {
 		n.Kill()
 	}
-	pause(ctx, d)
+	await.For(ctx, d)
 	for _, n := range all {
 		if err := n.Launch(); err != nil {
 			return err
@@ -276,7 +277,7 @@ func (f *flock) start() {
 // it was granted again.
 func (f *flock) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		pause(ctx, time.Duration(500+f.r.IntN(4000))*time.Millisecond)
+		await.For(ctx, time.Duration(500+f.r.IntN(4000))*time.Millisecond)
 		if f.r.IntN(3) == 0 {
 			f.kill()
 		} else {
@@ -317,7 +318,7 @@ func (f *flock) stop(ctx context.Context) {
 		f.t.Error(err)
 		return
 	}
-	pause(ctx, time.Duration(f.r.Int64N(2*int64(soakTTL))))
+	await.For(ctx, time.Duration(f.r.Int64N(2*int64(soakTTL))))
 	if err := f.w.Resume(); err != nil {
 		f.t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -160,7 +161,7 @@ func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.R
 		r := rand.New(rand.NewPCG(seed, 2000+uint64(i)))
 		wg.Go(func() {
 			for ctx.Err() == nil && injure(ctx, r) {
-				pause(ctx, time.Duration(1000+r.IntN(7000))*time.Millisecond)
+				await.For(ctx, time.Duration(1000+r.IntN(7000))*time.Millisecond)
 			}
 		})
 	}

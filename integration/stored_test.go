@@ -14,6 +14,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/internal/pages"
 	"github.com/baton-go/baton/mutex"
@@ -45,7 +46,7 @@ func TestConceptsShowWhatIsStored(t *testing.T) {
 			populateAll(t, s, root)
 			shown := shapes(t, at.prefix, strings.Replace(at.prefix, "orders", root, 1))
 			var missing []string
-			eventually(t, patience, "all documented keys to exist", func() bool {
+			await.Until(t, "all documented keys to exist", func() bool {
 				keys := s.stored(t, root)
 				for _, k := range keys {
 					if !slices.ContainsFunc(shown, func(shape *regexp.Regexp) bool { return shape.MatchString(k) }) {
@@ -77,7 +78,7 @@ func populate(t *testing.T, s site, root string) {
 	}
 	a, b := open(), open()
 	held := lock(t, newMutex(t, a, "job"))
-	if _, err := held.Sequencer(within(t, patience)); err != nil {
+	if _, err := held.Sequencer(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -98,7 +99,7 @@ func populate(t *testing.T, s site, root string) {
 		})
 	}
 	awaitQueue(t, newMutex(t, a, "job"), 4)
-	pause(ctx, time.Second) // for the replies to the joins
+	settleFrom(t, a, b) // b has the replies to its joins
 	cancel()
 	others.Wait()
 	done := make(chan struct{})
@@ -111,7 +112,7 @@ func populate(t *testing.T, s site, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Acquire(within(t, patience), 2); err != nil { // will be converted
+	if _, err := pool.Acquire(await.Context(t), 2); err != nil { // will be converted
 		t.Fatal(err)
 	}
 	short := make(chan struct{})
@@ -130,7 +131,7 @@ func populateAll(t *testing.T, s site, root string) {
 		t.Fatal(err)
 	}
 	closeAtEnd(t, c)
-	ctx := within(t, 2*patience)
+	ctx := await.Context(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -274,7 +275,7 @@ func (s site) stored(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string
 	if s.service == "etcd" {
-		resp, err := s.etcdClient(t).Get(within(t, patience), root+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		resp, err := s.etcdClient(t).Get(await.Context(t), root+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
 			t.Fatal(err)
 		}

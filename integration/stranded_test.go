@@ -2,11 +2,11 @@ package integration_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -22,8 +22,8 @@ func strand(t *testing.T, c *cable, write func() error) {
 	c.HoldRequests()
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
-	eventually(t, patience, "the write to be held", func() bool { return c.heldUp() > c.held })
-	time.Sleep(500 * time.Millisecond) // all of it
+	await.Until(t, "the write to be held", func() bool { return c.heldUp() > c.held })
+	await.Steady(t, "the whole write to be held", c.heldUp)
 	c.Strand()
 	if err := <-wrote; err == nil {
 		t.Fatal("the write was acknowledged")
@@ -31,12 +31,13 @@ func strand(t *testing.T, c *cable, write func() error) {
 }
 
 func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, cluster *etcdserver.Cluster) {
 		c := newCable(t, cluster.Endpoints())
 		victim, witness := plainEtcd(t, c.addrs()...), plainEtcd(t, cluster.Endpoints()...)
 		key := servers.Name(t)
 		there := func(client *clientv3.Client) bool {
-			resp, err := client.Get(within(t, 20*time.Second), key)
+			resp, err := client.Get(await.Context(t), key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,12 +46,12 @@ func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
 		if there(victim) {
 			t.Fatal("the key exists before it was put")
 		}
-		strand(t, c, func() error { _, err := victim.Put(within(t, 20*time.Second), key, ""); return err })
+		strand(t, c, func() error { _, err := victim.Put(await.Context(t), key, ""); return err })
 		if there(victim) || there(witness) {
 			t.Fatal("the put was applied before it was delivered")
 		}
 		c.Deliver()
-		eventually(t, patience, "the put is applied", func() bool { return there(witness) })
+		await.Until(t, "the put is applied", func() bool { return there(witness) })
 	}
 	t.Run("etcd", func(t *testing.T) { run(t, servers.Etcd(t)) })
 	t.Run("etcd-3", func(t *testing.T) { run(t, servers.EtcdCluster(t)) })
@@ -71,6 +72,7 @@ func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
 // another connection, and never after that. The driver's Forget and Close rely
 // on this.
 func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
+	t.Parallel()
 	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
 		c := newCable(t, cluster.Endpoints())
 		victim, witness := plainZooKeeper(t, c.addrs()...), plainZooKeeper(t, cluster.Endpoints()...)
@@ -94,19 +96,20 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 			return err
 		})
 		if moves {
-			eventually(t, patience, "the client is back", func() bool { _, err := victim.Sync("/"); return err == nil })
+			await.Until(t, "the client is back", func() bool { _, err := victim.Sync("/"); return err == nil })
 		}
 		if there() {
 			t.Fatal("the create was applied before it was delivered")
 		}
 		c.Deliver()
 		if !moves {
-			eventually(t, patience, "the create is applied", there)
+			await.Until(t, "the create is applied", there)
 			return
 		}
-		time.Sleep(500 * time.Millisecond) // time for the create, which must not be applied
-		if there() {
-			t.Error("the create was applied after its session had moved")
+		for range 100 { // requests that the same server answers after the create
+			if there() {
+				t.Fatal("the create was applied after its session had moved")
+			}
 		}
 	}
 	for _, moves := range []bool{false, true} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -94,7 +95,7 @@ func (q *turns) begin(version int, identity, script string, args ...string) {
 	q.running = append(q.running, startBaton(q.t, q.paths[version], q.url(upgradeTTL), "", args...))
 	q.queued = append(q.queued, identity)
 	var listed [2][]string
-	eventually(q.t, 30*time.Second, "both versions to list "+identity, func() bool {
+	await.Until(q.t, "both versions to list "+identity, func() bool {
 		for i, path := range q.paths {
 			listed[i] = q.listed(path)
 		}
@@ -216,7 +217,7 @@ func (v versions) share(t *testing.T, kind string, alone, together []string) {
 	}
 	q.enqueue(1, "go", alone...)
 	q.create("go")
-	eventually(t, 30*time.Second, "both versions to hold at the same time", func() bool { return len(q.notes()) >= 4 })
+	await.Until(t, "both versions to hold at the same time", func() bool { return len(q.notes()) >= 4 })
 	q.create("both")
 	q.finish()
 

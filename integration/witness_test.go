@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 )
 
@@ -117,7 +118,7 @@ func watchEntry(ctx context.Context, c *zk.Conn, queue, session string) (<-chan 
 		if ctx.Err() != nil || time.Now().After(end) {
 			return nil, err
 		}
-		time.Sleep(100 * time.Millisecond)
+		await.For(ctx, 100*time.Millisecond)
 	}
 }
 

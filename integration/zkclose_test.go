@@ -8,6 +8,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -17,6 +18,7 @@ import (
 // expired session, though they close the connection with half of the message
 // unread.
 func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
+	t.Parallel()
 	for layer, o := range map[string]zkserver.Options{
 		"nio":   {},
 		"netty": {JVM: []string{"-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"}},
@@ -35,14 +37,14 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 				cut.Add(1)
 				for range 20 {
 					wg.Go(func() {
-						s, err := d.Open(within(t, callBound), ttl)
+						s, err := d.Open(await.Context(t), ttl)
 						opened.Done()
 						if err != nil {
 							t.Error(err)
 							return
 						}
 						cut.Wait()
-						if err := s.Close(within(t, callBound)); err != nil {
+						if err := s.Close(await.Context(t)); err != nil {
 							t.Errorf("Close, over %v: %v", over, err)
 						}
 					})
@@ -50,7 +52,7 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 				opened.Wait()
 				if over {
 					proxy.Cut()
-					eventually(t, callBound, "the sessions to expire", func() bool { return sessions(t, cluster) == 0 })
+					await.Until(t, "the sessions to expire", func() bool { return sessions(t, cluster) == 0 })
 					proxy.DropHeld()
 				}
 				cut.Done()
@@ -64,7 +66,7 @@ func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
 }
 
 func sessions(t *testing.T, cluster *zkserver.Cluster) int {
-	dump, err := zkserver.Sessions(within(t, patience), cluster.Endpoints()[0])
+	dump, err := zkserver.Sessions(await.Context(t), cluster.Endpoints()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +76,7 @@ func sessions(t *testing.T, cluster *zkserver.Cluster) int {
 // Where servers demand credentials, Close ends the session on its own
 // connection, too, and doctor's checks work.
 func TestCloseWorksWhereZooKeeperDemandsCredentials(t *testing.T) {
+	t.Parallel()
 	cluster := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
 		"-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest",
 	}})
@@ -83,17 +86,17 @@ func TestCloseWorksWhereZooKeeperDemandsCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := d.Open(within(t, callBound), 20*time.Second)
+	s, err := d.Open(await.Context(t), 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(within(t, callBound)); err != nil {
+	if err := s.Close(await.Context(t)); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 	if n := sessions(t, cluster); n != 0 {
 		t.Errorf("%d sessions after Close", n)
 	}
-	for _, f := range d.(driver.Examiner).Examine(within(t, callBound)) {
+	for _, f := range d.(driver.Examiner).Examine(await.Context(t)) {
 		if f.Grade == driver.Failure {
 			t.Errorf("%s: %s", f.About, f.Text)
 		}

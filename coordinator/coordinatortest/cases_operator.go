@@ -81,6 +81,7 @@ func removeGoesOn(e *env) {
 	passes.must(e, d.ahead, d.queue, d.first)
 	e.followEnds(f, "its predecessor passed", true)
 	removes.must(e, d.ahead, d.queue, next)
+	e.awaitQueue(d.behind, d.queue) // to an older view it is taken
 	c := alone()
 	e.joinAs(d.behind, d.queue, c)
 	e.keeps(third, d.queue, c.ID)

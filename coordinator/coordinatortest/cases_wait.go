@@ -263,6 +263,8 @@ func changedCases() (all []testCase) {
 				d := watches.pair(e)
 				d.first = e.convert(d.ahead, d.queue, d.first, "r", "converted")
 				e.write(d.ahead, d.queue, d.first.Place, "written")
+				// To a view before the conversion the new place is missing.
+				e.shows(d.behind, d.queue, 0, d.first, "written")
 				watches.isLeft(e, d, w)
 			},
 		})

@@ -232,9 +232,13 @@ func sprintEntries(entries []driver.Entry) string {
 	}))
 }
 
-// catchUp makes the views of s current: its Watch returns a later leaving (V1).
+// catchUp makes the views of s current: its Watch returns a later leaving (V1),
+// of a place that it has seen.
 func (e *env) catchUp(s, other session, queue driver.Queue) {
 	passing := e.join(other, queue)
+	e.eventually("a list shows a join of another session", func() bool {
+		return slices.Contains(e.queued(s, queue), passing.Place.ID)
+	})
 	e.leave(other, queue, passing.Place)
 	e.ok(e.again(func(ctx context.Context) error { return s.Watch(ctx, queue, passing.Place) }),
 		"Watch of a place that was left")

@@ -273,7 +273,9 @@ type Session interface {
 	// W1: It returns nil once the service has shown that a place has left: by
 	// Leave, Forget, conversion or deletion, or because its session ended. If a
 	// place has left before the call, it returns nil at once. It misses no
-	// leaving, even over reconnects and compactions.
+	// leaving, even over reconnects and compactions. The places are from views
+	// or Joins of this session: a server that lags cannot tell whether another
+	// has left or not joined yet.
 	//
 	// W2: Only the leaving of one of the places, or an error, ends the wait.
 	// Other contenders that join or leave do not.

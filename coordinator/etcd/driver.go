@@ -190,8 +190,8 @@ func (d *service) Begin(
 	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
 	if err != nil {
 		_ = conn.Revoke(ctx, id)
-		if errors.Is(err, driver.ErrSessionLost) { // another member does not know the lease
-			err = cmp.Or(d.oneCluster(ctx, conn.Client), err)
+		if errors.Is(err, driver.ErrSessionLost) { // the lease has ended, or a member does not know it
+			err = cmp.Or(d.oneCluster(ctx, conn.Client), driver.Wrap(driver.ErrUnavailable, errEarly))
 		}
 		return nil, d.source.explain(err)
 	}
@@ -205,6 +205,10 @@ func (d *service) Begin(
 	}
 	return s, nil
 }
+
+// errEarly is no ErrSessionLost: there was no session, and the next Open gets
+// another lease (O3).
+var errEarly = errors.New("etcd: the lease ended before its session began")
 
 // session implements driver.Session with Baton's own layout.
 type session struct {

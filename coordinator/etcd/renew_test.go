@@ -145,7 +145,8 @@ func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
 	}
 }
 
-// TestMemberThatHangsIsSearchedForSeldom: the keep-alives that go to it are lost.
+// TestMemberThatHangsIsSearchedForSeldom: the keep-alives that go to it are
+// lost.
 func TestMemberThatHangsIsSearchedForSeldom(t *testing.T) {
 	r, members, _ := keeperOfThree(t)
 	for range 2 * mostMembers {

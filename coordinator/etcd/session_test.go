@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -92,4 +93,21 @@ func TestOpenWaitsForTheDialerWithItsContext(t *testing.T) {
 	if err := d.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Close: %v", err)
 	}
+}
+
+// A slow service can end the lease before the sentinel is put, and so can an
+// operator.
+func TestLeaseThatEndsBeforeItsSessionBeginsIsNoLostSession(t *testing.T) {
+	f, c := newFake(t)
+	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCLeaseNotFound }
+	for _, layout := range []string{Native, Concurrency} {
+		d, err := FromClient(c, Layout(layout))
+		check(t, err)
+		_, err = d.Open(t.Context(), 10*time.Second)
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("%s: %v", layout, err)
+		}
+	}
+	f.before = nil
+	open(t, f, c)
 }

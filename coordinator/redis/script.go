@@ -100,8 +100,8 @@ var values = map[string]int{
 	"watch": 1, "record": 2, "write": 1,
 }
 
-// outcome returns a reply without its status, which may be an error. What answers
-// may not be Redis.
+// outcome returns a reply without its status, which may be an error. What
+// answers may not be Redis.
 func outcome(name string, reply []string) ([]string, error) {
 	status := ""
 	if len(reply) > 0 {

@@ -2,6 +2,8 @@ package zookeeper
 
 import (
 	"cmp"
+	"context"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/foreign"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+	"github.com/baton-go/baton/internal/dial"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -71,7 +74,24 @@ const queues = "~"
 // Open reads the files but does not contact the service; the first session
 // does. For a URL that breaks a rule it fails with driver.ErrInvalid. Errors
 // and the driver's String never show the password.
-func Open(u *url.URL) (driver.Driver, error) {
+func Open(u *url.URL) (driver.Driver, error) { return OpenWith(u) }
+
+// Option configures a driver beyond its URL.
+type Option func(*dial.Options)
+
+// Dialer makes the driver's connections with a function, for example through a
+// proxy. By default they are TCP.
+//
+// The driver resolves the names in the URL itself, so addr has an IP address
+// and a port. With the scheme zks it uses TLS on the connection. connect
+// returns when ctx ends; the connection outlives ctx. It is called
+// concurrently.
+func Dialer(connect func(ctx context.Context, addr string) (net.Conn, error)) Option {
+	return func(o *dial.Options) { o.Connect = connect }
+}
+
+// OpenWith is [Open] with options.
+func OpenWith(u *url.URL, options ...Option) (driver.Driver, error) {
 	if u == nil {
 		return nil, zkconn.Invalid("no URL")
 	}
@@ -88,6 +108,9 @@ func Open(u *url.URL) (driver.Driver, error) {
 		return nil, zkconn.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
 	s := new(nodes.Service)
+	for _, option := range options {
+		option(&s.Conf.Dial)
+	}
 	var err error
 	if s.Conf.Servers, err = driver.Hosts(u, port); err != nil {
 		return nil, err

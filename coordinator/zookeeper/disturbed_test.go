@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -93,10 +91,8 @@ func (d *disturbed) run(layout string) {
 
 func (d *disturbed) client(layout string) *coordinator.Client {
 	d.t.Helper()
-	s, err := Open(parse(d.t, d.fake.url()+"/app?layout="+layout))
+	s, err := OpenWith(parse(d.t, d.fake.url()+"/app?layout="+layout), Dialer(d.fake.dial))
 	ok(d.t, err)
-	shared := reflect.ValueOf(s).Elem().FieldByName("Service").Interface().(*nodes.Service)
-	shared.Conf.Dial = d.fake.dial
 	c, err := coordinator.New(s, coordinator.WithTTL(testTTL),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	ok(d.t, err)

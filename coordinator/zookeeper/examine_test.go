@@ -33,7 +33,7 @@ func TestExamineFindsServersThatGrantDifferentTimeouts(t *testing.T) {
 			bounded(two, longest)
 			d, err := Open(parse(t, "zk://10.0.0.1,10.0.0.2/app"))
 			ok(t, err)
-			d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			d.(*service).Conf.Dial.Connect = func(ctx context.Context, addr string) (net.Conn, error) {
 				return map[string]*fake{"10.0.0.1:2181": one, "10.0.0.2:2181": two}[addr].dial(ctx, addr)
 			}
 			f := finding(d.(driver.Examiner).Examine(soon(t, time.Minute)), "TTL")
@@ -53,11 +53,11 @@ func TestExamineNamesServersThatGrantNoSession(t *testing.T) {
 		one, two := newPipes(t), newPipes(t)
 		bounded(one, 40*time.Second)
 		two.grant = func(hello) (hello, bool) { return hello{}, false } // it answers srvr only
-		d, err := Open(parse(t, "zk://10.0.0.1,10.0.0.2/app"))
-		ok(t, err)
-		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		dial := func(ctx context.Context, addr string) (net.Conn, error) {
 			return map[string]*fake{"10.0.0.1:2181": one, "10.0.0.2:2181": two}[addr].dial(ctx, addr)
 		}
+		d, err := OpenWith(parse(t, "zk://10.0.0.1,10.0.0.2/app"), Dialer(dial))
+		ok(t, err)
 		f := finding(d.(driver.Examiner).Examine(soon(t, time.Minute)), "TTL")
 		if f.Grade != driver.Warning || !strings.Contains(f.Text, "4s to 40s") ||
 			!strings.Contains(f.Text, "10.0.0.2:2181 grants no session") {

@@ -308,9 +308,8 @@ func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
 // driver returns a driver for the fake with this end of the URL.
 func (f *fake) driver(rest string) driver.Driver {
 	f.t.Helper()
-	d, err := Open(parse(f.t, f.url()+rest))
+	d, err := OpenWith(parse(f.t, f.url()+rest), Dialer(f.dial))
 	ok(f.t, err)
-	d.(*service).Conf.Dial = f.dial
 	return d
 }
 

@@ -52,7 +52,7 @@ func TestLongOutageIsDialledSeldom(t *testing.T) {
 		d := f.driver("/app").(*service)
 		var away atomic.Bool
 		var dials atomic.Int64
-		d.Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d.Conf.Dial.Connect = func(ctx context.Context, addr string) (net.Conn, error) {
 			if away.Load() {
 				dials.Add(1)
 				return nil, errors.New("refused")

@@ -513,7 +513,7 @@ func TestRotatedAuthorityIsUsedForTheNextConnection(t *testing.T) {
 		authority, file := tlstest.NewAuthority(), filepath.Join(t.TempDir(), "ca.pem")
 		d, err := Open(parse(t, "zks://10.0.0.1/app?cacert="+writeFile(t, file, authority.PEM)))
 		ok(t, err)
-		d.(*service).Conf.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+		d.(*service).Conf.Dial.Connect = func(ctx context.Context, addr string) (net.Conn, error) {
 			there, here := net.Pipe()
 			inner, err := f.dial(ctx, addr)
 			if err != nil {
@@ -541,4 +541,31 @@ func writeFile(t *testing.T, file string, content []byte) string {
 	t.Helper()
 	ok(t, os.WriteFile(file, content, 0o600))
 	return file
+}
+
+// A slow service can end a session before its credentials are accepted, and so
+// can an operator.
+func TestSessionThatEndsBeforeItsCredentialsIsNoLostSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		d, err := OpenWith(parse(t, "zk://u:p@10.0.0.1:2181/app"), Dialer(f.dial))
+		ok(t, err)
+		const expired zk.ErrCode = -112
+		f.set(func() {
+			f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
+				if op == opAuth {
+					return expired, nil, true
+				}
+				return 0, make([]byte, 128), true
+			}
+		})
+		_, err = d.Open(soon(t, 20*time.Second), testTTL)
+		if !errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("Open: %v; want ErrUnavailable", err)
+		}
+		f.set(func() { f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), true } })
+		s, err := d.Open(soon(t, 20*time.Second), testTTL)
+		ok(t, err)
+		_ = s.Close(soon(t, time.Second))
+	})
 }

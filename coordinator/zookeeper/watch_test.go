@@ -17,6 +17,10 @@ func TestLeaveEndsWatchWithoutAnotherRequest(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Watch(t.Context(), "m/a", own.Place) }()
 	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	// The client has it, too: else its event is not used.
+	node := zkconn.Target{Kind: zkconn.Children, Node: s.ChildPath("m/a", own.Place.Key)}
+	_, err := s.ActiveWatch(soon(t, 10*time.Second), node)
+	ok(t, err)
 	ok(t, s.Leave(soon(t, 10*time.Second), "m/a", own.Place))
 	if err := <-done; err != nil || f.count(opChildren) != 1 {
 		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))

@@ -23,6 +23,7 @@ import (
 	_ "github.com/baton-go/baton/coordinator/redis"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
@@ -241,7 +242,7 @@ func (t *turns) run(ctx context.Context, lock locking) error {
 		t.taken = make(chan struct{})
 		next := t.taken
 		t.mu.Unlock()
-		time.Sleep(hold())
+		await.For(ctx, hold())
 		t.mu.Lock()
 		t.released = time.Now()
 		t.mu.Unlock()

@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -190,9 +191,11 @@ func TestProgramFitsItsManifests(t *testing.T) {
 		if err := first.Interrupt(); err != nil {
 			t.Fatal(err)
 		}
+		killed, cancel := context.WithTimeout(t.Context(), grace) // by the kubelet
+		defer cancel()
 		select {
 		case <-first.Done():
-		case <-time.After(grace):
+		case <-killed.Done():
 			t.Fatal("still running after the grace period")
 		}
 		if err := first.Wait(); err != nil {

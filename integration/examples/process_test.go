@@ -1,20 +1,19 @@
 package examples_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"testing"
-	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 )
-
-// patience bounds the waits.
-const patience = 30 * time.Second
 
 // process is a running example. Its output goes to a file.
 type process struct {
@@ -45,16 +44,19 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 func (p *process) awaitOutput(t *testing.T, pattern string) string {
 	t.Helper()
 	expr := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	var found string
+	await.State(t, fmt.Sprintf("output that matches %q", pattern), func() (string, bool) {
 		running := p.Running() // if not, the output is complete
 		text, err := os.ReadFile(p.out)
-		if m := expr.FindSubmatch(text); m != nil {
-			return string(m[1])
-		}
-		if err != nil || !running || time.Now().After(deadline) {
+		m := expr.FindSubmatch(text)
+		if m != nil {
+			found = string(m[1])
+		} else if err != nil || !running {
 			t.Fatalf("the output does not match %q: %v\n%s", pattern, err, text)
 		}
-	}
+		return string(text), m != nil
+	})
+	return found
 }
 
 // status returns the status of a probe, 0 without an answer.
@@ -70,9 +72,8 @@ func (p *process) status(path string) int {
 
 func (p *process) await(t *testing.T, path string, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); p.status(path) != want; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s answers %d, want %d", path, p.status(path), want)
-		}
-	}
+	await.State(t, fmt.Sprintf("%d of %s", want, path), func() (string, bool) {
+		got := p.status(path)
+		return strconv.Itoa(got), got == want
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -97,14 +98,10 @@ func TestStrayChildrenAreNamed(t *testing.T) {
 
 func awaitContenders(t *testing.T, m *mutex.Mutex, want int) {
 	t.Helper()
-	var n int
-	for deadline := time.Now().Add(callBound); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	await.State(t, fmt.Sprintf("%d in the queue", want), func() (string, bool) {
 		list, err := m.Contenders(bounded(t))
-		if n = len(list); err == nil && n == want {
-			return
-		}
-	}
-	t.Fatalf("%d in the queue, want %d", n, want)
+		return fmt.Sprintf("%d, %v", len(list), err), err == nil && len(list) == want
+	})
 }
 
 // In Curator a mutex, a read-write lock and a latch of one path do not exclude

@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/recipes/concurrency"
 )
@@ -126,10 +127,11 @@ func TestDropInMutex(t *testing.T) {
 	check(t, other.Close())
 	second := make(chan error, 1)
 	go func() { second <- same.Lock(ctx) }()
+	await.For(ctx, settle)
 	select {
 	case err := <-second:
 		t.Errorf("two locks of one session: %v", err)
-	case <-time.After(settle):
+	default:
 	}
 	check(t, m.Unlock(ctx))
 	check(t, <-second)
@@ -144,7 +146,7 @@ func TestDropInMutex(t *testing.T) {
 	// another waits.
 	waits := make(chan error, 1)
 	go func() { waits <- same.Lock(ctx) }()
-	time.Sleep(settle)
+	await.For(ctx, settle)
 	_, err = c.Revoke(ctx, s.Lease())
 	check(t, err)
 	<-s.Done()
@@ -259,14 +261,15 @@ func TestDropInSessions(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- more.Lock(ctx) }()
 	var keys []clientv3.LeaseID
-	for deadline := time.Now().Add(callBound); len(keys) < 2 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	await.Until(t, "two keys", func() bool {
 		resp, err := c.Get(ctx, "/interop/closed/", clientv3.WithPrefix())
 		check(t, err)
 		keys = nil
 		for _, kv := range resp.Kvs {
 			keys = append(keys, clientv3.LeaseID(kv.Lease))
 		}
-	}
+		return len(keys) >= 2
+	})
 	if len(keys) != 2 || keys[0] == keys[1] {
 		t.Fatalf("leases %v", keys)
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -59,7 +59,7 @@ func TestCuratorCanRequestRevocation(t *testing.T) {
 	l, err = m.Lock(ctx)
 	check(t, err)
 	go func() { revoked <- l.Revoked(ctx) }()
-	time.Sleep(settle)
+	await.For(ctx, settle)
 	check(t, l.Unlock(ctx))
 	check(t, <-revoked, coordinator.ErrReleased)
 }
@@ -77,7 +77,7 @@ func TestRevocationFollowsADowngrade(t *testing.T) {
 	check(t, err)
 	revoked := make(chan error, 1)
 	go func() { revoked <- r.Revoked(ctx) }()
-	time.Sleep(settle)
+	await.For(ctx, settle)
 	check(t, w.Unlock(ctx))
 	names, _, err := conn.Children(path)
 	check(t, err)
@@ -117,7 +117,7 @@ func TestClientsSeeEachOthersIdentities(t *testing.T) {
 	first, err := e.Campaign(ctx, []byte("value"))
 	check(t, err)
 	go func() { _, _ = e.Campaign(ctx, nil) }()
-	eventually(t, func() bool {
+	await.Until(t, "the condition", func() bool {
 		list, err := e.Candidates(ctx)
 		return err == nil && len(list) == 2
 	})
@@ -144,13 +144,4 @@ func TestClientsSeeEachOthersIdentities(t *testing.T) {
 		t.Errorf("Kazoo sees %q", ids)
 	}
 	check(t, l.Unlock(ctx))
-}
-
-func eventually(t *testing.T, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(callBound); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the condition does not hold in time")
-		}
-	}
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -40,7 +40,7 @@ func TestWaitersOfOneSessionOutliveTheTTL(t *testing.T) {
 			})
 			awaitContenders(t, m, i+2)
 		}
-		time.Sleep(2 * brief)
+		await.For(first.Context(), 2*brief)
 		check(t, first.Err())
 		check(t, first.Unlock(ctx))
 		wg.Wait()
@@ -90,5 +90,5 @@ func TestUnusedLeasesAreReleased(t *testing.T) {
 	}
 	check(t, l.Unlock(ctx))
 	wg.Wait()
-	eventually(t, func() bool { return fresh() == 1 })
+	await.Until(t, "the condition", func() bool { return fresh() == 1 })
 }

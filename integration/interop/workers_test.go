@@ -23,6 +23,7 @@ import (
 	_ "github.com/baton-go/baton/coordinator/etcd"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
@@ -153,7 +154,7 @@ func count(dir, who string, order int64) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Millisecond) // time for an illegal second holder to appear
+	await.For(context.Background(), time.Millisecond) // time for an illegal second holder to appear
 	if err := os.WriteFile(filepath.Join(dir, "counter"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func look(dir, who string, order int64) error {
 	if err != nil {
 		return write(dir, "torn", who, order)
 	}
-	time.Sleep(time.Millisecond)
+	await.For(context.Background(), time.Millisecond)
 	if after, err := counter(dir); err != nil || after != before {
 		return write(dir, "torn", who, order)
 	}
@@ -184,7 +185,7 @@ func stay(dir, who string, order int64, recipe string) error {
 	if err := os.WriteFile(own, nil, 0o600); err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Millisecond)
+	await.For(context.Background(), 2*time.Millisecond)
 	in, err := filepath.Glob(filepath.Join(dir, "in-*"))
 	kind := "p"
 	if len(in) > limit {

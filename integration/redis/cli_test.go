@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 )
@@ -19,7 +20,7 @@ func TestCommandWorksOnRedis(t *testing.T) {
 	program := batonbin.Path(t) // builds it
 	baton := func(url string, code int, says string, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(within(t, bound), program, args...)
+		cmd := exec.CommandContext(await.Context(t), program, args...)
 		cmd.Env = append(os.Environ(), "BATON_URL="+url)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out

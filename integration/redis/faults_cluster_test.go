@@ -1,6 +1,8 @@
 package redis_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -27,7 +30,7 @@ func TestConformanceInACluster(t *testing.T) {
 // without an answer makes them ask for the members.
 func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 3*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	cluster := startCluster(t, 3)
 	addrs := strings.Join(cluster.Addrs(), ",")
 	a, b := newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name), newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name)
@@ -38,7 +41,12 @@ func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
 	ok(t, err)
 	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
-	time.Sleep(time.Second) // replication takes much less
+	written, err := master.Info(ctx, "master_repl_offset")
+	ok(t, err)
+	await.State(t, "the replica to have both entries", func() (string, bool) {
+		has, err := replica.Info(ctx, "slave_repl_offset")
+		return fmt.Sprintf("%q of %s, %v", has, written, err), err == nil && number(t, has) >= number(t, written)
+	})
 	master.Kill()
 	killed := time.Now()
 	awaitInfo(t, replica, "role", "master")
@@ -51,6 +59,13 @@ func TestHoldSurvivesAFailoverOfACluster(t *testing.T) {
 		t.Errorf("token %d after %d", n.Token(), l.Token())
 	}
 	ok(t, n.Unlock(ctx))
+}
+
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	ok(t, err)
+	return n
 }
 
 // homeOf returns the master that has a namespace.
@@ -74,7 +89,7 @@ func homeOf(t *testing.T, c *redisserver.Cluster, prefix string) (home *redisser
 // TestHoldSurvivesAMoveToAnotherMaster: clients follow the redirects.
 func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 3*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	cluster := startCluster(t, 3)
 	addrs := strings.Join(cluster.Addrs(), ",")
 	a, b := newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name), newMutex(t, open(t, addrs, "ttl=30s&cluster=true"), name)
@@ -82,7 +97,7 @@ func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 	ok(t, err)
 	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
-	moveSlot(t, cluster, "baton:{/tests}:", func() { time.Sleep(200 * time.Millisecond) })
+	moveSlot(t, cluster, "baton:{/tests}:", func() { await.For(ctx, 200*time.Millisecond) })
 	awaitContenders(t, a, 2)
 	ok(t, l.Unlock(ctx))
 	n := next()
@@ -96,7 +111,7 @@ func TestHoldSurvivesAMoveToAnotherMaster(t *testing.T) {
 // longer than the TTL, in each combination that moving one after the other has.
 func TestSessionSurvivesASlowMoveToAnotherMaster(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 4*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	cluster := startCluster(t, 3)
 	c := open(t, strings.Join(cluster.Addrs(), ","), "ttl=8s&cluster=true")
 	m := newMutex(t, c, name)
@@ -106,7 +121,7 @@ func TestSessionSurvivesASlowMoveToAnotherMaster(t *testing.T) {
 		t.Helper()
 		for range 2 { // the first may have been under way
 			before := l.Deadline()
-			await(t, func() (string, bool) {
+			await.State(t, "the server", func() (string, bool) {
 				ok(t, l.Err())
 				return "the session is not renewed while its namespace moves", l.Deadline().After(before)
 			})
@@ -125,7 +140,7 @@ func TestSessionSurvivesASlowMoveToAnotherMaster(t *testing.T) {
 // calls pause before each key.
 func moveSlot(t *testing.T, c *redisserver.Cluster, prefix string, pause func()) {
 	t.Helper()
-	ctx, from := within(t, 4*bound), homeOf(t, c, prefix)
+	ctx, from := await.Context(t), homeOf(t, c, prefix)
 	to := c.Masters[0]
 	if to == from {
 		to = c.Masters[1]

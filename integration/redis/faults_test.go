@@ -19,6 +19,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/redis"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/pauses"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/redisserver"
@@ -73,7 +74,7 @@ func TestNextIsGrantedWhenHolderIsKilled(t *testing.T) {
 	m := newMutex(t, open(t, s.Addr(), "ttl=4s"), name)
 	w.Kill()
 	killed := time.Now()
-	l, err := m.Lock(within(t, bound))
+	l, err := m.Lock(await.Context(t))
 	ok(t, err)
 	took := time.Since(killed)
 	t.Logf("granted %v after the kill; the TTL is %v", took.Round(time.Millisecond), ttl)
@@ -91,7 +92,7 @@ func TestManyHoldsOfADeadSessionAreFreed(t *testing.T) {
 	s, name := start(t, redisserver.Options{}), servers.Name(t)
 	link := newCable(t, s.Addr())
 	dead, alive := open(t, link.addrs()[0], "ttl=4s"), open(t, s.Addr(), "ttl=4s")
-	ctx := within(t, 2*bound)
+	ctx := await.Context(t)
 	for i := range locks {
 		_, err := newMutex(t, dead, fmt.Sprint(name, i)).Lock(ctx)
 		ok(t, err)
@@ -120,7 +121,7 @@ func TestStoppedHolderIsRefusedByTheGate(t *testing.T) {
 	var old grant
 	w.Recv(&old)
 	ok(t, w.Pause())
-	l, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(within(t, bound))
+	l, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(await.Context(t))
 	ok(t, err)
 	seq, err := l.Sequencer(t.Context())
 	ok(t, err)
@@ -154,8 +155,9 @@ func TestPausedWritersLoseNoUpdate(t *testing.T) {
 func TestHoldSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	s, name := start(t, redisserver.Options{AppendOnly: true}), servers.Name(t)
-	a, b := newMutex(t, open(t, s.Addr(), "ttl=20s"), name), newMutex(t, open(t, s.Addr(), "ttl=20s"), name)
-	ctx := within(t, bound)
+	ca, cb := open(t, s.Addr(), "ttl=20s"), open(t, s.Addr(), "ttl=20s")
+	a, b := newMutex(t, ca, name), newMutex(t, cb, name)
+	ctx := await.Context(t)
 	l, err := a.Lock(ctx)
 	ok(t, err)
 	next := make(chan *mutex.Lock, 1)
@@ -170,10 +172,11 @@ func TestHoldSurvivesAKilledServer(t *testing.T) {
 	ok(t, s.Restart(ctx))
 	ok(t, l.Err())
 	awaitContenders(t, a, 2)
+	settle(t, ca, cb)
 	select {
 	case n := <-next:
 		t.Fatalf("granted %v beside the holder", n)
-	case <-time.After(300 * time.Millisecond):
+	default:
 	}
 	ok(t, l.Unlock(ctx))
 	n := <-next
@@ -188,7 +191,7 @@ func TestHoldSurvivesAKilledServer(t *testing.T) {
 func TestTokensRiseThoughTheServerForgot(t *testing.T) {
 	t.Parallel()
 	s, name := start(t, redisserver.Options{}), servers.Name(t)
-	ctx := within(t, bound)
+	ctx := await.Context(t)
 	l, err := newMutex(t, open(t, s.Addr(), "ttl=4s"), name).Lock(ctx)
 	ok(t, err)
 	ok(t, s.Restart(ctx))
@@ -206,6 +209,22 @@ func TestTokensRiseThoughTheServerForgot(t *testing.T) {
 		t.Error("the holder was not notified")
 	}
 	ok(t, n.Unlock(ctx))
+}
+
+// settle waits until a client has handled what the server sent it before: a
+// release of another name is sent to it later.
+func settle(t *testing.T, from, to *coordinator.Client) {
+	t.Helper()
+	ctx, name := await.Context(t), servers.Name(t)
+	before, behind := newMutex(t, from, name), newMutex(t, to, name)
+	for range 2 {
+		l, err := before.Lock(ctx)
+		ok(t, err)
+		next := startLock(ctx, t, behind)
+		awaitContenders(t, before, 2)
+		ok(t, l.Unlock(ctx))
+		ok(t, next().Unlock(ctx))
+	}
 }
 
 // startLock locks in the background, and returns what waits for the grant.
@@ -227,15 +246,10 @@ func startLock(ctx context.Context, t *testing.T, m *mutex.Mutex) (granted func(
 
 func awaitContenders(t *testing.T, m *mutex.Mutex, n int) {
 	t.Helper()
-	for end := time.Now().Add(bound); ; time.Sleep(20 * time.Millisecond) {
+	await.State(t, fmt.Sprintf("%d contenders", n), func() (string, bool) {
 		all, err := m.Contenders(t.Context())
-		if err == nil && len(all) == n {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d contenders, %v; want %d", len(all), err, n)
-		}
-	}
+		return fmt.Sprintf("%d, %v", len(all), err), err == nil && len(all) == n
+	})
 }
 
 // TestPartitionedHolderIsNotifiedBeforeTheNextGrant cuts holders off in random
@@ -255,7 +269,7 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if err := partition(within(t, time.Hour), t, c, i, held, next, name); err != nil {
+			if err := partition(t.Context(), t, c, i, held, next, name); err != nil {
 				t.Errorf("run %d: %v", i, err)
 			}
 		})
@@ -264,8 +278,6 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 }
 
 func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *coordinator.Client, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*bound)
-	defer cancel()
 	h, err := mutex.New(held, name)
 	if err != nil {
 		return err
@@ -290,10 +302,7 @@ func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *c
 		}
 		granted <- err
 	}()
-	select {
-	case <-time.After(ttl/4 + time.Duration(rand.Int64N(int64(ttl/4)))):
-	case <-ctx.Done():
-	}
+	await.For(ctx, ttl/4+time.Duration(rand.Int64N(int64(ttl/4))))
 	[]func(){c.cut, c.HoldRequests, c.HoldReplies}[i%3]()
 	err = <-granted
 	at := time.Now()
@@ -315,7 +324,7 @@ func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *c
 // order, and the register refuses the late one.
 func TestFailoverThatForgetsAGrant(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 2*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	master := start(t, redisserver.Options{})
 	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
 	replica := start(t, redisserver.Options{Config: []string{
@@ -384,7 +393,7 @@ func TestFailoverThatForgetsAGrant(t *testing.T) {
 // removes the entry; its other locks stay.
 func TestFailoverThatForgetsAReleaseFreesTheName(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 2*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	master := start(t, redisserver.Options{})
 	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
 	replica := start(t, redisserver.Options{Config: []string{
@@ -449,7 +458,7 @@ func portOf(t *testing.T, addr string) int {
 
 func awaitInfo(t *testing.T, s *redisserver.Server, name, want string) {
 	t.Helper()
-	await(t, func() (string, bool) {
+	await.State(t, "the server", func() (string, bool) {
 		got, err := s.Info(t.Context(), name)
 		return fmt.Sprintf("%s of %s is %q, %v; want %q", name, s.Addr(), got, err, want), got == want
 	})
@@ -458,30 +467,17 @@ func awaitInfo(t *testing.T, s *redisserver.Server, name, want string) {
 // awaitKey waits until a server has a key (1) or does not (0).
 func awaitKey(t *testing.T, s *redisserver.Server, key string, want int64) {
 	t.Helper()
-	await(t, func() (string, bool) {
+	await.State(t, "the server", func() (string, bool) {
 		n, err := s.Do(t.Context(), "EXISTS", key)
 		return fmt.Sprintf("%v keys %q at %s, %v; want %d", n, key, s.Addr(), err, want), n == want
 	})
-}
-
-func await(t *testing.T, holds func() (string, bool)) {
-	t.Helper()
-	for end := time.Now().Add(bound); ; time.Sleep(10 * time.Millisecond) {
-		text, held := holds()
-		if held {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(text)
-		}
-	}
 }
 
 // TestSentinelFailover: the master is killed, Sentinel promotes its replica,
 // and a client that knows the Sentinel goes on there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, 3*bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	master := start(t, redisserver.Options{})
 	replica := start(t, redisserver.Options{Config: []string{
 		"replicaof 127.0.0.1 " + strconv.Itoa(master.Port()),
@@ -492,7 +488,7 @@ func TestSentinelFailover(t *testing.T) {
 		"sentinel down-after-milliseconds main 1000",
 		"sentinel failover-timeout main 5000",
 	}})
-	await(t, func() (string, bool) {
+	await.State(t, "the server", func() (string, bool) {
 		text, err := sentinel.Info(ctx, "master0")
 		return fmt.Sprintf("sentinel knows %q, %v", text, err), err == nil && strings.Contains(text, "slaves=1")
 	})
@@ -502,7 +498,7 @@ func TestSentinelFailover(t *testing.T) {
 	next := startLock(ctx, t, b)
 	awaitContenders(t, a, 2)
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
-	await(t, func() (string, bool) { // both entries have arrived
+	await.State(t, "the server", func() (string, bool) { // both entries have arrived
 		count, err := replica.Do(ctx, "ZCARD", "baton:{/tests}:q:mutex/"+name)
 		return fmt.Sprintf("%v entries, %v", count, err), count == int64(2)
 	})
@@ -521,15 +517,20 @@ func TestSentinelFailover(t *testing.T) {
 // connection.
 func TestWaiterIsWokenThoughItsSubscriptionBroke(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
-	a, b := newMutex(t, open(t, s.Addr(), "ttl=20s"), name), newMutex(t, open(t, s.Addr(), "ttl=20s"), name)
+	c, asked := counted(t, s)
+	a, b := newMutex(t, open(t, s.Addr(), "ttl=20s"), name), newMutex(t, c, name)
 	for range 5 {
 		l, err := a.Lock(ctx)
 		ok(t, err)
 		next := startLock(ctx, t, b)
 		awaitWatches(t, s, name, l.Token(), 1)
-		time.Sleep(500 * time.Millisecond) // from here on it polls every 10 s: five rounds of that are too many
+		requests := int64(0)
+		await.Steady(t, "the waiter to rely on its subscription", func() int64 {
+			requests += int64(asked.since())
+			return requests
+		})
 		_, err = s.Do(ctx, "CLIENT", "KILL", "TYPE", "pubsub")
 		ok(t, err)
 		ok(t, l.Unlock(ctx))
@@ -547,7 +548,7 @@ func awaitWatches(t *testing.T, s *redisserver.Server, name string, token coordi
 	const prefix = "baton:{/tests}:"
 	queue := prefix + "q:mutex/" + name
 	key := fmt.Sprint(queue, ":", token)
-	await(t, func() (string, bool) {
+	await.State(t, "the server", func() (string, bool) {
 		own, err := c.ZRangeArgs(t.Context(), goredis.ZRangeArgs{Key: queue, ByScore: true, Start: token.String(), Stop: token.String()}).Result()
 		all, e := c.ZRangeArgs(t.Context(), goredis.ZRangeArgs{Key: prefix + "index", ByLex: true, Start: "[" + key + " ", Stop: "(" + key + "!"}).Result()
 		sessions = nil
@@ -576,7 +577,7 @@ func TestRightsToANamespaceSuffice(t *testing.T) {
 }
 
 func rightsSuffice(t *testing.T, channels string) {
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	_, err := s.Do(ctx, "ACL", "SETUSER", "app", "on", ">secret", "resetkeys", "resetchannels", channels,
 		"~baton:{/tests}:*", "+@all", "-@dangerous")
@@ -604,7 +605,7 @@ func rightsSuffice(t *testing.T, channels string) {
 // error says so. Sessions are renewed, locks released, and waiters wait.
 func TestHoldSurvivesAFullServer(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	c := open(t, s.Addr(), "ttl=8s")
 	l, err := newMutex(t, c, name).Lock(ctx)
@@ -624,7 +625,7 @@ func TestHoldSurvivesAFullServer(t *testing.T) {
 	if !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), "maxmemory") {
 		t.Errorf("a join of a full server: %v", err)
 	}
-	await(t, func() (string, bool) {
+	await.State(t, "the server", func() (string, bool) {
 		return "the session is not renewed", l.Deadline().After(before.Add(2 * time.Second))
 	})
 	select {
@@ -688,7 +689,7 @@ func counted(t *testing.T, s *redisserver.Server) (*coordinator.Client, *countin
 // joined with was in force.
 func TestAcquireBesideAHolderIsTwoRequests(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	c, count := counted(t, s)
 	mine, err := semaphore.New(c, name, 3)
@@ -722,7 +723,7 @@ func TestAcquireBesideAHolderIsTwoRequests(t *testing.T) {
 
 func TestUncontendedPairIsTwoRequests(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	c, count := counted(t, start(t, redisserver.Options{}))
 	m := newMutex(t, c, name)
 	var took []int
@@ -745,7 +746,7 @@ func TestUncontendedPairIsTwoRequests(t *testing.T) {
 func TestReleaseWakesOneWaiter(t *testing.T) {
 	t.Parallel()
 	const waiters = 8
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	c, _ := counted(t, s)
 	m := newMutex(t, c, name)
@@ -765,7 +766,7 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 	}
 	r := s.Client()
 	defer r.Close()
-	await(t, func() (string, bool) { // after a while each contender watches its own entry too
+	await.State(t, "the server", func() (string, bool) { // after a while each contender watches its own entry too
 		n, err := r.ZLexCount(ctx, "baton:{/tests}:index", "[baton:", "(baton;").Result()
 		return fmt.Sprintf("%d watches, %v", n, err), n == 2*waiters+1
 	})
@@ -778,14 +779,13 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 			}
 		}
 	}
-	for quiet := 0; quiet < 25; quiet++ { // the answers to the last subscriptions
-		time.Sleep(20 * time.Millisecond)
+	requests := int64(0)
+	await.Steady(t, "the answers to the last subscriptions", func() int64 {
 		for _, c := range counts {
-			if c.since() > 0 {
-				quiet = 0
-			}
+			requests += int64(c.since())
 		}
-	}
+		return requests
+	})
 	awake, asked := 0, 0
 	for turn := range waiters {
 		for _, c := range counts {

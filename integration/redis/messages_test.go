@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/redis"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -23,7 +24,7 @@ import (
 // channel. A waiter is not admitted by that, and no hold ends.
 func TestForgedMessagesDecideNothing(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	_, err := s.Do(ctx, "ACL", "SETUSER", "reader", "on", ">secret", "resetkeys", "%R~baton:{/tests}:*", "allchannels", "+@read", "+@pubsub", "+publish")
 	ok(t, err)
@@ -43,7 +44,7 @@ func TestForgedMessagesDecideNothing(t *testing.T) {
 	forge := func(how string, watches int, asked *counting) {
 		t.Helper()
 		var watching []string
-		await(t, func() (string, bool) {
+		await.State(t, "the server", func() (string, bool) {
 			watching = subscribed(t, reader, entry)
 			return fmt.Sprintf("%s is watched by %v", entry, watching), len(watching) == watches
 		})
@@ -51,7 +52,7 @@ func TestForgedMessagesDecideNothing(t *testing.T) {
 		for _, session := range watching {
 			ok(t, reader.Publish(ctx, "baton:{/tests}:sessions:"+session, entry+" "+how).Err())
 		}
-		await(t, func() (string, bool) {
+		await.State(t, "the server", func() (string, bool) {
 			select {
 			case token := <-granted:
 				t.Fatalf("token %d was granted beside %d by the message %q", token, l.Token(), how)
@@ -66,7 +67,7 @@ func TestForgedMessagesDecideNothing(t *testing.T) {
 	forge("passed", 1, atWaiter)
 	forge("left", 2, atHolder) // which watches its own entry after a while
 	forge("passed", 2, atWaiter)
-	time.Sleep(100 * time.Millisecond) // a wrong grant would take less
+	settle(t, a, b) // a wrong grant would come before
 	select {
 	case token := <-granted:
 		t.Fatalf("token %d was granted beside %d", token, l.Token())
@@ -83,7 +84,7 @@ func TestForgedMessagesDecideNothing(t *testing.T) {
 // list the queue. An entry that is not Baton's is named in the error.
 func TestLargeValuesAreCut(t *testing.T) {
 	t.Parallel()
-	ctx := within(t, bound)
+	ctx := await.Context(t)
 	s := start(t, redisserver.Options{})
 	d, err := redis.Open(&url.URL{Scheme: "redis", Host: s.Addr(), Path: "/tests"})
 	ok(t, err)
@@ -143,7 +144,7 @@ func subscribed(t *testing.T, c *goredis.Client, entry string) (sessions []strin
 // crash of a holder with a TTL of a second the next is granted.
 func TestShortSessionIsNoticedByAWaiterThatRenewsRarely(t *testing.T) {
 	t.Parallel()
-	ctx, name := within(t, bound), servers.Name(t)
+	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
 	link := newCable(t, s.Addr())
 	_, err := newMutex(t, open(t, link.addrs()[0], "ttl=1s"), name).Lock(ctx)
@@ -155,7 +156,7 @@ func TestShortSessionIsNoticedByAWaiterThatRenewsRarely(t *testing.T) {
 	ok(t, err)
 	reader := s.Client()
 	defer reader.Close()
-	await(t, func() (string, bool) { // from here on it polls
+	await.State(t, "the server", func() (string, bool) { // from here on it polls
 		own := fmt.Sprint("baton:{/tests}:q:mutex/", name, ":", all[1].Token)
 		return "it does not watch its own entry", len(subscribed(t, reader, own)) == 1
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/others"
 	"github.com/baton-go/baton/integration/internal/redisserver"
@@ -57,13 +58,6 @@ func newMutex(t testing.TB, c *coordinator.Client, name string) *mutex.Mutex {
 	return m
 }
 
-func within(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // services runs a test on one server and on a cluster.
 func services(t *testing.T, test func(t *testing.T, client func(t *testing.T) *coordinator.Client)) {
 	t.Run("server", func(t *testing.T) {
@@ -94,7 +88,7 @@ func (x *exclusive) enter(token coordinator.Token) {
 	if last := x.last.Swap(int64(token)); int64(token) <= last {
 		x.t.Errorf("token %d after %d", token, last)
 	}
-	time.Sleep(time.Millisecond)
+	await.For(x.t.Context(), time.Millisecond)
 	x.done.Add(1)
 	x.inside.Add(-1)
 }
@@ -102,7 +96,7 @@ func (x *exclusive) enter(token coordinator.Token) {
 // contend runs f several times in several goroutines on each of three clients.
 func contend(t *testing.T, client func(t *testing.T) *coordinator.Client, f func(ctx context.Context, c *coordinator.Client) error) (runs int64) {
 	const clients, each, times = 3, 3, 8
-	ctx := within(t, 2*bound)
+	ctx := await.Context(t)
 	var wg sync.WaitGroup
 	for range clients {
 		c := client(t)
@@ -179,7 +173,7 @@ func writersExclude(t *testing.T, client func(*testing.T) *coordinator.Client) {
 		if x.inside.Load() != 0 {
 			t.Error("a reader with a writer")
 		}
-		time.Sleep(2 * time.Millisecond)
+		await.For(ctx, 2*time.Millisecond)
 		readers.Add(-1)
 		return l.Unlock(ctx)
 	})
@@ -207,7 +201,7 @@ func permitsAreLimited(t *testing.T, client func(*testing.T) *coordinator.Client
 		if now > limit {
 			t.Errorf("%d permits of %d are held", now, limit)
 		}
-		time.Sleep(2 * time.Millisecond)
+		await.For(ctx, 2*time.Millisecond)
 		held.Add(-n)
 		return p.Release(ctx)
 	})
@@ -247,11 +241,7 @@ func onlyOneLeads(t *testing.T, client func(*testing.T) *coordinator.Client) {
 	before := seen.Load()
 	term, err := e.Campaign(t.Context(), []byte("last"))
 	ok(t, err)
-	for end := time.Now().Add(bound); seen.Load() == before; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the observer does not see the last leader")
-		}
-	}
+	await.Until(t, "the observer to see the last leader", func() bool { return seen.Load() != before })
 	ok(t, term.Resign(t.Context()))
 	stop()
 	wg.Wait()
@@ -274,7 +264,7 @@ func setsDoNotDeadlock(t *testing.T, client func(*testing.T) *coordinator.Client
 					t.Errorf("%d holders of one name", n)
 				}
 			}
-			time.Sleep(time.Millisecond)
+			await.For(ctx, time.Millisecond)
 			inside[a].Add(-1)
 			inside[b].Add(-1)
 			return nil
@@ -283,7 +273,7 @@ func setsDoNotDeadlock(t *testing.T, client func(*testing.T) *coordinator.Client
 }
 
 func triesAreRefused(t *testing.T, client func(*testing.T) *coordinator.Client) {
-	name, ctx := servers.Name(t), within(t, bound)
+	name, ctx := servers.Name(t), await.Context(t)
 	first, second := newMutex(t, client(t), name), newMutex(t, client(t), name)
 	l, err := first.Lock(ctx)
 	ok(t, err)
@@ -299,7 +289,7 @@ func triesAreRefused(t *testing.T, client func(*testing.T) *coordinator.Client) 
 	if err := l.Unlock(ctx); !errors.Is(err, coordinator.ErrNotHeld) {
 		t.Errorf("a second Unlock: %v", err)
 	}
-	await(t, func() (string, bool) { // the bounded Lock leaves in the background
+	await.State(t, "the server", func() (string, bool) { // the bounded Lock leaves in the background
 		l, err = second.TryLock(ctx)
 		return fmt.Sprintf("TryLock of a free name: %v", err), err == nil
 	})
@@ -318,7 +308,7 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisserver.Options{})
 	link := newCable(t, s.Addr())
-	ctx := within(t, bound)
+	ctx := await.Context(t)
 	var sessions []driver.Session
 	for _, host := range []string{link.addrs()[0], s.Addr()} {
 		d, err := redis.Open(&url.URL{Scheme: "redis", Host: host, Path: "/tests"})
@@ -342,7 +332,7 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 	c := s.Client()
 	defer c.Close()
 	members := func(n int64) {
-		await(t, func() (string, bool) {
+		await.State(t, "the server", func() (string, bool) {
 			if err := alive.Renew(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +358,7 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 func TestUsedNamesLeaveNoKeys(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisserver.Options{})
-	ctx := within(t, bound)
+	ctx := await.Context(t)
 	a, b := open(t, s.Addr(), "ttl=20s"), open(t, s.Addr(), "ttl=20s")
 	for i := range 20 {
 		name := fmt.Sprintf("once-%d", i)

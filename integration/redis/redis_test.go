@@ -4,7 +4,6 @@ package redis_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/redisserver"
@@ -12,9 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
-
-// bound bounds calls that do not wait for another party.
-const bound = 30 * time.Second
 
 func start(t *testing.T, o redisserver.Options) *redisserver.Server {
 	t.Helper()

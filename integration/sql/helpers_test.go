@@ -14,16 +14,14 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
-// ttl is the TTL of sessions that are to be lost, and patience how long tests
-// wait for what must happen. Other sessions survive delays of a busy machine.
-const (
-	ttl      = 4 * time.Second
-	patience = 2 * time.Minute
-)
+// ttl is the TTL of sessions that are to be lost. Other sessions survive delays
+// of a busy machine.
+const ttl = 4 * time.Second
 
 var silent = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
@@ -73,21 +71,8 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
+// soon returns a context for calls that must return.
+func soon(t *testing.T) context.Context { return await.Context(t) }
 
 // left counts the entries at the database.
 func (db *database) left(t *testing.T) (n int) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 	"github.com/baton-go/baton/mutex"
 )
@@ -57,8 +58,8 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "it is queued", func() bool { return db.left(t) == 2 })
-	time.Sleep(2 * time.Second)
+	await.Until(t, "it is queued", func() bool { return db.left(t) == 2 })
+	await.For(l.Context(), 2*time.Second)
 	ok(t, l.Unlock(soon(t)))
 	wg.Wait()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -30,11 +31,16 @@ func TestForgedNotificationsEndNoHold(t *testing.T) {
 	l, err := lock.Lock(soon(t))
 	ok(t, err)
 	// After a while the holder watches its own entry.
-	eventually(t, "it listens, and has received its own notification", func() bool { return m.get()["notify"] > 0 })
-	time.Sleep(200 * time.Millisecond)
+	await.Until(t, "it listens, and has received its own notification", func() bool { return m.get()["notify"] > 0 })
+	await.Steady(t, "no more statements", func() (n int64) {
+		for _, k := range m.get() {
+			n += int64(k)
+		}
+		return n
+	})
 	m.reset()
 	began := time.Now()
-	eventually(t, "more reads than the safety net's", func() bool {
+	await.Until(t, "more reads than the safety net's", func() bool {
 		_, err := db.pool.Exec("SELECT pg_notify(baton_channel(), $1)", fmt.Sprint(l.Token(), " mutex/forged"))
 		ok(t, err)
 		if err := l.Err(); err != nil {
@@ -95,10 +101,10 @@ func TestWaitsOfAClientShareOneStatement(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		eventually(t, "it is queued", func() bool { return db.left(t) == 2*(i+1) })
+		await.Until(t, "it is queued", func() bool { return db.left(t) == 2*(i+1) })
 	}
 	reads := m.get()["read"]
-	eventually(t, "all are read once more", func() bool { return m.get()["read"] > reads })
+	await.Until(t, "all are read once more", func() bool { return m.get()["read"] > reads })
 	if n := m.texts("read"); n > 6 {
 		t.Errorf("%d statements are prepared for reads", n)
 	}
@@ -208,7 +214,7 @@ func TestListeningConnectionsDoNotReturnToAPool(t *testing.T) {
 	ok(t, err)
 	l, err := m.Lock(soon(t))
 	ok(t, err)
-	eventually(t, "it listens", func() bool { return db.listeners(t) > 0 })
+	await.Until(t, "it listens", func() bool { return db.listeners(t) > 0 })
 	ok(t, l.Unlock(soon(t)))
 	ok(t, c.Close(soon(t)))
 	var all []*pgxpool.Conn
@@ -277,7 +283,7 @@ func TestClientsOnASmallPoolKeepTheirSessions(t *testing.T) {
 			}
 			began := time.Now()
 			for _, l := range held {
-				eventually(t, "it has been renewed for three TTLs", func() bool {
+				await.Until(t, "it has been renewed for three TTLs", func() bool {
 					ok(t, l.Err())
 					return l.Deadline().After(began.Add(3 * ttl))
 				})

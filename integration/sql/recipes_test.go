@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/others"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/multilock"
@@ -25,7 +26,7 @@ func TestRecipes(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				test(t, db)
-				eventually(t, "no entry is left", func() bool { return db.left(t) == 0 })
+				await.Until(t, "no entry is left", func() bool { return db.left(t) == 0 })
 			})
 		}
 	})
@@ -92,7 +93,7 @@ func mutexInOrder(t *testing.T, db *database) {
 	defer cancel()
 	_, err = m.Lock(late)
 	is(t, err, context.DeadlineExceeded)
-	eventually(t, "the waiter left the queue", func() bool { return db.left(t) == 1 })
+	await.Until(t, "the waiter left the queue", func() bool { return db.left(t) == 1 })
 	locked := make(chan int, 5)
 	last := first.Token()
 	for i := range 5 {
@@ -111,7 +112,7 @@ func mutexInOrder(t *testing.T, db *database) {
 			locked <- i
 			_ = l.Unlock(soon(t))
 		}()
-		eventually(t, "it is queued", func() bool { return db.left(t) == i+2 })
+		await.Until(t, "it is queued", func() bool { return db.left(t) == i+2 })
 	}
 	ok(t, first.Unlock(soon(t)))
 	for i := range 5 {
@@ -143,7 +144,7 @@ func rwlockShares(t *testing.T, db *database) {
 		order = append(order, "writer")
 		_ = w.Unlock(soon(t))
 	})
-	eventually(t, "the writer is queued", func() bool { return db.left(t) == 3 })
+	await.Until(t, "the writer is queued", func() bool { return db.left(t) == 3 })
 	wg.Go(func() {
 		r, err := b.RLock(soon(t))
 		if err != nil {
@@ -153,7 +154,7 @@ func rwlockShares(t *testing.T, db *database) {
 		order = append(order, "reader")
 		_ = r.Unlock(soon(t))
 	})
-	eventually(t, "the reader is queued", func() bool { return db.left(t) == 4 })
+	await.Until(t, "the reader is queued", func() bool { return db.left(t) == 4 })
 	ok(t, r1.Unlock(soon(t)))
 	ok(t, r2.Unlock(soon(t)))
 	wg.Wait()
@@ -231,7 +232,7 @@ func electionSucceeds(t *testing.T, db *database) {
 		}
 		next <- term
 	}()
-	eventually(t, "the second is queued", func() bool { return db.left(t) == 2 })
+	await.Until(t, "the second is queued", func() bool { return db.left(t) == 2 })
 	ok(t, first.Resign(soon(t)))
 	second := <-next
 	if second.Token() <= first.Token() {

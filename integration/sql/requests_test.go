@@ -7,11 +7,15 @@ import (
 	"time"
 
 	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
 )
 
 // safety is the time between reads of a client that is notified.
 const safety = 2 * time.Second
+
+// roundsSince returns how often something happened that happens at intervals.
+func roundsSince(began time.Time, every time.Duration) int { return int(time.Since(began) / every) }
 
 // TestUncontendedLockTakesTwoStatements: nothing else is sent but renewals.
 func TestUncontendedLockTakesTwoStatements(t *testing.T) {
@@ -69,9 +73,10 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 				turn <- struct{}{}
 				_ = l.Unlock(soon(t))
 			})
-			eventually(t, "it is queued", func() bool { return db.left(t) == i+2 })
+			await.Until(t, "it is queued", func() bool { return db.left(t) == i+2 })
 		}
-		time.Sleep(time.Second) // all wait
+		before := m.get()["read"]
+		await.Until(t, "the waiters to have read", func() bool { return m.get()["read"] >= before+waiters })
 		m.reset()
 		began := time.Now()
 		ok(t, l.Unlock(soon(t)))
@@ -79,15 +84,15 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 			<-turn
 		}
 		wg.Wait()
-		got, took := m.get(), time.Since(began)
-		t.Log(got, took)
+		got := m.get()
+		t.Log(got)
 		// The safety net reads, too, every two seconds. A herd reads 72 times.
-		most := waiters * (3 + int(took/safety))
+		most := waiters * (3 + roundsSince(began, safety))
 		if db.dialect == batonsql.MySQL {
-			most = 3*waiters + 4*int(took/time.Millisecond) // the next reads often
+			most = 3*waiters + 4*roundsSince(began, time.Millisecond) // the next reads often
 		}
 		if got["read"] > most {
-			t.Errorf("%d reads in %v after %d releases; want at most %d", got["read"], took, waiters, most)
+			t.Errorf("%d reads after %d releases; want at most %d", got["read"], waiters, most)
 		}
 	})
 }
@@ -107,27 +112,29 @@ func TestWaitersShareOneReader(t *testing.T) {
 		var wg sync.WaitGroup
 		lock, err := mutex.New(c, "shared")
 		ok(t, err)
-		reads := func(waiters int) int {
+		reads := func(waiters int) {
 			for db.left(t) <= waiters {
 				if n := db.left(t); n <= waiters {
 					wg.Go(func() { _, _ = lock.Lock(ctx) })
-					eventually(t, "it is queued", func() bool { return db.left(t) > n })
+					await.Until(t, "it is queued", func() bool { return db.left(t) > n })
 				}
 			}
-			time.Sleep(2100 * time.Millisecond) // until reads are rare
+			await.For(t.Context(), safety+100*time.Millisecond) // until reads are rare
 			m.reset()
-			time.Sleep(2 * time.Second)
-			return m.get()["read"]
+			began := time.Now()
+			await.For(t.Context(), safety)
+			n, most := m.get()["read"], 2*roundsSince(began, 250*time.Millisecond)
+			t.Logf("%d reads for %d waiters", n, waiters)
+			if n > most {
+				t.Errorf("%d reads for %d waiters; want at most %d", n, waiters, most)
+			}
 		}
-		one, many := reads(1), reads(40)
-		t.Logf("reads in 2 s: %d for one waiter, %d for forty", one, many)
-		if most := 16; one > most || many > most { // a read each 250 ms
-			t.Errorf("%d reads for one waiter, %d for forty; want at most %d", one, many, most)
-		}
+		reads(1)
+		reads(40)
 		cancel()
 		wg.Wait()
 		ok(t, l.Unlock(soon(t)))
-		eventually(t, "no entry is left", func() bool { return db.left(t) == 0 })
+		await.Until(t, "no entry is left", func() bool { return db.left(t) == 0 })
 	})
 }
 
@@ -152,11 +159,11 @@ func TestWaiterPollsUntilItsOwnNotificationArrives(t *testing.T) {
 	defer cancel()
 	wg.Go(func() { _, _ = lock.Lock(ctx) })
 	notify := func() { _, err = db.pool.Exec("NOTIFY others, '1 m/another'"); ok(t, err) }
-	eventually(t, "it listens", func() bool { notify(); return m.get()["LISTEN"] > 0 })
+	await.Until(t, "it listens", func() bool { notify(); return m.get()["LISTEN"] > 0 })
 	notify()
 	m.reset()
 	began := time.Now()
-	eventually(t, "more reads than the safety net's", func() bool {
+	await.Until(t, "more reads than the safety net's", func() bool {
 		notify()
 		return m.get()["read"] > 8+int(time.Since(began)/safety)
 	})

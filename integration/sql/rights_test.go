@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/semaphore"
@@ -150,7 +151,7 @@ func TestReadOnlyServerIsNamedInTheError(t *testing.T) {
 	ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
 	_, err = admin.ExecContext(soon(t), "SET GLOBAL read_only = 1")
 	ok(t, err)
-	eventually(t, "the error names the reason", func() bool {
+	await.Until(t, "the error names the reason", func() bool {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := m.TryLock(short)

@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/mutex"
 )
@@ -30,7 +31,7 @@ func TestLockAloneEndsExpiredSessions(t *testing.T) {
 		_, err = m.TryLock(soon(t))
 		is(t, err, coordinator.ErrTaken)
 		w.Kill()
-		eventually(t, "the dead holder's session expires", func() bool {
+		await.Until(t, "the dead holder's session expires", func() bool {
 			n, err := db.sessions(t.Context())
 			ok(t, err)
 			return n == 1
@@ -105,7 +106,7 @@ func TestFirstErrorsSayWhatToDo(t *testing.T) {
 			t.Error(err)
 		}
 		db.Process().Kill()
-		eventually(t, "the error without a server is ErrUnavailable", func() bool { // children of PostgreSQL may still serve
+		await.Until(t, "the error without a server is ErrUnavailable", func() bool { // children of PostgreSQL may still serve
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			return errors.Is(errOf(m.Lock(short)), coordinator.ErrUnavailable)
@@ -243,7 +244,7 @@ func TestForgetWaitsForTheFirstJoinOfAName(t *testing.T) {
 		_, err := db.pool.ExecContext(soon(t), "SELECT baton_leave('m/a', $1, 1, 'c', 0)", s.ID())
 		forgotten <- err
 	}()
-	eventually(t, "it waits, or has not", func() bool {
+	await.Until(t, "it waits, or has not", func() bool {
 		var n int
 		ok(t, db.pool.QueryRow("SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&n))
 		return n > 0 || len(forgotten) > 0
@@ -281,7 +282,7 @@ func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- join(soon(t)) }()
-		eventually(t, "the join has the queue, and waits for the session", func() bool {
+		await.Until(t, "the join has the queue, and waits for the session", func() bool {
 			var name string
 			err := db.pool.QueryRowContext(t.Context(), locks[1]+" SKIP LOCKED").Scan(&name)
 			return errors.Is(err, stdsql.ErrNoRows)

@@ -7,18 +7,35 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 )
 
 // again is the time between two attempts.
 const again = 200 * time.Millisecond
 
+// connector makes one attempt to connect to an IP address.
+type connector = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// through makes the connections of the process, see Replace.
+var through atomic.Pointer[connector]
+
+func init() { Replace(new(net.Dialer).DialContext) }
+
+// Replace lets connect make all connections of this process, until restore. It
+// is for tests in virtual time: no socket may be open in a bubble, and a driver
+// that makes its own client has no other place for a network without sockets.
+func Replace(connect connector) (restore func()) {
+	before := through.Swap(&connect)
+	return func() { through.Store(before) }
+}
+
 // Dialer connects to hosts by name. Its zero value is ready for use; it is safe
 // for concurrent use.
 type Dialer struct {
 	Names Names
 
-	connect func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer's
+	connect connector // nil: that of the process
 }
 
 // TCP connects to an address, host:port, whose host may be a name.
@@ -59,7 +76,7 @@ func (d *Dialer) first(ctx context.Context, addrs ...string) (net.Conn, error) {
 	defer cancel()
 	connect := d.connect
 	if connect == nil {
-		connect = new(net.Dialer).DialContext
+		connect = *through.Load()
 	}
 	type outcome struct {
 		of   int

@@ -63,8 +63,8 @@ func Removal(command, dir string, entries ...string) string {
 // longestName is that of a name that is shown in full.
 const longestName = 600
 
-// removal returns the command for one entry, or a sentence if a shell could run a part of
-// its name, which others may have chosen: single quotes keep all but
+// removal returns the command for one entry, or a sentence if a shell could run
+// a part of its name, which others may have chosen: single quotes keep all but
 // themselves, but a logger or terminal may quote the text again, in double
 // quotes and with more backslashes.
 func removal(command, name string) string {

@@ -34,7 +34,8 @@ func Read(p *driver.Params) Files {
 type Source struct {
 	files Files
 
-	// reading holds an element while the files are read. A file system may hang.
+	// reading holds an element while the files are read. A file system may
+	// hang.
 	reading chan struct{}
 	pem     []byte // the roots' file when it was last read
 	roots   *x509.CertPool

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
 )
 
 // A test is run a second time only if all of this holds:
@@ -23,8 +25,9 @@ var late = regexp.MustCompile(`not within |not in time|context deadline exceeded
 // A line of a test's output that t.Error or t.Log wrote.
 var message = regexp.MustCompile(`^\s+[\w.-]+\.go:\d+: `)
 
-// A failed test prints its servers' logs; they are not its own errors.
-const serverLogs = "server logs:"
+// A failed test prints its servers' logs, and what it waited for; these are not
+// its errors.
+var remark = regexp.MustCompile(`server logs:|:\d+: waiting: `)
 
 // failedOnTime reports whether output, the lines of a failed test, contains at
 // least one error and none that is about anything but time. A message of t.Log
@@ -36,7 +39,7 @@ func failedOnTime(output []string) bool {
 		if strings.HasPrefix(line, "panic: ") || strings.Contains(line, "DATA RACE") {
 			return false
 		}
-		if !message.MatchString(line) || strings.Contains(line, serverLogs) {
+		if !message.MatchString(line) || remark.MatchString(line) {
 			continue
 		}
 		if !late.MatchString(line) {
@@ -49,9 +52,9 @@ func failedOnTime(output []string) bool {
 
 // mayRunAgain reports whether a failed test is one to run again, and how long
 // the machine stood still meanwhile.
-func mayRunAgain(f failure, stalls *stalls) (time.Duration, bool) {
+func mayRunAgain(f failure, stalls *stall.Record) (time.Duration, bool) {
 	if f.test == "" || !failedOnTime(f.output) {
 		return 0, false
 	}
-	return stalls.during(f.from, f.to)
+	return stalls.During(f.from, f.to)
 }

@@ -20,6 +20,16 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
+)
+
+// The interval at which the detector of stalls wakes up, and the lateness of a
+// wake-up that means that the machine stood still.
+const (
+	stallTick  = 10 * time.Millisecond
+	stallLeast = 500 * time.Millisecond
 )
 
 func main() {
@@ -57,8 +67,8 @@ func run(ctx context.Context, root string, steps []step, out io.Writer) (passed 
 	if err != nil {
 		return false, err
 	}
-	stalls := watchStalls()
-	defer stalls.end()
+	stalls := stall.Watch(stallTick, stallLeast)
+	defer stalls.End()
 	report := newReport(out, log, total)
 	defer report.end()
 	for _, s := range steps {

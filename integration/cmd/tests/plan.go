@@ -27,12 +27,12 @@ type step struct {
 var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
 
 // Files whose tests belong to the matrix: faults of servers and networks, kills
-// and partitions of clients, long runs, other versions, other libraries, and
-// our own release scripts.
+// and partitions of clients, long runs, durations, other versions, other
+// libraries, and our own release scripts.
 var matrixFiles = []string{
 	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
 	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
-	"conformance_shared_test.go", "upgrade_test.go",
+	"conformance_shared_test.go", "upgrade_test.go", "*_figures_test.go",
 	"sql/faults_*_test.go", "redis/faults_*_test.go",
 	"interop/*_test.go", "bench/*_test.go", "release/*_test.go",
 }
@@ -47,10 +47,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("1000"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -81,10 +81,31 @@ func library(env []string) (steps []step) {
 func worlds(seeds string) []step {
 	return []step{{
 		name: "worlds and races", why: "200 simulated worlds, and worlds on the core of the contract, with the race detector",
-		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true,
+		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd,
 	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
 		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnMemory$", env: []string{"BATON_SEEDS=" + seeds},
+	}}
+}
+
+// onEtcd is the test of the worlds on a real etcd.
+const onEtcd = "^TestSimulationOnEtcd$"
+
+// etcdWorlds are the simulation on a real etcd, in two processes: each has one
+// etcd at a time.
+func etcdWorlds(seeds string) []step {
+	return []step{{
+		name: "worlds on etcd", why: seeds + " worlds on a real etcd in virtual time",
+		dir: "integration", packages: []string{"./simulation"}, run: onEtcd, timeout: "2h",
+		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_PROCESSES=2"},
+	}}
+}
+
+// zooKeeperWorlds are worlds on a ZooKeeper in virtual time.
+func zooKeeperWorlds(seeds string) []step {
+	return []step{{
+		name: "worlds on ZooKeeper", why: seeds + " simulated worlds with the driver and the client library, the same in each run",
+		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnZooKeeper$", env: []string{"BATON_SEEDS=" + seeds},
 	}}
 }
 
@@ -109,17 +130,21 @@ func documents() []step {
 func support() []step {
 	return []step{{
 		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|simulation)$", race: true,
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
 
-// virtual are a real etcd in virtual time, and a driver that has the core of
-// the contract only.
-func virtual(race bool) []step {
-	return []step{{
-		name: "virtual", why: "a real etcd in virtual time, and recipes on the core of the contract",
-		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/coredriver"}, race: race,
-	}}
+// virtual are services in virtual time, one of them compared with a real one,
+// and a driver that has the core of the contract only.
+func virtual(all bool) []step {
+	s := step{
+		name: "virtual", why: "etcd and ZooKeeper in virtual time, and recipes on the core of the contract",
+		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk", "./internal/coredriver"}, race: all,
+	}
+	if all {
+		s.env = []string{"BATON_TESTS=all"}
+	}
+	return []step{s}
 }
 
 // servers are the tests on real servers, but for the matrix. Most of them wait

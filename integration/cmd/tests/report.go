@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
 )
 
 const (
@@ -202,7 +204,7 @@ func (s second) String() string {
 }
 
 // summary prints the end and reports whether everything passed.
-func (r *report) summary(stalls *stalls) bool {
+func (r *report) summary(stalls *stall.Record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var b strings.Builder
@@ -217,7 +219,7 @@ func (r *report) summary(stalls *stalls) bool {
 		seconds = append(seconds, s.String())
 	}
 	list("run again once", seconds)
-	if n, longest := stalls.total(); n > 0 {
+	if n, longest := stalls.Total(0); n > 0 {
 		fmt.Fprintf(&b, "\nthe machine stood still for more than %v %d times, for %v at most\n", stallLeast, n, longest.Round(time.Millisecond))
 	}
 	for _, f := range r.failures {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
 )
 
 // event is a line of go test -json: see go doc test2json.
@@ -39,7 +41,7 @@ type second struct {
 }
 
 // runStep runs a step and returns the tests to run again.
-func runStep(ctx context.Context, root string, s step, report *report, stalls *stalls) (again []second) {
+func runStep(ctx context.Context, root string, s step, report *report, stalls *stall.Record) (again []second) {
 	report.begin(s)
 	goTest(ctx, root, s, append(s.args(), s.packages...), report, func(f failure) {
 		if stalled, ok := mayRunAgain(f, stalls); ok {

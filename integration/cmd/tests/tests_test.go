@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/baton-go/baton/integration/internal/stall"
 )
 
 // trial is a module with a test of each kind. The tests that fail once leave a
@@ -61,11 +63,11 @@ func writeTrial(t *testing.T, source string) (root string, s step) {
 }
 
 // always is a detector that saw the machine stand still all the time.
-func always() *stalls {
-	return &stalls{seen: []stall{{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)}}}
+func always() *stall.Record {
+	return stall.Of(stall.Stall{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
 }
 
-func runTrial(t *testing.T, source string, stalls *stalls) (report *report, out string, passed bool) {
+func runTrial(t *testing.T, source string, stalls *stall.Record) (report *report, out string, passed bool) {
 	t.Helper()
 	root, s := writeTrial(t, source)
 	var printed, log bytes.Buffer
@@ -96,7 +98,7 @@ func TestOnlyALateTestOfAStalledMachineIsRunAgain(t *testing.T) {
 }
 
 func TestLateTestFailsIfTheMachineDidNotStandStill(t *testing.T) {
-	report, _, passed := runTrial(t, trial, &stalls{})
+	report, _, passed := runTrial(t, trial, stall.Of())
 	if passed || len(report.seconds) != 0 || len(report.failures) != 3 {
 		t.Errorf("passed %v, run again: %v, failed: %v", passed, report.seconds, report.failures)
 	}
@@ -228,28 +230,6 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-func TestStallIsFoundInTheTestsThatItMet(t *testing.T) {
-	at := func(ms int) time.Time { return time.Time{}.Add(time.Duration(ms) * time.Millisecond) }
-	s := &stalls{}
-	s.record(at(0), at(499)) // too short
-	s.record(at(1000), at(1500))
-	s.record(at(2000), at(2700))
-	for _, c := range []struct {
-		from, to int
-		want     time.Duration
-	}{
-		{0, 1000, 0}, {0, 1001, 500 * time.Millisecond}, {1400, 2001, 700 * time.Millisecond},
-		{1500, 2000, 0}, {2100, 2200, 700 * time.Millisecond}, {2700, 9000, 0},
-	} {
-		if got, ok := s.during(at(c.from), at(c.to)); got != c.want || ok != (c.want > 0) {
-			t.Errorf("between %d and %d ms: %v, %v", c.from, c.to, got, ok)
-		}
-	}
-	if n, longest := s.total(); n != 2 || longest != 700*time.Millisecond {
-		t.Errorf("%d stalls, the longest %v", n, longest)
-	}
-}
-
 func TestFailureIsAboutTimeOnlyIfAllItsErrorsAre(t *testing.T) {
 	for _, c := range []struct {
 		output string
@@ -257,6 +237,8 @@ func TestFailureIsAboutTimeOnlyIfAllItsErrorsAre(t *testing.T) {
 	}{
 		{"    x_test.go:5: not within 5s: admitted\n", true},
 		{"    x_test.go:5: lock: context deadline exceeded\n    x_test.go:9: server logs: two holders\n", true},
+		{"    x_test.go:5: waiting: a grant\n    x_test.go:5: not within 5m0s: a grant\n", true},
+		{"    x_test.go:5: waiting: a grant\n", false},
 		{"    x_test.go:5: two holders\n", false},
 		{"    x_test.go:5: not within 5s: admitted\n    x_test.go:7: two holders\n", false},
 		{"panic: test timed out after 30m0s\n    x_test.go:5: not within 5s\n", false},
@@ -268,17 +250,6 @@ func TestFailureIsAboutTimeOnlyIfAllItsErrorsAre(t *testing.T) {
 			t.Errorf("%v for\n%s", got, c.output)
 		}
 	}
-}
-
-func TestDetectorSeesAMachineThatStandsStill(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := watchStalls()
-		time.Sleep(10 * time.Second)
-		s.end()
-		if n, longest := s.total(); n != 0 {
-			t.Errorf("%d stalls in a machine that runs, the longest %v", n, longest)
-		}
-	})
 }
 
 func TestLongOutputIsCut(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -63,31 +64,19 @@ func TestPausedProcessDoesNotRunUntilResumed(t *testing.T) {
 		}
 		return info.Size()
 	}
-	grows := func(from int64) bool {
-		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if size() > from {
-				return true
-			}
-		}
-		return false
-	}
-	if !grows(0) {
-		t.Fatal("the counter does not run")
-	}
+	await.Until(t, "the counter to run", func() bool { return size() > 0 })
 	if err := p.Pause(); err != nil {
 		t.Fatal(err)
 	}
 	before := size()
-	time.Sleep(50 * time.Millisecond)
+	await.For(t.Context(), 50*time.Millisecond) // in which it would write
 	if after := size(); after != before {
 		t.Fatalf("wrote %d bytes while paused", after-before)
 	}
 	if err := p.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if !grows(before) {
-		t.Fatal("still paused after Resume")
-	}
+	await.Until(t, "the counter to run again", func() bool { return size() > before })
 }
 
 func TestAwaitReadyShowsTheLogOfAServerThatEnded(t *testing.T) {
@@ -156,12 +145,8 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	}
 	_ = victim.Process.Kill()
 	_ = victim.Wait()
-	for deadline := time.Now().Add(30 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("process %d outlived its parent", pid)
-		}
-	}
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }() // if it outlives its parent
+	await.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool { return !alive(pid) })
 }
 
 // alive is false for a process that has ended, or is a zombie.

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdcount"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -59,11 +60,10 @@ func TestCallsRenewalsAndWatchesAreCounted(t *testing.T) {
 
 	// Another goroutine sends the cancel.
 	var got etcdcount.Counts
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		if got = counter.Snapshot().Since(before); got.WatchCancels == 1 || time.Now().After(deadline) {
-			break
-		}
-	}
+	await.Until(t, "the cancel", func() bool {
+		got = counter.Snapshot().Since(before)
+		return got.WatchCancels == 1
+	})
 	for call, want := range map[string]int{"Lease.LeaseGrant": 1, "KV.Put": 1, "KV.Txn": 1, "KV.Range": 0} {
 		if got.Unary[call] != want {
 			t.Errorf("%s: %d, want %d", call, got.Unary[call], want)

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -36,7 +37,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func put(t *testing.T, client *clientv3.Client, key, value string) {
 	t.Helper()
 	// A put during an election may fail; repeating it is harmless.
-	ctx := within(t, 20*time.Second)
+	ctx := await.Context(t)
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
 		_, err := client.Put(attempt, key, value)
@@ -52,7 +53,7 @@ func put(t *testing.T, client *clientv3.Client, key, value string) {
 
 func get(t *testing.T, client *clientv3.Client, key string) string {
 	t.Helper()
-	resp, err := client.Get(within(t, 20*time.Second), key)
+	resp, err := client.Get(await.Context(t), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func get(t *testing.T, client *clientv3.Client, key string) string {
 }
 
 func TestEmbeddedServesAndGrantsAOneSecondLease(t *testing.T) {
-	server, err := etcdserver.StartEmbedded(within(t, 30*time.Second), 0)
+	server, err := etcdserver.StartEmbedded(await.Context(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestEmbeddedServesAndGrantsAOneSecondLease(t *testing.T) {
 	if got := get(t, client, "a"); got != "1" {
 		t.Fatalf("got %q", got)
 	}
-	lease, err := client.Grant(within(t, 10*time.Second), 1)
+	lease, err := client.Grant(await.Context(t), 1)
 	if err != nil || lease.TTL != 1 {
 		t.Fatalf("granted %+v, %v; want 1 s", lease, err)
 	}
@@ -96,12 +97,12 @@ func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
 	node := cluster.Node(0)
 	client := connect(t, cluster.Endpoints()...)
 	put(t, client, "a", "1")
-	lease, err := client.Grant(within(t, 10*time.Second), 1)
+	lease, err := client.Grant(await.Context(t), 1)
 	if err != nil || lease.TTL != 1 {
 		t.Fatalf("granted %+v, %v; want 1 s", lease, err)
 	}
 
-	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+	if err := node.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, client, "a"); got != "1" {
@@ -111,7 +112,7 @@ func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
 	if err := node.Wipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+	if err := node.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := get(t, connect(t, cluster.Endpoints()...), "a"); got != "" {
@@ -142,7 +143,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	client := connect(t, cluster.Endpoints()...)
 	put(t, client, "a", "before")
 
-	killed, err := cluster.Leader(within(t, 20*time.Second))
+	killed, err := cluster.Leader(await.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +151,11 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	start := time.Now()
 	put(t, client, "a", "killed")
 	t.Logf("writes %v after kill -9 of the leader", time.Since(start))
-	if err := killed.Restart(within(t, 30*time.Second)); err != nil {
+	if err := killed.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 
-	paused, err := cluster.Leader(within(t, 20*time.Second))
+	paused, err := cluster.Leader(await.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	start = time.Now()
 	put(t, client, "a", "paused")
 	t.Logf("writes %v after the leader was paused", time.Since(start))
-	if next, err := cluster.Leader(within(t, 20*time.Second)); err != nil || next == paused {
+	if next, err := cluster.Leader(await.Context(t)); err != nil || next == paused {
 		t.Fatalf("leader %v, %v", next, err)
 	}
 	if err := paused.Resume(); err != nil {
@@ -175,7 +176,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 			t.Errorf("%s: got %q", node.Name(), got)
 		}
 	}
-	if follower, err := cluster.Follower(within(t, 20*time.Second)); err != nil || follower == nil {
+	if follower, err := cluster.Follower(await.Context(t)); err != nil || follower == nil {
 		t.Errorf("follower: %v", err)
 	}
 }
@@ -191,16 +192,16 @@ func TestNodeWithoutAQuorumStartsAndIsNotReady(t *testing.T) {
 	if err := cluster.Node(0).AwaitReady(within(t, 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("AwaitReady: %v", err)
 	}
-	if err := cluster.Node(1).Restart(within(t, 30*time.Second)); err != nil {
+	if err := cluster.Node(1).Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.Node(0).AwaitReady(within(t, 30*time.Second)); err != nil {
+	if err := cluster.Node(0).AwaitReady(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestServerThatRefusesItsArgumentsShowsWhy(t *testing.T) {
-	_, err := etcdserver.Start(within(t, 10*time.Minute), etcdserver.Options{Args: []string{"--no-such-flag"}})
+	_, err := etcdserver.Start(await.Context(t), etcdserver.Options{Args: []string{"--no-such-flag"}})
 	if err == nil {
 		t.Fatal("started")
 	}

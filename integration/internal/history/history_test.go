@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/await"
 )
 
 // mk makes a hold: client, kind, token, and the times of the call, the grant
@@ -309,26 +310,23 @@ func TestLossIsDatedByTheDeadline(t *testing.T) {
 	h.mu.Unlock()
 	g.Until(func() time.Time { return deadline })
 	cancel(coordinator.ErrSessionLost)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	var ended int64
+	await.Until(t, "the end to be recorded", func() bool {
 		h.mu.Lock()
-		ended := g.r.Ended
-		h.mu.Unlock()
-		if ended == 0 {
-			continue
-		}
-		if off := time.Duration(ended - then).Abs(); off > time.Minute {
-			t.Errorf("off by %v", off)
-		}
-		if told := h.Report().ToldLate; (told - late).Abs() > time.Minute {
-			t.Errorf("notified %v late, but %v is reported", late, told)
-		}
-		h.Excuse("a", "", "stopped", then, then+1)
-		if told := h.Report().ToldLate; told != 0 {
-			t.Errorf("notified late with an excuse, but %v is reported", told)
-		}
-		return
+		defer h.mu.Unlock()
+		ended = g.r.Ended
+		return ended != 0
+	})
+	if off := time.Duration(ended - then).Abs(); off > time.Minute {
+		t.Errorf("off by %v", off)
 	}
-	t.Error("the loss was not recorded")
+	if told := h.Report().ToldLate; (told - late).Abs() > time.Minute {
+		t.Errorf("notified %v late, but %v is reported", late, told)
+	}
+	h.Excuse("a", "", "stopped", then, then+1)
+	if told := h.Report().ToldLate; told != 0 {
+		t.Errorf("notified late with an excuse, but %v is reported", told)
+	}
 }
 
 func TestHistoriesOfProcessesAreMerged(t *testing.T) {

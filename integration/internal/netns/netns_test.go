@@ -2,6 +2,7 @@ package netns_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -112,13 +113,15 @@ func (p *party) listen(at int) {
 
 // hears waits until a listener receives the text; it skips earlier datagrams.
 func (p *party) hears(at int, text string, within time.Duration) bool {
-	for end := time.After(within); ; {
+	ctx, cancel := context.WithTimeout(p.t.Context(), within)
+	defer cancel()
+	for {
 		select {
 		case heard := <-p.heard[at]:
 			if heard == text {
 				return true
 			}
-		case <-end:
+		case <-ctx.Done():
 			return false
 		}
 	}

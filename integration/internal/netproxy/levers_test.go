@@ -4,11 +4,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
@@ -55,10 +57,10 @@ func TestHeldRequestOfAClosedClientArrivesLate(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the words are held", func() bool { return p.Stats().HeldUp == int64(len("last words")) })
+	await.Until(t, "the words are held", func() bool { return p.Stats().HeldUp == int64(len("last words")) })
 	p.Heal()
-	eventually(t, "the words arrive", func() bool { return server.received() == "alast words" })
-	eventually(t, "the link ends", func() bool { return p.Stats().Open == 0 })
+	await.Until(t, "the words arrive", func() bool { return server.received() == "alast words" })
+	await.Until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
 }
 
 func TestCutHidesTheEndOfAConnection(t *testing.T) {
@@ -74,12 +76,12 @@ func TestCutHidesTheEndOfAConnection(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	await.Steady(t, "nothing to arrive", func() int64 { return int64(len(server.endings())) })
 	if how := server.endings(); len(how) != 0 {
 		t.Fatalf("the server saw the end through the cut: %v", how)
 	}
 	p.Heal()
-	eventually(t, "the reset arrives", func() bool {
+	await.Until(t, "the reset arrives", func() bool {
 		how := server.endings()
 		return len(how) == 1 && errors.Is(how[0], syscall.ECONNRESET)
 	})
@@ -100,7 +102,7 @@ func TestCutUpLetsServerBytesPass(t *testing.T) {
 	conn := dial(t, p)
 	p.CutDown()
 	send(t, conn, "a")
-	eventually(t, "the request arrives", func() bool { return server.received() == "a" })
+	await.Until(t, "the request arrives", func() bool { return server.received() == "a" })
 	silent(t, conn)
 	p.CutUp()
 	send(t, conn, "b")
@@ -116,7 +118,7 @@ func TestDropHeldNeverDelivers(t *testing.T) {
 	expect(t, conn, "a")
 	p.Cut()
 	send(t, conn, "lost")
-	eventually(t, "it is held", func() bool { return p.Stats().HeldUp == 4 })
+	await.Until(t, "it is held", func() bool { return p.Stats().HeldUp == 4 })
 	p.DropHeld()
 	expectReset(t, conn)
 	again := dial(t, p)
@@ -127,27 +129,6 @@ func TestDropHeldNeverDelivers(t *testing.T) {
 	}
 }
 
-func TestDelayShiftsOneDirection(t *testing.T) {
-	p := startProxy(t, startEcho(t, "").addr())
-	conn := dial(t, p)
-	const delay = 150 * time.Millisecond
-	for _, way := range []netproxy.Direction{netproxy.Up, netproxy.Down} {
-		p.Delay(way, delay)
-		start := time.Now()
-		send(t, conn, "a")
-		expect(t, conn, "a")
-		if took := time.Since(start); took < delay {
-			t.Errorf("direction %d: took %v with a delay of %v", way, took, delay)
-		}
-		p.Delay(way, 0)
-	}
-	p.Delay(netproxy.Down, time.Hour)
-	send(t, conn, "b")
-	silent(t, conn)
-	p.Delay(netproxy.Down, 0)
-	expect(t, conn, "b")
-}
-
 func TestResetIsSeenByBothSides(t *testing.T) {
 	server := startEcho(t, "")
 	p := startProxy(t, server.addr())
@@ -156,7 +137,7 @@ func TestResetIsSeenByBothSides(t *testing.T) {
 	expect(t, conn, "a")
 	p.Reset()
 	expectReset(t, conn)
-	eventually(t, "the server sees the reset", func() bool {
+	await.Until(t, "the server sees the reset", func() bool {
 		how := server.endings()
 		return len(how) == 1 && errors.Is(how[0], syscall.ECONNRESET)
 	})
@@ -199,11 +180,11 @@ func TestHalfCloseIsPassedOn(t *testing.T) {
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(await.Hang(t))
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "all of it" {
 		t.Fatalf("read %q, %v", got, err)
 	}
-	eventually(t, "the link ends", func() bool { return p.Stats().Open == 0 })
+	await.Until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
 }
 
 func TestNextTargetIsUsedWhenOneIsDown(t *testing.T) {
@@ -240,14 +221,15 @@ func TestFaultsMayBeInjectedConcurrently(t *testing.T) {
 		func() { p.HoldReply(netproxy.Any) },
 		func() { p.Stats() },
 	}
+	var pulling sync.WaitGroup
 	for i := range 2 {
-		running.Go(func() {
+		pulling.Go(func() {
 			for n := range 300 {
 				levers[(n*(2*i+1))%len(levers)]()
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond)
+	pulling.Wait()
 	p.Heal()
 	close(stop)
 	p.Close()
@@ -265,7 +247,7 @@ func talk(p *netproxy.Proxy, stop <-chan struct{}) {
 		}
 		conn, err := net.DialTimeout("tcp", p.Addr(), 100*time.Millisecond)
 		if err != nil {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 			continue
 		}
 		for range 20 {

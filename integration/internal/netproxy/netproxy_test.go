@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
@@ -131,7 +132,7 @@ func send(t *testing.T, conn net.Conn, s string) {
 // expect reads exactly s.
 func expect(t *testing.T, conn net.Conn, s string) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(await.Hang(t))
 	buf := make([]byte, len(s))
 	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != s {
 		t.Fatalf("read %q, %v; want %q", buf, err, s)
@@ -150,7 +151,7 @@ func silent(t *testing.T, conn net.Conn) {
 
 func expectReset(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(await.Hang(t))
 	n, err := conn.Read(make([]byte, 64))
 	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("read %d bytes, %v; want a reset", n, err)
@@ -167,17 +168,5 @@ func expectTurnedAway(t *testing.T, p *netproxy.Proxy) {
 		_ = conn.Close()
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("dial: %v, want a reset", err)
-	}
-}
-
-// patience bounds the wait for what must come: machines are slow at times.
-const patience = 30 * time.Second
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
 	}
 }

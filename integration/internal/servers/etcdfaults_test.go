@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/h2wire"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -20,7 +21,7 @@ import (
 
 func etcdValue(t *testing.T, client *clientv3.Client, key string) string {
 	t.Helper()
-	resp, err := client.Get(within(t, 20*time.Second), key)
+	resp, err := client.Get(await.Context(t), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,11 +42,11 @@ func TestEtcdLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
 
 	trap := proxy.LoseReply(netproxy.Named("/etcdserverpb.KV/Txn"))
 	// An unrelated request first, which must not spring the trap.
-	if _, err := victim.Grant(within(t, 20*time.Second), 5); err != nil {
+	if _, err := victim.Grant(await.Context(t), 5); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	_, err := victim.Txn(within(t, 20*time.Second)).
+	_, err := victim.Txn(await.Context(t)).
 		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 		Then(clientv3.OpPut(key, "1")).Commit()
 	if status.Code(err) != codes.Unavailable {
@@ -72,7 +73,7 @@ func TestEtcdLostRequestIsNotApplied(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	proxy.LoseRequest(netproxy.Named("/etcdserverpb.KV/Put"))
-	if _, err := victim.Put(within(t, 20*time.Second), key, "1"); status.Code(err) != codes.Unavailable {
+	if _, err := victim.Put(await.Context(t), key, "1"); status.Code(err) != codes.Unavailable {
 		t.Fatalf("Put: %v, want Unavailable", err)
 	}
 	if got := etcdValue(t, direct, key); got != "" {
@@ -94,7 +95,7 @@ func TestEtcdHeldReplyComesLate(t *testing.T) {
 		_, err := victim.Put(t.Context(), key, "1")
 		done <- err
 	}()
-	if err := trap.Wait(within(t, 20*time.Second)); err != nil {
+	if err := trap.Wait(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := etcdValue(t, direct, key); got != "1" {
@@ -103,7 +104,7 @@ func TestEtcdHeldReplyComesLate(t *testing.T) {
 	select {
 	case err := <-done:
 		t.Fatalf("the put returned %v while its reply was held", err)
-	case <-time.After(100 * time.Millisecond):
+	default:
 	}
 	proxy.Heal()
 	if err := <-done; err != nil {
@@ -130,7 +131,7 @@ func TestEtcdCutIsSilentAndHealRestoresTheConnection(t *testing.T) {
 	// The client has given up, and its cancellation follows right after its
 	// request: whether the late put is applied, before or after the next one,
 	// is undefined. The connection works again.
-	if _, err := victim.Put(within(t, 20*time.Second), key+"-after", "1"); err != nil {
+	if _, err := victim.Put(await.Context(t), key+"-after", "1"); err != nil {
 		t.Fatal(err)
 	}
 	if got := etcdValue(t, direct, key+"-after"); got != "1" {

@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
@@ -46,25 +48,15 @@ func zkClient(t *testing.T, timeout time.Duration, endpoints ...string) (*zk.Con
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	await(t, events, zk.StateHasSession)
+	reaches(t, events, zk.StateHasSession)
 	return conn, events
 }
 
-func await(t *testing.T, events <-chan zk.Event, state zk.State) {
+// reaches waits until a connection reports a state.
+func reaches(t *testing.T, events <-chan zk.Event, state zk.State) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		select {
-		case e, ok := <-events:
-			if e.State == state {
-				return
-			}
-			if !ok {
-				t.Fatalf("the client has ended before %v", state)
-			}
-		case <-deadline:
-			t.Fatalf("no %v within 20 s", state)
-		}
+	for e := (zk.Event{State: -1}); e.State != state; {
+		e = await.Receive(t, fmt.Sprint(state), events)
 	}
 }
 

@@ -2,11 +2,13 @@ package servers_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkwire"
@@ -22,15 +24,13 @@ func zkCreate(conn *zk.Conn, path string, flags int32) error {
 
 func zkExists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
-	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		var found bool
-		if found, _, err = conn.Exists(path); err == nil {
-			return found
-		}
-	}
-	t.Fatalf("exists %s: %v", path, err)
-	return false
+	var found bool
+	await.State(t, "an answer about "+path, func() (string, bool) {
+		var err error
+		found, _, err = conn.Exists(path)
+		return fmt.Sprint(err), err == nil
+	})
+	return found
 }
 
 func TestZooKeeperLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
@@ -96,11 +96,7 @@ func TestZooKeeperRequestsAndNotificationsAreCounted(t *testing.T) {
 	if _, err := conn.Multi(&zk.SetDataRequest{Path: path, Version: -1}, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); counter.Snapshot().Pings == before.Pings; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no ping was counted")
-		}
-	}
+	await.Until(t, "a ping", func() bool { return counter.Snapshot().Pings > before.Pings })
 	got := counter.Snapshot().Since(before)
 	if got.Total() != 3 || got.Requests["exists"] != 1 || got.Requests["create"] != 1 || got.Requests["multi"] != 1 ||
 		got.Notifications != 1 || got.Connects != 0 {
@@ -123,16 +119,16 @@ func TestZooKeeperSessionIsKilledFromOutside(t *testing.T) {
 		t.Fatalf("the proxy saw session %#x of %v, the client has %#x", session.ID, session.Timeout, victim.SessionID())
 	}
 	start := time.Now()
-	if err := session.Kill(within(t, 20*time.Second), cluster.Endpoints()[0]); err != nil {
+	if err := session.Kill(await.Context(t), cluster.Endpoints()[0]); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Since(start)
 	if zkExists(t, direct, path) {
 		t.Fatal("the ephemeral node outlived its session")
 	}
-	await(t, events, zk.StateExpired)
+	reaches(t, events, zk.StateExpired)
 	t.Logf("killed in %v, the client knew after %v", killed, time.Since(start))
-	if err := session.Kill(within(t, 20*time.Second), cluster.Endpoints()[0]); !errors.Is(err, zkwire.ErrSessionGone) {
+	if err := session.Kill(await.Context(t), cluster.Endpoints()[0]); !errors.Is(err, zkwire.ErrSessionGone) {
 		t.Errorf("killed again: %v", err)
 	}
 }
@@ -155,12 +151,8 @@ func TestZooKeeperSessionExpiresBehindACut(t *testing.T) {
 	}
 	proxy.Cut()
 	start := time.Now()
-	select {
-	case <-gone:
-		t.Logf("a session of 4 s expired %v after the cut", time.Since(start))
-	case <-time.After(20 * time.Second):
-		t.Fatal("the session survives the cut")
-	}
+	await.Receive(t, "the session's end", gone)
+	t.Logf("a session of 4 s expired %v after the cut", time.Since(start))
 	proxy.Heal()
-	await(t, events, zk.StateExpired)
+	reaches(t, events, zk.StateExpired)
 }

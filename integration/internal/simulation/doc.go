@@ -78,15 +78,20 @@
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
 // No world has a lock-delay, a WithMaxHold, a layout shared with another
 // library, a process that is stopped, or a sleeping machine. Of all drivers
-// only memory runs here: the protocols of the others (tail key, markers,
-// successor nodes, batches, epochs, reconnects, SQL, Redis) have models and
-// tests of their own. Sets of locks, groups, partitions, counters and barriers
-// have tests with random faults in their packages. A contender that is admitted
-// by the shared queue watch is judged by the limits since its join.
+// only memory and, in package onzk, ZooKeeper's run here: the protocols of the
+// others (tail key, markers, batches, epochs, SQL, Redis) have models and tests
+// of their own. The judge does not count connections. Sets of locks, groups,
+// partitions, counters and barriers have tests with random faults in their
+// packages. A contender that is admitted by the shared queue watch is judged by
+// the limits since its join.
 //
 // # Replay
 //
 // Each goroutine has its own generator, and requests draw from a sequence named
-// after their sender. All delays are of random nanoseconds, so no two events
-// happen at the same time, and the scheduler decides nothing.
+// after their sender. All delays are of random nanoseconds, so that events
+// hardly ever happen at the same time, and the scheduler decides hardly
+// anything. On ZooKeeper about half of the worlds differ a little when they are
+// run again: where several goroutines of one client send the same request at
+// one instant, and where a pause and a deadline end at one instant, the
+// scheduler chooses.
 package simulation

@@ -88,18 +88,21 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(seen.refused) || since(a.slot.refused) || a.slot.refusing
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing()
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		return queue.unlimited(c.began)
+		return queue.unlimited(c.began - a.w.traits.Lag)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && queue.least(c.began) < a.wants
+		return a.wants > 0 && queue.least(c.began-a.w.traits.Lag) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}
 	return contains(more, known)
 }
+
+// refusing: what an actor waits for is being refused.
+func (a *actor) refusing() bool { return a.slot.refusing || a.w.refuses }
 
 // unanswered: Close does not retry, and a limit may have been written without
 // an answer.
@@ -235,7 +238,7 @@ func (w *world) opened(ctx context.Context, s *slot, began time.Duration, err er
 	if s.refusing = errors.Is(err, driver.ErrRefused); !s.refusing {
 		return
 	}
-	if seen := w.seen[labelOf(ctx)]; max(s.refused, seen.refused) < began {
+	if seen := w.seen[labelOf(ctx)]; !w.refuses && max(s.refused, seen.refused, w.refusedAt) < began {
 		w.violation("c%d: an opening was refused without cause: %v", s.index, err)
 	}
 	s.refused = w.now()

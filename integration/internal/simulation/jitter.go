@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
@@ -124,7 +125,8 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
 	w.clients[c.ID] = s.d.slot
-	if w.labels[c.ID] == "" {
+	// Some drivers' IDs are used again, by any actor of the session.
+	if who, _, _ := strings.Cut(w.labels[c.ID], "#"); who != label {
 		w.draws["contenders of "+label]++
 		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
 	}

@@ -161,7 +161,7 @@ func (a *actor) observe() {
 }
 
 // sees calls Leader and judges the result: it was true at some time since the
-// call.
+// call, or little before on a service whose members may lag.
 func (a *actor) sees(ctx context.Context) {
 	a.since = a.w.now()
 	o, _ := a.object()
@@ -175,9 +175,9 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload),
-		a.since-a.w.traits.Lag) {
+	since := a.since - a.w.traits.Lag
+	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload), since) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
-			leader.Payload, a.since, l.heads[len(l.heads)-1])
+			leader.Payload, since, l.heads[len(l.heads)-1])
 	}
 }

@@ -126,8 +126,9 @@ type Stats struct{ Sessions, Entries, Watches int }
 type Traits struct {
 	// Stale: views may show contenders that have left.
 	Stale bool
-	// Lag is how much older than the call the first in a queue may be that a
-	// client reads; zero if a read is never answered by a member that lags.
+	// Lag is how much older than the call the first in a queue, or a record,
+	// may be that a client reads; zero if a read is never answered by a member
+	// that lags.
 	Lag time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
@@ -152,4 +153,10 @@ type World interface {
 	// Reached records that the world has reached a named state; see
 	// Kind.States.
 	Reached(state string)
+	// Label names the actor of a contender, or is empty. Contenders' IDs differ
+	// in each run; their labels do not.
+	Label(id string) string
+	// Refuses says that the service refuses requests of all clients from now
+	// on, or that it no longer does.
+	Refuses(does bool)
 }

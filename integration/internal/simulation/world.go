@@ -55,6 +55,8 @@ type world struct {
 	lostAt      map[int]time.Duration    // when a session of a slot ended last
 	links       []Link
 	owner       map[Link]*slot
+	refuses     bool                // the service refuses requests of all clients,
+	refusedAt   time.Duration       // or did so until then
 	removing    bool                // an operator deletes one entry, and not a session
 	seen        map[string]evidence // of each actor
 	watchers    map[string]*watcher
@@ -152,6 +154,16 @@ func (w *world) Reached(state string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reach(state)
+}
+
+// Label implements World.
+func (w *world) Label(id string) string { return w.label(id) }
+
+// Refuses implements World.
+func (w *world) Refuses(does bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuses, w.refusedAt = does, w.now()
 }
 
 // reach is Reached for callers that hold w.mu.

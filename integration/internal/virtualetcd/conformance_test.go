@@ -1,7 +1,8 @@
-package virtualetcd
+package virtualetcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,69 +10,88 @@ import (
 	"testing/synctest"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/virtualetcd"
 )
 
-// TestConformance checks the clauses that hold when a member stops to apply,
-// which no test on real servers can cause, and most others.
+// TestConformance has all levers, also those that no test on real servers has.
+// The driver makes its own client, as that of a URL does.
 func TestConformance(t *testing.T) {
-	const elsewhere = "the suite on real servers has it"
 	coordinatortest.Run(t, coordinatortest.Harness{
-		Start: func(t *testing.T) coordinatortest.Service { return levers{newWorld(t)}.service() },
-		TTL:   ttl, OddTTL: time.Second, GrantedTTL: 2 * time.Second, Bubble: synctest.Test,
-		Lacks: map[coordinatortest.Lever]string{
-			coordinatortest.Network: elsewhere, coordinatortest.Restart: elsewhere,
-			coordinatortest.Watches: elsewhere, coordinatortest.Events: elsewhere,
-			coordinatortest.External: elsewhere,
+		Start: func(t *testing.T) coordinatortest.Service {
+			return levers{newWorld(t), map[driver.Driver]*virtualetcd.Link{}}.service()
 		},
+		TTL: 3 * time.Second, OddTTL: time.Second, GrantedTTL: 2 * time.Second, Patience: 20 * time.Second,
+		Bubble: synctest.Test,
 	})
 }
 
 // levers does what an operator or a fault does to the service.
-type levers struct{ *world }
+type levers struct {
+	*world
+	links map[driver.Driver]*virtualetcd.Link
+}
 
 func (l levers) service() coordinatortest.Service {
-	admin := l.client(1, "")
-	clients := map[driver.Driver]*client{}
 	return coordinatortest.Service{
-		Connect: func() (coordinatortest.Client, error) {
-			c := l.client(3, "")
-			d, err := etcd.FromClient(c.Client, etcd.Namespace("conformance"))
-			clients[d] = c
-			return coordinatortest.Client{Driver: d}, err
-		},
-		Expire: func(ctx context.Context, s driver.Session) error {
-			lease, err := strconv.ParseUint(s.ID(), 16, 64)
-			if err == nil {
-				_, err = admin.Revoke(ctx, clientv3.LeaseID(lease))
-			}
-			return err
-		},
-		Remove: func(ctx context.Context, _ driver.Queue, p driver.Place) error {
-			resp, err := admin.Delete(ctx, p.Key[:strings.LastIndexByte(p.Key, '@')])
-			if err == nil && resp.Deleted != 1 {
+		Connect: l.connect,
+		Expire:  func(_ context.Context, s driver.Session) error { return l.expire(s) },
+		Remove: func(_ context.Context, _ driver.Queue, p driver.Place) error {
+			there, err := l.Delete(p.Key[:strings.LastIndexByte(p.Key, '@')])
+			if err == nil && !there {
 				err = fmt.Errorf("%q does not exist", p.Key)
 			}
 			return err
 		},
-		Compact: func(ctx context.Context) error {
-			return errOf(admin.Compact(ctx, l.server.KV().Rev()))
+		Restart: func(context.Context) error {
+			l.Stop()
+			return l.Start()
 		},
-		Stall: func(_ context.Context, c coordinatortest.Client) (func(), error) {
-			m := clients[c.Driver].serving()
-			m.stall()
-			return m.heal, nil
+		Compact: func(context.Context) error { return l.Compact() },
+		Stall:   l.stall,
+		Watches: func(context.Context) (int, error) {
+			time.Sleep(50 * time.Millisecond) // sessions open theirs after Open has returned
+			return len(l.Watches()), nil
 		},
-		Sessions: func(ctx context.Context) (int, error) {
-			resp, err := admin.Leases(ctx)
-			if err != nil {
-				return 0, err
-			}
-			return len(resp.Leases), nil
-		},
+		Sessions: func(context.Context) (int, error) { return len(l.Leases()), nil },
 	}
+}
+
+func (l levers) connect() (coordinatortest.Client, error) {
+	link := l.Link()
+	d, err := link.Driver("conformance", "")
+	l.links[d] = link
+	return coordinatortest.Client{
+		Driver: d, Link: link, Events: link.Events,
+		External: func(ctx context.Context) (driver.Driver, error) {
+			c, err := link.Client("")
+			if err != nil {
+				return nil, err
+			}
+			l.t.Cleanup(func() { _ = c.Close() })
+			lease, err := virtualetcd.Grant(ctx, c, 3*time.Second)
+			if err != nil {
+				return nil, err
+			}
+			return lease.Driver("conformance")
+		},
+	}, err
+}
+
+func (l levers) expire(s driver.Session) error {
+	lease, err := strconv.ParseUint(s.ID(), 16, 64)
+	if err != nil {
+		return err
+	}
+	return l.Revoke(int64(lease))
+}
+
+func (l levers) stall(_ context.Context, c coordinatortest.Client) (heal func(), err error) {
+	m := l.links[c.Driver].Serving()
+	if m == nil {
+		return nil, errors.New("no member serves this client's watches")
+	}
+	m.Suffer(virtualetcd.Stalled)
+	return m.Heal, nil
 }

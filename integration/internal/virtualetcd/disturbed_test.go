@@ -1,4 +1,4 @@
-package virtualetcd
+package virtualetcd_test
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/virtualetcd"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -57,17 +57,23 @@ type disturbed struct {
 func (d *disturbed) run() {
 	ctx, stop := context.WithCancel(d.t.Context())
 	var all sync.WaitGroup
+	disturbed := map[*virtualetcd.Link]bool{}
 	for range 3 {
-		c := d.client(1+d.below(3), "")
-		for _, m := range c.members {
-			m.disturb = d.disturb
-		}
+		c, l := d.client("")
+		c.SetEndpoints(c.Endpoints()[:1+d.below(3)]...)
+		disturbed[l] = true
 		b := d.baton(c, etcd.Layout(d.layout))
 		for range 1 + d.below(3) {
 			all.Go(func() { d.contend(ctx, b) })
 		}
 	}
-	admin := d.client(1, "")
+	admin, _ := d.client("")
+	d.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+		if !disturbed[r.Link] {
+			return virtualetcd.Fate{}
+		}
+		return d.disturb(r.Message)
+	})
 	if d.layout == etcd.Concurrency {
 		all.Go(func() { d.contendAsAnother(ctx, admin) })
 	}
@@ -75,7 +81,7 @@ func (d *disturbed) run() {
 	for range 60 {
 		time.Sleep(d.upTo(2 * time.Second))
 		if d.below(8) == 0 {
-			_, _ = admin.Compact(ctx, d.server.KV().Rev()) // unless nothing was written since
+			_ = d.Compact() // unless nothing was written since
 		}
 	}
 	d.faults.Store(false)
@@ -109,30 +115,28 @@ func (d *disturbed) upTo(most time.Duration) time.Duration {
 }
 
 // disturb loses or delays one of some twenty requests.
-func (d *disturbed) disturb(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error) {
-	time.Sleep(d.upTo(3 * time.Millisecond))
-	fate := d.below(100)
-	if _, status := req.(*pb.StatusRequest); status || !d.faults.Load() {
-		fate = 100
+func (d *disturbed) disturb(req any) virtualetcd.Fate {
+	f := virtualetcd.Fate{DelayRequest: d.upTo(3 * time.Millisecond)}
+	switch req.(type) {
+	case *pb.StatusRequest, *pb.LeaseKeepAliveRequest, *pb.WatchCreateRequest:
+		return virtualetcd.Fate{}
 	}
-	detached := context.WithoutCancel(ctx)
-	switch fate {
+	if !d.faults.Load() {
+		return f
+	}
+	switch d.below(100) {
 	case 0:
-		return nil, status.Error(codes.Unavailable, "the request is lost")
+		f.Err = status.Error(codes.Unavailable, "the request is lost")
 	case 1:
-		_, _ = handle(ctx, req)
-		return nil, status.Error(codes.Unavailable, "the reply is lost")
+		f.DropReply = true
 	case 2:
-		time.Sleep(d.upTo(4 * time.Second))
-		return handle(detached, req)
-	case 3:
-		time.AfterFunc(d.upTo(6*time.Second), func() { _, _ = handle(detached, req) })
-		return nil, status.Error(codes.Unavailable, "the request is applied later")
-	case 4:
-		<-ctx.Done()
-		return nil, ctx.Err()
+		f.DelayRequest = d.upTo(4 * time.Second)
+	case 3: // it is applied after its call has returned
+		f.DelayRequest, f.DropReply = d.upTo(6*time.Second), true
+	case 4: // its reply is later than the call waits
+		f.DelayReply = 30 * time.Second
 	}
-	return handle(ctx, req)
+	return f
 }
 
 func (d *disturbed) contend(ctx context.Context, b *coordinator.Client) {
@@ -179,9 +183,9 @@ func (d *disturbed) granted() int {
 }
 
 // contendAsAnother is a client of package concurrency.
-func (d *disturbed) contendAsAnother(ctx context.Context, c *client) {
+func (d *disturbed) contendAsAnother(ctx context.Context, c *clientv3.Client) {
 	for ctx.Err() == nil {
-		s := must(concurrency.NewSession(c.Client, concurrency.WithTTL(int(ttl/time.Second))))
+		s := must(concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second))))
 		name := names[d.below(len(names))]
 		m := concurrency.NewMutex(s, "x/"+name)
 		if within, cancel := context.WithTimeout(ctx, ttl/2); m.Lock(within) == nil {

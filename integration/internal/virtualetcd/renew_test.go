@@ -1,4 +1,4 @@
-package virtualetcd
+package virtualetcd_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/virtualetcd"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -20,7 +21,7 @@ func TestManyLeasesOutliveAMemberThatDoesNotRenewThem(t *testing.T) {
 	for _, deposed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deposed=%v", deposed), func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				three := w.client(3, "")
+				three, _ := w.client("")
 				c := w.baton(three, etcd.Layout(etcd.Concurrency))
 				m := must(mutex.New(c, "a"))
 				held := must(m.Lock(w.t.Context()))
@@ -30,12 +31,10 @@ func TestManyLeasesOutliveAMemberThatDoesNotRenewThem(t *testing.T) {
 					all.Go(func() { _, _ = m.Lock(ctx) })
 				}
 				time.Sleep(3 * ttl)
-				for i, member := range three.members {
-					if deposed && i > 0 {
-						member.keepAlives(false, 1)
-					} else {
-						member.keepAlives(i == 0 && !deposed, 0)
-					}
+				if ill := w.Members()[0]; deposed {
+					ill.Suffer(virtualetcd.Deposed)
+				} else {
+					ill.Suffer(virtualetcd.Unrenewing)
 				}
 				time.Sleep(20 * ttl)
 				synctest.Wait()

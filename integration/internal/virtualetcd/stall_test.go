@@ -1,4 +1,4 @@
-package virtualetcd
+package virtualetcd_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/virtualetcd"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -43,38 +44,24 @@ var recipes = map[string]contended{
 	},
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The member that serves the waiter stops to apply, with or without an answer
 // to reads. The waiter is admitted by another member within about a TTL.
 func TestWaiterLeavesAMemberThatStopsToApply(t *testing.T) {
 	for name, prepare := range recipes {
-		for _, silent := range []bool{false, true} {
+		for _, condition := range []virtualetcd.Condition{virtualetcd.Stalled, virtualetcd.Mute} {
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, func(w *world) {
-					three := w.client(3, "")
-					take, release := prepare(w.t, w.baton(w.client(1, "")), w.baton(three))
+					waiter, link := w.client("")
+					holder, other := w.client("")
+					take, release := prepare(w.t, w.baton(holder), w.baton(waiter))
 					got := make(chan error, 1)
 					go func() { got <- take(w.t.Context()) }()
 					time.Sleep(3 * ttl)
-					serving := three.serving()
-					serving.silent = silent
-					serving.stall()
+					serving := link.Serving()
+					serving.Suffer(condition)
 					release()
 					time.Sleep(ttl * 5 / 4)
-					if silent { // each request that goes to it costs a part of a TTL
+					if condition == virtualetcd.Mute { // each request that goes to it costs a part of a TTL
 						time.Sleep(ttl)
 					}
 					synctest.Wait()
@@ -84,9 +71,10 @@ func TestWaiterLeavesAMemberThatStopsToApply(t *testing.T) {
 					default:
 						w.t.Fatal("the waiter still waits")
 					}
-					if n := serving.watching(); n > 0 && !silent {
-						w.t.Errorf("%d streams of watches at the member that stalls", n)
+					if now := link.Serving(); now == serving && condition == virtualetcd.Stalled {
+						w.t.Error("the waiter's watches stay at the member that stalls")
 					}
+					_ = other
 				})
 			})
 		}
@@ -98,13 +86,13 @@ func TestWaiterLeavesAMemberThatStopsToApply(t *testing.T) {
 func TestWaitersSurviveThatAuthenticationIsSwitchedOn(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx := w.t.Context()
-		admin, holder, waiter := w.client(1, ""), w.client(1, "root"), w.client(1, "root")
+		check(w.t, w.AddRoot())
+		holder, _ := w.client("root")
+		waiter, _ := w.client("root")
 		take, release := recipes["mutex"](w.t, w.baton(holder), w.baton(waiter))
-		check(w.t, errOf(admin.UserAdd(ctx, "root", "root")))
-		check(w.t, errOf(admin.UserGrantRole(ctx, "root", "root")))
 		session := w.baton(waiter) // whose session and watches are from before, too
 		check(w.t, must(must(mutex.New(session, "b")).Lock(ctx)).Unlock(ctx))
-		check(w.t, errOf(admin.AuthEnable(ctx)))
+		check(w.t, w.EnableAuth())
 		got := make(chan error, 1)
 		go func() { got <- take(ctx) }()
 		time.Sleep(5 * time.Second)
@@ -116,5 +104,3 @@ func TestWaitersSurviveThatAuthenticationIsSwitchedOn(t *testing.T) {
 		check(w.t, <-got)
 	})
 }
-
-func errOf[T any](_ T, err error) error { return err }

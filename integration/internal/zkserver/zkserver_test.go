@@ -1,7 +1,6 @@
 package zkserver_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -32,24 +32,10 @@ func connect(t *testing.T, timeout time.Duration, endpoints ...string) *zk.Conn 
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	deadline := time.After(20 * time.Second)
-	for {
-		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				return conn
-			}
-		case <-deadline:
-			t.Fatal("no session within 20 s")
-		}
+	for e := (zk.Event{State: -1}); e.State != zk.StateHasSession; {
+		e = await.Receive(t, "a session", events)
 	}
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
+	return conn
 }
 
 func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
@@ -62,13 +48,10 @@ func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 // insist repeats a call that an election may interrupt.
 func insist(t *testing.T, what string, call func() error) {
 	t.Helper()
-	var err error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = call(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v", what, err)
+	await.State(t, what, func() (string, bool) {
+		err := call()
+		return fmt.Sprint(err), err == nil
+	})
 }
 
 func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
@@ -77,7 +60,7 @@ func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
 	conn := connect(t, 10*time.Second, cluster.Endpoints()...)
 	create(t, conn, "/a", 0)
 
-	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+	if err := node.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	insist(t, "exists after a restart", func() error {
@@ -92,7 +75,7 @@ func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
 	if err := node.Wipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+	if err := node.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if found, _, err := connect(t, 10*time.Second, cluster.Endpoints()...).Exists("/a"); err != nil || found {
@@ -109,7 +92,7 @@ func TestWordsShowSessionsEphemeralsAndWatches(t *testing.T) {
 	if _, _, _, err := conn.ExistsW(path + "-absent"); err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 20*time.Second)
+	ctx := await.Context(t)
 
 	dump, err := zkserver.Sessions(ctx, addr)
 	if err != nil {
@@ -164,7 +147,7 @@ func TestPausedNodeIsSilentUntilResumed(t *testing.T) {
 	if err := node.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.AwaitReady(within(t, 20*time.Second)); err != nil {
+	if err := node.AwaitReady(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -188,7 +171,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 		return time.Since(start)
 	}
 	leader := func() *zkserver.Node {
-		node, err := cluster.Leader(within(t, 20*time.Second))
+		node, err := cluster.Leader(await.Context(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +181,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 	killed := leader()
 	killed.Kill()
 	t.Logf("writes %v after kill -9 of the leader", set("killed"))
-	if err := killed.Restart(within(t, 30*time.Second)); err != nil {
+	if err := killed.Restart(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -214,7 +197,7 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, node := range cluster.Nodes() {
-		if err := node.AwaitReady(within(t, 30*time.Second)); err != nil {
+		if err := node.AwaitReady(await.Context(t)); err != nil {
 			t.Fatal(err)
 		}
 		own := connect(t, 10*time.Second, node.Endpoint())
@@ -228,13 +211,13 @@ func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
 			return errors.Join(err, failed)
 		})
 	}
-	if _, err := cluster.Follower(within(t, 20*time.Second)); err != nil {
+	if _, err := cluster.Follower(await.Context(t)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestServerThatRefusesItsConfigurationShowsWhy(t *testing.T) {
-	_, err := zkserver.Start(within(t, time.Minute), zkserver.Options{Config: []string{"syncLimit=none"}})
+	_, err := zkserver.Start(await.Context(t), zkserver.Options{Config: []string{"syncLimit=none"}})
 	if err == nil {
 		t.Fatal("started")
 	}

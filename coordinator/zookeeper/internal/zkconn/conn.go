@@ -3,10 +3,10 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math"
-	"net"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,14 +26,14 @@ type Config struct {
 	Digest  string           // "user:password", or ""
 	Tick    time.Duration    // the servers' tickTime, or 0 if it is not known
 
-	// Dial connects to an address. It is dial.TCP, except in tests.
-	Dial func(ctx context.Context, addr string) (net.Conn, error)
+	Dial dial.Options
 
 	names  dial.Names
 	outage outage
 }
 
-// Close ends the lookups of the servers' names. No session is opened afterwards.
+// Close ends the lookups of the servers' names. No session is opened
+// afterwards.
 func (c *Config) Close() { c.names.Close() }
 
 // Conn is one session. It sends its requests through one client connection of
@@ -112,6 +112,11 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	context.AfterFunc(s.ctx, s.stop)
 	if err := s.establish(ctx); err != nil {
 		_ = s.Close(ctx) // the service ends it after the TTL in any case
+		if errors.Is(err, driver.ErrSessionLost) {
+			// Nobody has had the session, and the next Open gets another (O3).
+			err = driver.Wrap(driver.ErrUnavailable,
+				fmt.Errorf("zookeeper: the session ended before it could be used: %v", err))
+		}
 		return nil, err
 	}
 	return s, nil

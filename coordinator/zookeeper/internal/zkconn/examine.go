@@ -65,8 +65,9 @@ func (c *Config) Examine(ctx context.Context) (found []driver.Finding, shortest 
 // bounds are what a server grants: minSessionTimeout and maxSessionTimeout.
 type bounds struct{ shortest, longest time.Duration }
 
-// examineBounds finds out and compares the bounds of the servers that are up. Each session moves
-// between the servers, and must keep its TTL: see checkHello.
+// examineBounds finds out and compares the bounds of the servers that are up.
+// Each session moves between the servers, and must keep its TTL: see
+// checkHello.
 func (c *Config) examineBounds(
 	ctx context.Context, servers []target,
 ) (f driver.Finding, shortest time.Duration) {

@@ -39,11 +39,11 @@ func (c *Config) connect(ctx context.Context, t target) (net.Conn, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
-	tcp := c.Dial
-	if tcp == nil {
-		tcp = dial.TCP
+	connect := c.Dial.Connect
+	if connect == nil {
+		connect = dial.TCP
 	}
-	conn, err := tcp(ctx, t.addr)
+	conn, err := connect(ctx, t.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +89,7 @@ type rotation struct {
 	servers []string
 	names   *dial.Names
 	outage  *outage
+	random  *rand.Rand
 	waits   func(why error) // called while no name resolves
 
 	round []target  // the rest of this round
@@ -100,7 +101,10 @@ type rotation struct {
 }
 
 func (c *Config) newRotation() *rotation {
-	return &rotation{servers: c.Servers, names: &c.names, outage: &c.outage, waits: func(error) {}}
+	return &rotation{
+		servers: c.Servers, names: &c.names, outage: &c.outage, random: c.Dial.Random(),
+		waits: func(error) {},
+	}
 }
 
 // connected notes a connection of a session with this TTL to the server that
@@ -145,7 +149,7 @@ func (r *rotation) pause() time.Duration {
 			mean = min(max(mean, lasts/pausesPerOutage), longestPause)
 		}
 	}
-	return mean/2 + rand.N(mean+1)
+	return mean/2 + time.Duration(r.random.Int64N(int64(mean)+1))
 }
 
 // resolve returns every address of every server, shuffled, but the last one
@@ -184,7 +188,7 @@ func (r *rotation) resolve(ctx context.Context) (round []target) {
 		case <-ctx.Done():
 		}
 	}
-	rand.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	r.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 	for i, t := range round {
 		if t.addr == r.last {
 			round = append(append(round[:i:i], round[i+1:]...), t)

@@ -243,7 +243,7 @@ func TestUserIsToldThatNoNameServerAnswers(t *testing.T) {
 func TestExamineReportsAServerWhoseNameIsStillLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Config{Servers: []string{"10.0.0.1:1", "slow:1", "slow:2"}}
-		c.Dial = func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") }
+		c.Dial.Connect = func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") }
 		c.names.Resolve = func(ctx context.Context, _ string) ([]string, error) {
 			time.Sleep(5 * time.Second)
 			return []string{"10.0.0.2"}, nil

@@ -1,0 +1,250 @@
+package virtualzk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Config describes an ensemble. The zero value is one server with ZooKeeper's
+// defaults, and no delays.
+type Config struct {
+	Members int           // default 1
+	Tick    time.Duration // default 2 s; sessions end at multiples of it
+	// MinTimeout and MaxTimeout bound what all members grant: default 2 and 20
+	// ticks. See also Ensemble.Shorten.
+	MinTimeout, MaxTimeout time.Duration
+	// Containers is the interval at which empty containers are removed. Default
+	// a minute.
+	Containers time.Duration
+	// EnforceAuth refuses clients without credentials.
+	EnforceAuth bool
+
+	// Peers is the longest time of a message between two members. Links have
+	// their own. Zero: none.
+	Peers time.Duration
+	// Random generates all times, session IDs and passwords. Nil: there are no
+	// random delays, and a message without a delay arrives before its sending
+	// returns.
+	Random *rand.Rand
+	// Key, if not nil, returns what is not random in a path, by which requests
+	// of one instant are put in order.
+	Key func(path string) string
+
+	// Reached, if not nil, is called with each of States that is reached, with
+	// the ensemble's lock held.
+	Reached func(state string)
+}
+
+// States are named states of an ensemble that are hard to reach.
+var States = []string{
+	refusedNewer, shortened, heardAlone, answeredAlone, unanswered, movedAway, reapedQueue,
+}
+
+const (
+	refusedNewer  = "client refused by a member that is behind it"
+	shortened     = "session continued with a shorter timeout"
+	heardAlone    = "sync at a member that has lost the leader"
+	answeredAlone = "sync answered by a deposed leader"
+	unanswered    = "write at a member that applies nothing"
+	movedAway     = "write refused since the session has moved"
+	reapedQueue   = "empty container removed"
+)
+
+func (e *Ensemble) reached(state string) {
+	if e.conf.Reached != nil {
+		e.conf.Reached(state)
+	}
+}
+
+// Ensemble is a ZooKeeper ensemble. It is safe for concurrent use.
+type Ensemble struct {
+	conf  Config
+	began time.Time
+
+	mu       sync.Mutex // guards everything, of links, too
+	see      func(Txn)
+	decide   func(Request) Fate
+	zxid     int64
+	head     *tree // after the whole log
+	log      []*Txn
+	sessions map[int64]*session
+	opened   int64 // sessions and connections, ever
+	members  []*member
+	leader   int // or nobody
+	epoch    int // counts the changes of the leader, and the starts and stops
+	links    []*Link
+	reaping  bool
+	closed   bool
+}
+
+// New starts an ensemble. Its first member leads.
+func New(conf Config) *Ensemble {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	conf.Members = max(1, conf.Members)
+	or(&conf.Tick, 2*time.Second)
+	or(&conf.MinTimeout, 2*conf.Tick)
+	or(&conf.MaxTimeout, 20*conf.Tick)
+	or(&conf.Containers, time.Minute)
+	e := &Ensemble{conf: conf, began: time.Now(), head: newTree(), sessions: map[int64]*session{}}
+	for i := range conf.Members {
+		e.members = append(e.members, &member{
+			Ensemble: e, index: i, tree: newTree(), watches: watches{}, up: true,
+			heard: map[int64]time.Duration{},
+		})
+	}
+	return e
+}
+
+// Close stops the ensemble for good.
+func (e *Ensemble) Close() {
+	e.locked(func() {
+		e.closed = true
+		e.leader = nobody
+		e.epoch++
+		for _, s := range e.sessions {
+			if s.timer != nil {
+				s.timer.Stop()
+			}
+		}
+		for _, m := range e.members {
+			m.up = false
+			m.disconnect()
+		}
+	})
+}
+
+func (e *Ensemble) locked(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+// draw returns a random number below n, or 0 without a generator.
+func (e *Ensemble) draw(n int) int {
+	if e.conf.Random == nil {
+		return 0
+	}
+	return e.conf.Random.IntN(n)
+}
+
+// jitter returns a random time of at most that much, at least a nanosecond
+// unless there is no generator.
+func (e *Ensemble) jitter(most time.Duration) time.Duration {
+	if e.conf.Random == nil {
+		return most
+	}
+	return 1 + time.Duration(e.conf.Random.Int64N(int64(most)+1))
+}
+
+// URL returns the URL of the driver, with a chroot and perhaps parameters.
+func (e *Ensemble) URL(chroot string) *url.URL {
+	var hosts []string
+	for i := range e.members {
+		hosts = append(hosts, address(i))
+	}
+	path, query, _ := strings.Cut(chroot, "?")
+	return &url.URL{Scheme: "zk", Host: strings.Join(hosts, ","), Path: path, RawQuery: query}
+}
+
+// address is where a member listens.
+func address(member int) string { return fmt.Sprintf("10.0.0.%d:2181", member+1) }
+
+// OnCommit calls see for each transaction when it is committed, before any
+// member has applied it. see runs with the ensemble's lock held: it must
+// neither block nor call the ensemble.
+func (e *Ensemble) OnCommit(see func(Txn)) { e.locked(func() { e.see = see }) }
+
+// commit appends a transaction to the log.
+func (e *Ensemble) commit(txn *Txn) {
+	e.log = append(e.log, txn)
+	if s := txn.opens; s != nil {
+		e.sessions[s.id] = s
+		e.touch(s.id, s.timeout)
+	}
+	if s := e.sessions[txn.Closes]; s != nil {
+		delete(e.sessions, s.id)
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+	}
+	if e.see != nil {
+		e.see(*txn)
+	}
+	n := len(e.log)
+	for _, m := range e.members {
+		if m.index == e.leader {
+			m.applyTo(n)
+		} else {
+			m.post(&m.fromLeader, m.lag, func() { m.applyTo(n) })
+		}
+	}
+	e.reapSoon()
+}
+
+// begin commits a new session.
+func (e *Ensemble) begin(member int, timeout time.Duration) *session {
+	s := e.newSession(member, timeout)
+	e.zxid++
+	e.commit(&Txn{
+		Zxid: e.zxid, Op: opNames[opCreateSession], Session: s.id, By: ByClient, opens: s, at: time.Now(),
+	})
+	return s
+}
+
+// reapSoon removes containers that have become empty at the next multiple of
+// the interval.
+func (e *Ensemble) reapSoon() {
+	changes := e.log[len(e.log)-1].Changes
+	emptied := slices.ContainsFunc(changes, func(c Change) bool {
+		parent := e.head.nodes[parentOf(c.Path)]
+		return c.Op == Delete && parent != nil && parent.owner == containerOwner && len(parent.children) == 0
+	})
+	if !emptied || e.reaping {
+		return
+	}
+	e.reaping = true
+	every := e.conf.Containers
+	time.AfterFunc(every-time.Since(e.began)%every, func() { e.locked(e.reap) })
+}
+
+// reap removes the containers that are empty now. A leader that comes later
+// does it, too, so it does not end with the epoch.
+func (e *Ensemble) reap() {
+	e.reaping = false
+	if e.closed {
+		return
+	}
+	if e.leader == nobody {
+		e.reaping = true
+		time.AfterFunc(e.conf.Containers, func() { e.locked(e.reap) })
+		return
+	}
+	for _, path := range e.head.emptyContainers() {
+		e.reached(reapedQueue)
+		e.operate(request{op: opDelete, by: ByClock, body: appendInt32(appendText(nil, path), -1)})
+	}
+}
+
+// operate commits a request of nobody's session.
+func (e *Ensemble) operate(r request) (code int32) {
+	if e.leader == nobody {
+		return codeSessionExpired
+	}
+	r.member, r.who = nobody, []identity{super}
+	txn := e.evaluate(r)
+	if txn.code == 0 {
+		e.commit(txn)
+	} else {
+		e.zxid--
+	}
+	return txn.code
+}

@@ -1,0 +1,11 @@
+package simulation_test
+
+import (
+	"testing"
+
+	"github.com/baton-go/baton/integration/internal/simulation"
+	"github.com/baton-go/baton/integration/internal/simulation/onzk"
+)
+
+// TestSimulationOnZooKeeper runs worlds on ZooKeeper in virtual time.
+func TestSimulationOnZooKeeper(t *testing.T) { simulation.Run(t, onzk.Worlds) }
