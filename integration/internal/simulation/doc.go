@@ -77,13 +77,12 @@
 //
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
 // No world has a lock-delay, a WithMaxHold, a layout shared with another
-// library, a process that is stopped, or a sleeping machine. Of all drivers
-// only memory and, in package onzk, ZooKeeper's run here: the protocols of the
-// others (tail key, markers, batches, epochs, SQL, Redis) have models and tests
-// of their own. The judge does not count connections. Sets of locks, groups,
-// partitions, counters and barriers have tests with random faults in their
-// packages. A contender that is admitted by the shared queue watch is judged by
-// the limits since its join.
+// library, a process that is stopped, or a sleeping machine. The drivers of
+// memory, etcd (package onetcd) and ZooKeeper (package onzk) run here; those of
+// databases and Redis have tests on real servers only. The judge does not count
+// connections. Sets of locks, groups, partitions, counters and barriers have
+// tests with random faults in their packages. A contender that is admitted by
+// the shared queue watch is judged by the limits since its join.
 //
 // # Replay
 //
@@ -93,5 +92,6 @@
 // anything. On ZooKeeper about half of the worlds differ a little when they are
 // run again: where several goroutines of one client send the same request at
 // one instant, and where a pause and a deadline end at one instant, the
-// scheduler chooses.
+// scheduler chooses. On etcd the server's own goroutines add to that: repeat a
+// seed that failed a few times.
 package simulation

@@ -219,7 +219,7 @@ func TestMemberThatStallsAppliesLate(t *testing.T) {
 		if err := <-lost; !errors.Is(err, rpctypes.ErrTimeout) {
 			w.t.Errorf("%v", err)
 		}
-		_ = <-put(c, "k1", time.Second)
+		<-put(c, "k1", time.Second)
 		w.has("stalled")
 		m.Heal()
 		time.Sleep(time.Second)

@@ -105,7 +105,7 @@ func (c *conn) greet(message []byte) {
 		return
 	}
 	c.ask(func() {
-		if s := c.Ensemble.sessions[id]; s != nil && c.timeout < s.timeout {
+		if s := c.sessions[id]; s != nil && c.timeout < s.timeout {
 			c.reached(shortened)
 		}
 		lives := c.revalidate(id, password, c.index, c.timeout)
@@ -189,7 +189,7 @@ func (c *conn) request(message []byte) {
 	case c.conf.EnforceAuth && len(c.who) == 0:
 		c.refuse(xid, codeCredentialsFirst)
 		return
-	case !c.member.touch(c.session, c.timeout):
+	case !c.touch(c.session, c.timeout):
 		return
 	}
 	body := d.b

@@ -61,7 +61,7 @@ func (m *member) post(l *lane, extra time.Duration, f func()) {
 }
 
 // isLeader: it answers without another member.
-func (m *member) isLeader() bool { return m.deposed || m.Ensemble.leader == m.index }
+func (m *member) isLeader() bool { return m.deposed || m.leader == m.index }
 
 // ask has the leader do something.
 func (m *member) ask(f func()) {
@@ -84,7 +84,7 @@ func (m *member) learn(f func()) {
 }
 
 // serving: it accepts connections that become sessions.
-func (m *member) serving() bool { return m.up && (m.alone || m.Ensemble.leader != nobody) }
+func (m *member) serving() bool { return m.up && (m.alone || m.leader != nobody) }
 
 // applyTo applies the log up to a length.
 func (m *member) applyTo(length int) {

@@ -115,7 +115,7 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 		if errors.Is(err, driver.ErrSessionLost) {
 			// Nobody has had the session, and the next Open gets another (O3).
 			err = driver.Wrap(driver.ErrUnavailable,
-				fmt.Errorf("zookeeper: the session ended before it could be used: %v", err))
+				fmt.Errorf("zookeeper: the session ended before it could be used: %v", err)) //nolint:errorlint // it is not ErrSessionLost
 		}
 		return nil, err
 	}
