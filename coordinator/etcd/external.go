@@ -199,6 +199,8 @@ const (
 	longestAttempt = 10 * time.Second
 )
 
+// remove is an attempt of Close. The next one goes on where it ended: with
+// thousands of contenders, one may not have time for all.
 func (x *externalSession) remove(ctx context.Context) error {
 	if err := x.Conn.Closed(); err != nil {
 		return err
@@ -215,6 +217,9 @@ func (x *externalSession) remove(ctx context.Context) error {
 		}
 		if _, err := x.Txn(ctx).Then(ops...).Commit(); err != nil {
 			return answer.Wrap(ctx, err)
+		}
+		for _, contender := range some { // without the sentinel it gets no entry
+			x.memory.drop(contender)
 		}
 	}
 	return nil

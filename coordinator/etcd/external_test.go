@@ -309,6 +309,41 @@ func TestRemovalInTheBackgroundLeavesASilentMember(t *testing.T) {
 	})
 }
 
+// TestRemovalInTheBackgroundGoesOnWhereItEnded: two thousand contenders take
+// fifty requests, more than one attempt has time for.
+func TestRemovalInTheBackgroundGoesOnWhereItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		owner := newOwner(t, c, 7)
+		d, err := FromSession(owner, Namespace("ns"))
+		check(t, err)
+		s, err := d.Open(t.Context(), 7*time.Second)
+		check(t, err)
+		for range 2000 {
+			join(t, s, contender())
+		}
+		f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
+			select {
+			case <-time.After(50 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Close(ctx); err == nil {
+			t.Error("Close succeeded in a second")
+		}
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n := len(f.kvs); n > 0 {
+			t.Errorf("%d keys are left", n)
+		}
+	})
+}
+
 // Queues that an external session has left are not in memory. Close deletes the
 // tail keys that name its contenders, and keeps others.
 func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {

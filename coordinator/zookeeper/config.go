@@ -109,6 +109,9 @@ func OpenWith(u *url.URL, options ...Option) (driver.Driver, error) {
 	}
 	s := new(nodes.Service)
 	for _, option := range options {
+		if option == nil {
+			return nil, zkconn.Invalid("nil option")
+		}
 		option(&s.Conf.Dial)
 	}
 	var err error

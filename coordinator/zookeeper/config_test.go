@@ -91,6 +91,9 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 			t.Errorf("%s: the error shows a secret: %v", raw, err)
 		}
 	}
+	if _, err := OpenWith(parse(t, "zk://h1"), nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("nil option: %v", err)
+	}
 	if _, err := Open(nil); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Open(nil): %v", err)
 	}

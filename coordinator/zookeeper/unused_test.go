@@ -71,3 +71,35 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseLeavesTimeToEndTheSession: the server of the connection answers
+// nothing, so the container that an attempt has made cannot be deleted. Another
+// server ends the session, though the caller of Close has just a second.
+func TestCloseLeavesTimeToEndTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, tr, s := openPipedTree(t)
+		held, err := s.Join(t.Context(), "m/held", driver.Contender{ID: testID, Mode: "x"})
+		ok(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		tr.on(func(op int32, _ string) treeFate {
+			if op == opCreateContainer {
+				cancel()
+				return treeFate{silent: true}
+			}
+			return treeFate{}
+		})
+		if _, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("Join = %v", err)
+		}
+		within, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := s.Close(within); err != nil || f.count(opCloseSession) != 1 {
+			t.Errorf("Close = %v, %d sessions were ended", err, f.count(opCloseSession))
+		}
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		if _, there := tr.nodes["/app/~/m/held/"+held.Place.Key]; there {
+			t.Error("the entry is left")
+		}
+	})
+}

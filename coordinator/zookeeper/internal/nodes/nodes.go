@@ -251,8 +251,9 @@ func (s *Session) deleteUnused(made creations) {
 const closePatience = time.Second
 
 // Close is Conn's, after the containers that nobody has used were deleted: no
-// other session would do it. It waits for that only for a moment, since the
-// session's entries lock their names meanwhile.
+// other session would do it. It waits for that only for a moment, and for half
+// of its time at most, since the session's entries lock their names meanwhile:
+// the server at hand may be silent, and another one end the session.
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.unused > 0 && s.deleted == nil {
@@ -261,11 +262,15 @@ func (s *Session) Close(ctx context.Context) error {
 	deleted := s.deleted
 	s.mu.Unlock()
 	if deleted != nil {
+		patience := closePatience
+		if by, ok := ctx.Deadline(); ok {
+			patience = min(patience, time.Until(by)/2)
+		}
 		select {
 		case <-deleted:
 		case <-s.Done():
 		case <-ctx.Done():
-		case <-time.After(closePatience):
+		case <-time.After(patience):
 		}
 	}
 	return s.Conn.Close(ctx)
