@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -91,13 +92,15 @@ func wanted() string {
 	return strings.Join(known, ", ")
 }
 
+var schemeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+
 // parse splits a URL. It cuts the host list out first, because url.Parse does
 // not accept several hosts with ports. It hides the errors of url.Parse, which
 // quote the URL with its password.
 func parse(raw string) (*url.URL, error) {
 	// A file or a variable often ends in a newline.
 	scheme, rest, ok := strings.Cut(strings.TrimSpace(raw), "://")
-	if !ok || scheme == "" {
+	if !ok || !schemeName.MatchString(scheme) { // what is none may be a password
 		return nil, engine.Invalid("URL has no scheme; want %s", wanted())
 	}
 	end := strings.IndexAny(rest, "/?#")

@@ -73,6 +73,9 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 		"probe://h?identity=":         `"identity" must not be empty`,
 		"probe://h?password=hunter2":  `unknown URL parameter "password"`,
 		"probe://h?known=1;x=hunter2": "cannot be parsed",
+		"my_user:hunter2@probe://h":   "no scheme",
+		"hunter2_@probe://h":          "no scheme",
+		"my_user:hunter2://h/x@y":     "no scheme",
 	} {
 		_, err := coordinator.Open(raw)
 		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), rule) {

@@ -3,6 +3,7 @@ package redis
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,13 +20,24 @@ import (
 // silentServer answers all scripts by success, but the joins not at all. joins
 // counts those that have arrived.
 func silentServer(t *testing.T) (addr string, joins *atomic.Int64) {
+	joins = new(atomic.Int64)
+	return server(t, func(script string) string {
+		if script == scripts["join"+anyRecord].hash {
+			joins.Add(1)
+			return ""
+		}
+		return "*1\r\n$2\r\nok\r\n"
+	}), joins
+}
+
+// server answers scripts, by their hashes, with what answer returns.
+func server(t *testing.T, answer func(script string) string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	joins = new(atomic.Int64)
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -40,15 +52,12 @@ func silentServer(t *testing.T) (addr string, joins *atomic.Int64) {
 					if err != nil {
 						return
 					}
-					reply := "*1\r\n$2\r\nok\r\n"
-					switch {
-					case args[0] == "hello":
+					reply := "+OK\r\n"
+					switch args[0] {
+					case "hello":
 						reply = "-ERR unknown command\r\n"
-					case args[0] != "evalsha":
-						reply = "+OK\r\n"
-					case args[1] == scripts["join"+anyRecord].hash:
-						joins.Add(1)
-						reply = ""
+					case "evalsha":
+						reply = answer(args[1])
 					}
 					if _, err := io.WriteString(conn, reply); err != nil {
 						return
@@ -57,7 +66,7 @@ func silentServer(t *testing.T) (addr string, joins *atomic.Int64) {
 			}()
 		}
 	}()
-	return l.Addr().String(), joins
+	return l.Addr().String()
 }
 
 // command reads a command as clients send it: an array of strings.
@@ -111,5 +120,42 @@ func TestRenewalWaitsForNoOtherRequest(t *testing.T) {
 	}
 	if err := s.Renew(ctx); err != nil {
 		t.Errorf("a renewal beside %d joins: %v", joins.Load(), err)
+	}
+}
+
+// TestReplyOfNoScriptIsAnError: what answers may not be Redis. Neither may it
+// crash the client, nor is an unknown status a success.
+func TestReplyOfNoScriptIsAnError(t *testing.T) {
+	for _, reply := range []string{"*0\r\n", "*1\r\n$2\r\nok\r\n", "*1\r\n$4\r\ngone\r\n", "*4\r\n$5\r\nother\r\n$1\r\n7\r\n$1\r\n1\r\n$0\r\n\r\n"} {
+		opened := false
+		d, err := Open(target(t, server(t, func(script string) string {
+			if script == scripts["open"].hash && !opened {
+				opened = true
+				return "*1\r\n$2\r\nok\r\n"
+			}
+			return reply
+		}), "/a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		s, err := d.Open(ctx, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue, place := driver.NewQueue("mutex", "a"), driver.Place{Key: "7", ID: "0123456789abcdef"}
+		_, join := s.Join(ctx, queue, driver.Contender{ID: place.ID, Mode: "x"})
+		_, join2 := s.Join(ctx, queue, driver.Contender{ID: place.ID, Mode: "x", Record: 1})
+		_, ahead := s.Ahead(ctx, queue, place)
+		_, record := s.Record(ctx, queue, driver.Any)
+		_, write := s.SetRecord(ctx, queue, []byte("x"), 1)
+		watch := s.Watch(ctx, queue, place)
+		for i, err := range []error{join, join2, ahead, record, write, watch} {
+			if !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrGone) {
+				t.Errorf("request %d with the reply %q: %v", i, reply, err)
+			}
+		}
+		cancel()
+		_ = d.Close(context.Background())
 	}
 }

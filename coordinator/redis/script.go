@@ -87,10 +87,36 @@ func (c *client) run(
 		if err != nil {
 			return nil, wrap(ctx, err)
 		}
-		return reply[1:], statuses[reply[0]]
+		return outcome(name, reply)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// values are how many values the replies of scripts have at least, after the
+// status.
+var values = map[string]int{
+	"join": 3, "join" + anyRecord: 3, "ahead": 2, "ahead" + anyRecord: 2,
+	"watch": 1, "record": 2, "write": 1,
+}
+
+// outcome returns a reply without its status, which may be an error. What
+// answers may not be Redis.
+func outcome(name string, reply []string) ([]string, error) {
+	status := ""
+	if len(reply) > 0 {
+		status, reply = reply[0], reply[1:]
+	}
+	err, known := statuses[status]
+	if status == "ok" || name == "watch" && status == "gone" {
+		known = len(reply) >= values[name]
+	}
+	if !known {
+		return nil, driver.Wrap(driver.ErrUnavailable, fmt.Errorf(
+			"redis: a reply with the status %.80q and %d values, which the script %s does not make",
+			status, len(reply), name))
+	}
+	return reply, err
 }
 
 // once is a command that go-redis does not repeat after an unknown outcome.

@@ -72,7 +72,7 @@ func (l *listener) ask(ctx context.Context) {
 		return
 	}
 	l.probe = l.s.id + strconv.FormatInt(l.asked.UnixNano(), 10)
-	_, _ = l.s.d.db.ExecContext(ctx, "SELECT pg_notify(baton_channel(), $1)", l.probe)
+	_, _ = l.s.d.db.ExecContext(ctx, "SELECT baton_notify($1)", l.probe)
 }
 
 // listen takes a connection, if the pool then has more for requests, among them

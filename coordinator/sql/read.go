@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	stdsql "database/sql"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -136,34 +137,50 @@ type watched struct {
 	first   int64         // token of its queue, unless the session is notified
 }
 
-// find reads entries and records in statements of a bounded size. It ends
-// sessions that have expired.
-func (s *session) find(ctx context.Context, list []*watched, notified bool) error {
+// find reads entries and records in statements of a bounded size. It returns
+// the sessions that have expired.
+func (s *session) find(
+	ctx context.Context, list []*watched, notified bool,
+) (expired []string, err error) {
 	for some := range slices.Chunk(list, s.d.dialect.most()) {
-		bound, cancel := context.WithTimeout(ctx, readTimeout)
-		err := s.findSome(bound, some, notified)
-		if err != nil && bound.Err() != nil {
-			err = driver.Wrap(driver.ErrUnavailable, err) // the end of this read, not of the waits
-		}
-		cancel()
-		if err != nil {
+		err := within(ctx, func(ctx context.Context) error {
+			ids, err := s.findSome(ctx, some, notified)
+			expired = append(expired, ids...)
 			return err
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return expired, nil
 }
 
-func (s *session) findSome(ctx context.Context, list []*watched, notified bool) error {
+// within calls f, which sends requests, with a context that ends soon.
+func within(ctx context.Context, f func(context.Context) error) error {
+	bound, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := f(bound)
+	if err != nil && bound.Err() != nil {
+		err = driver.Wrap(driver.ErrUnavailable, err) // the end of these requests, not of the waits
+	}
+	return err
+}
+
+func (s *session) findSome(
+	ctx context.Context, list []*watched, notified bool,
+) (expired []string, err error) {
 	query, args := s.d.dialect.find(list, s.id, notified)
-	var expired []string
 	alive := false
-	err := s.d.ask(ctx, s.d.db, query, args, func(r *stdsql.Rows) error {
+	err = s.d.ask(ctx, s.d.db, query, args, func(r *stdsql.Rows) error {
 		var n, number, first int64
 		var contender, owner string
 		err := r.Scan(&n, &contender, &owner, &number, &first)
 		if n == 0 || err != nil {
 			alive = number > 0
 			return err
+		}
+		if n < 0 || n > int64(len(list)) {
+			return errors.New("a row that was not asked for")
 		}
 		e := list[n-1]
 		if e.token == 0 {
@@ -180,10 +197,7 @@ func (s *session) findSome(ctx context.Context, list []*watched, notified bool) 
 		s.end()
 		err = errLost
 	}
-	if err != nil {
-		return err
-	}
-	return s.endExpired(ctx, expired)
+	return expired, err
 }
 
 // most is how many entries a statement reads.

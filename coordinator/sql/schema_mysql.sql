@@ -41,8 +41,17 @@ BEGIN
 		SIGNAL SQLSTATE '0A000' SET MESSAGE_TEXT = 'Baton needs connections with autocommit = 1';
 	END IF;
 	SELECT MIN(id) INTO v_expired FROM baton_live WHERE remains <= 0; -- locks no row
-	-- Waits for a client that ends it now. MariaDB has no NOWAIT in procedures.
-	DELETE FROM baton_sessions WHERE id = v_expired AND expires <= UTC_TIMESTAMP(6);
+	IF v_expired IS NOT NULL THEN
+	BEGIN
+		-- Someone may have locked the row for long. MariaDB has no SKIP LOCKED in
+		-- procedures, and MySQL no time of 0, which means not to wait.
+		DECLARE v_wait BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+		DECLARE CONTINUE HANDLER FOR 1205, 1213 BEGIN END;
+		SET SESSION innodb_lock_wait_timeout = IF(VERSION() LIKE '%MariaDB%', 0, 1);
+		DELETE FROM baton_sessions WHERE id = v_expired AND expires <= UTC_TIMESTAMP(6);
+		SET SESSION innodb_lock_wait_timeout = v_wait;
+	END;
+	END IF;
 	INSERT INTO baton_sessions (id, ttl, expires)
 		VALUES (p_session, p_ttl, TIMESTAMPADD(MICROSECOND, p_ttl, UTC_TIMESTAMP(6)));
 	SELECT 'ok', 0;

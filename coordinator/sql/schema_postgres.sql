@@ -65,6 +65,17 @@ CREATE FUNCTION baton_channel() RETURNS text LANGUAGE sql STABLE AS $$
 	SELECT channel FROM baton_schema
 $$;
 
+-- baton_notify notifies all clients. The server has one queue of notifications
+-- for all its databases, and a session of any role that listens and does not
+-- receive can fill it. Then each commit with a notification fails, and no entry
+-- could leave. So from half on there is none: clients notice, and poll.
+CREATE FUNCTION baton_notify(p_message text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF pg_notification_queue_usage() < 0.5 THEN
+		PERFORM pg_notify(baton_channel(), p_message);
+	END IF;
+END $$;
+
 -- baton_low returns a token below which a queue has no entries.
 CREATE FUNCTION baton_low(p_queue text) RETURNS bigint LANGUAGE sql STABLE AS $$
 	SELECT low FROM baton_tokens WHERE queue = p_queue ORDER BY token DESC LIMIT 1
@@ -78,7 +89,7 @@ CREATE FUNCTION baton_left() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM FROM baton_queues WHERE name = OLD.queue FOR UPDATE;
 	IF EXISTS (SELECT FROM baton_entries WHERE queue = OLD.queue AND token >= baton_low(OLD.queue)) THEN
-		PERFORM pg_notify(baton_channel(), OLD.token || ' ' || OLD.queue);
+		PERFORM baton_notify(OLD.token || ' ' || OLD.queue);
 	END IF;
 	RETURN NULL;
 END $$;
@@ -239,7 +250,7 @@ BEGIN
 	END IF;
 	number := q.version + 1;
 	UPDATE baton_queues SET record = p_value, version = number WHERE name = p_queue;
-	PERFORM pg_notify(baton_channel(), '0 ' || p_queue);
+	PERFORM baton_notify('0 ' || p_queue);
 END $$;
 
 -- The functions use the tables of this schema, whatever search_path a caller

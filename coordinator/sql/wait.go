@@ -137,10 +137,34 @@ func (s *session) check(ctx context.Context, waiters []*waiter, notified bool) {
 			list = append(list, &watched{waiter: w, token: token, found: absent})
 		}
 	}
-	err := s.find(ctx, list, notified)
+	expired, err := s.find(ctx, list, notified)
+	states := judge(list)
+	if err == nil {
+		for w, st := range states {
+			if st.over { // before the end of others' sessions, which may take long
+				w.finish(nil)
+			}
+		}
+		err = within(ctx, func(ctx context.Context) error { return s.endExpired(ctx, expired) })
+	}
 	if s.gaveWay.Load() {
 		return // and check again
 	}
+	// Checks of many waiters take a quarter of the time at most.
+	least := min(3*time.Since(began), safety)
+	for w, st := range states {
+		if err != nil || st.over {
+			w.finish(err)
+			w.interval = safety // it deletes itself before
+		} else {
+			w.interval = max(w.pause(st, notified), least)
+		}
+		w.due = time.Now().Add(w.interval)
+	}
+}
+
+// judge returns what a check shows of each waiter.
+func judge(list []*watched) map[*waiter]state {
 	states := map[*waiter]state{}
 	for _, e := range list {
 		st, known := states[e.waiter]
@@ -154,17 +178,7 @@ func (s *session) check(ctx context.Context, waiters []*waiter, notified bool) {
 		}
 		states[e.waiter] = st
 	}
-	// Checks of many waiters take a quarter of the time at most.
-	least := min(3*time.Since(began), safety)
-	for w, st := range states {
-		if err != nil || st.over {
-			w.finish(err)
-			w.interval = safety // it deletes itself before
-		} else {
-			w.interval = max(w.pause(st, notified), least)
-		}
-		w.due = time.Now().Add(w.interval)
-	}
+	return states
 }
 
 // state is what a check shows of a waiter.

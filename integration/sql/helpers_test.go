@@ -128,7 +128,7 @@ func (m *meter) get() map[string]int {
 }
 
 // kinds of statements, by a text in them.
-var statement = regexp.MustCompile(`baton_(join|leave|renew|end|open|set_record)\(|UNION ALL|LISTEN|pg_notify|` +
+var statement = regexp.MustCompile(`baton_(join|leave|renew|end|open|set_record)\(|UNION ALL|LISTEN|baton_notify|` +
 	`(?i)set |transaction_read_only|deallocate|version|-- ping`)
 
 func (m *meter) count(text string) {

@@ -31,7 +31,7 @@ func TestForgedNotificationsEndNoHold(t *testing.T) {
 	l, err := lock.Lock(soon(t))
 	ok(t, err)
 	// After a while the holder watches its own entry.
-	await.Until(t, "it listens, and has received its own notification", func() bool { return m.get()["pg_notify"] > 0 })
+	await.Until(t, "it listens, and has received its own notification", func() bool { return m.get()["notify"] > 0 })
 	await.Steady(t, "no more statements", func() (n int64) {
 		for _, k := range m.get() {
 			n += int64(k)
@@ -291,6 +291,40 @@ func TestClientsOnASmallPoolKeepTheirSessions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFullQueueOfNotificationsLocksNoName: PostgreSQL has one queue of
+// notifications for all databases, and one session of any role that listens and
+// does not receive can fill it. Then a commit with a notification fails. No
+// entry could leave any more, and no dead session could be ended.
+func TestFullQueueOfNotificationsLocksNoName(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	for _, q := range []string{ // to fill the queue takes 8 GB
+		"ALTER FUNCTION pg_catalog.pg_notification_queue_usage() RENAME TO pg_notification_queue_usage_0",
+		"ALTER FUNCTION pg_catalog.pg_notify(text, text) RENAME TO pg_notify_0",
+		"CREATE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 1.0::float8'",
+		"CREATE FUNCTION pg_catalog.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS " +
+			"$$ BEGIN RAISE program_limit_exceeded USING MESSAGE = 'too many notifications in the NOTIFY queue'; END $$",
+	} {
+		_, err := db.pool.ExecContext(soon(t), q)
+		ok(t, err)
+	}
+	queue := driver.NewQueue("mutex", "full")
+	a, b, c := db.session(t), db.session(t), db.session(t)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	var all []driver.Joined
+	for i, s := range []driver.Session{a, b, c} {
+		j, err := s.Join(soon(t), queue, driver.Contender{ID: fmt.Sprintf("%016x", i+1), Mode: "x"})
+		ok(t, err)
+		all = append(all, j)
+	}
+	ok(t, a.Leave(soon(t), queue, all[0].Place))
+	ok(t, c.Watch(soon(t), queue, all[0].Place))
+	ok(t, b.Close(soon(t)))
+	ok(t, c.Watch(soon(t), queue, all[1].Place))
+	_, err := c.SetRecord(soon(t), queue, []byte("limit"), 0)
+	ok(t, err)
 }
 
 // TestOtherRolesLearnNoNames: a role without rights to Baton's tables does not

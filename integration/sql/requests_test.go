@@ -77,6 +77,10 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 		}
 		before := m.get()["read"]
 		await.Until(t, "the waiters to have read", func() bool { return m.get()["read"] >= before+waiters })
+		if db.dialect == batonsql.Postgres { // a client polls until its own notification arrives
+			await.Until(t, "each to have sent a notification", func() bool { return m.get()["notify"] >= waiters })
+			await.Steady(t, "no more reads", func() int64 { return int64(m.get()["read"]) })
+		}
 		m.reset()
 		began := time.Now()
 		ok(t, l.Unlock(soon(t)))

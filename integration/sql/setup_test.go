@@ -16,6 +16,7 @@ import (
 	batonsql "github.com/baton-go/baton/coordinator/sql"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -176,6 +177,70 @@ func TestOpenWaitsForNoLockOfADeadSession(t *testing.T) {
 	ok(t, db.session(t).Close(soon(t)))
 	if n := db.left(t); n != 0 {
 		t.Errorf("%d entries, and the next Open could have ended their session", n)
+	}
+}
+
+// TestWaitEndsBesideALockOfADeadSession: one of two places has left, and nobody
+// can end the session of the other one now.
+func TestWaitEndsBesideALockOfADeadSession(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		queue := driver.NewQueue("semaphore", "a")
+		join := func(id string) (driver.Session, driver.Place) {
+			s := db.session(t)
+			t.Cleanup(func() { _ = s.Close(context.Background()) })
+			j, err := s.Join(soon(t), queue, driver.Contender{ID: id, Mode: "p1"})
+			ok(t, err)
+			return s, j.Place
+		}
+		left, placeLeft := join("0123456789abcde1")
+		dead, placeDead := join("0123456789abcde2")
+		waiter, _ := join("0123456789abcde3")
+		ok(t, left.Leave(soon(t), queue, placeLeft))
+		ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01' WHERE id = '"+dead.ID()+"'"))
+		tx, err := db.pool.BeginTx(t.Context(), nil)
+		ok(t, err)
+		defer tx.Rollback()
+		_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + dead.ID() + "' FOR UPDATE")
+		ok(t, err)
+		ok(t, waiter.Watch(soon(t), queue, placeDead, placeLeft))
+	})
+}
+
+// TestOpenWaitsAMomentForALockOfADeadSession: MySQL has no statement for both
+// of its kinds that skips a row that is locked.
+func TestOpenWaitsAMomentForALockOfADeadSession(t *testing.T) {
+	t.Parallel()
+	k := kinds[1]
+	server := servers.NewSQL(t, k.start)
+	db := k.migrated(t, server)
+	// In place of the default, 50 s, after which Open would fail.
+	_, err := db.pool.Exec("SET GLOBAL innodb_lock_wait_timeout = 3")
+	ok(t, err)
+	dead := db.session(t)
+	ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01'"))
+	tx, err := db.pool.BeginTx(t.Context(), nil)
+	ok(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = ? FOR UPDATE", dead.ID())
+	ok(t, err)
+	ok(t, db.session(t).Close(soon(t)))
+	ok(t, tx.Rollback())
+	ok(t, db.session(t).Close(soon(t)))
+	var n int
+	ok(t, db.pool.QueryRow("SELECT COUNT(*) FROM baton_sessions").Scan(&n))
+	if n != 0 {
+		t.Errorf("%d sessions, and the next Open could have ended the dead one", n)
+	}
+	conn, err := db.pool.Conn(soon(t))
+	ok(t, err)
+	defer conn.Close()
+	_, err = conn.ExecContext(soon(t), "SET innodb_lock_wait_timeout = 7")
+	ok(t, err)
+	_, err = conn.ExecContext(soon(t), "CALL baton_open('0123456789abcdef', 1000000)")
+	ok(t, err)
+	ok(t, conn.QueryRowContext(soon(t), "SELECT @@innodb_lock_wait_timeout").Scan(&n))
+	if n != 7 {
+		t.Errorf("Open has set the timeout of a connection to %d s", n)
 	}
 }
 

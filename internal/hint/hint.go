@@ -3,8 +3,11 @@ package hint
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // network has signs of what goes wrong with connections, and what to try.
@@ -52,7 +55,29 @@ func Removal(command, dir string, entries ...string) string {
 	all := slices.Sorted(slices.Values(entries))
 	all = all[:min(len(all), mostRemovals)]
 	for i, e := range all {
-		all[i] = command + " '" + strings.ReplaceAll(dir+e, "'", `'\''`) + "'"
+		all[i] = removal(command, dir+e)
 	}
 	return strings.Join(all, "; ")
+}
+
+// longestName is that of a name that is shown in full.
+const longestName = 600
+
+// removal returns the command for one entry, or a sentence if a shell could run
+// a part of its name, which others may have chosen: single quotes keep all but
+// themselves, but a logger or terminal may quote the text again, in double
+// quotes and with more backslashes.
+func removal(command, name string) string {
+	special := func(r rune) bool {
+		return strings.ContainsRune("'\"\\$`", r) || r == utf8.RuneError || !unicode.IsPrint(r)
+	}
+	if len(name) <= longestName && !strings.ContainsFunc(name, special) {
+		return command + " '" + name + "'"
+	}
+	shown, rest := name, ""
+	if len(name) > longestName/3 { // encoded it is three times as long
+		shown, rest = name[:longestName/3], "..."
+	}
+	return "a program has to remove the one that is named, percent-encoded, " +
+		strings.ReplaceAll(url.QueryEscape(shown), "+", "%20") + rest
 }
