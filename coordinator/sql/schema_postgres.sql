@@ -222,8 +222,9 @@ BEGIN
 		INSERT INTO baton_queues (name) VALUES (p_queue) ON CONFLICT (name) DO UPDATE SET name = p_queue;
 		UPDATE baton_sessions SET epoch = GREATEST(epoch, p_epoch) WHERE id = p_session;
 	END IF;
+	-- With = the plan might use the session's index, and walk old row versions.
 	DELETE FROM baton_entries WHERE queue = p_queue AND contender = p_contender
-		AND session = p_session AND (p_token = 0 OR token = p_token);
+		AND session IS NOT DISTINCT FROM p_session AND (p_token = 0 OR token = p_token);
 	IF FOUND THEN
 		outcome := 'ok';
 	ELSIF EXISTS (SELECT FROM baton_sessions WHERE id = p_session AND expires > clock_timestamp()) THEN
