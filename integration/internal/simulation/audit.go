@@ -33,7 +33,7 @@ func (w *world) audit(l *queue) {
 			continue
 		}
 		if l.name.recipe != "semaphore" &&
-			!admitted(l.entries[:i], !h.writes() && l.name.recipe == "rwlock") {
+			!admitted(w.counting(l.entries[:i]), !h.writes() && l.name.recipe == "rwlock") {
 			w.violation("%s: %d holds (writes: %v) behind %v", l.name.queue, h.token, h.writes(),
 				l.entries[:i])
 		}
@@ -44,6 +44,14 @@ func (w *world) audit(l *queue) {
 			}
 		}
 	}
+}
+
+// counting returns the entries that a contender behind them must have seen.
+func (w *world) counting(ahead []driver.Entry) []driver.Entry {
+	if !w.traits.Passes {
+		return ahead
+	}
+	return slices.DeleteFunc(slices.Clone(ahead), func(e driver.Entry) bool { return e.ID == "" })
 }
 
 // admitted is the rule of all recipes but the semaphore.

@@ -220,7 +220,7 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 		return // audit judges it
 	}
 	used := h.permits
-	for _, e := range l.entries[:i] {
+	for _, e := range w.counting(l.entries[:i]) {
 		used += permitsOf(e.Mode)
 	}
 	if w.reads[c.who].slept {

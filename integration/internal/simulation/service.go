@@ -133,6 +133,9 @@ type Traits struct {
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
 	Rounds int
+	// Passes: a contender may be admitted past an entry of another program, of
+	// which the contract promises nothing.
+	Passes bool
 	// Late is how much later, besides, a client without faults may be notified
 	// or served than on memory.
 	Late time.Duration

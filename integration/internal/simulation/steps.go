@@ -104,8 +104,8 @@ func (w *world) stepLeft(l *queue, s memory.Step) {
 // that was first may hand over.
 func (w *world) stepPassed(l *queue, s memory.Step) {
 	w.reach(handedOver)
-	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
-		w.violation("%s: %d handed over behind %d", l.name.queue, s.Entry.Token, l.entries[0].Token)
+	if rest := w.counting(l.entries); len(rest) > 0 && rest[0].Token < s.Entry.Token {
+		w.violation("%s: %d handed over behind %d", l.name.queue, s.Entry.Token, rest[0].Token)
 	}
 	if l.name.recipe == "semaphore" || s.Entry.Mode == "r" {
 		w.violation("%s: %d handed over without being exclusive", l.name.queue, s.Entry.Token)

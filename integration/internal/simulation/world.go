@@ -269,8 +269,9 @@ func (w *world) judgeEnd(t *testing.T) {
 		w.judgeClosed(s.link, err)
 	}
 	// Sessions without a client: after a crash, or after an opening whose reply
-	// was lost.
-	time.Sleep(w.ttl + w.traits.Late)
+	// was lost. A member that is ill longer than the world has faults applies
+	// what it was sent when it has recovered.
+	time.Sleep(w.ttl + w.traits.Late + w.traits.Lag)
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
 		w.blame("%d sessions are left", stats.Sessions)
 	}
