@@ -56,8 +56,10 @@ const (
 	mostTwins = 4
 
 	// searchAgain is how many answers on streams to one member cause one more
-	// step of the search: the other member may be back.
-	searchAgain = 64
+	// step of the search: the other member may be back. searchSoon is that
+	// number if all streams lead to one member: it may be a leader that was
+	// deposed, and is found out only by another, within a TTL.
+	searchAgain, searchSoon = 64, 8
 )
 
 func newRenewals(d *source, c *clientv3.Client) *renewals {
@@ -151,8 +153,12 @@ func (r *renewals) put(s *stream, usable bool) {
 	if twin {
 		r.twins++
 	}
+	every := searchAgain
+	if !slices.ContainsFunc(r.idle, func(other *stream) bool { return !s.leadsTo(other) }) {
+		every = searchSoon
+	}
 	switch {
-	case twin && (r.twins <= mostTwins || r.twins%searchAgain == 0):
+	case twin && (r.twins <= mostTwins || r.twins%every == 0):
 		r.drop(s)
 	case !usable || r.closed || len(r.idle) >= mostIdle:
 		r.drop(s)

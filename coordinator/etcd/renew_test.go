@@ -145,6 +145,33 @@ func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
 	}
 }
 
+// TestMembersThatReturnAreSearchedForWithinATTL: only they show that the one
+// that was left has been deposed. A session renews ten times in a TTL.
+func TestMembersThatReturnAreSearchedForWithinATTL(t *testing.T) {
+	r, members, servers := keeperOfThree(t)
+	renew := func(n int) map[uint64]bool {
+		from := map[uint64]bool{}
+		for range n {
+			if kept, err := r.keepAlive(t.Context(), 1); err == nil {
+				from[kept.Header.MemberId] = true
+			}
+		}
+		return from
+	}
+	servers[1].Stop()
+	servers[2].Stop()
+	until(t, "keep-alives of one member", func() bool { return len(renew(mostMembers)) == 1 })
+	renew(3 * mostTwins) // the search gives up
+	r.mu.Lock()
+	r.twins = mostTwins
+	r.mu.Unlock()
+	before := members[0].counts()[0]
+	renew(10)
+	if members[0].counts()[0] == before {
+		t.Error("no stream was opened to find another member")
+	}
+}
+
 // TestMemberThatHangsIsSearchedForSeldom: the keep-alives that go to it are
 // lost.
 func TestMemberThatHangsIsSearchedForSeldom(t *testing.T) {

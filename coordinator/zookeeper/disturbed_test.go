@@ -107,7 +107,9 @@ func (d *disturbed) below(n int) int {
 }
 
 func (d *disturbed) upTo(most time.Duration) time.Duration {
-	return time.Duration(d.below(int(most)))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.rng.Int64N(int64(most)))
 }
 
 // fate disturbs one of some twenty requests.

@@ -70,7 +70,7 @@ func (s *Session) All(ctx context.Context, queue driver.Queue, values bool) (Rea
 			return list, nil
 		}
 		from = string(r.Kvs[len(r.Kvs)-1].Key) + "\x00"
-		page = min(max(pageBytes*len(r.Kvs)/size, 1), mostKeys)
+		page = min(max(int(int64(pageBytes)*int64(len(r.Kvs))/int64(size)), 1), mostKeys)
 	}
 }
 

@@ -121,6 +121,7 @@ func (s *service) deposes(w simulation.World, r *rand.Rand, chosen simulation.Li
 	defer s.recovers(m)
 	s.calm(true)
 	defer s.calm(false)
+	time.Sleep(2 * w.TTL()) // keep-alives go to all members again
 	m.Suffer(virtualetcd.Deposed)
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()))))
 	w.Reached("a holder is cut off while a deposed leader acknowledges")
