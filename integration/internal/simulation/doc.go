@@ -70,8 +70,8 @@
 //
 // A run of 500 seeds or more also fails if its worlds did not reach one of the
 // named states (states.go): a handoff to a client that is cut off, a limit that
-// is lowered below the permits held, a request of each kind with each fault. A
-// service adds its own (Kind.States).
+// is lowered below the permits held; from 5,000 seeds on, a request of each
+// kind with each fault. A service adds its own (Kind.States).
 //
 // # What is not covered
 //

@@ -12,6 +12,10 @@ import (
 // enoughSeeds is from how many seeds on a run must reach all states.
 const enoughSeeds = 500
 
+// enoughForRequests is the same for each fault of each kind of request: some
+// kinds are rare, and worlds with servers are not quite the same in each run.
+const enoughForRequests = 5000
+
 // The states of all services. A number is how often, at least, 1000 worlds
 // reach a state that the judge needs often.
 var states = map[string]int{
@@ -104,9 +108,11 @@ func (sum *totals) missing(kind Kind) (all []string) {
 	for _, state := range kind.States {
 		want[state] = 1
 	}
-	for _, op := range kind.Ops {
-		for _, fault := range requestFaults {
-			want[met(op, fault)] = 1
+	if sum.seeds >= enoughForRequests {
+		for _, op := range kind.Ops {
+			for _, fault := range requestFaults {
+				want[met(op, fault)] = 1
+			}
 		}
 	}
 	for _, state := range slices.Sorted(maps.Keys(want)) {
