@@ -101,10 +101,11 @@ func TestTerminateReachesProcessesOutsideTheGroup(t *testing.T) {
 	}
 }
 
+// One after the other, as all tests with a ward of this process: one that loses
+// its guard ends all children of the process.
 func TestDeadlineEndsProcessesOutsideTheGroup(t *testing.T) {
 	for name, script := range leavers {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			w, out := startWitnessed(t, time.Now().Add(time.Hour), script)
 			out.says("ready")
 			if err := w.Extend(time.Now()); err != nil {

@@ -67,7 +67,6 @@ const soon = 5 * time.Second
 const within = time.Minute
 
 func TestCommandIsKilledAtItsDeadline(t *testing.T) {
-	t.Parallel()
 	began := time.Now()
 	w, _ := start(t, began.Add(soon), "trap '' TERM; sleep 600 & sleep 600")
 	if code := w.Code(); code != 128+9 {
@@ -80,7 +79,6 @@ func TestCommandIsKilledAtItsDeadline(t *testing.T) {
 }
 
 func TestExtendReplacesTheDeadline(t *testing.T) {
-	t.Parallel()
 	w, _ := start(t, time.Now().Add(soon), "sleep 6; exit 4")
 	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -207,7 +205,6 @@ func TestCommandLeadsAGroupIfThereIsATerminal(t *testing.T) {
 // A guard that was stopped reads the pending deadlines before it acts on an old
 // one.
 func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
-	t.Parallel()
 	old := time.Now().Add(soon)
 	w, _ := start(t, old, "sleep 1; exit 4")
 	if err := w.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
