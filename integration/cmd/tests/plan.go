@@ -91,10 +91,11 @@ func worlds(seeds string) []step {
 // onEtcd is the test of the worlds on a real etcd.
 const onEtcd = "^TestSimulationOnEtcd$"
 
-// rareFaults are faults with which some two worlds of a thousand on etcd still
-// fail: docs/guarantees.md, P2, has the deposed leader; the other is a judge
-// that does not know each refusal of a Close. They stay in the nightly ring, as
-// most worlds on etcd do: some one of a thousand is not served in time.
+// rareFaults are kinds of faults with which about two worlds of a thousand on
+// etcd fail. With a leader that was deposed two clients hold: a limit of P2 in
+// docs/guarantees.md. With refused requests the judge does not expect every
+// refusal of a Close. Only the nightly ring has these kinds, and most worlds on
+// etcd: in about one of a thousand a waiter is not served in time.
 const rareFaults = "leader deposed,refused"
 
 // etcdWorlds are the simulation on a real etcd, in two processes: each has one
