@@ -77,7 +77,7 @@ func everyWork(g *given, c *coordinator.Client) map[string]func(context.Context)
 			return e.Run(ctx, func(ctx context.Context, _ *election.Term) error { return g.work(ctx) })
 		},
 		"partition": func(ctx context.Context) error {
-			return p.Run(ctx, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			return p.Run(ctx, func(ctx context.Context, _ *partition.Shard) error {
 				return g.work(ctx)
 			})
 		},
