@@ -45,6 +45,8 @@ type grant struct {
 
 	timers   []*time.Timer // of WithHoldWarning and WithMaxHold
 	deferred bool          // that of WithMaxHold starts later: see DeferMaxHold
+	wanted   *wanted       // nil while no call of Wanted waits
+	counted  bool          // it has Terms
 	long     bool          // observers were notified that the grant lasts long
 	tooLong  bool          // WithMaxHold has ended the contexts
 }
@@ -54,6 +56,7 @@ type grant struct {
 // converted to their mode: a write lock becomes a read lock.
 type level struct {
 	mode   string
+	rule   Rule                    // of the request; nil: exclusive
 	count  int                     // handles that are not released
 	ctx    context.Context         // the grant's, or one that ends with the last handle
 	cancel context.CancelCauseFunc // nil for the grant's ctx
@@ -73,8 +76,9 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
-	g.top, g.low = level{mode: a.Mode, ctx: g.ctx}, level{mode: a.Lesser}
+	g.top, g.low = level{mode: a.Mode, rule: a.Rule, ctx: g.ctx}, level{mode: a.Lesser}
 	if a.Terms != nil {
+		g.counted = true
 		g.held = a.Terms.Held
 	}
 	if a.exclusive() && a.first {
@@ -158,6 +162,7 @@ func (q *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	case r.Mode == g.top.mode && g.top.count > 0:
 		return g.handle(ctx, &g.top), nil
 	case g.low.mode != "" && r.Mode == g.low.mode:
+		g.low.rule = r.Rule
 		return g.handle(ctx, &g.low), nil
 	}
 	return nil, ErrOtherMode
@@ -172,6 +177,7 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.count--
+	g.wanted.wake()
 	if l.count == 0 {
 		l.end(coordinator.ErrReleased)
 		g.ends.Run() // before a conversion; the functions do not lock g.mu
@@ -195,6 +201,7 @@ func (g *grant) leaveOthers(l *level) bool {
 		return false
 	}
 	l.count--
+	g.wanted.wake()
 	return true
 }
 

@@ -69,31 +69,6 @@ func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 // hold lasts, and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked is only for queues shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the hold stays. The error is ErrInvalid in another layout, that of Err if the
-// hold ends first, or the cause of ctx.
-func (h *Hold) Revoked(ctx context.Context) error {
-	g := h.ctx.grant
-	if err := h.Check(ctx); err != nil {
-		return err
-	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
-	for {
-		place := g.settledPlace()
-		err := g.session.Revoked(bound, g.queue.id, place)
-		if errors.Is(err, coordinator.ErrRemoved) && g.settledPlace() != place {
-			continue // it was converted
-		}
-		if over := h.Check(ctx); over != nil && err != nil {
-			return over
-		}
-		return err
-	}
-}
-
 // Place returns the entry's place after the last conversion that is known to
 // have succeeded.
 func (h *Hold) Place() driver.Place {
