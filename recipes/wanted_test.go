@@ -44,7 +44,7 @@ func (w world) blocked(what string, call <-chan error) {
 	synctest.Wait()
 	select {
 	case err := <-call:
-		w.Errorf("%s: Wanted returned %v", what, err)
+		w.Fatalf("%s: Wanted returned %v", what, err)
 	default:
 	}
 }
