@@ -130,12 +130,12 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			}
 			return nil
 		case ctx.Err() == nil && a.outdated(err):
-			// Nothing was joined; without a pause, since each round means that
-			// somebody else has written.
+			// Nothing was joined. Without a pause, since each round means that
+			// another client has written.
 		case sessions == 0 && engine.LostBefore(ctx, err):
-			// The session had ended before the call, and nobody had noticed: the
-			// caller shall not see an error for that. Once only: a service on
-			// which each session is lost at once has to be reported.
+			// The session had ended before the call, and nobody had noticed:
+			// the caller shall not see an error for that. Once only: a service
+			// on which each session is lost at once has to be reported.
 			sessions++
 		default:
 			return ended(ctx, err)

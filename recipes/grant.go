@@ -98,7 +98,8 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 func (g *grant) leaveOthers(l *level) bool {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
-	// A handle of a lost grant goes the long way, which returns the loss.
+	// The last handle, and that of a lost grant, go the long way: the first
+	// has to be one step with what follows, and the second returns the loss.
 	if l.count < 2 || g.turn.ctx.Err() != nil {
 		return false
 	}
@@ -118,6 +119,7 @@ func (g *grant) end(ctx context.Context) error {
 			return cause
 		}
 	}
+	// Before the request, which may take long: the work has ended.
 	held := time.Since(g.since)
 	err := turn.passOn(ctx)
 	// The hold was lost at an unknown moment. Not if the error is uncertain: it
@@ -126,6 +128,8 @@ func (g *grant) end(ctx context.Context) error {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}
+	// A timer may have fired between leave and here. It reports before the
+	// release does, or finds that no handle is left.
 	turn.mu.Lock()
 	long := g.stopTimers()
 	turn.mu.Unlock()

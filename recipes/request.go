@@ -1,8 +1,6 @@
 package recipes
 
-import (
-	"github.com/baton-go/baton/internal/engine"
-)
+import "github.com/baton-go/baton/internal/engine"
 
 // Request describes a contender. With neither a Rule nor Terms it is exclusive:
 // its rule is [Exclusive], its release admits the successor without another

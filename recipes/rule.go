@@ -1,8 +1,6 @@
 package recipes
 
-import (
-	"github.com/baton-go/baton/coordinator/driver"
-)
+import "github.com/baton-go/baton/coordinator/driver"
 
 // Verdict is a rule's decision about a contender in a view of its queue.
 type Verdict struct {

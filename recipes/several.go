@@ -1,8 +1,6 @@
 package recipes
 
-import (
-	"context"
-)
+import "context"
 
 // This file is for recipes that make one hold of several, one acquired after
 // the other.

@@ -21,7 +21,7 @@ import (
 //	               +------> lost: the session is over, or the entry deleted
 //
 // A turn ends once, in over or with its session. Its contexts end before its
-// entry leaves, whoever ends it: then the next contender may hold.
+// entry leaves, since the next contender may hold from then on.
 type turn struct {
 	queue   *Queue
 	session *engine.Session
@@ -43,7 +43,7 @@ type turn struct {
 	// session's lock and the locks of contexts, and never while a request is
 	// sent or an observer called.
 	mu      sync.Mutex
-	holder  holder // told of the loss; set when the turn is taken
+	holder  holder // notified of the loss; set when the turn is taken
 	leaving bool   // no grant is left, and there will be none: the entry is removed
 	info    info
 	place   driver.Place // after the last conversion known to have succeeded
@@ -226,7 +226,7 @@ func (t *turn) clearNote(ctx context.Context) {
 			return
 		}
 	}
-	// ErrStale: somebody has written since, so this note is gone.
+	// ErrStale: another client has written since, so this note is gone.
 	if err != nil && !errors.Is(err, coordinator.ErrStale) {
 		t.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
 			"queue", t.queue.id, "token", t.token, "error", err)

@@ -25,8 +25,8 @@ func (g *grant) watchTime(ctx context.Context) {
 }
 
 // startTimer starts the timer of WithHoldWarning or of WithMaxHold. The caller
-// holds the turn's mu. The timer's function runs in a goroutine of the session, so that
-// Close waits for it and notifies no observer afterwards.
+// holds the turn's mu. The timer's function runs in a goroutine of the session,
+// so that Close waits for it and notifies no observer afterwards.
 func (g *grant) startTimer(after time.Duration, tooLong bool) {
 	if after > 0 && g.turn.ctx.Err() == nil {
 		lasts := func() { g.lasts(after, tooLong) }

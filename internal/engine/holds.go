@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"time"
-)
+import "time"
 
 // SettleAfter is how long a hold lasts before it is watched and converted.
 const SettleAfter = 250 * time.Millisecond

@@ -26,9 +26,9 @@ import (
 // which ends it. They are apart because a renewal may hang, and the deadline
 // must not wait for it.
 //
-// Whoever asks whether the session is alive compares the deadline with the
-// clock, and does not rely on a timer: after a pause of the process all timers
-// are late, and the first one that runs may be the user's.
+// A caller that asks whether the session is alive compares the deadline with
+// the clock, and does not rely on a timer: after a pause of the process all
+// timers are late, and the first one that runs may be the user's.
 type Session struct {
 	client *Client
 	driver driver.Session
