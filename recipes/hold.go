@@ -95,6 +95,11 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
+	return h.release(ctx)
+}
+
+// release is Release of a handle that is marked as released.
+func (h *Hold) release(ctx context.Context) error {
 	grant, turn := h.ctx.grant, h.turn()
 	// Reads the clock: nil must mean that the grant held until now.
 	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
