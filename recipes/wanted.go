@@ -10,7 +10,7 @@ import (
 )
 
 // wanted is the wait for a contender behind a grant, which all calls of Wanted
-// share. It begins with the first of them and ends with the last. The grant's mu
+// share. It begins with the first of them and ends with the last. The turn's mu
 // guards it.
 type wanted struct {
 	calls   int
@@ -35,20 +35,20 @@ type wanted struct {
 // Errors: that of Err, if the hold ends first; the cause of ctx; ErrRefused;
 // ErrInvalid for a hold with Terms, which do not say whom it keeps out alone.
 func (h *Hold) Wanted(ctx context.Context) error {
-	g := h.ctx.grant
+	g, turn := h.ctx.grant, h.turn()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
 	if g.counted {
-		return engine.Invalid("%q: a hold of a part cannot say who waits for it", g.queue.name)
+		return engine.Invalid("%q: a hold of a part cannot say who waits for it", turn.queue.name)
 	}
 	w := g.wait()
 	defer g.leaveWait(w)
 	over := h.ctx.Done()
 	for {
-		g.mu.Lock()
+		g.turn.mu.Lock()
 		changed, done, err := w.changed, w.over, w.err
-		g.mu.Unlock()
+		g.turn.mu.Unlock()
 		// Before the result: nil says that the hold stays.
 		if ended := h.Check(ctx); ended != nil {
 			return ended
@@ -61,21 +61,21 @@ func (h *Hold) Wanted(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-over:
-			over = g.ctx.Done() // WithMaxHold has ended only the handle's context
+			over = turn.ctx.Done() // WithMaxHold has ended only the handle's context
 		}
 	}
 }
 
 // wait adds a call to the grant's wait, and starts that if it is the first.
 func (g *grant) wait() *wanted {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
 	w := g.wanted
 	if w == nil {
-		ctx, cancel := context.WithCancel(g.ctx)
+		ctx, cancel := context.WithCancel(g.turn.ctx)
 		w = &wanted{cancel: cancel, changed: make(chan struct{})}
 		g.wanted = w
-		if !g.session.Go(func() { g.endWait(w, g.awaitContender(ctx)) }) {
+		if !g.turn.session.Go(func() { g.endWait(w, g.awaitContender(ctx)) }) {
 			cancel() // the grant is over, or ends soon with its session
 		}
 	}
@@ -84,8 +84,8 @@ func (g *grant) wait() *wanted {
 }
 
 func (g *grant) leaveWait(w *wanted) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
 	if w.calls--; w.calls > 0 {
 		return
 	}
@@ -97,8 +97,8 @@ func (g *grant) leaveWait(w *wanted) {
 }
 
 func (g *grant) endWait(w *wanted, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
 	w.over, w.err = true, err
 	close(w.changed)
 	// The next call begins anew: the contender may have left by then.
@@ -108,7 +108,7 @@ func (g *grant) endWait(w *wanted, err error) {
 }
 
 // wake lets the calls look whether their own handle is released. The caller
-// holds the grant's mu. A nil wanted has no calls.
+// holds the turn's mu. A nil wanted has no calls.
 func (w *wanted) wake() {
 	if w != nil {
 		close(w.changed)
@@ -118,17 +118,17 @@ func (w *wanted) wake() {
 
 // awaitContender waits for a contender that the grant keeps out.
 func (g *grant) awaitContender(ctx context.Context) error {
-	for {
-		place := g.settledPlace()
-		err := g.session.Wanted(ctx, g.queue.id, place, g.keepsOut(place.Mode))
+	for turn := g.turn; ; {
+		place := turn.settledPlace()
+		err := turn.session.Wanted(ctx, turn.queue.id, place, g.keepsOut(place.Mode))
 		if !errors.Is(err, coordinator.ErrRemoved) {
 			return err
 		}
 		// A conversion replaces the entry on some services.
-		if g.settledPlace() == place {
+		if turn.settledPlace() == place {
 			// as in watchSelf, which would notice it, too
-			if g.err(g.ctx) == nil {
-				g.removed()
+			if turn.err(turn.ctx) == nil {
+				turn.removed()
 			}
 			return err
 		}
@@ -138,8 +138,8 @@ func (g *grant) awaitContender(ctx context.Context) error {
 // keepsOut returns whether an entry of a mode excludes one behind it. Two
 // shared entries do not: the rule of either admits it behind the other.
 func (g *grant) keepsOut(mode string) func(behind driver.Place) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
 	rule := g.top.rule
 	if mode != g.top.mode {
 		rule = g.low.rule
