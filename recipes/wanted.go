@@ -23,8 +23,8 @@ type wanted struct {
 // Wanted blocks until another contender that this hold keeps out is queued
 // behind it, and then returns nil; the hold stays. That is any contender behind
 // an exclusive hold, and behind one with a Rule each that the rule of the hold
-// would not admit together with it. It may be another goroutine of this process.
-// A contender that left before it was seen does not count.
+// would not admit together with it. It may be another goroutine of this
+// process. A contender that left before it was seen does not count.
 //
 // The calls for all handles of a grant share one watch of the queue. It begins
 // with the first call, ends with the last, and leaves nothing at the service

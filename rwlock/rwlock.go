@@ -276,9 +276,9 @@ func (l *Lock) Err() error { return l.hold.Err() }
 
 // Wanted blocks until another contender, of any client, that this lock keeps
 // out is queued behind it, and then returns nil: for work that gives way. Of a
-// read lock, that is a writer. The lock stays held. A contender that left before
-// it was seen does not count. If the lock ends first, the error is that of Err;
-// it is the cause of ctx if that ends first.
+// read lock, that is a writer. The lock stays held. A contender that left
+// before it was seen does not count. If the lock ends first, the error is that
+// of Err; it is the cause of ctx if that ends first.
 //
 // Waiting calls share one watch of the queue, which reads it again after each
 // change, also when readers come and go. A service that cannot watch a queue

@@ -63,7 +63,8 @@ func (s *Session) behind(
 	return err
 }
 
-// watchQueue is WatchQueue of the driver, or reads the queue every QueueInterval.
+// watchQueue is WatchQueue of the driver, or reads the queue every
+// QueueInterval.
 func (s *Session) watchQueue(
 	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
 ) error {
