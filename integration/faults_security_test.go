@@ -10,6 +10,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"log/slog"
 	"math/big"
 	"net"
@@ -21,15 +23,13 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/freeport"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // authority signs certificates for 127.0.0.1.

@@ -1,13 +1,12 @@
 package bench
 
 import (
+	"google.golang.org/grpc"
 	"maps"
 	"sync/atomic"
 
-	"google.golang.org/grpc"
-
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/etcdcount"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 

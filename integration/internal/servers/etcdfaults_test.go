@@ -3,16 +3,15 @@ package servers_test
 import (
 	"context"
 	"errors"
-	"testing"
-	"time"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"testing"
+	"time"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/h2wire"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
