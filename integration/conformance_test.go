@@ -8,7 +8,6 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/servers"
 )
 
 // TestConformance checks the drivers against the clauses of package driver. It

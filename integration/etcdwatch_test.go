@@ -2,11 +2,12 @@ package integration_test
 
 import (
 	"encoding/binary"
+	"sync/atomic"
+
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
-	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/h2wire"

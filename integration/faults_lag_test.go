@@ -2,11 +2,11 @@ package integration_test
 
 import (
 	"fmt"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"

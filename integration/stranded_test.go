@@ -1,10 +1,10 @@
 package integration_test
 
 import (
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"

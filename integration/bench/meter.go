@@ -1,9 +1,10 @@
 package bench
 
 import (
-	"google.golang.org/grpc"
 	"maps"
 	"sync/atomic"
+
+	"google.golang.org/grpc"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/etcdcount"

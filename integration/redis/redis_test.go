@@ -5,7 +5,6 @@ package redis_test
 import (
 	"testing"
 
-	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )

@@ -3,11 +3,12 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"testing"
+	"time"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
