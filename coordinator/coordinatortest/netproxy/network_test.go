@@ -52,6 +52,8 @@ func TestNetworkThatHoldsNothingFailsATestThatStrands(t *testing.T) {
 	f := &failing{TB: t}
 	n := netproxy.NewNetwork(f, []string{startEcho(t, "").addr()})
 	conn := dial(t, n.Proxies()[0])
+	send(t, conn, "early ")
+	expect(t, conn, "early ") // so that it has reached the server
 	n.HoldRequests()
 	send(t, conn, "held")
 	until(t, "the request is held", func() bool { return n.Held() == int64(len("held")) })
