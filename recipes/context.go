@@ -97,6 +97,10 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // work panics. It returns the error of work, joined with the loss of the hold
 // or the error of Release. If h does not hold, work is not called. undo names
 // the release in errors: "unlock".
+//
+// Work may release h itself: its context ends, and Do does not release again.
+// The result of that release is the work's. If it was a loss, Do joins it even
+// if work does not return it.
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	describe := func(err error) error {
 		return h.ctx.grant.queue.describe(context.Background(), undo, err)
@@ -110,7 +114,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	}
 	under, stop := h.Under(ctx)
 	defer func() {
-		released := describe(h.Release(ctx))
+		released := describe(h.releaseOnce(ctx))
 		stop()
 		switch {
 		case err == nil:
@@ -120,4 +124,15 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 		}
 	}()
 	return work(under)
+}
+
+// releaseOnce is Release, or if that was called before, the loss that it found.
+func (h *Hold) releaseOnce(ctx context.Context) error {
+	if h.released.CompareAndSwap(false, true) {
+		return h.release(ctx)
+	}
+	if lost := h.lost.Load(); lost != nil {
+		return *lost
+	}
+	return nil
 }

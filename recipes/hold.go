@@ -121,6 +121,11 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
+	return h.release(ctx)
+}
+
+// release is Release of a handle that is marked as released.
+func (h *Hold) release(ctx context.Context) error {
 	g := h.ctx.grant
 	// Reads the clock: nil must mean that the grant held until now.
 	if g.session.Ended() == nil && g.leaveOthers(h.level) {
