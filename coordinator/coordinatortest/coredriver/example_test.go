@@ -24,7 +24,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(m.Do(ctx, func(context.Context) error {
+	fmt.Println(m.Do(ctx, func(context.Context, *mutex.Lock) error {
 		fmt.Println("alone")
 		return nil
 	}))

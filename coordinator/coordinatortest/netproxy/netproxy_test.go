@@ -17,8 +17,8 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
-// Every test closes its proxy, and no goroutine of a proxy may be left. One that
-// Close has waited for may still be returning.
+// Every test closes its proxy, and no goroutine of a proxy may be left. One
+// that Close has waited for may still be returning.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	stacks := make([]byte, 1<<20)
