@@ -31,12 +31,12 @@ func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	_ = c.grant.err(context.Background())
+	_ = c.grant.turn.err(context.Background())
 	return c.Context.Err()
 }
 
 func (c *holdContext) Value(key any) any {
-	if key == c.grant.queue.key {
+	if key == c.grant.turn.queue.key {
 		return c.grant
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -46,7 +46,7 @@ func (c *holdContext) Value(key any) any {
 }
 
 // OnEnd is for [engine.OnEnd].
-func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.ends.Add(c.Context, f) }
+func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.turn.ends.Add(c.Context, f) }
 
 // workContext is the context of work under a hold: the caller's context, which
 // also carries the hold and ends with it. It is derived from the caller's, and
@@ -72,7 +72,7 @@ func (c *workContext) Err() error {
 func (c *workContext) over() { c.cancel(context.Cause(c.hold)) }
 
 func (c *workContext) Value(key any) any {
-	if key == c.hold.grant.queue.key {
+	if key == c.hold.grant.turn.queue.key {
 		return c.hold.grant
 	}
 	return c.Context.Value(key)
@@ -103,7 +103,7 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // if work does not return it.
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	describe := func(err error) error {
-		return h.ctx.grant.queue.describe(context.Background(), undo, err)
+		return h.turn().queue.describe(context.Background(), undo, err)
 	}
 	if err := h.Check(ctx); err != nil {
 		released := h.Release(ctx)
