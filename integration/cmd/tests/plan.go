@@ -129,17 +129,16 @@ func documents() []step {
 // support are the tests of what the tests on real servers use.
 func support() []step {
 	return []step{{
-		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|virtualzk|simulation)$", race: true,
+		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector",
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
 
-// virtual are services in virtual time, one of them compared with a real one,
-// and a driver that has the core of the contract only.
+// virtual are services in virtual time, one of them compared with a real one.
 func virtual(all bool) []step {
 	s := step{
-		name: "virtual", why: "etcd and ZooKeeper in virtual time, and recipes on the core of the contract",
-		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk", "./internal/coredriver"}, race: all,
+		name: "virtual", why: "etcd and ZooKeeper in virtual time",
+		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk"}, race: all,
 	}
 	if all {
 		s.env = []string{"BATON_TESTS=all"}
