@@ -12,6 +12,39 @@ import (
 	"github.com/baton-go/baton/integration/internal/ways"
 )
 
+// The service restarts when a holder has crashed, and all sessions get their
+// TTL anew: live ones go on, and the dead one ends.
+func TestCrashDuringARestartOfTheService(t *testing.T) {
+	each(t, func(w *world) {
+		c, other, victim := w.client(coordinator.WithTTL(3*ttl)), w.client(coordinator.WithTTL(3*ttl)), w.client()
+		lives, dead, next := map[ways.Way]hold{}, map[ways.Way]hold{}, map[ways.Way]*pending{}
+		for _, way := range ways.Alone {
+			lives[way] = c.take(way, "lives "+string(way))
+			dead[way] = victim.take(way, "dies "+string(way))
+			next[way] = other.begin(way, "dies "+string(way), 2)
+		}
+		settle()
+		victim.crash()
+		w.Stop()
+		settle()
+		w.Start()
+		began := time.Now()
+		for _, way := range ways.Alone {
+			w.succeeds(way, dead[way], next[way].granted())
+			if took := next[way].hold.at.Sub(began); took > ttl+late {
+				w.Errorf("%s: the dead holder was succeeded after %v", way, took)
+			}
+		}
+		time.Sleep(6 * ttl)
+		for _, way := range ways.Alone {
+			if lives[way].Err() != nil {
+				w.Errorf("%s: lost in the restart: %v", way, lives[way].Err())
+			}
+			w.release(lives[way])
+		}
+	})
+}
+
 // Nineteen of twenty contenders crash: that is one TTL, not nineteen.
 func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersCrash(t *testing.T) {
 	each(t, func(w *world) {
@@ -26,7 +59,7 @@ func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersCrash(t *testing.T) {
 		settle()
 		crashed := time.Now()
 		for _, c := range others {
-			c.link.Cut()
+			c.crash()
 		}
 		if took := last.granted().at.Sub(crashed); took > ttl+late {
 			w.Errorf("granted after %v", took)
@@ -60,7 +93,7 @@ func TestCrashedClientIsSucceeded(t *testing.T) {
 		writer := c.begin(ways.Write, "readers", 3)
 		settle()
 		crashed := time.Now()
-		victim.link.Cut()
+		victim.crash()
 		for _, way := range ways.Alone {
 			n := next[way].granted()
 			w.succeeds(way, was[way], n)
@@ -84,6 +117,15 @@ func TestCrashedClientIsSucceeded(t *testing.T) {
 	})
 }
 
+// survives is the longest outage that holders survive according to docs/ttl.md.
+// ZooKeeper's tick is not given.
+func (w *world) survives() time.Duration {
+	if w.kind == "zookeeper" {
+		return ttl * 45 / 100
+	}
+	return ttl * 75 / 100
+}
+
 // The cut is as long as an outage may last according to docs/ttl.md. A waiter
 // whose predecessor leaves meanwhile is granted after it.
 func TestShortCutIsSurvived(t *testing.T) {
@@ -104,7 +146,7 @@ func TestShortCutIsSurvived(t *testing.T) {
 				w.release(h)
 				delete(ahead, way)
 			}
-			time.Sleep(ttl * 45 / 100)
+			time.Sleep(w.survives())
 			c.link.Heal()
 			settle()
 			for _, way := range ways.Alone {

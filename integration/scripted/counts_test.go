@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/ways"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -122,11 +124,12 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 		l := w.client().take(ways.Lock, "a")
 		var all []*client
 		served := make(chan coordinator.Token, clients*apiece)
-		for i := range clients {
-			all = append(all, w.client())
+		for range clients {
+			c := w.client()
+			all = append(all, c)
 			for range apiece {
 				go func() {
-					h, err := ways.Lock.Ask(w.Context(), all[i].Client, "a")
+					h, err := ways.Lock.Ask(w.Context(), c.Client, "a")
 					if err != nil || h.Release(w.Context()) != nil {
 						w.Errorf("Lock: %v", err)
 					}
@@ -134,6 +137,7 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 				}()
 			}
 		}
+		settle()
 		w.holds(ways.Lock, "a", 1+clients*apiece)
 		settle()
 		events := func() (n int) {
@@ -404,5 +408,74 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 		if settle(); !granted("last") {
 			w.Error("a free permit is not granted")
 		}
+	})
+}
+
+// A check of a sequencer is one read at any length of the queue. It follows
+// each conversion of the entry while it is held.
+func TestCheckFollowsConversionsAndIsOneRead(t *testing.T) {
+	each(t, func(w *world) {
+		c, other := w.client(), w.client()
+		holds := func(what string, seq fence.Sequencer, want bool) {
+			w.Helper()
+			if err := other.Check(w.Context(), seq); want && err != nil || !want && !errors.Is(err, fence.ErrStale) {
+				w.Errorf("%s: check = %v, want it valid: %v", what, err, want)
+			}
+		}
+		of := func(h interface {
+			Sequencer(context.Context) (fence.Sequencer, error)
+		},
+		) fence.Sequencer {
+			seq, err := h.Sequencer(w.Context())
+			w.ok(err)
+			return seq
+		}
+		s, err := semaphore.New(c.Client, "a", 5)
+		w.ok(err)
+		p, err := s.Acquire(w.Context(), 3)
+		w.ok(err)
+		whole := of(p)
+		holds("permits", whole, true)
+		settle() // by then the entry says that it holds
+		holds("permits held for a while", whole, true)
+		w.ok(p.ReleasePart(w.Context(), 1))
+		holds("permits released in part", whole, false)
+		rest := of(p)
+		holds("the rest", rest, true)
+		w.ok(p.Release(w.Context()))
+		holds("released permits", rest, false)
+
+		e, err := election.New(c.Client, "a")
+		w.ok(err)
+		term, err := e.Campaign(w.Context(), []byte("first"))
+		w.ok(err)
+		leads := of(term)
+		w.ok(term.Proclaim(w.Context(), []byte("second")))
+		holds("a term with a changed value", leads, true)
+		for i := range 50 {
+			c.begin(ways.Term, "a", i+2)
+		}
+		other.spend("checks at a long queue", 5, func() {
+			for range 5 {
+				holds("a term with candidates", leads, true)
+			}
+		})
+		w.ok(term.Resign(w.Context()))
+		holds("a term that is over", leads, false)
+
+		rw, err := rwlock.New(c.Client, "a")
+		w.ok(err)
+		write, err := rw.Lock(w.Context())
+		w.ok(err)
+		writes := of(write)
+		holds("a write lock", writes, true)
+		read, err := rw.RLock(write.Context())
+		w.ok(err)
+		w.ok(write.Unlock(w.Context()))
+		holds("a write lock that was downgraded", writes, false)
+		reads := of(read)
+		holds("a read lock", reads, true)
+		w.ok(read.Unlock(w.Context()))
+		holds("a read lock that was released", reads, false)
 	})
 }

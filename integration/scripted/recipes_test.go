@@ -64,7 +64,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 						mu.Unlock()
 					}
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(5 * time.Millisecond)
 			}
 			h := p.granted()
 			mu.Lock()

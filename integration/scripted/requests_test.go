@@ -84,7 +84,7 @@ func TestTimedOutLockWithALostReplyLeavesNoEntry(t *testing.T) {
 func TestTimedOutReleaseFinishesInTheBackground(t *testing.T) {
 	each(t, func(w *world) {
 		c, other := w.client(), w.client()
-		for _, hinder := range []func(){c.link.HoldRequests, c.link.HoldReplies} {
+		for _, hinder := range []func(){c.link.HoldRequests, c.link.HoldReplies, func() { c.link.Cut(); c.link.Reset() }} {
 			held, next := map[ways.Way]hold{}, map[ways.Way]*pending{}
 			for _, way := range ways.Alone {
 				held[way] = c.take(way, string(way))

@@ -1,8 +1,7 @@
 // Package scripted_test has scripted faults, in virtual time: requests of all
 // recipes on a real etcd, on ZooKeeper in Go and on the service in memory, and
 // a network and an operator that do one thing after the other. The simulation
-// finds what nobody thought of; these tests show what somebody did, in few
-// lines.
+// finds what nobody thought of; these tests show one thing each, in few lines.
 package scripted_test
 
 import (
@@ -38,7 +37,8 @@ const (
 type world struct {
 	*testing.T
 	simulation.Service
-	kind string
+	kind  string
+	bound context.Context // a virtual hour: a call that hangs fails
 
 	mu       sync.Mutex
 	fate     func(simulation.Message) memory.Fate
@@ -62,7 +62,9 @@ func on(t *testing.T, name string, kind simulation.Kind, test func(w *world)) {
 				t.Fatal(err)
 			}
 			t.Cleanup(s.Close)
-			w := &world{T: t, Service: s, kind: name, requests: map[simulation.Link]int{}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			t.Cleanup(cancel)
+			w := &world{T: t, Service: s, kind: name, bound: ctx, requests: map[simulation.Link]int{}}
 			s.OnMessage(w.arrives)
 			s.OnStep(func(memory.Step) {}) // otherwise ZooKeeper's queues are not kept
 			test(w)
@@ -83,6 +85,8 @@ func (nobody) TTL() time.Duration  { return ttl }
 func (nobody) Reached(string)      {}
 func (nobody) Label(string) string { return "" }
 func (nobody) Refuses(bool)        {}
+
+func (w *world) Context() context.Context { return w.bound }
 
 func (w *world) arrives(m simulation.Message) memory.Fate {
 	w.mu.Lock()
@@ -145,6 +149,12 @@ func (w *world) client(opts ...coordinator.Option) *client {
 		_ = c.Close(context.Background())
 	})
 	return &client{c, w, l}
+}
+
+// crash ends the client as the service sees it: its connections are closed.
+func (c *client) crash() {
+	c.link.Cut()
+	c.link.Reset()
 }
 
 // sent is how many requests the client has sent, but for renewals.

@@ -57,8 +57,8 @@ type Hold struct {
 	Release  func(context.Context) error
 }
 
-// held are the methods of the handles of all recipes.
-type held interface {
+// Handle has the methods of the handles of all recipes.
+type Handle interface {
 	Token() coordinator.Token
 	Session() string
 	Context() context.Context
@@ -66,7 +66,8 @@ type held interface {
 	Err() error
 }
 
-func holdOf(h held, release func(context.Context) error, err error) (Hold, error) {
+// HoldOf is the hold of a handle, unless there is an error.
+func HoldOf(h Handle, release func(context.Context) error, err error) (Hold, error) {
 	if err != nil {
 		return Hold{}, err
 	}
@@ -82,7 +83,7 @@ func (w Way) Ask(ctx context.Context, c *coordinator.Client, name string) (Hold,
 			return Hold{}, err
 		}
 		l, err := m.Lock(ctx)
-		return holdOf(l, l.Unlock, err)
+		return HoldOf(l, l.Unlock, err)
 	case Write, Read:
 		rw, err := rwlock.New(c, name)
 		if err != nil {
@@ -93,21 +94,21 @@ func (w Way) Ask(ctx context.Context, c *coordinator.Client, name string) (Hold,
 			lock = rw.RLock
 		}
 		l, err := lock(ctx)
-		return holdOf(l, l.Unlock, err)
+		return HoldOf(l, l.Unlock, err)
 	case Term:
 		e, err := election.New(c, name)
 		if err != nil {
 			return Hold{}, err
 		}
 		t, err := e.Campaign(ctx, nil)
-		return holdOf(t, t.Resign, err)
+		return HoldOf(t, t.Resign, err)
 	}
 	s, err := semaphore.New(c, name, Permits)
 	if err != nil {
 		return Hold{}, err
 	}
 	p, err := s.Acquire(ctx, map[Way]int{Permit: 1, Two: 2, All: Permits}[w])
-	return holdOf(p, p.Release, err)
+	return HoldOf(p, p.Release, err)
 }
 
 // Count returns how many contenders are queued.
