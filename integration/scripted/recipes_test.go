@@ -420,7 +420,8 @@ func TestPartitionedMemberLosesItsShardsInTime(t *testing.T) {
 			p, err := partition.New(c.Client, "a", shards)
 			w.ok(err)
 			all.Go(func() {
-				_ = p.Run(ctx, func(ctx context.Context, shard int, _ coordinator.Token) error {
+				_ = p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+					shard := s.Number()
 					mu.Lock()
 					if before := holders[shard]; before != nil && before.Err() == nil {
 						w.Errorf("shard %d has two holders", shard)

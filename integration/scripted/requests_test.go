@@ -164,7 +164,7 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 				"TryLock":    func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
 				"Contenders": func(ctx context.Context) error { _, err := m.Contenders(ctx); return err },
 				"Do": func(ctx context.Context) error {
-					return m.Do(ctx, func(context.Context) error { w.Error("work ran"); return nil })
+					return m.Do(ctx, func(context.Context, *mutex.Lock) error { w.Error("work ran"); return nil })
 				},
 			}
 			for _, way := range ways.Each {
