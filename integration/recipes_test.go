@@ -2,12 +2,12 @@ package integration_test
 
 import (
 	"fmt"
-	"github.com/baton-go/baton/coordinator"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/ways"
