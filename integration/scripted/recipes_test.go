@@ -53,7 +53,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		}
 		c := w.client()
 		for range 5 {
-			settle()
+			time.Sleep(300 * time.Millisecond)
 			began := time.Now()
 			p := c.start(ctx, ways.Write, "a")
 			for !p.over() {
@@ -456,5 +456,30 @@ func TestPartitionedMemberLosesItsShardsInTime(t *testing.T) {
 		share(near, shards/2)
 		stop()
 		all.Wait()
+	})
+}
+
+// A writer wants what a reader or a writer holds: they learn it, and give way.
+func TestHoldersLearnThatTheyAreWanted(t *testing.T) {
+	each(t, func(w *world) {
+		c, other := w.client(), w.client()
+		l, err := rwlock.New(c.Client, "a")
+		w.ok(err)
+		for _, do := range []func(context.Context, func(context.Context, *rwlock.Lock) error) error{l.RDo, l.Do} {
+			w.ok(do(w.Context(), func(ctx context.Context, lock *rwlock.Lock) error {
+				wanted := make(chan error, 1)
+				go func() { wanted <- lock.Wanted(ctx) }()
+				if settle(); len(wanted) > 0 {
+					w.Error("it is told so, and nobody waits")
+				}
+				next := other.begin(ways.Write, "a", 2)
+				if settle(); len(wanted) == 0 || <-wanted != nil || next.over() {
+					w.Errorf("a writer waits: told %v, granted beside a holder: %v", len(wanted) > 0, next.over())
+				}
+				w.ok(lock.Unlock(ctx))
+				w.release(next.granted())
+				return nil
+			}))
+		}
 	})
 }

@@ -236,7 +236,7 @@ func TestBrokenAndSlowLinksKeepOrder(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						h, err := ways.Lock.Ask(ctx, c.Client, what)
-						time.Sleep(time.Millisecond)
+						time.Sleep(5 * time.Millisecond)
 						if err != nil {
 							continue
 						}
@@ -261,7 +261,7 @@ func TestBrokenAndSlowLinksKeepOrder(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(2 * ttl)
+			time.Sleep(ttl)
 			stop()
 			all.Wait()
 			settle()
