@@ -140,8 +140,8 @@ func TestLockOfADeadSessionEndsNoWait(t *testing.T) {
 	})
 }
 
-// TestDeadSessionEndsOnABusyQueue: whoever locks the row of the queue waits for
-// others that have it, for longer than a moment.
+// TestDeadSessionEndsOnABusyQueue: a transaction that locks its row waits for
+// others that have locked it, for longer than a moment.
 func TestDeadSessionEndsOnABusyQueue(t *testing.T) {
 	t.Parallel()
 	db := postgres(t)
