@@ -30,7 +30,7 @@ var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/pro
 // and partitions of clients, long runs, durations, other versions, other
 // libraries, and our own release scripts.
 var matrixFiles = []string{
-	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
+	"faults_*_test.go", "chaos_test.go", "multilock_test.go",
 	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
 	"conformance_shared_test.go", "upgrade_test.go", "*_figures_test.go",
 	"sql/faults_*_test.go", "redis/faults_*_test.go",
@@ -129,17 +129,17 @@ func documents() []step {
 // support are the tests of what the tests on real servers use.
 func support() []step {
 	return []step{{
-		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|virtualzk|simulation)$", race: true,
+		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector",
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
 
-// virtual are services in virtual time, one of them compared with a real one,
-// and a driver that has the core of the contract only.
+// virtual are scripted faults in virtual time, the services that they use, one
+// of them compared with a real one.
 func virtual(all bool) []step {
 	s := step{
-		name: "virtual", why: "etcd and ZooKeeper in virtual time, and recipes on the core of the contract",
-		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk", "./internal/coredriver"}, race: all,
+		name: "virtual", why: "scripted faults on etcd and ZooKeeper in virtual time, and these two themselves",
+		dir: "integration", packages: []string{"./scripted", "./internal/virtualetcd", "./internal/virtualzk"}, race: all,
 	}
 	if all {
 		s.env = []string{"BATON_TESTS=all"}
