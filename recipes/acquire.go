@@ -18,9 +18,9 @@ import (
 // On failure nothing is held, and the entry is removed, in the background if
 // necessary. Errors: a [WaitError] with the cause of ctx, if it ends while the
 // contender is queued, and coordinator.ErrUnavailable besides, if the service
-// does not answer by then; the cause itself, if it ends before; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrInvalid, for a payload that is too long or a TTL that the service does not
-// accept; ErrClosed.
+// does not answer by then; the cause itself, if it ends before; ErrSessionLost;
+// ErrRemoved; ErrRefused; ErrInvalid, for a payload that is too long or a TTL
+// that the service does not accept; ErrClosed.
 func (q *Queue) Acquire(ctx context.Context, request Request) (*Hold, error) {
 	if err := request.check(q.name); err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func (q *Queue) acquire(ctx context.Context, request Request) (*Hold, error) {
 	return a.hold(ctx), nil
 }
 
-// WaitError is what the error of a call wraps that waited in the queue until its
-// context ended. The [coordinator.Error] around it has the operation and the
-// name.
+// WaitError is what the error of a call wraps that waited in the queue until
+// its context ended. The [coordinator.Error] around it has the operation and
+// the name.
 type WaitError = engine.WaitError
 
 // explain makes a WaitError of an error with which ctx has ended the wait.
