@@ -51,7 +51,7 @@ func (g *grant) begin(t *turn, mode, lesser string) {
 func (g *grant) enter(l *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the turn's own: a context costs three objects for each lock.
-	if (g.low.mode != "" || g.turn.queue.maxHold > 0) && l.count == 0 {
+	if (g.low.mode != "" || g.turn.queue.maxHold > 0 || g.turn.kept != nil) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.turn.ctx)
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
@@ -84,7 +84,7 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	case g.handles() == 0:
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
-		turn.leaving = true
+		turn.leaving = turn.kept == nil // else the keeper decides
 		g.stopTimers()
 		return true, nil
 	case of == &g.top && of.count == 0 && !over:
