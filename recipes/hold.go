@@ -153,8 +153,14 @@ func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 // handle returns another handle. Its context has the values of ctx but does
 // not end with ctx, which bounds only the wait. The caller holds the turn's mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	return g.handleIn(new(Hold), ctx, l)
+}
+
+// handleIn is handle with an object that the caller has made.
+func (g *grant) handleIn(h *Hold, ctx context.Context, l *level) *Hold {
 	g.enter(l) // first: it may replace the level's context
-	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
+	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
+	return h
 }
 
 // ErrOtherMode means that the context carries a hold of the queue whose mode

@@ -34,7 +34,8 @@ type keeper struct {
 	until   time.Time // no turn is kept before: see waste
 }
 
-// caller is a call of Acquire that waits.
+// caller is a call of Acquire. It is one object with what it gets: each lock
+// makes one.
 type caller struct {
 	Request
 	ctx   context.Context
@@ -49,6 +50,9 @@ type caller struct {
 	err    error        // set before got
 	token  driver.Token // with err: of the entry that the join has left
 	handed time.Time    // set before got
+
+	grant grant
+	hold  Hold
 }
 
 func (w *caller) get(t *kept) {
@@ -86,14 +90,17 @@ func (k *keeper) keeps(ctx context.Context, r *Request) bool {
 
 // acquire is Queue.contend for a request that keeps.
 func (k *keeper) acquire(ctx context.Context, r Request) (*Hold, error) {
-	w := &caller{Request: r, ctx: ctx, began: time.Now(), got: make(chan *kept, 1)}
+	w := &caller{Request: r, ctx: ctx, began: time.Now()}
 	k.mu.Lock()
 	t := k.turn
-	switch {
-	case t != nil && !t.busy:
+	if t != nil && !t.busy {
 		t.busy = true
 		t.idle.Stop()
-		w.get(t)
+		k.mu.Unlock()
+		return k.served(t, w)
+	}
+	w.got = make(chan *kept, 1)
+	switch {
 	case t != nil && r.Try:
 		k.mu.Unlock()
 		return nil, k.failed(w, t.taken(r.Op))
@@ -115,27 +122,32 @@ func (k *keeper) acquire(ctx context.Context, r Request) (*Hold, error) {
 
 // wait waits until the caller has the turn and holds, or its context ends.
 func (k *keeper) wait(w *caller) (*Hold, error) {
-	for {
-		var t *kept
-		select {
-		case t = <-w.got:
-		case <-w.ctx.Done():
-			var err error
-			if t, err = k.giveUp(w); err != nil {
-				return nil, k.failed(w, err)
-			}
-		}
-		if t == nil {
-			return nil, k.failed(w, w.err)
-		}
-		h, err := t.serve(w)
-		switch {
-		case err != nil:
+	var t *kept
+	select {
+	case t = <-w.got:
+	case <-w.ctx.Done():
+		var err error
+		if t, err = k.giveUp(w); err != nil {
 			return nil, k.failed(w, err)
-		case h != nil:
-			return h, nil
-		} // else it is in next again
+		}
 	}
+	if t == nil {
+		return nil, k.failed(w, w.err)
+	}
+	return k.served(t, w)
+}
+
+// served is the outcome of a caller that got a turn. If that is of no use, the
+// caller waits for another one.
+func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
+	h, err := t.serve(w)
+	switch {
+	case err != nil:
+		return nil, k.failed(w, err)
+	case h != nil:
+		return h, nil
+	}
+	return k.wait(w)
 }
 
 // failed notifies the observers of a caller that does not get the turn.
@@ -305,8 +317,7 @@ func (k *keeper) try(w *caller) (*Hold, error) {
 	}
 	k.mu.Unlock()
 	t.begin()
-	w.get(t)
-	return k.wait(w)
+	return k.served(t, w)
 }
 
 // open makes t the turn for callers that come. The caller holds k.mu.

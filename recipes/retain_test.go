@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,6 +50,7 @@ type waiter struct {
 	hold *recipes.Hold
 	err  error
 	at   time.Duration // when it was granted
+	when time.Time
 	done chan struct{}
 }
 
@@ -56,7 +59,8 @@ func (w world) queued(p party, ctx context.Context, work time.Duration) *waiter 
 	go func() {
 		defer close(x.done)
 		if x.hold, x.err = p.queue.Acquire(ctx, exclusive); x.err == nil {
-			x.at = time.Since(began)
+			x.when = time.Now()
+			x.at = x.when.Sub(began)
 			time.Sleep(work)
 			w.release(x.hold)
 		}
@@ -179,8 +183,8 @@ func TestLineIsServedForALimitedTime(t *testing.T) {
 			line = append(line, w.queued(w.a, w.Context(), c.work))
 			for i, x := range line {
 				<-x.done
-				if x.err != nil || i > 0 && x.hold.Token() < line[i-1].hold.Token() {
-					w.Errorf("%d: %v", i, x.err)
+				if x.err != nil || i > 0 && !x.when.After(line[i-1].when) {
+					w.Errorf("%d: out of order: %v", i, x.err)
 				}
 			}
 			if other.at != c.want {
@@ -633,4 +637,69 @@ func TestRetentionIsCheckedAndRefused(t *testing.T) {
 		}
 		wantErr(w.T, recipes.RefuseRetain(w.retain(w.a), "test"), coordinator.ErrInvalid)
 	})
+}
+
+// TestCallersGiveUpAtAnyMoment, at the moments at which turns are won, handed
+// over, passed on and lost. Each gets its own cause, or the name; the name is
+// held by one at a time; and nothing is left.
+func TestCallersGiveUpAtAnyMoment(t *testing.T) {
+	const unit = 100 * time.Microsecond
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		retaining(t, func(w world) {
+			w.a.link.Delay(2*unit, unit)
+			w.b.link.Delay(unit, unit)
+			var mu sync.Mutex
+			held := 0
+			var wg sync.WaitGroup
+			call := func(p party, after, patience, work time.Duration, r recipes.Request) {
+				defer wg.Done()
+				time.Sleep(after)
+				own := fmt.Errorf("cause of %v", after)
+				ctx, cancel := context.WithTimeoutCause(w.Context(), patience, own)
+				defer cancel()
+				h, err := p.queue.Acquire(ctx, r)
+				if err != nil {
+					if !errors.Is(err, own) && !errors.Is(err, coordinator.ErrTaken) && !errors.Is(err, coordinator.ErrSessionLost) {
+						w.Errorf("seed %d: %v after %v", seed, err, after)
+					}
+					return
+				}
+				mu.Lock()
+				if held++; held > 1 && h.Err() == nil {
+					w.Errorf("seed %d: %d hold", seed, held)
+				}
+				mu.Unlock()
+				time.Sleep(work)
+				mu.Lock()
+				held--
+				mu.Unlock()
+				if err := h.Release(context.Background()); err != nil && !errors.Is(err, coordinator.ErrSessionLost) {
+					w.Errorf("seed %d: release: %v", seed, err)
+				}
+			}
+			for range 60 {
+				p, r := w.a, exclusive
+				if random.IntN(4) == 0 {
+					p = w.b
+				}
+				if random.IntN(8) == 0 {
+					r = try
+				}
+				wg.Add(1)
+				go call(p, unit*time.Duration(random.IntN(100)), unit*time.Duration(1+random.IntN(12)),
+					unit*time.Duration(random.IntN(4)), r)
+			}
+			if seed%4 == 0 {
+				time.Sleep(unit * time.Duration(random.IntN(100)))
+				for _, s := range w.svc.Sessions() {
+					w.svc.Expire(s)
+				}
+			}
+			wg.Wait()
+			w.once(w.a)
+			w.once(w.b)
+			time.Sleep(time.Minute) // for sessions whose opening was cancelled
+		})
+	}
 }

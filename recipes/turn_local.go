@@ -105,6 +105,9 @@ func (t *kept) serve(w *caller) (*Hold, error) {
 		}
 		k.mu.Lock()
 		defer k.mu.Unlock()
+		if w.got == nil { // the turn was idle when it came
+			w.got = make(chan *kept, 1)
+		}
 		t.shut()
 		// At once: this caller came before those of the line.
 		line := append([]*caller{w}, t.line...)
@@ -115,13 +118,13 @@ func (t *kept) serve(w *caller) (*Hold, error) {
 	t.granted(w)
 	k.mu.Lock()
 	t.grants++
-	g := &grant{}
+	g := &w.grant
 	t.grant = g
 	gone := t.gone
 	t.mu.Lock()
 	g.begin(&t.turn, w.Mode, "")
 	g.watchTime(w.ctx)
-	h := g.handle(w.ctx, &g.top)
+	h := g.handleIn(&w.hold, w.ctx, &g.top)
 	t.mu.Unlock()
 	t.look()
 	k.mu.Unlock()
