@@ -168,7 +168,7 @@ func TestNobodyIsOvertakenByLaterCallers(t *testing.T) {
 func TestLineIsServedForALimitedTime(t *testing.T) {
 	for _, c := range []struct{ work, want time.Duration }{
 		{time.Millisecond, 10 * time.Millisecond},
-		{8 * time.Millisecond, 16 * time.Millisecond},
+		{12 * time.Millisecond, 24 * time.Millisecond},
 	} {
 		retaining(t, func(w world) {
 			w.once(w.a)
