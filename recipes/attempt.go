@@ -178,7 +178,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		// those behind it, must not tell its successor that it is admitted.
 		turn.handoff = a.joined.Place
 	}
-	grant.begin(turn, a.Mode, a.Lesser)
+	grant.begin(turn, &a.Request)
 	// The end of the session is reported to the turn from the call of start on,
 	// in other goroutines. They lock mu first, so they find the handle.
 	turn.mu.Lock()

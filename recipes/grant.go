@@ -14,9 +14,12 @@ import (
 type grant struct {
 	turn  *turn
 	since time.Time
+	// its entry counts by Terms: whom it keeps out depends on others, too
+	counted bool
 
 	// guarded by the turn's mu
 	top, low level         // low has no mode unless the request has a Lesser mode
+	wanted   *wanted       // nil while no call of Wanted waits
 	timers   []*time.Timer // of WithHoldWarning and WithMaxHold
 	deferred bool          // that of WithMaxHold starts later: see DeferMaxHold
 	long     bool          // observers were notified that the grant lasts long
@@ -28,6 +31,7 @@ type grant struct {
 // converted to their mode: a write lock becomes a read lock.
 type level struct {
 	mode   string
+	rule   Rule                    // of the request; nil: exclusive
 	count  int                     // handles that are not released
 	ctx    context.Context         // the turn's, or one that ends with the last handle
 	cancel context.CancelCauseFunc // nil for the turn's ctx
@@ -42,9 +46,9 @@ func (l *level) end(cause error) {
 }
 
 // begin makes the grant one of the turn.
-func (g *grant) begin(t *turn, mode, lesser string) {
-	g.turn, g.since = t, time.Now()
-	g.top, g.low = level{mode: mode, ctx: t.ctx}, level{mode: lesser}
+func (g *grant) begin(t *turn, r *Request) {
+	g.turn, g.since, g.counted = t, time.Now(), r.Terms != nil
+	g.top, g.low = level{mode: r.Mode, rule: r.Rule, ctx: t.ctx}, level{mode: r.Lesser}
 }
 
 // enter adds a handle to a level. The caller holds the turn's mu.
@@ -76,6 +80,7 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
 	of.count--
+	g.wanted.wake()
 	if of.count == 0 {
 		of.end(coordinator.ErrReleased)
 		turn.ends.Run() // before a conversion; the functions do not lock mu
@@ -104,6 +109,7 @@ func (g *grant) leaveOthers(l *level) bool {
 		return false
 	}
 	l.count--
+	g.wanted.wake()
 	return true
 }
 

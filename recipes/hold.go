@@ -211,6 +211,7 @@ func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
 	case request.Mode == grant.top.mode && grant.top.count > 0:
 		return grant.handle(ctx, &grant.top), nil
 	case grant.low.mode != "" && request.Mode == grant.low.mode:
+		grant.low.rule = request.Rule
 		return grant.handle(ctx, &grant.low), nil
 	}
 	return nil, ErrOtherMode

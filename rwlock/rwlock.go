@@ -277,12 +277,19 @@ func (l *Lock) Context() context.Context { return l.hold.Context() }
 // seconds; without an answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked is only for locks shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the lock is still held. The error is ErrInvalid in another layout, that of
-// Err if the lock ends first, or the cause of ctx.
-func (l *Lock) Revoked(ctx context.Context) error {
-	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
+// Wanted blocks until another contender, of any client, that this lock keeps
+// out is queued behind it, and then returns nil: for work that gives way. Of a
+// read lock, that is a writer. The lock stays held. A contender that left
+// before it was seen does not count. If the lock ends first, the error is that
+// of Err; it is the cause of ctx if that ends first.
+//
+// Waiting calls share one watch of the queue, which reads it again after each
+// change, also when readers come and go. A service that cannot watch a queue
+// (SQL, Redis, the layouts of other clients) is read once a second. With
+// layout=curator Wanted also returns nil when Curator's Revoker asks for the
+// lock.
+func (l *Lock) Wanted(ctx context.Context) error {
+	return recipes.Describe(ctx, "await a contender", l.lock.Name(), l.hold.Wanted(ctx))
 }
 
 // Session returns the ID of the session that holds.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/coredriver"
 	"github.com/baton-go/baton/election"
-	"github.com/baton-go/baton/integration/internal/coredriver"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
