@@ -89,9 +89,9 @@ func (l load) run(t *testing.T, opts ...mutex.Option) (o outcome) {
 
 var retain = mutex.WithRetain(10 * time.Second)
 
-// TestKeptTurnsAreSharedFairly among clients whose goroutines all lock one name:
-// the shares of the clients differ by a fifth at most, and nobody waits for more
-// than twice as long as without the option.
+// TestKeptTurnsAreSharedFairly among clients whose goroutines all lock one
+// name: the shares of the clients differ by a fifth at most, and nobody waits
+// for more than twice as long as without the option.
 func TestKeptTurnsAreSharedFairly(t *testing.T) {
 	for _, l := range []load{
 		{clients: 8, goroutines: 8, work: 20 * time.Microsecond, pause: 20 * time.Microsecond, lasts: time.Second},

@@ -52,21 +52,21 @@ type TakenError struct {
 }
 
 func (e *TakenError) Error() string {
-	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
+	text := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
 	if e.Delay > 0 {
-		s += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
+		text += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
 	}
 	switch h := e.Holder; {
 	case h.Stray != "":
-		s += ": " + engine.Printable(h.Stray)
+		text += ": " + engine.Printable(h.Stray)
 	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
-		s += fmt.Sprintf(" by %s, in the queue since %s (token %d)", engine.Printable(h.Identity), since, h.Token)
+		text += fmt.Sprintf(" by %s, in the queue since %s (token %d)", engine.Printable(h.Identity), since, h.Token)
 		if h.Retains {
-			s += ", perhaps idle"
+			text += ", perhaps idle"
 		}
 	}
-	return s
+	return text
 }
 
 // Unwrap returns [coordinator.ErrTaken].

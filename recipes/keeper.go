@@ -14,8 +14,8 @@ import (
 )
 
 // keeper has the turns of a queue with WithRetain, and the callers that wait
-// for them. Nothing of it runs for a queue without the option: see turn_local.go
-// for the life of a turn.
+// for them. Nothing of it runs for a queue without the option: see
+// turn_local.go for the life of a turn.
 //
 // Callers that need another entry share one: it belongs to the turn to come,
 // and not to the caller that began it. So a caller that gives up takes nobody
@@ -42,9 +42,9 @@ type caller struct {
 	began time.Time
 
 	// guarded by the keeper's mu
-	in     *kept // it waits in the line of this turn
+	in     *kept // it waits in the local queue of this turn
 	last   bool  // it has given up as the last one, and waits for the join
-	waited bool  // in a line
+	waited bool  // in a local queue
 
 	got    chan *kept   // the turn, or nil if err is set; has room for one
 	err    error        // set before got
@@ -69,15 +69,15 @@ type joining struct {
 
 // keeps reports whether a request can have a turn that is kept. All callers
 // must be able to share the entry: its mode, its value, its rule.
-func (k *keeper) keeps(ctx context.Context, r *Request) bool {
-	if !r.exclusive() || r.Lesser != "" || r.Payload != nil || r.Queued != nil {
+func (k *keeper) keeps(ctx context.Context, request *Request) bool {
+	if !request.exclusive() || request.Lesser != "" || request.Payload != nil || request.Queued != nil {
 		return false
 	}
 	k.mu.Lock()
 	if k.mode == "" {
-		k.mode = r.Mode
+		k.mode = request.Mode
 	}
-	same, known := k.mode == r.Mode, k.turn != nil || k.joining != nil
+	same, known := k.mode == request.Mode, k.turn != nil || k.joining != nil
 	k.mu.Unlock()
 	if !same || known {
 		return same
@@ -89,35 +89,35 @@ func (k *keeper) keeps(ctx context.Context, r *Request) bool {
 }
 
 // acquire is Queue.contend for a request that keeps.
-func (k *keeper) acquire(ctx context.Context, r Request) (*Hold, error) {
-	w := &caller{Request: r, ctx: ctx, began: time.Now()}
+func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
+	waiter := &caller{Request: request, ctx: ctx, began: time.Now()}
 	k.mu.Lock()
-	t := k.turn
-	if t != nil && !t.busy {
-		t.busy = true
-		t.idle.Stop()
+	turn := k.turn
+	if turn != nil && !turn.busy {
+		turn.busy = true
+		turn.idle.Stop()
 		k.mu.Unlock()
-		return k.served(t, w)
+		return k.served(turn, waiter)
 	}
-	w.got = make(chan *kept, 1)
+	waiter.got = make(chan *kept, 1)
 	switch {
-	case t != nil && r.Try:
+	case turn != nil && request.Try:
 		k.mu.Unlock()
-		return nil, k.failed(w, t.taken(r.Op))
-	case r.Try:
+		return nil, k.failed(waiter, turn.taken(request.Op))
+	case request.Try:
 		// Its own attempt: it must not wait behind others of this process. It
 		// joins only an empty queue.
 		k.mu.Unlock()
-		return k.try(w)
-	case t != nil:
-		w.in = t
-		t.line = append(t.line, w)
+		return k.try(waiter)
+	case turn != nil:
+		waiter.in = turn
+		turn.waiting = append(turn.waiting, waiter)
 	default:
-		k.next = append(k.next, w)
+		k.next = append(k.next, waiter)
 		k.join()
 	}
 	k.mu.Unlock()
-	return k.wait(w)
+	return k.wait(waiter)
 }
 
 // wait waits until the caller has the turn and holds, or its context ends.
@@ -161,31 +161,31 @@ func (k *keeper) failed(w *caller, err error) error {
 // was the last one for which an entry is joined, giveUp cancels the join and
 // returns what comes of it: so the error says whether the service has answered.
 // That may be the turn, if it was admitted at that moment.
-func (k *keeper) giveUp(w *caller) (*kept, error) {
-	cause := context.Cause(w.ctx)
+func (k *keeper) giveUp(waiter *caller) (*kept, error) {
+	cause := context.Cause(waiter.ctx)
 	k.mu.Lock()
-	i := slices.Index(k.next, w)
+	at := slices.Index(k.next, waiter)
 	switch {
-	case i >= 0 && k.joining.ends(k.next, w):
-		w.last, k.joining.cancelled = true, true
+	case at >= 0 && k.joining.ends(k.next, waiter):
+		waiter.last, k.joining.cancelled = true, true
 		k.joining.cancel(cause)
 		k.mu.Unlock()
-		t := <-w.got // soon: the attempt ends with its context
+		t := <-waiter.got // soon: the attempt ends with its context
 		return t, nil
-	case i >= 0:
-		k.next = slices.Delete(k.next, i, i+1)
-		err := k.why(w.ctx, cause)
+	case at >= 0:
+		k.next = slices.Delete(k.next, at, at+1)
+		err := k.why(waiter.ctx, cause)
 		k.mu.Unlock()
 		return nil, err
-	case w.in != nil:
-		w.in.line = slices.DeleteFunc(w.in.line, func(o *caller) bool { return o == w })
+	case waiter.in != nil:
+		waiter.in.waiting = slices.DeleteFunc(waiter.in.waiting, func(o *caller) bool { return o == waiter })
 		k.mu.Unlock()
 		return nil, cause
 	}
 	k.mu.Unlock()
-	t := <-w.got // it is there
+	t := <-waiter.got // it is there
 	if t == nil {
-		return nil, w.err
+		return nil, waiter.err
 	}
 	t.handOver()
 	return nil, cause
@@ -229,24 +229,24 @@ func (k *keeper) join() {
 }
 
 // attempt joins and waits, for whichever callers there are by then.
-func (k *keeper) attempt(ctx context.Context, j *joining, r Request) {
-	defer j.cancel(nil)
-	var a *attempt
-	r.Queued = func() {
+func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
+	defer join.cancel(nil)
+	var won *attempt
+	request.Queued = func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		j.session = a.session
+		join.session = won.session
 	}
-	a = k.begin(r)
-	defer a.leaveLater() // does nothing, unless an observer panics
-	err := a.win(ctx)
+	won = k.begin(request)
+	defer won.leaveLater() // does nothing, unless an observer panics
+	err := won.win(ctx)
 	if err == nil {
-		k.won(a)
+		k.won(won)
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.joined(j, err, a.joined.Token)
+	k.joined(join, err, won.joined.Token)
 }
 
 func (k *keeper) begin(r Request) *attempt {
@@ -275,49 +275,50 @@ func (k *keeper) joined(j *joining, err error, token driver.Token) {
 }
 
 // won gives the turn that a join has won to the first caller, and puts the
-// others in its line.
-func (k *keeper) won(a *attempt) {
-	t := k.take(a, true)
+// others in its local queue.
+func (k *keeper) won(won *attempt) {
+	turn := k.take(won, true)
 	k.mu.Lock()
 	k.joining = nil
-	t.line, k.next = k.next, nil
-	for _, w := range t.line {
-		w.in = t
+	turn.waiting, k.next = k.next, nil
+	for _, w := range turn.waiting {
+		w.in = turn
 	}
-	k.open(t)
+	k.open(turn)
 	k.mu.Unlock()
-	// With the line in place: if the session has ended, the line is sent away.
-	t.begin()
+	// With the local queue in place: if the session has ended, the local queue
+	// is sent away.
+	turn.begin()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case t.gone:
-	case len(t.line) > 0:
-		t.pop()
+	case turn.gone:
+	case len(turn.waiting) > 0:
+		turn.pop()
 	default: // all have given up just now
-		t.depart()
-		t.session.Go(func() { t.end(t.session.Context()) })
+		turn.depart()
+		turn.session.Go(func() { turn.end(turn.session.Context()) })
 	}
 }
 
 // try is acquire for a Try while there is no turn.
-func (k *keeper) try(w *caller) (*Hold, error) {
-	a := k.begin(w.Request)
-	defer a.leaveLater() // as in contend
-	if err := a.win(w.ctx); err != nil {
-		w.token = a.joined.Token
-		return nil, k.failed(w, err)
+func (k *keeper) try(waiter *caller) (*Hold, error) {
+	won := k.begin(waiter.Request)
+	defer won.leaveLater() // as in contend
+	if err := won.win(waiter.ctx); err != nil {
+		waiter.token = won.joined.Token
+		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()
 	// Callers that wait for an entry came first: then the turn is passed on.
 	open := k.turn == nil && k.joining == nil
-	t := k.take(a, open)
+	t := k.take(won, open)
 	if open {
 		k.open(t)
 	}
 	k.mu.Unlock()
 	t.begin()
-	return k.served(t, w)
+	return k.served(t, waiter)
 }
 
 // open makes t the turn for callers that come. The caller holds k.mu.
@@ -332,9 +333,9 @@ func (k *keeper) open(t *kept) {
 
 // requeue makes callers wait for another entry, before those that already do:
 // they came earlier. The caller holds k.mu.
-func (k *keeper) requeue(line []*caller) {
+func (k *keeper) requeue(waiting []*caller) {
 	var again []*caller
-	for _, w := range line {
+	for _, w := range waiting {
 		if w.last { // its context has ended
 			w.err = context.Cause(w.ctx)
 			w.get(nil)

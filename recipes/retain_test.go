@@ -164,7 +164,8 @@ func TestNobodyIsOvertakenByLaterCallers(t *testing.T) {
 }
 
 // TestLineIsServedForALimitedTime after another client was seen: for 10 ms or
-// two holds. The rest of the line keeps its order, in front of later callers.
+// two holds. The rest of the local queue keeps its order, in front of later
+// callers.
 func TestLineIsServedForALimitedTime(t *testing.T) {
 	for _, c := range []struct{ work, want time.Duration }{
 		{time.Millisecond, 10 * time.Millisecond},
@@ -173,24 +174,24 @@ func TestLineIsServedForALimitedTime(t *testing.T) {
 		retaining(t, func(w world) {
 			w.once(w.a)
 			h := w.hold(w.a, w.Context(), exclusive)
-			var line []*waiter
+			var waiting []*waiter
 			for range 20 {
-				line = append(line, w.queued(w.a, w.Context(), c.work))
+				waiting = append(waiting, w.queued(w.a, w.Context(), c.work))
 			}
 			time.Sleep(c.work)
 			w.release(h) // so the watch is there
 			other := w.queued(w.b, w.Context(), c.work)
-			line = append(line, w.queued(w.a, w.Context(), c.work))
-			for i, x := range line {
+			waiting = append(waiting, w.queued(w.a, w.Context(), c.work))
+			for i, x := range waiting {
 				<-x.done
-				if x.err != nil || i > 0 && !x.when.After(line[i-1].when) {
+				if x.err != nil || i > 0 && !x.when.After(waiting[i-1].when) {
 					w.Errorf("%d: out of order: %v", i, x.err)
 				}
 			}
 			if other.at != c.want {
 				w.Errorf("holds of %v: the other client waited for %v, want %v", c.work, other.at, c.want)
 			}
-			if last := line[20].hold.Token(); last < other.hold.Token() {
+			if last := waiting[20].hold.Token(); last < other.hold.Token() {
 				w.Errorf("tokens %d and %d", last, other.hold.Token())
 			}
 		})
@@ -409,8 +410,8 @@ func TestContextOfAReleasedGrantDoesNotReenterALaterOne(t *testing.T) {
 
 type dummy struct{}
 
-// TestIdleTurnThatIsLostIsNoLossOfAHold, and the callers of the line of a lost
-// turn go on with the next session.
+// TestIdleTurnThatIsLostIsNoLossOfAHold, and the callers of the local queue of
+// a lost turn go on with the next session.
 func TestIdleTurnThatIsLostIsNoLossOfAHold(t *testing.T) {
 	tally := new(memory.Tally)
 	retaining(t, func(w world) {
@@ -501,7 +502,8 @@ func TestCloseGivesIdleTurnsUpFirst(t *testing.T) {
 	})
 }
 
-// TestCallersOfAClosedClientGetErrClosed, in the line and before the queue.
+// TestCallersOfAClosedClientGetErrClosed, in the local queue and before the
+// queue.
 func TestCallersOfAClosedClientGetErrClosed(t *testing.T) {
 	retaining(t, func(w world) {
 		h := w.hold(w.a, w.Context(), exclusive)

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -12,7 +11,7 @@ import (
 // kept is a turn that may serve several callers of one process, one after the
 // other, and that may be kept while nobody works under it. See WithRetain.
 //
-//	             +----- handed over to the next of the line ----+
+//	             +----- handed over to the next of the local queue ----+
 //	             v                                              |
 //	won ---> a caller holds ----- released, the gate is open ---+
 //	             ^    |                                         |
@@ -36,7 +35,7 @@ type kept struct {
 
 	busy    bool      // a caller holds, or is about to
 	grant   *grant    // what that caller holds, once it does
-	line    []*caller // wait for this turn, in order
+	waiting []*caller // wait for this turn, in order
 	closed  bool      // the gate
 	gone    bool      // it is lost
 	grants  int
@@ -51,8 +50,8 @@ type kept struct {
 }
 
 const (
-	// servedFor is how long the line is served at least after another contender
-	// was seen. It is far above the cost of a local hand-over.
+	// servedFor is how long the local queue is served at least after another
+	// contender was seen. It is far above the cost of a local hand-over.
 	servedFor = 10 * time.Millisecond
 
 	firstPause, lastPause = 30 * time.Second, 8 * time.Minute // see waste
@@ -63,7 +62,7 @@ const (
 )
 
 // take returns the turn that an attempt has won. It is busy: the caller of take
-// gives it to a caller of Acquire. open: callers may wait in its line.
+// gives it to a caller of Acquire. open: callers may wait in its local queue.
 func (k *keeper) take(a *attempt, open bool) *kept {
 	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
 		read: time.Now(), closing: func() {}}
@@ -90,47 +89,47 @@ func (t *kept) begin() {
 
 // serve gives the turn to a caller, which has waited for it. Without a hold and
 // an error the turn is of no use, and the caller waits for another one.
-func (t *kept) serve(w *caller) (*Hold, error) {
-	k, held := t.keeper, false
+func (t *kept) serve(waiter *caller) (*Hold, error) {
+	keeper, held := t.keeper, false
 	defer func() {
 		if !held { // also if an observer panics
 			t.handOver()
 		}
 	}()
-	if !t.alive(w.ctx) {
+	if !t.alive(waiter.ctx) {
 		select { // not Err: that of a hold's context may ask the service
-		case <-w.ctx.Done():
-			return nil, context.Cause(w.ctx)
+		case <-waiter.ctx.Done():
+			return nil, context.Cause(waiter.ctx)
 		default:
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if w.got == nil { // the turn was idle when it came
-			w.got = make(chan *kept, 1)
+		keeper.mu.Lock()
+		defer keeper.mu.Unlock()
+		if waiter.got == nil { // the turn was idle when it came
+			waiter.got = make(chan *kept, 1)
 		}
 		t.shut()
-		// At once: this caller came before those of the line.
-		line := append([]*caller{w}, t.line...)
-		t.line = nil
-		k.requeue(line)
+		// At once: this caller came before those of the local queue.
+		waiting := append([]*caller{waiter}, t.waiting...)
+		t.waiting = nil
+		keeper.requeue(waiting)
 		return nil, nil
 	}
-	t.granted(w)
-	k.mu.Lock()
+	t.granted(waiter)
+	keeper.mu.Lock()
 	t.grants++
-	g := &w.grant
-	t.grant = g
+	grant := &waiter.grant
+	t.grant = grant
 	gone := t.gone
 	t.mu.Lock()
-	g.begin(&t.turn, w.Mode, "")
-	g.watchTime(w.ctx)
-	h := g.handleIn(&w.hold, w.ctx, &g.top)
+	grant.begin(&t.turn, &waiter.Request)
+	grant.watchTime(waiter.ctx)
+	h := grant.handleIn(&waiter.hold, waiter.ctx, &grant.top)
 	t.mu.Unlock()
 	t.look()
-	k.mu.Unlock()
+	keeper.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
-		g.lost(context.Cause(t.ctx))
+		grant.lost(context.Cause(t.ctx))
 	}
 	return h, nil
 }
@@ -169,9 +168,9 @@ func (t *kept) granted(w *caller) {
 // release ends a grant, whose contexts have ended. It passes the turn on with
 // the caller's context, if that is due, and returns the error. Otherwise no
 // request is sent.
-func (t *kept) release(ctx context.Context, g *grant) error {
-	k, held := t.keeper, time.Since(g.since)
-	k.mu.Lock()
+func (t *kept) release(ctx context.Context, grant *grant) error {
+	keeper, held := t.keeper, time.Since(grant.since)
+	keeper.mu.Lock()
 	t.latest = held
 	gone := t.gone
 	due := !gone && t.due()
@@ -181,15 +180,15 @@ func (t *kept) release(ctx context.Context, g *grant) error {
 	case !gone:
 		t.grant = nil // a loss from here on is none of this caller
 	}
-	k.mu.Unlock()
+	keeper.mu.Unlock()
 	if gone || due {
-		err := g.end(ctx)
+		err := grant.end(ctx)
 		t.report()
 		return err
 	}
 	defer t.handOver() // after the report, in the order in which observers expect it
 	t.mu.Lock()
-	long := g.stopTimers()
+	long := grant.stopTimers()
 	t.mu.Unlock()
 	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
 		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: true})
@@ -202,7 +201,7 @@ func (t *kept) due() bool {
 	t.mu.Lock()
 	changed := t.conversion != nil || t.written
 	t.mu.Unlock()
-	waiting := len(t.line) > 0
+	waiting := len(t.waiting) > 0
 	switch {
 	case changed, !t.connected():
 		return true
@@ -218,16 +217,16 @@ func (t *kept) due() bool {
 // caller holds the keeper's mu.
 func (t *kept) depart() {
 	t.shut()
-	line := t.line
-	t.line = nil
-	t.keeper.requeue(line)
+	waiting := t.waiting
+	t.waiting = nil
+	t.keeper.requeue(waiting)
 	t.mu.Lock()
 	t.leaving = true
 	t.mu.Unlock()
 }
 
-// handOver gives the turn to the next caller of the line, or keeps it idle, or
-// passes it on in the background.
+// handOver gives the turn to the next caller of the local queue, or keeps it
+// idle, or passes it on in the background.
 func (t *kept) handOver() {
 	if t.handedOver() {
 		return
@@ -242,15 +241,15 @@ func (t *kept) handOver() {
 // handedOver is handOver, except that it returns false where the turn would be
 // idle for the first time.
 func (t *kept) handedOver() bool {
-	k := t.keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	keeper := t.keeper
+	keeper.mu.Lock()
+	defer keeper.mu.Unlock()
 	switch {
-	case t.gone: // lost has sent the line away
+	case t.gone: // lost has sent the local queue away
 	case t.due():
 		t.depart()
 		t.session.Go(func() { t.end(t.session.Context()) })
-	case len(t.line) > 0:
+	case len(t.waiting) > 0:
 		t.watch()
 		t.pop()
 	case !t.told:
@@ -264,11 +263,11 @@ func (t *kept) handedOver() bool {
 	return true
 }
 
-// pop gives the turn to the first of the line. The caller holds the keeper's
-// mu.
+// pop gives the turn to the first of the local queue. The caller holds the
+// keeper's mu.
 func (t *kept) pop() {
-	w := t.line[0]
-	t.line = t.line[1:]
+	w := t.waiting[0]
+	t.waiting = t.waiting[1:]
 	w.waited = true
 	w.get(t)
 }
@@ -283,8 +282,8 @@ func (t *kept) end(ctx context.Context) {
 
 // report notifies the observers that a turn which was kept is over, once.
 func (t *kept) report() {
-	k := t.keeper
-	k.mu.Lock()
+	keeper := t.keeper
+	keeper.mu.Lock()
 	t.idle.Stop()
 	stop, told := t.closing, t.told
 	t.closing, t.told = func() {}, false
@@ -293,7 +292,7 @@ func (t *kept) report() {
 	if !t.asked.IsZero() {
 		e.HandOver = time.Since(t.asked)
 	}
-	k.mu.Unlock()
+	keeper.mu.Unlock()
 	stop()
 	if told {
 		t.queue.client.Observe(e)
@@ -301,7 +300,7 @@ func (t *kept) report() {
 }
 
 // lost implements holder. An idle turn that is lost is no loss of a hold. The
-// callers of its line join on the next session.
+// callers that wait for it join on the next session.
 func (t *kept) lost(cause error) {
 	k := t.keeper
 	k.mu.Lock()
@@ -320,108 +319,6 @@ func (t *kept) shut() {
 	t.closed = true
 	if t.keeper.turn == t {
 		t.keeper.turn = nil
-	}
-}
-
-// watch begins to look for other contenders: when the turn first becomes idle
-// or is first given to another caller, so that a single short hold costs
-// nothing. The caller holds the keeper's mu.
-func (t *kept) watch() {
-	if t.watched || t.closed {
-		return
-	}
-	t.watched = true
-	t.session.Go(t.await)
-	t.closing = t.session.OnClose(t.giveUp)
-}
-
-// await waits until another contender is behind the entry. As for watchSelf, a
-// refused watch is tried again.
-func (t *kept) await() {
-	for refused := 0; ; {
-		place := t.settledPlace()
-		err := t.session.AwaitBehind(t.ctx, t.queue.id, place)
-		switch {
-		case err == nil:
-			t.ask()
-			return
-		case t.settledPlace() != place:
-			continue // it was converted
-		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
-			t.removed()
-			return
-		}
-		if refused++; PauseAgain(t.ctx, refused) != nil {
-			return
-		}
-	}
-}
-
-// look reads the queue if that is due: see readsPerTTL. The caller holds the
-// keeper's mu.
-func (t *kept) look() {
-	if !t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {
-		return
-	}
-	t.read = time.Now()
-	t.session.Go(func() {
-		behind, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace())
-		if err == nil && behind {
-			t.ask()
-		}
-	})
-}
-
-// ask closes the gate since another contender waits. An idle turn is passed on
-// at once.
-func (t *kept) ask() {
-	k := t.keeper
-	k.mu.Lock()
-	if !t.closed {
-		t.asked = time.Now()
-		k.waste(t.grants == 1 && !t.busy)
-		t.shut()
-	}
-	k.mu.Unlock()
-	t.giveUp(t.session.Context())
-}
-
-// waste notes whether a turn was asked for before a second caller had it. Then
-// it was kept for nothing: it cost a watch, and the other contender a wait. So
-// names that two clients lock in turn are not kept for a while. The caller
-// holds k.mu.
-func (k *keeper) waste(wasted bool) {
-	if !wasted {
-		k.pause, k.until = 0, time.Time{}
-		return
-	}
-	k.pause = min(max(2*k.pause, firstPause), lastPause)
-	k.until = time.Now().Add(k.pause)
-}
-
-// tooLong passes on a turn that has been idle for as long as it is kept.
-func (t *kept) tooLong() {
-	k := t.keeper
-	k.mu.Lock()
-	late := !t.busy && time.Since(t.since) >= t.queue.retain // else a caller had it since
-	k.mu.Unlock()
-	if late {
-		t.giveUp(t.session.Context())
-	}
-}
-
-// giveUp passes the turn on if it is idle. Otherwise the release will.
-func (t *kept) giveUp(ctx context.Context) {
-	k := t.keeper
-	k.mu.Lock()
-	idle := !t.busy && !t.gone
-	if idle {
-		t.busy = true
-		t.depart()
-	}
-	k.mu.Unlock()
-	if idle {
-		t.end(ctx)
 	}
 }
 

@@ -71,8 +71,8 @@ const (
 	Retried
 	// Queue, Token: a contender is queued
 	Joined
-	// Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver;
-	// Local, and then without Joined
+	// Op, Queue, Token, Context; Duration: from call to grant; Waited,
+	// HandOver; Local, and then without Joined
 	Granted
 	// Op, Queue, Token, Context
 	Reentered
@@ -103,8 +103,8 @@ const (
 	Dropped
 	// Queue: a recipe for a name was created; no Session
 	Created
-	// Queue, Token: a turn is kept although nobody works under it, for the first
-	// time; see recipes.WithRetain
+	// Queue, Token: a turn is kept although nobody works under it, for the
+	// first time; see recipes.WithRetain
 	Kept
 	// Queue, Token; Duration: since the turn was admitted; HandOver: since
 	// another contender was seen, if it was; the end of a turn with a Kept

@@ -7,25 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// AwaitBehind waits until an entry is behind own in the queue. The errors are
-// those of Await; ErrRemoved means that own has left. The session has to watch
-// queues.
-func (s *Session) AwaitBehind(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
-		queued := false
-		err := s.can.QueueWatcher.WatchQueue(ctx, queue, func(places []driver.Place) bool {
-			var last bool
-			queued, last = where(places, own)
-			return queued && last // go on watching
-		})
-		if err == nil && !queued {
-			return driver.ErrGone
-		}
-		return err
-	})
-}
-
-// Behind is AwaitBehind without waiting.
+// Behind reports whether an entry is behind own, from one read of the queue.
+// The error is ErrRemoved if own has left.
 func (s *Session) Behind(ctx context.Context, queue driver.Queue, own driver.Place) (bool, error) {
 	view, err := s.Ahead(ctx, queue, driver.Place{})
 	if err != nil {
