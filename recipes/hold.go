@@ -153,11 +153,11 @@ func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 // handle returns another handle. Its context has the values of ctx but does
 // not end with ctx, which bounds only the wait. The caller holds the turn's mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
-	return g.handleIn(new(Hold), ctx, l)
+	return g.handleIn(ctx, new(Hold), l)
 }
 
 // handleIn is handle with an object that the caller has made.
-func (g *grant) handleIn(h *Hold, ctx context.Context, l *level) *Hold {
+func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 	g.enter(l) // first: it may replace the level's context
 	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
 	return h

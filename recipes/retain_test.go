@@ -54,6 +54,9 @@ type waiter struct {
 	done chan struct{}
 }
 
+// queued starts one, and waits until all goroutines are blocked.
+//
+//nolint:revive // the party first
 func (w world) queued(p party, ctx context.Context, work time.Duration) *waiter {
 	x, began := &waiter{done: make(chan struct{})}, time.Now()
 	go func() {
@@ -121,7 +124,7 @@ func TestKeptTurnEndsAfterItsTime(t *testing.T) {
 		time.Sleep(retained - 1)
 		synctest.Wait()
 		w.entries(1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		w.entries(0)
 	})
@@ -245,7 +248,7 @@ func TestNamesThatBounceAreNotKept(t *testing.T) {
 			if kept() {
 				w.Errorf("kept before the end of the pause of %v", pause)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 		}
 		w.once(w.a) // now it pays, and the pause begins anew
 		w.once(w.a)
@@ -268,7 +271,7 @@ func TestCallerThatBeganTheJoinGivesUpAlone(t *testing.T) {
 		cancel(why)
 		<-leader.done
 		synctest.Wait()
-		if leader.err != why || w.svc.Snapshot(name)[1].Place != place {
+		if !errors.Is(leader.err, why) || w.svc.Snapshot(name)[1].Place != place {
 			w.Errorf("error %v", leader.err)
 		}
 		w.release(h)

@@ -66,7 +66,7 @@ const (
 func (k *keeper) take(a *attempt, open bool) *kept {
 	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
 		read: time.Now(), closing: func() {}}
-	t.turn.take(a.queue, a.session, a.joined, a.info, a.value)
+	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	t.noted, t.kept = a.noted, t
 	if a.first {
 		t.handoff = a.joined.Place
@@ -123,7 +123,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	t.mu.Lock()
 	grant.begin(&t.turn, &waiter.Request)
 	grant.watchTime(waiter.ctx)
-	h := grant.handleIn(&waiter.hold, waiter.ctx, &grant.top)
+	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
 	t.mu.Unlock()
 	t.look()
 	keeper.mu.Unlock()
