@@ -54,6 +54,9 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 	if err == nil {
 		err = recipes.RefuseMaxHold(queue, kind)
 	}
+	if err == nil {
+		err = recipes.RefuseRetain(queue, kind)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,13 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // lock: see [recipes.WithoutReentry].
 func WithoutReentry() Option { return recipes.WithoutReentry() }
 
+// WithRetain keeps the name for up to d after Unlock, until another client
+// queues for it. Meanwhile Lock needs no request, and goroutines that use this
+// Mutex lock one after the other without the service. All locks of that time
+// have the same token. See [recipes.WithRetain] for the order, the price, and
+// what a killed process leaves behind.
+func WithRetain(d time.Duration) Option { return recipes.WithRetain(d) }
+
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no
 // I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {

@@ -63,6 +63,14 @@ func (q *Queue) failure(ctx context.Context, op string, err error) error {
 
 // acquire is Acquire without re-entry.
 func (q *Queue) acquire(ctx context.Context, request Request) (*Hold, error) {
+	if q.keeper != nil && q.keeper.keeps(ctx, &request) {
+		return q.keeper.acquire(ctx, request)
+	}
+	return q.contend(ctx, request)
+}
+
+// contend is acquire with an entry of the caller's own.
+func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	if request.Payload == nil {
 		request.Payload = q.payload
 	}

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
@@ -85,12 +83,16 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	case a.session == nil:
 		// No request was sent, so the error cannot say who has the name.
 		return err
-	case err != nil:
-		return a.taken(ctx, err)
+	case err == nil:
+		err = a.wait(ctx)
+	default:
+		if err = a.taken(ctx, err); a.mayAsk(err) {
+			err = a.ask(ctx, err)
+		}
 	}
 	// In this order: the lock-delay is read as the first in the queue, since
 	// only then is the note that of a contender that is gone.
-	if err = a.wait(ctx); err == nil {
+	if err == nil {
 		err = a.lockDelay(ctx)
 	}
 	if err == nil {
@@ -200,25 +202,4 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		turn.lost()
 	}
 	return h
-}
-
-// holderTimeout bounds the request that reads the holder for a TakenError.
-const holderTimeout = time.Second
-
-// taken turns the ErrTaken of a Try into a TakenError. If ctx has ended, err
-// may be its cause, the ErrTaken of another call.
-func (a *attempt) taken(ctx context.Context, err error) error {
-	_, known := err.(*TakenError) //nolint:errorlint // ours, see lockDelay
-	if !a.Try || known || !errors.Is(err, coordinator.ErrTaken) || ctx.Err() != nil {
-		return err
-	}
-	// The name of the holder is a courtesy: the call must not wait long for it.
-	ask, cancel := context.WithTimeout(ctx, holderTimeout)
-	defer cancel()
-	e := &TakenError{Op: a.Op, Name: a.queue.name}
-	if first, err := a.session.List(ask, a.queue.id, 1); err == nil && len(first) > 0 {
-		e.Holder = a.queue.contender(first[0])
-		e.Holder.Holding = true
-	}
-	return e
 }

@@ -28,7 +28,7 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	t := h.turn()
 	t.mu.Lock()
 	// With the lock of convert: between the two the last handle could leave.
-	if t.leaving {
+	if h.ctx.grant.handles() == 0 {
 		t.mu.Unlock()
 		return coordinator.ErrReleased
 	}
@@ -69,7 +69,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	switch {
 	case err == nil:
 		turn.mu.Lock()
-		turn.info, turn.value = shown, value
+		turn.info, turn.value, turn.written = shown, value, true
 		turn.mu.Unlock()
 		return nil
 	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:
@@ -115,7 +115,7 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	turn := h.turn()
 	turn.mu.Lock()
 	conv := turn.conversion
-	if turn.held != "" && !turn.leaving {
+	if turn.held != "" && h.ctx.grant.handles() > 0 {
 		conv = turn.convert(turn.held)
 	}
 	turn.mu.Unlock()

@@ -127,6 +127,8 @@ func (h *Hold) release(ctx context.Context) error {
 		lost := err // else err would be on the heap in each release
 		h.lost.Store(&lost)
 		return err
+	case last && turn.kept != nil:
+		return turn.kept.release(ctx, grant)
 	case last:
 		return grant.end(ctx)
 	case conv == nil: // others hold in the same mode, or in one that excludes more
@@ -159,8 +161,14 @@ func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 // handle returns another handle. Its context has the values of ctx but does
 // not end with ctx, which bounds only the wait. The caller holds the turn's mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	return g.handleIn(ctx, new(Hold), l)
+}
+
+// handleIn is handle with an object that the caller has made.
+func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 	g.enter(l) // first: it may replace the level's context
-	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
+	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
+	return h
 }
 
 // again is handle of a re-entry, which may be taken with the context of a hold

@@ -22,7 +22,10 @@ type Contender struct {
 	Mode     string            // the recipe's mode
 	Payload  []byte            // from WithPayload, or the value of a foreign entry
 	Holding  bool              // the rule admits it
-	Stray    string            // unless empty: no session owns it, and how to remove it
+	// Retains: it may keep its place although nobody works under it: see
+	// WithRetain
+	Retains bool
+	Stray   string // unless empty: no session owns it, and how to remove it
 }
 
 // info is the value of an entry, as JSON: operators can read it with the
@@ -31,6 +34,7 @@ type info struct {
 	Identity string    `json:"identity"`
 	Since    time.Time `json:"since"`
 	Payload  []byte    `json:"payload,omitempty"`
+	Retains  bool      `json:"retains,omitempty"`
 }
 
 // TakenError is the error of a Try call that would have to wait:
@@ -43,21 +47,26 @@ type TakenError struct {
 	// Delay is how much is left of a lock-delay at most: see WithLockDelay.
 	// It is 0 if the name is held.
 	Delay time.Duration
+
+	alone bool // nobody waits behind Holder
 }
 
 func (e *TakenError) Error() string {
-	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
+	text := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
 	if e.Delay > 0 {
-		s += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
+		text += fmt.Sprintf(": the last holder was lost; lock-delay of up to %v", e.Delay)
 	}
 	switch h := e.Holder; {
 	case h.Stray != "":
-		s += ": " + engine.Printable(h.Stray)
+		text += ": " + engine.Printable(h.Stray)
 	case h.Identity != "":
 		since := h.Since.Format(time.RFC3339)
-		s += fmt.Sprintf(" by %s, in the queue since %s (token %d)", engine.Printable(h.Identity), since, h.Token)
+		text += fmt.Sprintf(" by %s, in the queue since %s (token %d)", engine.Printable(h.Identity), since, h.Token)
+		if h.Retains {
+			text += ", perhaps idle"
+		}
 	}
-	return s
+	return text
 }
 
 // Unwrap returns [coordinator.ErrTaken].

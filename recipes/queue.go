@@ -23,6 +23,7 @@ type Queue struct {
 	key    any           // a holdKey
 	shared driver.Sharer // nil, unless other clients use the queue too
 
+	keeper  *keeper // nil without WithRetain
 	vacancy vacancy
 	// the token of the latest hold that this client was suspected to wait for
 	// itself; see attempt.suspectOwn
@@ -67,6 +68,13 @@ func NewQueue(client *coordinator.Client, kind, name string, opts ...Option) (*Q
 	}
 	if _, err := queue.encode(info{Identity: queue.identity, Payload: queue.payload}); err != nil {
 		return nil, err
+	}
+	if queue.retains {
+		if queue.shared != nil {
+			return nil, engine.Invalid("retention of %v for %q: the other clients of a shared "+
+				"queue do not know it", queue.retain, name)
+		}
+		queue.keeper = &keeper{queue: queue}
 	}
 	queue.client.Observe(event.Event{Kind: event.Created, Queue: queue.id})
 	return queue, nil
@@ -137,7 +145,7 @@ func (q *Queue) contender(e driver.Entry) Contender {
 		c.Payload = e.Value
 		return c
 	}
-	c.Identity, c.Since, c.Payload = i.Identity, i.Since, i.Payload
+	c.Identity, c.Since, c.Payload, c.Retains = i.Identity, i.Since, i.Payload, i.Retains
 	return c
 }
 
@@ -149,6 +157,15 @@ func RefuseLockDelay(q *Queue, recipe string) error {
 	}
 	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
 		q.delay, recipe, q.name)
+}
+
+// RefuseRetain returns an error if the queue keeps turns. It is for recipes
+// whose contenders are not equal, so that none can take another's turn.
+func RefuseRetain(q *Queue, recipe string) error {
+	if q.keeper == nil {
+		return nil
+	}
+	return engine.Invalid("retention of %v for %s %q: only a mutex has one", q.retain, recipe, q.name)
 }
 
 // RefuseMaxHold returns an error if the queue has a longest hold. It is for

@@ -44,6 +44,8 @@ type turn struct {
 	// sent or an observer called.
 	mu      sync.Mutex
 	holder  holder // notified of the loss; set when the turn is taken
+	kept    *kept  // nil without WithRetain
+	written bool   // the entry's value was written by a holder
 	leaving bool   // no grant is left, and there will be none: the entry is removed
 	info    info
 	place   driver.Place // after the last conversion known to have succeeded

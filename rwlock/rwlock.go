@@ -130,6 +130,9 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	if err := recipes.RefuseLockDelay(queue, "read-write lock"); err != nil {
 		return nil, err
 	}
+	if err := recipes.RefuseRetain(queue, "read-write lock"); err != nil {
+		return nil, err
+	}
 	return &RWLock{queue: queue}, nil
 }
 

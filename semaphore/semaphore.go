@@ -106,6 +106,9 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 	if err := recipes.RefuseLockDelay(queue, "semaphore"); err != nil {
 		return nil, err
 	}
+	if err := recipes.RefuseRetain(queue, "semaphore"); err != nil {
+		return nil, err
+	}
 	numbers, err := recipes.NewQueue(c, slots, name)
 	if err != nil {
 		return nil, err

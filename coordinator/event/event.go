@@ -71,7 +71,8 @@ const (
 	Retried
 	// Queue, Token: a contender is queued
 	Joined
-	// Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver
+	// Op, Queue, Token, Context; Duration: from call to grant; Waited,
+	// HandOver; Local, and then without Joined
 	Granted
 	// Op, Queue, Token, Context
 	Reentered
@@ -87,7 +88,7 @@ const (
 	HeldLong
 	// Queue, Token; Duration: held so far; its context was ended for that
 	HeldTooLong
-	// Queue, Token, Err; Duration: of the hold; Long
+	// Queue, Token, Err; Duration: of the hold; Long; Local: the turn was kept
 	Released
 	// Queue, Token, Err; Duration: of the hold; Long
 	Lost
@@ -102,6 +103,12 @@ const (
 	Dropped
 	// Queue: a recipe for a name was created; no Session
 	Created
+	// Queue, Token: a turn is kept although nobody works under it, for the
+	// first time; see recipes.WithRetain
+	Kept
+	// Queue, Token; Duration: since the turn was admitted; HandOver: since
+	// another contender was seen, if it was; the end of a turn with a Kept
+	GivenUp
 )
 
 var kindNames = [...]string{
@@ -111,7 +118,7 @@ var kindNames = [...]string{
 	Reentered: "reentered", Converted: "converted", NotGranted: "not granted", Stray: "stray",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
-	Dropped: "dropped", Created: "created",
+	Dropped: "dropped", Created: "created", Kept: "kept", GivenUp: "given up",
 }
 
 func (k Kind) String() string {
@@ -145,5 +152,6 @@ type Event struct {
 	Waited   bool
 	HandOver time.Duration
 	Long     bool // there was a HeldLong
+	Local    bool // without the service: see recipes.WithRetain
 	Count    int  // of events
 }

@@ -19,6 +19,7 @@ type ID int
 const (
 	Grants ID = iota
 	NotGranted
+	LocalGrants
 	Reentries
 	Wait
 	HandOver
@@ -32,6 +33,8 @@ const (
 	HeldTooLong
 	LongHolders
 	Conversions
+	KeptTurns
+	PassOn
 	Sessions
 	SessionsOpened
 	SessionOpen
@@ -88,6 +91,8 @@ var metrics = [...]Metric{
 	NotGranted: {Name: "baton_not_granted_total", Type: Counter,
 		Labels: []string{"kind", "class", "op", "reason"},
 		Help:   "Calls that ended without a grant."},
+	LocalGrants: {Name: "baton_local_grants_total", Type: Counter, Labels: byClass,
+		Help: "Grants that needed no request, since the turn was kept: see WithRetain."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byClass,
 		Help: "Calls that re-entered the hold of their context."},
 	Wait: {Name: "baton_wait_seconds", Type: Histogram, Labels: byOp, Buckets: long,
@@ -115,6 +120,10 @@ var metrics = [...]Metric{
 	Conversions: {Name: "baton_conversions_total", Type: Counter,
 		Labels: []string{"kind", "class", "result"},
 		Help:   "Conversions of an entry to another mode, done or refused by the service."},
+	KeptTurns: {Name: "baton_kept_turns", Type: Gauge, Labels: byClass,
+		Help: "Names that this process keeps between two holds, or has kept: see WithRetain."},
+	PassOn: {Name: "baton_pass_on_seconds", Type: Histogram, Labels: byClass, Buckets: short,
+		Help: "Time from seeing that another client waits for a kept turn until it was passed on."},
 	Sessions: {Name: "baton_sessions", Type: Gauge, Labels: []string{"state"},
 		Help: "Open sessions by state."},
 	SessionsOpened: {Name: "baton_sessions_opened_total", Type: Counter,

@@ -133,7 +133,11 @@ func (m *meter) queue(ctx context.Context, e event.Event) {
 	case event.Joined:
 		m.Record(ctx, Waiters, 1, kind, class)
 	case event.Granted:
-		m.Record(ctx, Waiters, -1, kind, class)
+		if e.Local {
+			m.Record(ctx, LocalGrants, 1, kind, class)
+		} else {
+			m.Record(ctx, Waiters, -1, kind, class)
+		}
 		m.Record(ctx, Holders, 1, kind, class)
 		m.Record(ctx, Grants, 1, kind, class, e.Op, strconv.FormatBool(e.Waited))
 		m.Record(ctx, Wait, e.Duration.Seconds(), kind, class, e.Op)
@@ -153,6 +157,13 @@ func (m *meter) queue(ctx context.Context, e event.Event) {
 			result = "refused"
 		}
 		m.Record(ctx, Conversions, 1, kind, class, result)
+	case event.Kept:
+		m.Record(ctx, KeptTurns, 1, kind, class)
+	case event.GivenUp:
+		m.Record(ctx, KeptTurns, -1, kind, class)
+		if e.HandOver > 0 {
+			m.Record(ctx, PassOn, e.HandOver.Seconds(), kind, class)
+		}
 	case event.HeldLong:
 		m.Record(ctx, HeldLong, 1, kind, class)
 		m.Record(ctx, LongHolders, 1, kind, class)

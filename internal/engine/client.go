@@ -281,11 +281,12 @@ func (c *Client) close(ctx context.Context) error {
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
-	if s != nil {
-		s.end(ErrClosed)
-	}
 	ctx, stop := ReleaseContext(ctx)
 	defer stop()
+	if s != nil {
+		s.callClosers(ctx)
+		s.end(ErrClosed)
+	}
 	var err error
 	// after the TTL there is nothing left to release
 	lasts := c.config.TTL

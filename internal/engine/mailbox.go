@@ -50,7 +50,11 @@ const (
 	ends
 )
 
-const suspension = "suspended" // the op of the subject
+// The ops of subjects that have none of their own.
+const (
+	suspension = "suspended"
+	keeping    = "kept"
+)
 
 // about returns an event's subject, and its place in the subject's life.
 func about(e *event.Event) (subject, part) {
@@ -58,13 +62,24 @@ func about(e *event.Event) (subject, part) {
 	switch e.Kind {
 	case event.Joined:
 		return contender, begins
-	case event.Granted, event.HeldLong:
+	case event.Granted:
+		if e.Local { // nobody has joined for it
+			return contender, begins
+		}
+		return contender, lasts
+	case event.HeldLong:
 		return contender, lasts
 	case event.NotGranted:
 		if e.Token != 0 { // it had joined
 			return contender, ends
 		}
 	case event.Released, event.Lost:
+		return contender, ends
+	case event.Kept, event.GivenUp:
+		contender.op = keeping
+		if e.Kind == event.Kept {
+			return contender, begins
+		}
 		return contender, ends
 	case event.SessionOpened:
 		return subject{session: e.Session}, begins

@@ -54,6 +54,7 @@ type Session struct {
 	silence  silence
 	news     outbox[func()] // reports changes of the state, in their order
 
+	closers closers
 	closing atomic.Bool // the driver's Close was called
 	// Times are stored as durations after born, which has a monotonic clock
 	// reading: a change of the wall clock must not move the deadline.

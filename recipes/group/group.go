@@ -78,7 +78,8 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 func New(c *coordinator.Client, name string, opts ...Option) (*Group, error) {
 	q, err := recipes.NewQueue(c, kind, name, opts...)
 	if err == nil {
-		err = cmp.Or(recipes.RefuseLockDelay(q, kind), recipes.RefuseMaxHold(q, kind))
+		err = cmp.Or(recipes.RefuseLockDelay(q, kind), recipes.RefuseMaxHold(q, kind),
+			recipes.RefuseRetain(q, kind))
 	}
 	if err != nil {
 		return nil, err

@@ -235,7 +235,10 @@ func (c contenderView) does() string {
 		"leave":     {"waits to leave", ""},
 		"unknown":   {"is not Baton's", "is not Baton's"},
 	}[c.Mode]
-	if c.Holding {
+	switch {
+	case c.Holding && c.Retains:
+		return "holds or keeps"
+	case c.Holding:
 		return words[1]
 	}
 	return words[0]

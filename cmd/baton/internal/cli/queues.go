@@ -56,6 +56,7 @@ type contenderView struct {
 	Since    *time.Time        `json:"since,omitempty"`
 	Token    coordinator.Token `json:"token"`
 	Session  string            `json:"session,omitempty"`
+	Retains  bool              `json:"retains,omitempty"` // it may hold without working
 	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
 	// Stray, unless empty, says that no session owns it, and how to remove it.
 	Stray string `json:"stray,omitempty"`
@@ -144,7 +145,7 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{
 		Holding: c.Holding, Mode: mode, Permits: permits,
 		Identity: c.Identity, Token: c.Token, Session: c.Session,
-		Payload: printable(string(c.Payload)), Stray: c.Stray,
+		Payload: printable(string(c.Payload)), Stray: c.Stray, Retains: c.Retains,
 	}
 	if c.ID == "" && !q.shared {
 		v.Mode = "unknown"

@@ -54,6 +54,9 @@ type Service struct {
 // New returns the mutex of a name at the service of a client.
 func New(c *coordinator.Client, name string, opts []recipes.Option) (*Service, error) {
 	queue, err := recipes.NewQueue(c, "mutex", name, opts...)
+	if err == nil {
+		err = recipes.RefuseRetain(queue, "quorum")
+	}
 	return &Service{Client: c, queue: queue}, err
 }
 

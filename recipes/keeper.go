@@ -1,0 +1,349 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// keeper has the turns of a queue with WithRetain, and the callers that wait
+// for them. Nothing of it runs for a queue without the option: see
+// turn_local.go for the life of a turn.
+//
+// Callers that need another entry share one: it belongs to the turn to come,
+// and not to the caller that began it. So a caller that gives up takes nobody
+// else's place in the queue with it.
+type keeper struct {
+	queue *Queue
+
+	// Locked before the mu of a turn. No request is sent and no observer
+	// called while it is locked.
+	mu      sync.Mutex
+	mode    string    // of all its turns
+	turn    *kept     // the turn whose gate is open, or nil
+	next    []*caller // wait for an entry, in order
+	joining *joining  // for them; nil if there are none
+	pause   time.Duration
+	until   time.Time // no turn is kept before: see waste
+}
+
+// caller is a call of Acquire. It is one object with what it gets: each lock
+// makes one.
+type caller struct {
+	Request
+	ctx   context.Context
+	began time.Time
+
+	// guarded by the keeper's mu
+	in     *kept // it waits in the local queue of this turn
+	last   bool  // it has given up as the last one, and waits for the join
+	waited bool  // in a local queue
+
+	got    chan *kept   // the turn, or nil if err is set; has room for one
+	err    error        // set before got
+	token  driver.Token // with err: of the entry that the join has left
+	handed time.Time    // set before got
+
+	grant grant
+	hold  Hold
+}
+
+func (w *caller) get(t *kept) {
+	w.in, w.handed = nil, time.Now()
+	w.got <- t // never blocks: a caller waits for one answer at a time
+}
+
+// joining is a join for all callers of next.
+type joining struct {
+	cancel    context.CancelCauseFunc
+	cancelled bool
+	session   *engine.Session // on which it is queued, or nil
+}
+
+// keeps reports whether a request can have a turn that is kept. All callers
+// must be able to share the entry: its mode, its value, its rule.
+func (k *keeper) keeps(ctx context.Context, request *Request) bool {
+	if !request.exclusive() || request.Lesser != "" || request.Payload != nil || request.Queued != nil {
+		return false
+	}
+	k.mu.Lock()
+	if k.mode == "" {
+		k.mode = request.Mode
+	}
+	same, known := k.mode == request.Mode, k.turn != nil || k.joining != nil
+	k.mu.Unlock()
+	if !same || known {
+		return same
+	}
+	// Without a watch nothing would show that another contender waits. An error
+	// is left to the ordinary attempt.
+	s, err := k.queue.client.Session(ctx)
+	return err == nil && s.WatchesQueues()
+}
+
+// acquire is Queue.contend for a request that keeps.
+func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
+	waiter := &caller{Request: request, ctx: ctx, began: time.Now()}
+	k.mu.Lock()
+	turn := k.turn
+	if turn != nil && !turn.busy {
+		turn.busy = true
+		turn.idle.Stop()
+		k.mu.Unlock()
+		return k.served(turn, waiter)
+	}
+	waiter.got = make(chan *kept, 1)
+	switch {
+	case turn != nil && request.Try:
+		k.mu.Unlock()
+		return nil, k.failed(waiter, turn.taken(request.Op))
+	case request.Try:
+		// Its own attempt: it must not wait behind others of this process. It
+		// joins only an empty queue.
+		k.mu.Unlock()
+		return k.try(waiter)
+	case turn != nil:
+		waiter.in = turn
+		turn.waiting = append(turn.waiting, waiter)
+	default:
+		k.next = append(k.next, waiter)
+		k.join()
+	}
+	k.mu.Unlock()
+	return k.wait(waiter)
+}
+
+// wait waits until the caller has the turn and holds, or its context ends.
+func (k *keeper) wait(w *caller) (*Hold, error) {
+	var t *kept
+	select {
+	case t = <-w.got:
+	case <-w.ctx.Done():
+		var err error
+		if t, err = k.giveUp(w); err != nil {
+			return nil, k.failed(w, err)
+		}
+	}
+	if t == nil {
+		return nil, k.failed(w, w.err)
+	}
+	return k.served(t, w)
+}
+
+// served is the outcome of a caller that got a turn. If that is of no use, the
+// caller waits for another one.
+func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
+	h, err := t.serve(w)
+	switch {
+	case err != nil:
+		return nil, k.failed(w, err)
+	case h != nil:
+		return h, nil
+	}
+	return k.wait(w)
+}
+
+// failed notifies the observers of a caller that does not get the turn.
+func (k *keeper) failed(w *caller, err error) error {
+	k.queue.client.Observe(event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id,
+		Token: w.token, Context: w.ctx, Duration: time.Since(w.began), Err: err})
+	return err
+}
+
+// giveUp removes a caller whose context has ended, and returns the cause. If it
+// was the last one for which an entry is joined, giveUp cancels the join and
+// returns what comes of it: so the error says whether the service has answered.
+// That may be the turn, if it was admitted at that moment.
+func (k *keeper) giveUp(waiter *caller) (*kept, error) {
+	cause := context.Cause(waiter.ctx)
+	k.mu.Lock()
+	at := slices.Index(k.next, waiter)
+	switch {
+	case at >= 0 && k.joining.ends(k.next, waiter):
+		waiter.last, k.joining.cancelled = true, true
+		k.joining.cancel(cause)
+		k.mu.Unlock()
+		t := <-waiter.got // soon: the attempt ends with its context
+		return t, nil
+	case at >= 0:
+		k.next = slices.Delete(k.next, at, at+1)
+		err := k.why(waiter.ctx, cause)
+		k.mu.Unlock()
+		return nil, err
+	case waiter.in != nil:
+		waiter.in.waiting = slices.DeleteFunc(waiter.in.waiting, func(o *caller) bool { return o == waiter })
+		k.mu.Unlock()
+		return nil, cause
+	}
+	k.mu.Unlock()
+	t := <-waiter.got // it is there
+	if t == nil {
+		return nil, waiter.err
+	}
+	t.handOver()
+	return nil, cause
+}
+
+// ends reports whether the join is to be cancelled when w gives up.
+func (j *joining) ends(next []*caller, w *caller) bool {
+	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })
+	return !others && !j.cancelled
+}
+
+// why is the error of a caller that gives up while its join goes on for others:
+// the cause, with ErrUnavailable if the service does not answer. The caller
+// holds k.mu.
+func (k *keeper) why(ctx context.Context, cause error) error {
+	answers := errors.Is(ctx.Err(), context.Canceled) // else the time was too short
+	if s := k.joining.session; s != nil {
+		state, _ := s.State()
+		answers = state == event.StateConnected
+	}
+	if answers {
+		return cause
+	}
+	return driver.Wrap(coordinator.ErrUnavailable, cause)
+}
+
+// join starts to join the queue for the callers of next, unless that is under
+// way. The caller holds k.mu.
+func (k *keeper) join() {
+	if k.joining != nil || len(k.next) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	j := &joining{cancel: cancel}
+	k.joining = j
+	r := k.next[0].Request
+	if !k.queue.client.Go(func() { k.attempt(ctx, j, r) }) {
+		cancel(nil)
+		k.joined(j, coordinator.ErrClosed, 0) // nobody else can be in next
+	}
+}
+
+// attempt joins and waits, for whichever callers there are by then.
+func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
+	defer join.cancel(nil)
+	var won *attempt
+	request.Queued = func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		join.session = won.session
+	}
+	won = k.begin(request)
+	defer won.leaveLater() // does nothing, unless an observer panics
+	err := won.win(ctx)
+	if err == nil {
+		k.won(won)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.joined(join, err, won.joined.Token)
+}
+
+func (k *keeper) begin(r Request) *attempt {
+	r.Payload = k.queue.payload
+	return k.queue.attempt(r, info{Identity: k.queue.identity, Payload: r.Payload,
+		Since: time.Now().UTC().Round(time.Millisecond), Retains: true})
+}
+
+// joined ends a join that has failed. If it was cancelled, only the caller that
+// has cancelled it gets the error: the others came later, and try again. The
+// caller holds k.mu.
+func (k *keeper) joined(j *joining, err error, token driver.Token) {
+	k.joining = nil
+	all := k.next
+	k.next = nil
+	for _, w := range all {
+		if j.cancelled && !w.last {
+			k.next = append(k.next, w)
+			continue
+		}
+		w.err, w.token = err, token
+		token = 0 // one event ends the one entry
+		w.get(nil)
+	}
+	k.join()
+}
+
+// won gives the turn that a join has won to the first caller, and puts the
+// others in its local queue.
+func (k *keeper) won(won *attempt) {
+	turn := k.take(won, true)
+	k.mu.Lock()
+	k.joining = nil
+	turn.waiting, k.next = k.next, nil
+	for _, w := range turn.waiting {
+		w.in = turn
+	}
+	k.open(turn)
+	k.mu.Unlock()
+	// With the local queue in place: if the session has ended, the local queue
+	// is sent away.
+	turn.begin()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case turn.gone:
+	case len(turn.waiting) > 0:
+		turn.pop()
+	default: // all have given up just now
+		turn.depart()
+		turn.session.Go(func() { turn.end(turn.session.Context()) })
+	}
+}
+
+// try is acquire for a Try while there is no turn.
+func (k *keeper) try(waiter *caller) (*Hold, error) {
+	won := k.begin(waiter.Request)
+	defer won.leaveLater() // as in contend
+	if err := won.win(waiter.ctx); err != nil {
+		waiter.token = won.joined.Token
+		return nil, k.failed(waiter, err)
+	}
+	k.mu.Lock()
+	// Callers that wait for an entry came first: then the turn is passed on.
+	open := k.turn == nil && k.joining == nil
+	t := k.take(won, open)
+	if open {
+		k.open(t)
+	}
+	k.mu.Unlock()
+	t.begin()
+	return k.served(t, waiter)
+}
+
+// open makes t the turn for callers that come. The caller holds k.mu.
+func (k *keeper) open(t *kept) {
+	// An operator may have removed the entry of the turn before, which does not
+	// know it yet.
+	if k.turn != nil {
+		k.turn.shut()
+	}
+	k.turn = t
+}
+
+// requeue makes callers wait for another entry, before those that already do:
+// they came earlier. The caller holds k.mu.
+func (k *keeper) requeue(waiting []*caller) {
+	var again []*caller
+	for _, w := range waiting {
+		if w.last { // its context has ended
+			w.err = context.Cause(w.ctx)
+			w.get(nil)
+			continue
+		}
+		w.in = nil
+		again = append(again, w)
+	}
+	k.next = append(again, k.next...)
+	k.join()
+}

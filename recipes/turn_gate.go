@@ -1,0 +1,119 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file closes the gate of a kept turn: it notices other contenders, and
+// the end of the time for which the turn is kept.
+
+// watch begins to look for other contenders: when the turn first becomes idle
+// or is first given to another caller, so that a single short hold costs
+// nothing. The caller holds the keeper's mu.
+func (t *kept) watch() {
+	if t.watched || t.closed {
+		return
+	}
+	t.watched = true
+	t.session.Go(t.await)
+	t.closing = t.session.OnClose(t.giveUp)
+}
+
+// await waits until another contender is behind the entry. As for watchSelf, a
+// refused watch is tried again.
+func (t *kept) await() {
+	for refused := 0; ; {
+		place := t.settledPlace()
+		err := t.session.Wanted(t.ctx, t.queue.id, place, anyone)
+		switch {
+		case err == nil:
+			t.ask()
+			return
+		case t.settledPlace() != place:
+			continue // it was converted
+		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
+			t.removed()
+			return
+		}
+		if refused++; PauseAgain(t.ctx, refused) != nil {
+			return
+		}
+	}
+}
+
+// anyone: all contenders behind the entry are kept out, and so are those of a
+// mode that this recipe does not know.
+func anyone(driver.Place) bool { return true }
+
+// look reads the queue if that is due: see readsPerTTL. The caller holds the
+// keeper's mu.
+func (t *kept) look() {
+	if !t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {
+		return
+	}
+	t.read = time.Now()
+	t.session.Go(func() {
+		behind, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace())
+		if err == nil && behind {
+			t.ask()
+		}
+	})
+}
+
+// ask closes the gate since another contender waits. An idle turn is passed on
+// at once.
+func (t *kept) ask() {
+	k := t.keeper
+	k.mu.Lock()
+	if !t.closed {
+		t.asked = time.Now()
+		k.waste(t.grants == 1 && !t.busy)
+		t.shut()
+	}
+	k.mu.Unlock()
+	t.giveUp(t.session.Context())
+}
+
+// waste notes whether a turn was asked for before a second caller had it. Then
+// it was kept for nothing: it cost a watch, and the other contender a wait. So
+// names that two clients lock in turn are not kept for a while. The caller
+// holds k.mu.
+func (k *keeper) waste(wasted bool) {
+	if !wasted {
+		k.pause, k.until = 0, time.Time{}
+		return
+	}
+	k.pause = min(max(2*k.pause, firstPause), lastPause)
+	k.until = time.Now().Add(k.pause)
+}
+
+// tooLong passes on a turn that has been idle for as long as it is kept.
+func (t *kept) tooLong() {
+	k := t.keeper
+	k.mu.Lock()
+	late := !t.busy && time.Since(t.since) >= t.queue.retain // else a caller had it since
+	k.mu.Unlock()
+	if late {
+		t.giveUp(t.session.Context())
+	}
+}
+
+// giveUp passes the turn on if it is idle. Otherwise the release will.
+func (t *kept) giveUp(ctx context.Context) {
+	k := t.keeper
+	k.mu.Lock()
+	idle := !t.busy && !t.gone
+	if idle {
+		t.busy = true
+		t.depart()
+	}
+	k.mu.Unlock()
+	if idle {
+		t.end(ctx)
+	}
+}

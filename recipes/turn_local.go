@@ -1,0 +1,335 @@
+package recipes
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// kept is a turn that may serve several callers of one process, one after the
+// other, and that may be kept while nobody works under it. See WithRetain.
+//
+//	             +----- handed over to the next of the local queue ----+
+//	             v                                              |
+//	won ---> a caller holds ----- released, the gate is open ---+
+//	             ^    |                                         |
+//	a caller     |    | released, the gate is closed,           | nobody waits
+//	comes        |    v and nobody waits or the time is up      v
+//	             |  passed on <------- asked, or too long --- idle
+//	             +----------------------------------------------+
+//
+// The gate is open until another contender is seen behind the entry. Once
+// closed it stays closed: callers that come later join the queue again. So
+// another contender is overtaken only by callers that came before it was seen,
+// and for a limited time. There is no shortest time for which a turn is kept:
+// that would make the other contenders wait for nothing.
+//
+// The keeper's mu guards the fields.
+type kept struct {
+	turn
+	keeper *keeper
+	won    *attempt
+	began  time.Time
+
+	busy    bool      // a caller holds, or is about to
+	grant   *grant    // what that caller holds, once it does
+	waiting []*caller // wait for this turn, in order
+	closed  bool      // the gate
+	gone    bool      // it is lost
+	grants  int
+	latest  time.Duration // how long the latest hold lasted
+	asked   time.Time     // when another contender was seen; zero if none was
+	watched bool          // another contender will be seen
+	read    time.Time     // when the queue was last read: see look
+	idle    *time.Timer   // runs while it is idle
+	since   time.Time     // when it became idle
+	told    bool          // there was an event.Kept
+	closing func()        // stops Session.OnClose
+}
+
+const (
+	// servedFor is how long the local queue is served at least after another
+	// contender was seen. It is far above the cost of a local hand-over.
+	servedFor = 10 * time.Millisecond
+
+	firstPause, lastPause = 30 * time.Second, 8 * time.Minute // see waste
+
+	// readsPerTTL is how often a turn that serves callers reads the queue: a
+	// watch that is silent, for whatever reason, must not starve the others.
+	readsPerTTL = 10
+)
+
+// take returns the turn that an attempt has won. It is busy: the caller of take
+// gives it to a caller of Acquire. open: callers may wait in its local queue.
+func (k *keeper) take(a *attempt, open bool) *kept {
+	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
+		read: time.Now(), closing: func() {}}
+	t.take(a.queue, a.session, a.joined, a.info, a.value)
+	t.noted, t.kept = a.noted, t
+	if a.first {
+		t.handoff = a.joined.Place
+	}
+	t.idle = time.AfterFunc(time.Hour, func() { t.session.Go(t.tooLong) })
+	t.idle.Stop()
+	return t
+}
+
+// begin makes the session report its end to the turn.
+func (t *kept) begin() {
+	t.mu.Lock()
+	alive := t.start(t)
+	t.mu.Unlock()
+	t.won.queued = false // from here on the turn removes the entry
+	if !alive {
+		t.turn.lost()
+	}
+}
+
+// serve gives the turn to a caller, which has waited for it. Without a hold and
+// an error the turn is of no use, and the caller waits for another one.
+func (t *kept) serve(waiter *caller) (*Hold, error) {
+	keeper, held := t.keeper, false
+	defer func() {
+		if !held { // also if an observer panics
+			t.handOver()
+		}
+	}()
+	if !t.alive(waiter.ctx) {
+		select { // not Err: that of a hold's context may ask the service
+		case <-waiter.ctx.Done():
+			return nil, context.Cause(waiter.ctx)
+		default:
+		}
+		keeper.mu.Lock()
+		defer keeper.mu.Unlock()
+		if waiter.got == nil { // the turn was idle when it came
+			waiter.got = make(chan *kept, 1)
+		}
+		t.shut()
+		// At once: this caller came before those of the local queue.
+		waiting := append([]*caller{waiter}, t.waiting...)
+		t.waiting = nil
+		keeper.requeue(waiting)
+		return nil, nil
+	}
+	t.granted(waiter)
+	keeper.mu.Lock()
+	t.grants++
+	grant := &waiter.grant
+	t.grant = grant
+	gone := t.gone
+	t.mu.Lock()
+	grant.begin(&t.turn, &waiter.Request)
+	grant.watchTime(waiter.ctx)
+	grant.nested = t.nest(waiter.ctx, t.ctx)
+	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
+	t.mu.Unlock()
+	t.look()
+	keeper.mu.Unlock()
+	held = true
+	if gone { // before there was a grant to report it to
+		grant.lost(context.Cause(t.ctx))
+	}
+	return h, nil
+}
+
+// alive reports whether the turn may be given to a caller. While the session is
+// suspended only the first may have it, as without the option: what the service
+// has not confirmed for long is not worth keeping.
+func (t *kept) alive(ctx context.Context) bool {
+	if t.err(ctx) != nil {
+		return false
+	}
+	return t.grants == 0 || t.connected()
+}
+
+func (t *kept) connected() bool {
+	state, _ := t.session.State()
+	return state == event.StateConnected
+}
+
+// granted notifies the observers before there is a hold, so that they get a
+// grant before its loss.
+func (t *kept) granted(w *caller) {
+	e := event.Event{Kind: event.Granted, Session: t.session.ID(), Op: w.Op, Queue: t.queue.id,
+		Token: t.token, Context: w.ctx, Duration: time.Since(w.began),
+		Waited: t.won.waited, Local: t.grants > 0}
+	since := t.won.woken
+	if e.Local {
+		e.Waited, since = w.waited, w.handed
+	}
+	if e.Waited {
+		e.HandOver = time.Since(since)
+	}
+	t.queue.client.Observe(e)
+}
+
+// release ends a grant, whose contexts have ended. It passes the turn on with
+// the caller's context, if that is due, and returns the error. Otherwise no
+// request is sent.
+func (t *kept) release(ctx context.Context, grant *grant) error {
+	keeper, held := t.keeper, time.Since(grant.since)
+	keeper.mu.Lock()
+	t.latest = held
+	gone := t.gone
+	due := !gone && t.due()
+	switch {
+	case due:
+		t.depart()
+	case !gone:
+		t.grant = nil // a loss from here on is none of this caller
+	}
+	keeper.mu.Unlock()
+	if gone || due {
+		err := grant.end(ctx)
+		t.report()
+		return err
+	}
+	defer t.handOver() // after the report, in the order in which observers expect it
+	t.mu.Lock()
+	long := grant.stopTimers()
+	t.mu.Unlock()
+	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
+		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: true})
+	return nil
+}
+
+// due reports whether the turn is to be passed on before the next caller. The
+// caller holds the keeper's mu.
+func (t *kept) due() bool {
+	t.mu.Lock()
+	changed := t.conversion != nil || t.written
+	t.mu.Unlock()
+	waiting := len(t.waiting) > 0
+	switch {
+	case changed, !t.connected():
+		return true
+	case t.closed && waiting:
+		return time.Since(t.asked) >= max(servedFor, 2*t.latest)
+	case t.closed:
+		return true
+	}
+	return !waiting && time.Now().Before(t.keeper.until)
+}
+
+// depart prepares that the turn is passed on: nobody gets it any more. The
+// caller holds the keeper's mu.
+func (t *kept) depart() {
+	t.shut()
+	waiting := t.waiting
+	t.waiting = nil
+	t.keeper.requeue(waiting)
+	t.mu.Lock()
+	t.leaving = true
+	t.mu.Unlock()
+}
+
+// handOver gives the turn to the next caller of the local queue, or keeps it
+// idle, or passes it on in the background.
+func (t *kept) handOver() {
+	if t.handedOver() {
+		return
+	}
+	// Reported before it is idle, so that its end is reported later. A caller
+	// may come meanwhile, so it is decided again, also if an observer panics.
+	defer t.handedOver()
+	t.queue.client.Observe(event.Event{Kind: event.Kept, Session: t.session.ID(),
+		Queue: t.queue.id, Token: t.token})
+}
+
+// handedOver is handOver, except that it returns false where the turn would be
+// idle for the first time.
+func (t *kept) handedOver() bool {
+	keeper := t.keeper
+	keeper.mu.Lock()
+	defer keeper.mu.Unlock()
+	switch {
+	case t.gone: // lost has sent the local queue away
+	case t.due():
+		t.depart()
+		t.session.Go(func() { t.end(t.session.Context()) })
+	case len(t.waiting) > 0:
+		t.watch()
+		t.pop()
+	case !t.told:
+		t.told = true
+		return false
+	default:
+		t.busy, t.since = false, time.Now()
+		t.idle.Reset(t.queue.retain)
+		t.watch()
+	}
+	return true
+}
+
+// pop gives the turn to the first of the local queue. The caller holds the
+// keeper's mu.
+func (t *kept) pop() {
+	w := t.waiting[0]
+	t.waiting = t.waiting[1:]
+	w.waited = true
+	w.get(t)
+}
+
+// end removes the entry of a turn that nobody holds.
+func (t *kept) end(ctx context.Context) {
+	defer t.report()
+	if t.over(coordinator.ErrReleased) {
+		_ = t.passOn(ctx) // after an error it continues in the background
+	}
+}
+
+// report notifies the observers that a turn which was kept is over, once.
+func (t *kept) report() {
+	keeper := t.keeper
+	keeper.mu.Lock()
+	t.idle.Stop()
+	stop, told := t.closing, t.told
+	t.closing, t.told = func() {}, false
+	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
+		Token: t.token, Duration: time.Since(t.began)}
+	if !t.asked.IsZero() {
+		e.HandOver = time.Since(t.asked)
+	}
+	keeper.mu.Unlock()
+	stop()
+	if told {
+		t.queue.client.Observe(e)
+	}
+}
+
+// lost implements holder. An idle turn that is lost is no loss of a hold. The
+// callers that wait for it join on the next session.
+func (t *kept) lost(cause error) {
+	k := t.keeper
+	k.mu.Lock()
+	t.gone = true
+	g := t.grant
+	t.depart()
+	k.mu.Unlock()
+	if g != nil {
+		g.lost(cause)
+	}
+	t.report()
+}
+
+// shut closes the gate. The caller holds the keeper's mu.
+func (t *kept) shut() {
+	t.closed = true
+	if t.keeper.turn == t {
+		t.keeper.turn = nil
+	}
+}
+
+// taken is the error of a Try of this process while a caller has the turn.
+func (t *kept) taken(op string) *TakenError {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &TakenError{Op: op, Name: t.queue.name, Holder: Contender{
+		Identity: t.info.Identity, Since: t.info.Since, Token: t.token, Session: t.session.ID(),
+		ID: t.place.ID, Key: t.place.Key, Mode: t.place.Mode, Payload: t.info.Payload,
+		Retains: true, Holding: true,
+	}}
+}
