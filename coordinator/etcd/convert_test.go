@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -22,19 +23,21 @@ func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) d
 // L2: a contender converted there and back has a key that it had before. That
 // was another entry.
 func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	own := join(t, s, contender())
-	own.Place = convert(t, s, own, "y")
-	earlier := own.Place
-	own.Place = convert(t, s, own, "x")
-	own.Place = convert(t, s, own, "y")
-	if err := s.Leave(t.Context(), queue, earlier); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Leave of the earlier entry = %v", err)
-	}
-	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
-		t.Errorf("Leave = %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		own := join(t, s, contender())
+		own.Place = convert(t, s, own, "y")
+		earlier := own.Place
+		own.Place = convert(t, s, own, "x")
+		own.Place = convert(t, s, own, "y")
+		if err := s.Leave(t.Context(), queue, earlier); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Leave of the earlier entry = %v", err)
+		}
+		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
+			t.Errorf("Leave = %v", err)
+		}
+	})
 }
 
 // delay makes the transaction of do fail, and returns a function that delivers

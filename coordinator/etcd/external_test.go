@@ -73,25 +73,27 @@ func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 // TestExternalLeaseIsRenewedWhenItsSessionOpens: the deadline counts from Open,
 // whatever the owner's renewals do. Without the renewal there is no session.
 func TestExternalLeaseIsRenewedWhenItsSessionOpens(t *testing.T) {
-	f, c := newFake(t)
-	owner := newOwner(t, c, 7)
-	d, err := FromSession(owner, Namespace("ns"))
-	check(t, err)
-	silent := &unanswered{Lease: c.Lease}
-	c.Lease = silent
-	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a session without a renewal: %v", err)
-	}
-	if len(f.kvs) != 0 || len(f.kept) != 0 {
-		t.Errorf("keys %v, renewed %v", f.kvs, f.kept)
-	}
-	c.Lease = silent.Lease
-	s, err := d.Open(t.Context(), 7*time.Second)
-	check(t, err)
-	if !slices.Equal(f.kept, []clientv3.LeaseID{owner.Lease()}) {
-		t.Errorf("renewed %v, want the lease of the session", f.kept)
-	}
-	check(t, s.Close(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		owner := newOwner(t, c, 7)
+		d, err := FromSession(owner, Namespace("ns"))
+		check(t, err)
+		silent := &unanswered{Lease: c.Lease}
+		c.Lease = silent
+		if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("a session without a renewal: %v", err)
+		}
+		if len(f.kvs) != 0 || len(f.kept) != 0 {
+			t.Errorf("keys %v, renewed %v", f.kvs, f.kept)
+		}
+		c.Lease = silent.Lease
+		s, err := d.Open(t.Context(), 7*time.Second)
+		check(t, err)
+		if !slices.Equal(f.kept, []clientv3.LeaseID{owner.Lease()}) {
+			t.Errorf("renewed %v, want the lease of the session", f.kept)
+		}
+		check(t, s.Close(t.Context()))
+	})
 }
 
 // TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel: a leader that was

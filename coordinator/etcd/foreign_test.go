@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -89,75 +90,79 @@ func TestLateForeignForgetDeletesNoKeyOfAnother(t *testing.T) {
 }
 
 func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
-	f, c := newFake(t)
-	g, other := openForeign(t, f, c), openForeign(t, f, c)
-	var first, second driver.Joined
-	a, b := contender(), contender()
-	if n := f.sent(func() { first = join(t, g, a) }); n != 1 {
-		t.Errorf("Join took %d requests", n)
-	}
-	second = join(t, other, b)
-	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
-		t.Errorf("first %+v, second %+v", first, second)
-	}
-	if keys := f.keys(); !slices.Equal(keys, []string{bareID(g), bareID(other)}) {
-		t.Errorf("keys %q", keys)
-	}
-	stolen := first.Place
-	stolen.ID, stolen.Session = b.ID, other.ID()
-	for _, p := range []driver.Place{first.Place, stolen} {
-		if err := other.Leave(t.Context(), queue, p); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("another session's place: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g, other := openForeign(t, f, c), openForeign(t, f, c)
+		var first, second driver.Joined
+		a, b := contender(), contender()
+		if n := f.sent(func() { first = join(t, g, a) }); n != 1 {
+			t.Errorf("Join took %d requests", n)
 		}
-	}
-	if n := f.sent(func() {
-		check(t, g.Leave(t.Context(), queue, first.Place))
-	}); n != 1 {
-		t.Errorf("Leave took %d requests", n)
-	}
+		second = join(t, other, b)
+		if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
+			t.Errorf("first %+v, second %+v", first, second)
+		}
+		if keys := f.keys(); !slices.Equal(keys, []string{bareID(g), bareID(other)}) {
+			t.Errorf("keys %q", keys)
+		}
+		stolen := first.Place
+		stolen.ID, stolen.Session = b.ID, other.ID()
+		for _, p := range []driver.Place{first.Place, stolen} {
+			if err := other.Leave(t.Context(), queue, p); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("another session's place: %v", err)
+			}
+		}
+		if n := f.sent(func() {
+			check(t, g.Leave(t.Context(), queue, first.Place))
+		}); n != 1 {
+			t.Errorf("Leave took %d requests", n)
+		}
+	})
 }
 
 // TestContendersOfOneSessionHaveALeaseEach while they contend for one name;
 // then one lease is enough again.
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	a, b := join(t, g, contender()), join(t, g, contender())
-	keys := f.keys()
-	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
-		t.Fatalf("keys %q, second %+v", keys, b)
-	}
-	elsewhere, err := g.Join(t.Context(), "mutex/y", contender())
-	if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareID(g)) {
-		t.Errorf("another queue takes another lease: %+v, %v", elsewhere, err)
-	}
-	renew := func(want ...string) {
-		t.Helper()
-		f.kept = nil
-		check(t, g.Renew(t.Context()))
-		var kept []string
-		for _, id := range f.kept {
-			kept = append(kept, bareHex(id))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		a, b := join(t, g, contender()), join(t, g, contender())
+		keys := f.keys()
+		if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
+			t.Fatalf("keys %q, second %+v", keys, b)
 		}
-		slices.Sort(kept)
-		slices.Sort(want)
-		if !slices.Equal(kept, want) {
-			t.Errorf("renewed %q, want %q", kept, want)
+		elsewhere, err := g.Join(t.Context(), "mutex/y", contender())
+		if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareID(g)) {
+			t.Errorf("another queue takes another lease: %+v, %v", elsewhere, err)
 		}
-	}
-	renew(keys...)
-	for _, j := range []driver.Joined{a, b} {
-		check(t, g.Leave(t.Context(), queue, j.Place))
-	}
-	again := join(t, g, contender())
-	if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
-		t.Errorf("keys %q, %+v", got, again)
-	}
-	renew(keys...) // finds it idle
-	renew(keys[0]) // revokes it
-	if n := f.granted(); n != 1 {
-		t.Errorf("%d leases are left at the service", n)
-	}
+		renew := func(want ...string) {
+			t.Helper()
+			f.kept = nil
+			check(t, g.Renew(t.Context()))
+			var kept []string
+			for _, id := range f.kept {
+				kept = append(kept, bareHex(id))
+			}
+			slices.Sort(kept)
+			slices.Sort(want)
+			if !slices.Equal(kept, want) {
+				t.Errorf("renewed %q, want %q", kept, want)
+			}
+		}
+		renew(keys...)
+		for _, j := range []driver.Joined{a, b} {
+			check(t, g.Leave(t.Context(), queue, j.Place))
+		}
+		again := join(t, g, contender())
+		if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
+			t.Errorf("keys %q, %+v", got, again)
+		}
+		renew(keys...) // finds it idle
+		renew(keys[0]) // revokes it
+		if n := f.granted(); n != 1 {
+			t.Errorf("%d leases are left at the service", n)
+		}
+	})
 }
 
 // granted counts the live leases.
@@ -174,90 +179,96 @@ func (f *fake) granted() (n int) {
 
 // TestALostLeaseEndsTheSession: the key of one contender is gone.
 func TestALostLeaseEndsTheSession(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	join(t, g, contender())
-	join(t, g, contender())
-	second, err := strconv.ParseInt(f.keys()[1], 16, 64)
-	check(t, err)
-	_, err = c.Revoke(t.Context(), clientv3.LeaseID(second))
-	check(t, err)
-	if err := g.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("Renew: %v", err)
-	}
-	wantDone(t, g)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		join(t, g, contender())
+		join(t, g, contender())
+		second, err := strconv.ParseInt(f.keys()[1], 16, 64)
+		check(t, err)
+		_, err = c.Revoke(t.Context(), clientv3.LeaseID(second))
+		check(t, err)
+		if err := g.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("Renew: %v", err)
+		}
+		wantDone(t, g)
+	})
 }
 
 // TestForeignJoinsAfterALostReply: the key is found, or certainly removed.
 func TestForeignJoinsAfterALostReply(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	x := contender()
-	f.loseReply()
-	if _, err := g.Join(t.Context(), queue, x); !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatalf("a lost reply: %v", err)
-	}
-	x.Again = true
-	if j := join(t, g, x); j.Place.ID != x.ID || !j.First {
-		t.Errorf("again: %+v", j)
-	}
-	if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
-		t.Errorf("forgotten: %v, keys %q", err, f.keys())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		x := contender()
+		f.loseReply()
+		if _, err := g.Join(t.Context(), queue, x); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("a lost reply: %v", err)
+		}
+		x.Again = true
+		if j := join(t, g, x); j.Place.ID != x.ID || !j.First {
+			t.Errorf("again: %+v", j)
+		}
+		if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
+			t.Errorf("forgotten: %v, keys %q", err, f.keys())
+		}
 
-	// A late request arrives after the contender was forgotten.
-	y := contender()
-	var late *pb.TxnRequest
-	f.before = func(_ context.Context, r *pb.TxnRequest) error {
-		f.before, late = nil, r
-		return rpctypes.ErrGRPCTimeout
-	}
-	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatalf("a lost request: %v", err)
-	}
-	check(t, g.Forget(t.Context(), queue, y.ID))
-	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
-		t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
-	}
-	if j := join(t, g, contender()); !j.First { // with the lease that is free again
-		t.Errorf("%+v", j)
-	}
-	if n := f.granted(); n != 1 {
-		t.Errorf("%d leases", n)
-	}
+		// A late request arrives after the contender was forgotten.
+		y := contender()
+		var late *pb.TxnRequest
+		f.before = func(_ context.Context, r *pb.TxnRequest) error {
+			f.before, late = nil, r
+			return rpctypes.ErrGRPCTimeout
+		}
+		if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("a lost request: %v", err)
+		}
+		check(t, g.Forget(t.Context(), queue, y.ID))
+		if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
+			t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
+		}
+		if j := join(t, g, contender()); !j.First { // with the lease that is free again
+			t.Errorf("%+v", j)
+		}
+		if n := f.granted(); n != 1 {
+			t.Errorf("%d leases", n)
+		}
+	})
 }
 
 // TestStrayKeysMakeAQueueAmbiguous, if they are ahead.
 func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	put := func(key string, lease clientv3.LeaseID) {
-		t.Helper()
-		_, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit()
-		check(t, err)
-	}
-	first := join(t, g, contender())
-	put("ns/x/behind", 0)
-	if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
-		t.Errorf("stray behind: %+v, %v", view, err)
-	}
-	second := join(t, g, contender())
-	_, err := g.Ahead(t.Context(), queue, second.Place)
-	const command = "etcdctl del 'ns/x/behind'"
-	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), command) {
-		t.Errorf("stray ahead: %v", err)
-	}
-	alone := contender()
-	alone.Alone = true
-	if _, err := g.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), command) {
-		t.Errorf("Join with Alone: %v", err)
-	}
-	if _, err := g.Ahead(t.Context(), queue, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the whole queue: %v", err)
-	}
-	if err := g.Leave(t.Context(), queue, second.Place); err != nil {
-		t.Errorf("Leave: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		put := func(key string, lease clientv3.LeaseID) {
+			t.Helper()
+			_, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit()
+			check(t, err)
+		}
+		first := join(t, g, contender())
+		put("ns/x/behind", 0)
+		if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
+			t.Errorf("stray behind: %+v, %v", view, err)
+		}
+		second := join(t, g, contender())
+		_, err := g.Ahead(t.Context(), queue, second.Place)
+		const command = "etcdctl del 'ns/x/behind'"
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), command) {
+			t.Errorf("stray ahead: %v", err)
+		}
+		alone := contender()
+		alone.Alone = true
+		if _, err := g.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), command) {
+			t.Errorf("Join with Alone: %v", err)
+		}
+		if _, err := g.Ahead(t.Context(), queue, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("the whole queue: %v", err)
+		}
+		if err := g.Leave(t.Context(), queue, second.Place); err != nil {
+			t.Errorf("Leave: %v", err)
+		}
+	})
 }
 
 func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {

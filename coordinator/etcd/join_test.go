@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -106,17 +107,19 @@ func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 
 // F1: a join under way when it is forgotten is not applied, nor sent again.
 func TestForgetOvertakesJoin(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	me := contender()
-	answer := joinHeld(t, f, s, me)
-	check(t, s.Forget(t.Context(), queue, me.ID))
-	if err := answer(); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("got %v", err)
-	}
-	if got := ids(t, s); len(got) != 0 {
-		t.Errorf("queue %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		answer := joinHeld(t, f, s, me)
+		check(t, s.Forget(t.Context(), queue, me.ID))
+		if err := answer(); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("queue %q", got)
+		}
+	})
 }
 
 // F2: another contender's join survives any number of Forgets, at one request
@@ -278,16 +281,18 @@ func TestMarkerIsNoEntry(t *testing.T) {
 		alone, behind bool
 	}{{"the queue is empty", false, false}, {"alone", true, false}, {"an entry is queued", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			f, client := newFake(t)
-			s, x := open(t, f, client), contender()
-			leaveMarker(t, f, client, s, x, c.behind)
+			synctest.Test(t, func(t *testing.T) {
+				f, client := newFake(t)
+				s, x := open(t, f, client), contender()
+				leaveMarker(t, f, client, s, x, c.behind)
 
-			x.Follows, x.Again, x.Alone = true, true, c.alone
-			j := join(t, s, x)
-			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID)+x.Mode]
-			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
-				t.Errorf("joined with %+v, and there is %v", j, kv)
-			}
+				x.Follows, x.Again, x.Alone = true, true, c.alone
+				j := join(t, s, x)
+				kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID)+x.Mode]
+				if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
+					t.Errorf("joined with %+v, and there is %v", j, kv)
+				}
+			})
 		})
 	}
 }

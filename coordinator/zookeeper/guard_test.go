@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -81,23 +82,25 @@ func TestGuardRefusesInvalidSequencers(t *testing.T) {
 }
 
 func TestCheckIsOneReadAfterASync(t *testing.T) {
-	f, _, s := openTree(t)
-	own := testJoin(t, s, 1, "x")
-	count := func(op int32) int {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.ops[op]
-	}
-	syncs, reads := count(opSync), count(opExists)
-	ok(t, s.Check(soon(t, 20*time.Second), "m/a", own.Place.Key, own.Token))
-	if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
-		t.Errorf("%d syncs and %d reads", syncs, reads)
-	}
-	for _, key := range []string{"", "/", own.Place.Key + "/0000000001", "a\x00b0000000001", "nothing"} {
-		if err := s.Check(soon(t, 20*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("%q: %v", key, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, _, s := openTree(t)
+		own := testJoin(t, s, 1, "x")
+		count := func(op int32) int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.ops[op]
 		}
-	}
+		syncs, reads := count(opSync), count(opExists)
+		ok(t, s.Check(soon(t, 20*time.Second), "m/a", own.Place.Key, own.Token))
+		if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
+			t.Errorf("%d syncs and %d reads", syncs, reads)
+		}
+		for _, key := range []string{"", "/", own.Place.Key + "/0000000001", "a\x00b0000000001", "nothing"} {
+			if err := s.Check(soon(t, 20*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	})
 }
 
 // TestCheckRefusesChildrenThatAreNoEntries: they have no token, not even 0.

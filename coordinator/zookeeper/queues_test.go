@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -54,29 +55,31 @@ func TestUnreadableQueuesAreErrors(t *testing.T) {
 
 // TestRemoveDeletesTheSuccessorNode, for which the follower waits.
 func TestRemoveDeletesTheSuccessorNode(t *testing.T) {
-	f, tr, s := openTree(t)
-	other := openFake(t, f, testTTL)
-	contend(t, tr, s, other)
-	first, second := joinFollowing(t, s, 1), joinFollowing(t, other, 2)
-	successor := func() bool {
-		return slices.ContainsFunc(tr.list("/app/~/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
-	}
-	if !successor() {
-		t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/~/m/a"))
-	}
-	done := follow(t.Context(), other, second.Place, first.Place)
-	ok(t, other.Remove(soon(t, 10*time.Second), "m/a", first.Place.Key, first.Token))
-	select {
-	case got := <-done:
-		if got.passed || got.err != nil {
-			t.Errorf("Follow: %+v", got)
+	synctest.Test(t, func(t *testing.T) {
+		f, tr, s := openTree(t)
+		other := openFake(t, f, testTTL)
+		contend(t, tr, s, other)
+		first, second := joinFollowing(t, s, 1), joinFollowing(t, other, 2)
+		successor := func() bool {
+			return slices.ContainsFunc(tr.list("/app/~/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
 		}
-	case <-time.After(20 * time.Second):
-		t.Error("the follower still waits")
-	}
-	if successor() {
-		t.Errorf("left behind: %q", tr.list("/app/~/m/a"))
-	}
+		if !successor() {
+			t.Fatalf("no successor node of %+v in %q", first, tr.list("/app/~/m/a"))
+		}
+		done := follow(t.Context(), other, second.Place, first.Place)
+		ok(t, other.Remove(soon(t, 10*time.Second), "m/a", first.Place.Key, first.Token))
+		select {
+		case got := <-done:
+			if got.passed || got.err != nil {
+				t.Errorf("Follow: %+v", got)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the follower still waits")
+		}
+		if successor() {
+			t.Errorf("left behind: %q", tr.list("/app/~/m/a"))
+		}
+	})
 }
 
 func nodeOf(t *testing.T, j driver.Joined) node {

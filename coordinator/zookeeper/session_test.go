@@ -302,28 +302,29 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 // TestConnectionWithAnotherSessionEndsTheSession: a reply on it says nothing
 // about this session.
 func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	f.set(func() {
-		f.grant = func(asked hello) (hello, bool) {
-			asked.session++
-			return asked, true
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.grant = func(asked hello) (hello, bool) {
+				asked.session++
+				return asked, true
+			}
+		})
+		f.cut()
+		eventually(t, "the end of the session", func() bool {
+			err := s.Renew(soon(t, 20*time.Second))
+			if err == nil {
+				t.Error("Renew succeeded on a connection with another session")
+			}
+			return errors.Is(err, driver.ErrSessionLost)
+		})
+		select {
+		case <-s.Done():
+		case <-time.After(20 * time.Second):
+			t.Error("Done is not closed")
 		}
 	})
-	f.cut()
-	eventually(t, "the end of the session", func() bool {
-		err := s.Renew(soon(t, 20*time.Second))
-		if err == nil {
-			t.Error("Renew succeeded on a connection with another session")
-		}
-		return errors.Is(err, driver.ErrSessionLost)
-	})
-	select {
-	case <-s.Done():
-	case <-time.After(20 * time.Second):
-		t.Error("Done is not closed")
-	}
 }
 
 // TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
@@ -379,26 +380,28 @@ func TestCallsWaitForTheConnection(t *testing.T) {
 }
 
 func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
-		if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Leave of %q = %v; want ErrGone", key, err)
-		}
-		if err := s.Write(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}, nil); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Write of %q = %v; want ErrGone", key, err)
-		}
-		own := driver.Joined{Place: driver.Place{Key: key, Session: s.Hex}, Token: 1}
-		if _, err := s.Convert(t.Context(), "m/a", own, "y", nil); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Convert of %q = %v; want ErrGone", key, err)
-		}
-	}
-	f.set(func() {
-		for op, n := range f.ops {
-			if op != opPing {
-				t.Errorf("%d requests with code %d were sent", n, op)
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
+			if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Leave of %q = %v; want ErrGone", key, err)
+			}
+			if err := s.Write(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}, nil); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Write of %q = %v; want ErrGone", key, err)
+			}
+			own := driver.Joined{Place: driver.Place{Key: key, Session: s.Hex}, Token: 1}
+			if _, err := s.Convert(t.Context(), "m/a", own, "y", nil); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Convert of %q = %v; want ErrGone", key, err)
 			}
 		}
+		f.set(func() {
+			for op, n := range f.ops {
+				if op != opPing {
+					t.Errorf("%d requests with code %d were sent", n, op)
+				}
+			}
+		})
 	})
 }
 
