@@ -57,7 +57,10 @@ func TestListReadsPages(t *testing.T) {
 		if n > test.requests || test.shown > 0 && f.largest > test.largest {
 			t.Errorf("%d entries of %d bytes: %d requests, a reply of %d bytes", test.entries, test.size, n, f.largest)
 		}
-		first := f.atRevs[0]
+		first, last := f.atRevs[0], f.atRevs[len(f.atRevs)-1]
+		if n > 1 && last != f.rev {
+			t.Errorf("the last of %d pages is of revision %d, want the first's, %d", n, last, f.rev)
+		}
 		f.atRevs = slices.DeleteFunc(f.atRevs, func(rev int64) bool { return rev == f.rev })
 		if first != 0 || slices.ContainsFunc(f.atRevs, func(rev int64) bool { return rev != 0 }) {
 			t.Errorf("pages at revisions %d and %v, want the first's, %d", first, f.atRevs, f.rev)

@@ -94,6 +94,8 @@ func (l *leaseServer) serve(t *testing.T, n *network, addr string) *grpc.Server 
 type network struct {
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener
+	conns     []net.Conn
+	held      bool // no dial is answered
 }
 
 func (n *network) listen(addr string) net.Listener {
@@ -108,10 +110,17 @@ func (n *network) listen(addr string) net.Listener {
 
 func (n *network) dial(ctx context.Context, addr string) (net.Conn, error) {
 	n.mu.Lock()
-	l := n.listeners[addr]
+	l, held := n.listeners[addr], n.held
 	n.mu.Unlock()
+	if held {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if l != nil {
 		if conn, err := l.DialContext(ctx); err == nil {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.conns = append(n.conns, conn)
 			return conn, nil
 		}
 	}
