@@ -365,3 +365,58 @@ func (o *overlapping) KeepAliveOnce(
 	}
 	return o.Lease.KeepAliveOnce(ctx, id)
 }
+
+// TestForeignKeyOfAnotherProgramIsNotTaken: it has the name that the session's
+// first contender would have.
+func TestForeignKeyOfAnotherProgramIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		put := clientv3.OpPut("ns/x/"+bareID(g), "", clientv3.WithLease(1000))
+		_, err := c.Txn(t.Context()).Then(put).Commit()
+		check(t, err)
+		if j, err := g.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("joined with %+v, %v", j, err)
+		}
+		if n := len(f.keys()); n != 1 {
+			t.Errorf("%d keys", n)
+		}
+	})
+}
+
+// TestForeignJoinSentAgainRulesOutTheFirst: applied after the entry has left,
+// the first request would make it again.
+func TestForeignJoinSentAgainRulesOutTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		x := contender()
+		var late *pb.TxnRequest
+		f.before = func(_ context.Context, r *pb.TxnRequest) error {
+			f.before, late = nil, r
+			return rpctypes.ErrGRPCTimeout
+		}
+		if _, err := g.Join(t.Context(), queue, x); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatalf("a lost request: %v", err)
+		}
+		x.Again = true
+		check(t, g.Leave(t.Context(), queue, join(t, g, x).Place))
+		if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
+			t.Errorf("the first request was applied: %v, keys %q", err, f.keys())
+		}
+	})
+}
+
+// TestForeignViewIsAsNewAsItsOwnJoin is V1 on a member that is behind.
+func TestForeignViewIsAsNewAsItsOwnJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		defer f.lag()()
+		first, me := join(t, g, contender()), join(t, g, contender())
+		v, err := g.Ahead(t.Context(), queue, me.Place)
+		if check(t, err); len(v.Ahead) != 1 || v.Ahead[0].Key != first.Place.Key {
+			t.Errorf("ahead: %+v", v)
+		}
+	})
+}

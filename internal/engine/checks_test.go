@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
@@ -115,13 +116,16 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 }
 
 // TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep: within a sixteenth of
-// the TTL.
+// the TTL. The session alone, since the watch of a hold would find the entry
+// gone.
 func TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep(t *testing.T) {
 	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
-		time.Sleep(100 * time.Millisecond) // the renewal is far away
+		check(w, l.Unlock(w.Context()))
+		s := w.session()
+		time.Sleep(s.TTL()/driver.RenewalsPerTTL + 100*time.Millisecond) // the next renewal is far away
 		w.sleepThroughTheEnd(c)
 		began := time.Now()
-		<-l.Context().Done()
+		<-s.Context().Done()
 		if took := time.Since(began); took > engine.DefaultTTL/16 {
 			t.Errorf("notified after %v", took)
 		}
