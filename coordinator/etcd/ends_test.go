@@ -119,3 +119,46 @@ func TestRenewalGoesToTheNextMemberAfterAnOlderTerm(t *testing.T) {
 		t.Errorf("%d members were not asked", len(terms))
 	}
 }
+
+// TestClosedClientEndsItsSession: its owner has closed it.
+func TestClosedClientEndsItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, fakes := newFake(t)
+		ctx, end := context.WithCancel(t.Context())
+		c := clientv3.NewCtxClient(ctx)
+		c.KV, c.Lease, c.Watcher = fakes.KV, fakes.Lease, fakes.Watcher
+		s := open(t, f, c)
+		end()
+		wantDone(t, s)
+	})
+}
+
+// TestLateWriteIsNotAppliedAfterALaterOne is P1 of the contract.
+func TestLateWriteIsNotAppliedAfterALaterOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		own := join(t, s, contender())
+		late := delay(f, func() { _ = s.Write(t.Context(), queue, own.Place, []byte("one")) })
+		write(t, s, own.Place, "two")
+		late(t)
+		if got := headOf(t, s); string(got.Value) != "two" {
+			t.Errorf("the value is %q", got.Value)
+		}
+	})
+}
+
+// TestCloseRevokesTheLeasesOfAllContenders of a shared queue.
+func TestCloseRevokesTheLeasesOfAllContenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		join(t, g, contender())
+		join(t, g, contender())
+		before := f.live()
+		check(t, g.Close(t.Context()))
+		if before != 2 || f.live() != 0 {
+			t.Errorf("%d leases, %d after Close", before, f.live())
+		}
+	})
+}

@@ -141,3 +141,20 @@ func TestRecordMadeBetweenTwoRequestsIsRead(t *testing.T) {
 		}
 	})
 }
+
+// TestRenewalDoesNotWaitForAConnection: renewals that waited for one would all
+// be sent together.
+func TestRenewalDoesNotWaitForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() { f.grant = func(asked hello) (hello, bool) { return asked, false } })
+		f.cut()
+		synctest.Wait()
+		began := time.Now()
+		err := s.Renew(soon(t, time.Second))
+		if took := time.Since(began); !errors.Is(err, driver.ErrUnavailable) || took > 0 {
+			t.Errorf("Renew = %v after %v", err, took)
+		}
+	})
+}

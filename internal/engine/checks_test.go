@@ -116,14 +116,19 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 }
 
 // TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep: within a sixteenth of
-// the TTL. The session alone, since the watch of a hold would find the entry
-// gone.
+// the TTL. The driver does not notice the end, and the next renewal is far away.
 func TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep(t *testing.T) {
-	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
-		check(w, l.Unlock(w.Context()))
-		s := w.session()
-		time.Sleep(s.TTL()/driver.RenewalsPerTTL + 100*time.Millisecond) // the next renewal is far away
-		w.sleepThroughTheEnd(c)
+	synctest.Test(t, func(t *testing.T) {
+		var clock wallClock
+		svc := memory.NewService()
+		c, err := coordinator.New(late{svc.Driver()}, quiet, engine.WithWallClock(clock.now))
+		check(t, err)
+		defer func() { check(t, c.Close(t.Context())) }()
+		s, err := engine.Of(c).Session(t.Context())
+		check(t, err)
+		time.Sleep(s.TTL()/driver.RenewalsPerTTL + 100*time.Millisecond)
+		svc.Expire(s.ID())
+		clock.step(time.Hour)
 		began := time.Now()
 		<-s.Context().Done()
 		if took := time.Since(began); took > engine.DefaultTTL/16 {
