@@ -32,13 +32,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = m.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("no other process writes the report now")
+	err = m.Do(ctx, func(ctx context.Context, lock *mutex.Lock) error {
+		fmt.Println("no other process writes the report now:", lock.Token() > 0)
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// no other process writes the report now
+	// no other process writes the report now: true
 	// <nil>
 }
 

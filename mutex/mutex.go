@@ -2,8 +2,8 @@
 //
 //	m, err := mutex.New(client, "nightly-report")
 //	...
-//	err = m.Do(ctx, func(ctx context.Context) error {
-//		return report(ctx) // ctx ends if the lock is lost
+//	err = m.Do(ctx, func(ctx context.Context, l *mutex.Lock) error {
+//		return report(ctx, l.Token()) // ctx ends if the lock is lost
 //	})
 //
 // # Guaranteed
@@ -122,8 +122,9 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the lock is lost; work must then return. Do returns the
-// error of Lock or of work, joined with the loss or the error of Unlock.
-func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
+// error of Lock or of work, joined with the loss or the error of Unlock. Work
+// may itself unlock: its context ends, and Do does not unlock again.
+func (m *Mutex) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
 	}
@@ -131,7 +132,7 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	return l.hold.Do(ctx, "unlock", work)
+	return l.hold.Do(ctx, "unlock", func(ctx context.Context) error { return work(ctx, l) })
 }
 
 // Contenders returns a snapshot of the queue: the holder, then the waiters.

@@ -3,11 +3,11 @@
 //
 //	l, err := rwlock.New(client, "catalogue")
 //	...
-//	err = l.RDo(ctx, func(ctx context.Context) error { // for reading
+//	err = l.RDo(ctx, func(ctx context.Context, r *rwlock.Lock) error { // for reading
 //		return serve(ctx)
 //	})
-//	err = l.Do(ctx, func(ctx context.Context) error { // for writing
-//		return rebuild(ctx)
+//	err = l.Do(ctx, func(ctx context.Context, w *rwlock.Lock) error { // for writing
+//		return rebuild(ctx, w.Token())
 //	})
 //
 // # Guaranteed
@@ -169,19 +169,20 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 // Do locks for writing, calls work, and unlocks, also if work panics. The
 // context of work ends when ctx ends or the lock is lost; work must then
 // return. Do returns the error of Lock or of work, joined with the loss or the
-// error of Unlock.
-func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
+// error of Unlock. Work may itself unlock, for instance after RLock, which is a
+// downgrade: its context ends, and Do does not unlock again.
+func (l *RWLock) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	return l.do(ctx, l.Lock, work)
 }
 
 // RDo is like Do, but locks for reading.
-func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) error {
+func (l *RWLock) RDo(ctx context.Context, work func(context.Context, *Lock) error) error {
 	return l.do(ctx, l.RLock, work)
 }
 
 func (l *RWLock) do(
 	ctx context.Context, lock func(context.Context) (*Lock, error),
-	work func(context.Context) error,
+	work func(context.Context, *Lock) error,
 ) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for read-write lock %q",
@@ -191,7 +192,7 @@ func (l *RWLock) do(
 	if err != nil {
 		return err
 	}
-	return h.hold.Do(ctx, "unlock", work)
+	return h.hold.Do(ctx, "unlock", func(ctx context.Context) error { return work(ctx, h) })
 }
 
 // Contender is a reader or writer, holding or waiting.

@@ -258,7 +258,7 @@ func setsDoNotDeadlock(t *testing.T, client func(*testing.T) *coordinator.Client
 		if err != nil {
 			return err
 		}
-		return set.Do(ctx, func(context.Context) error {
+		return set.Do(ctx, func(context.Context, *multilock.Lock) error {
 			for _, i := range []int{a, b} {
 				if n := inside[i].Add(1); n != 1 {
 					t.Errorf("%d holders of one name", n)

@@ -62,7 +62,7 @@ func TestWaitersGoOnWithoutNotifications(t *testing.T) {
 	for range 5 {
 		wg.Go(func() {
 			for range 5 {
-				if err := m.Do(soon(t), func(context.Context) error { return nil }); err != nil {
+				if err := m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -133,7 +133,7 @@ func TestMigrationsRunAtOnce(t *testing.T) {
 			wg.Wait()
 			m, err := mutex.New(db.client(t), "m")
 			ok(t, err)
-			ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
+			ok(t, m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 		})
 	}
 }
@@ -331,7 +331,9 @@ func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
 		}
 		m, err := mutex.New(db.client(t), "deadlock")
 		ok(t, err)
-		join := func(ctx context.Context) error { return m.Do(ctx, func(context.Context) error { return nil }) }
+		join := func(ctx context.Context) error {
+			return m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
+		}
 		ok(t, join(soon(t))) // opens the session
 		operator, err := db.pool.Conn(soon(t))
 		ok(t, err)

@@ -133,7 +133,8 @@ func shards(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
 	var wg sync.WaitGroup
 	for i, p := range made(t, clients, func(c *coordinator.Client) (*partition.Partition, error) { return partition.New(c, "p", n) }) {
 		wg.Go(func() {
-			err := p.Run(ctx, func(work context.Context, shard int, _ coordinator.Token) error {
+			err := p.Run(ctx, func(work context.Context, s *partition.Shard) error {
+				shard := s.Number()
 				mu.Lock()
 				if busy[shard] {
 					t.Errorf("two members work on shard %d", shard)
