@@ -98,28 +98,30 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 // TestRefusedConversionForgetsNothing: the entry's deletion still deletes the
 // predecessor's marker.
 func TestRefusedConversionForgetsNothing(t *testing.T) {
-	f, c := newFake(t)
-	a, b := open(t, f, c), open(t, f, c)
-	ahead, behind := contender(), contender()
-	ahead.Follows, behind.Follows = true, true
-	first := join(t, a, contender()).Place // so that the next entry follows, and can pass
-	ja, jb := join(t, a, ahead), join(t, b, behind)
-	check(t, a.Leave(t.Context(), queue, first))
-	followed := make(chan error, 1)
-	go func() { _, err := b.Follow(t.Context(), queue, jb.Place, ja.Place); followed <- err }()
-	check(t, a.Pass(t.Context(), queue, ja.Place))
-	check(t, <-followed)
-	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCPermissionDenied }
-	if _, err := b.Convert(t.Context(), queue, jb, "y", nil); !errors.Is(err, driver.ErrRefused) {
-		t.Fatalf("Convert = %v", err)
-	}
-	f.before = nil
-	check(t, b.Pass(t.Context(), queue, jb.Place))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key := range f.kvs {
-		if strings.HasSuffix(key, "~") {
-			t.Errorf("%s is left in an empty queue", key)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		a, b := open(t, f, c), open(t, f, c)
+		ahead, behind := contender(), contender()
+		ahead.Follows, behind.Follows = true, true
+		first := join(t, a, contender()).Place // so that the next entry follows, and can pass
+		ja, jb := join(t, a, ahead), join(t, b, behind)
+		check(t, a.Leave(t.Context(), queue, first))
+		followed := make(chan error, 1)
+		go func() { _, err := b.Follow(t.Context(), queue, jb.Place, ja.Place); followed <- err }()
+		check(t, a.Pass(t.Context(), queue, ja.Place))
+		check(t, <-followed)
+		f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCPermissionDenied }
+		if _, err := b.Convert(t.Context(), queue, jb, "y", nil); !errors.Is(err, driver.ErrRefused) {
+			t.Fatalf("Convert = %v", err)
 		}
-	}
+		f.before = nil
+		check(t, b.Pass(t.Context(), queue, jb.Place))
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for key := range f.kvs {
+			if strings.HasSuffix(key, "~") {
+				t.Errorf("%s is left in an empty queue", key)
+			}
+		}
+	})
 }

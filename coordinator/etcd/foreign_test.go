@@ -63,30 +63,32 @@ func TestForeignTryAfterTheHolderWasReadIsTaken(t *testing.T) {
 // A Forget without an answer may be applied late, when another contender of the
 // session would have the key.
 func TestLateForeignForgetDeletesNoKeyOfAnother(t *testing.T) {
-	f, c := newFake(t)
-	g, other := openForeign(t, f, c), openForeign(t, f, c)
-	me := contender()
-	f.loseReply()
-	if _, err := g.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	var late *pb.TxnRequest
-	f.before = func(_ context.Context, r *pb.TxnRequest) error {
-		f.before, late = nil, r
-		return rpctypes.ErrGRPCTimeout
-	}
-	if err := g.Forget(t.Context(), queue, me.ID); !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	check(t, g.Forget(t.Context(), queue, me.ID))
-	held := join(t, g, contender())
-	next := join(t, other, contender())
-	_, err := f.Txn(t.Context(), late)
-	check(t, err)
-	v, err := other.Ahead(t.Context(), queue, next.Place)
-	if check(t, err); !held.First || len(v.Ahead) != 1 || v.Ahead[0].Key != held.Place.Key {
-		t.Errorf("%+v, and ahead of the next %+v", held, v.Ahead)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g, other := openForeign(t, f, c), openForeign(t, f, c)
+		me := contender()
+		f.loseReply()
+		if _, err := g.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		var late *pb.TxnRequest
+		f.before = func(_ context.Context, r *pb.TxnRequest) error {
+			f.before, late = nil, r
+			return rpctypes.ErrGRPCTimeout
+		}
+		if err := g.Forget(t.Context(), queue, me.ID); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		check(t, g.Forget(t.Context(), queue, me.ID))
+		held := join(t, g, contender())
+		next := join(t, other, contender())
+		_, err := f.Txn(t.Context(), late)
+		check(t, err)
+		v, err := other.Ahead(t.Context(), queue, next.Place)
+		if check(t, err); !held.First || len(v.Ahead) != 1 || v.Ahead[0].Key != held.Place.Key {
+			t.Errorf("%+v, and ahead of the next %+v", held, v.Ahead)
+		}
+	})
 }
 
 func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
@@ -294,15 +296,17 @@ func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 // TestSharedForgetWithoutSpaceNamesItsCause: a join whose reply was lost may
 // still be applied, and etcd refuses the epoch that would prevent it.
 func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
-	f, c := newFake(t)
-	g, me := openForeign(t, f, c), contender()
-	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
-	_, _ = g.Join(t.Context(), queue, me)
-	f.fill(false)
-	err := g.Forget(t.Context(), queue, me.ID)
-	if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
-		t.Errorf("Forget = %v, want the service's error as the cause", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g, me := openForeign(t, f, c), contender()
+		f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
+		_, _ = g.Join(t.Context(), queue, me)
+		f.fill(false)
+		err := g.Forget(t.Context(), queue, me.ID)
+		if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
+			t.Errorf("Forget = %v, want the service's error as the cause", err)
+		}
+	})
 }
 
 // TestForeignLeaveOfAnEarlierLifeKeepsTheLease: ID and key of a contender are
@@ -329,24 +333,26 @@ func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
 // TestRenewalsThatOverlapKeepTheSession: one revokes an idle lease while the
 // other renews it.
 func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	a, b := join(t, g, contender()), join(t, g, contender())
-	check(t, g.Leave(t.Context(), queue, a.Place))
-	check(t, g.Leave(t.Context(), queue, b.Place))
-	extra := clientv3.LeaseID(0)
-	for id := range f.leases {
-		extra = max(extra, id)
-	}
-	var renewed error
-	overlaps := &overlapping{Lease: c.Lease, extra: extra}
-	overlaps.renew = func() { renewed = g.Renew(t.Context()) }
-	c.Lease = overlaps
-	err := g.Renew(t.Context())
-	if err = errors.Join(err, renewed); err != nil || overlaps.renew != nil || f.granted() != 1 {
-		t.Errorf("Renew: %v, %d leases", err, f.granted())
-	}
-	check(t, g.Renew(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		g := openForeign(t, f, c)
+		a, b := join(t, g, contender()), join(t, g, contender())
+		check(t, g.Leave(t.Context(), queue, a.Place))
+		check(t, g.Leave(t.Context(), queue, b.Place))
+		extra := clientv3.LeaseID(0)
+		for id := range f.leases {
+			extra = max(extra, id)
+		}
+		var renewed error
+		overlaps := &overlapping{Lease: c.Lease, extra: extra}
+		overlaps.renew = func() { renewed = g.Renew(t.Context()) }
+		c.Lease = overlaps
+		err := g.Renew(t.Context())
+		if err = errors.Join(err, renewed); err != nil || overlaps.renew != nil || f.granted() != 1 {
+			t.Errorf("Renew: %v, %d leases", err, f.granted())
+		}
+		check(t, g.Renew(t.Context()))
+	})
 }
 
 // overlapping runs another renewal just before a lease is renewed.

@@ -89,35 +89,37 @@ func TestGuardReadAsksAMajority(t *testing.T) {
 }
 
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	own := join(t, s, contender())
-	seq := sequencerOf(own)
-	moved := seq
-	moved.Key = convert(t, s, own, "y").Key
-	for what, change := range map[string]func(*fence.Sequencer){
-		"nothing":                  func(s *fence.Sequencer) { *s = fence.Sequencer{} },
-		"no revision":              func(s *fence.Sequencer) { s.Key, _, _ = strings.Cut(s.Key, "@") },
-		"bad revision":             func(s *fence.Sequencer) { s.Key += "x" },
-		"another token":            func(s *fence.Sequencer) { s.Token++ },
-		"another name":             func(s *fence.Sequencer) { s.Name += "x" },
-		"the end of the name only": func(s *fence.Sequencer) { s.Name = s.Name[1:] },
-		"another kind":             func(s *fence.Sequencer) { s.Kind = "m" },
-		"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
-		"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
-		"a marker":                 func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
-		"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
-	} {
-		for _, bad := range []fence.Sequencer{seq, moved} {
-			change(&bad)
-			if _, err := GuardRead(bad); !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("GuardRead(%+v): %v", bad, err)
-			}
-			if cmp, err := Guard(bad); !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("%s, %v: %v, %v", what, bad, cmp, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		own := join(t, s, contender())
+		seq := sequencerOf(own)
+		moved := seq
+		moved.Key = convert(t, s, own, "y").Key
+		for what, change := range map[string]func(*fence.Sequencer){
+			"nothing":                  func(s *fence.Sequencer) { *s = fence.Sequencer{} },
+			"no revision":              func(s *fence.Sequencer) { s.Key, _, _ = strings.Cut(s.Key, "@") },
+			"bad revision":             func(s *fence.Sequencer) { s.Key += "x" },
+			"another token":            func(s *fence.Sequencer) { s.Token++ },
+			"another name":             func(s *fence.Sequencer) { s.Name += "x" },
+			"the end of the name only": func(s *fence.Sequencer) { s.Name = s.Name[1:] },
+			"another kind":             func(s *fence.Sequencer) { s.Kind = "m" },
+			"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
+			"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
+			"a marker":                 func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
+			"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
+		} {
+			for _, bad := range []fence.Sequencer{seq, moved} {
+				change(&bad)
+				if _, err := GuardRead(bad); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("GuardRead(%+v): %v", bad, err)
+				}
+				if cmp, err := Guard(bad); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("%s, %v: %v, %v", what, bad, cmp, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {

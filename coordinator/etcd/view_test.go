@@ -61,34 +61,36 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 
 // V6
 func TestAheadShowsTheRecordOfItsMomentToThoseWhoJoinedByIt(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	holder := join(t, s, contender())
-	old, err := s.SetRecord(t.Context(), queue, []byte("3"), 0)
-	check(t, err)
-	by := contender()
-	by.Record = old
-	me, other := join(t, s, by), join(t, s, contender())
-	catchUp := f.lag()
-	now, err := s.SetRecord(t.Context(), queue, []byte("1"), old)
-	check(t, err)
-	for _, want := range []driver.Version{old, now} {
-		if want == now {
-			catchUp()
-		}
-		n := f.sent(func() {
-			v := ahead(t, s, me.Place)
-			if v.Record != want || !slices.Equal(v.Ahead, []driver.Place{holder.Place}) || v.Last {
-				t.Errorf("%+v, want record %d", v, want)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		holder := join(t, s, contender())
+		old, err := s.SetRecord(t.Context(), queue, []byte("3"), 0)
+		check(t, err)
+		by := contender()
+		by.Record = old
+		me, other := join(t, s, by), join(t, s, contender())
+		catchUp := f.lag()
+		now, err := s.SetRecord(t.Context(), queue, []byte("1"), old)
+		check(t, err)
+		for _, want := range []driver.Version{old, now} {
+			if want == now {
+				catchUp()
 			}
-		})
-		if n != 1 {
-			t.Errorf("%d requests", n)
+			n := f.sent(func() {
+				v := ahead(t, s, me.Place)
+				if v.Record != want || !slices.Equal(v.Ahead, []driver.Place{holder.Place}) || v.Last {
+					t.Errorf("%+v, want record %d", v, want)
+				}
+			})
+			if n != 1 {
+				t.Errorf("%d requests", n)
+			}
 		}
-	}
-	if v := ahead(t, s, other.Place); v.Record != 0 || len(v.Ahead) != 2 {
-		t.Errorf("of a contender that knows no record: %+v", v)
-	}
+		if v := ahead(t, s, other.Place); v.Record != 0 || len(v.Ahead) != 2 {
+			t.Errorf("of a contender that knows no record: %+v", v)
+		}
+	})
 }
 
 // V3

@@ -39,7 +39,7 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, tr, s := openPipedTree(t)
+				_, tr, s := openTree(t)
 				first := testJoin(t, s, 1, "w") // creates the queue
 				once := false
 				tr.on(func(op int32, _ string) treeFate {

@@ -18,35 +18,37 @@ func testSequencer(own driver.Joined) fence.Sequencer {
 }
 
 func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
-	_, _, s := openTree(t)
-	passes := func(own driver.Joined) bool {
-		t.Helper()
-		holds, err := Guard("/app", testSequencer(own))
-		ok(t, err)
-		write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
-		_, err = s.Multi(soon(t, 20*time.Second), nil, []any{holds, write})
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, _, s := openTree(t)
+		passes := func(own driver.Joined) bool {
+			t.Helper()
+			holds, err := Guard("/app", testSequencer(own))
+			ok(t, err)
+			write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
+			_, err = s.Multi(soon(t, 20*time.Second), nil, []any{holds, write})
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+			return err == nil
 		}
-		return err == nil
-	}
-	own := testJoin(t, s, 1, "x")
-	if !passes(own) {
-		t.Error("Guard fails for a queued entry")
-	}
-	ok(t, s.Write(soon(t, 20*time.Second), "m/a", own.Place, []byte("leads")))
-	if !passes(own) {
-		t.Error("Guard fails after a write to the entry")
-	}
-	moved := testConvert(t, s, own, "y")
-	if passes(own) || !passes(moved) {
-		t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
-	}
-	ok(t, s.Leave(soon(t, 20*time.Second), "m/a", moved.Place))
-	testJoin(t, s, 1, "x")
-	if passes(own) || passes(moved) {
-		t.Error("Guard passes after the entry has left")
-	}
+		own := testJoin(t, s, 1, "x")
+		if !passes(own) {
+			t.Error("Guard fails for a queued entry")
+		}
+		ok(t, s.Write(soon(t, 20*time.Second), "m/a", own.Place, []byte("leads")))
+		if !passes(own) {
+			t.Error("Guard fails after a write to the entry")
+		}
+		moved := testConvert(t, s, own, "y")
+		if passes(own) || !passes(moved) {
+			t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
+		}
+		ok(t, s.Leave(soon(t, 20*time.Second), "m/a", moved.Place))
+		testJoin(t, s, 1, "x")
+		if passes(own) || passes(moved) {
+			t.Error("Guard passes after the entry has left")
+		}
+	})
 }
 
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
@@ -105,14 +107,16 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 
 // TestCheckRefusesChildrenThatAreNoEntries: they have no token, not even 0.
 func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
-	_, tr, s := openTree(t)
-	testJoin(t, s, 1, "x")
-	for _, name := range []string{"successor_0000000008", "lease_holder"} {
-		tr.put("/app/~/m/a/"+name, "")
-		if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Check of %s = %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, tr, s := openTree(t)
+		testJoin(t, s, 1, "x")
+		for _, name := range []string{"successor_0000000008", "lease_holder"} {
+			tr.put("/app/~/m/a/"+name, "")
+			if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Check of %s = %v", name, err)
+			}
 		}
-	}
+	})
 }
 
 // FuzzGuard: the operation is about a node of the queue that the sequencer

@@ -16,7 +16,7 @@ import (
 func TestConversionWithALostReplyIsRepeated(t *testing.T) {
 	for what, fate := range fates {
 		synctest.Test(t, func(t *testing.T) {
-			_, tr, s := openPipedTree(t)
+			_, tr, s := openTree(t)
 			own := testJoin(t, s, 1, "w")
 			tr.once(fate)
 			if _, err := s.Convert(soon(t, 20*time.Second), "m/a", own, "r", nil); !errors.Is(err, driver.ErrUnavailable) {
@@ -34,7 +34,7 @@ func TestConversionWithALostReplyIsRepeated(t *testing.T) {
 // another conversion.
 func TestConversionsUseNoNameTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, s := openPipedTree(t)
+		_, _, s := openTree(t)
 		own := testJoin(t, s, 1, "w")
 		names := []string{own.Place.Key}
 		for _, mode := range []string{"r", "w", "r", "w"} {
@@ -104,7 +104,7 @@ func TestCloseOfASessionThatHasExpiredSucceeds(t *testing.T) {
 // TestRequestOfACallThatHasEndedIsNotSentLater: there was no connection.
 func TestRequestOfACallThatHasEndedIsNotSentLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, tr, s := openPipedTree(t)
+		f, tr, s := openTree(t)
 		own := testJoin(t, s, 1, "x")
 		grant := f.grant
 		f.set(func() { f.grant = func(asked hello) (hello, bool) { return asked, false } })
@@ -126,7 +126,7 @@ func TestRequestOfACallThatHasEndedIsNotSentLater(t *testing.T) {
 // there at the second, which would wait for its creation.
 func TestRecordMadeBetweenTwoRequestsIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, tr, s := openPipedTree(t)
+		_, tr, s := openTree(t)
 		made := false
 		tr.on(func(op int32, node string) treeFate {
 			if op == opExists && node == "/app/~/m/a+record" && !made {
