@@ -200,7 +200,7 @@ var ofEngine = []mutation{{
 	what:   "A record's write that its own first attempt refuses is reported as refused by another.",
 	file:   "internal/engine/change.go",
 	old:    `	if stale && MayHaveApplied(err) && s.Ended() == nil {`,
-	new:    `	if false {`,
+	new:    `	if stale && MayHaveApplied(err) && s.Ended() == nil && false {`,
 	caught: []test{{pkg: "internal/engine", name: "TestRecordIsWrittenIfItsVersionIsKnown"}},
 }, {
 	name: "queue-watch-ignores-the-record", promise: "P5",

@@ -94,6 +94,10 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 	defer r.close()
 	began := time.Now()
 	if !every {
+		if err := r.build(ctx, chosen); err != nil {
+			return err
+		}
+		fmt.Printf("compiled (%.0fs)\n", time.Since(began).Seconds())
 		if err := r.baseline(ctx, chosen); err != nil {
 			return err
 		}

@@ -179,7 +179,7 @@ var ofZooKeeperSessions = []mutation{{
 	}
 	come`,
 	new: `	if err := c.awaitConnection(ctx); err != nil {
-		return cmp.Or(c.Err(), err)
+		return cmp.Or(c.Err(), driver.Wrap(driver.ErrUnavailable, err))
 	}
 	come`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRenewalDoesNotWaitForAConnection"}},
