@@ -8,9 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -94,51 +94,5 @@ func TestLaggingMemberKeepsExclusion(t *testing.T) {
 			workload.progresses("with a member behind")
 		}
 		workload.finish()
-	})
-}
-
-// A contender joins at a member that is up to date, and then moves to a member
-// that lags. That member does not know the contender yet, nor the entries ahead
-// of it, and must not admit it.
-func TestLaggingMemberDoesNotAdmitAContenderThatMovedToIt(t *testing.T) {
-	lagging(t, func(t *testing.T, e *ensemble, behind int) {
-		const ttl = 30 * time.Second
-		network := newCable(t, e.endpoints)
-		c := e.client(t, ttl, network.addrs()...)
-		near := site{e.service, []string{e.endpoints[(behind+1)%3], e.endpoints[(behind+2)%3]}}.client(t, ttl)
-		for range 2 {
-			network.each((*netproxy.Proxy).Refuse)
-			network.each((*netproxy.Proxy).Reset)
-			for i, p := range network.proxies {
-				if i == behind {
-					continue
-				}
-				if err := p.Admit(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			name := servers.Name(t)
-			ahead, m := newMutex(t, near, name), newMutex(t, c, name)
-			l := lock(t, ahead)
-			got := granted(t.Context(), m)
-			awaitQueue(t, ahead, 2)
-			network.each((*netproxy.Proxy).Refuse)
-			network.each((*netproxy.Proxy).Reset)
-			if err := network.proxies[behind].Admit(); err != nil {
-				t.Fatal(err)
-			}
-			await.For(t.Context(), 2*time.Second) // all are at the member that lags
-			select {
-			case g := <-got:
-				t.Fatalf("Lock = %v, %v while another holds", g.lock, g.err)
-			default:
-			}
-			unlock(t, l)
-			next := get(t, got, "after the release")
-			if next.Token() <= l.Token() {
-				t.Errorf("token %d after %d", next.Token(), l.Token())
-			}
-			unlock(t, next)
-		}
 	})
 }

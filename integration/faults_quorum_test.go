@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/history"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
@@ -74,91 +74,6 @@ func openQuorum(name string, urls []string) (*quorum.Quorum, []*coordinator.Clie
 	}
 	q, err := quorum.New(name, quorum.Majority, clients)
 	return q, clients, err
-}
-
-// TestQuorumOutlivesTwoOfFiveServices: two are killed, then the holder is cut
-// off from a third, and the next caller holds only after its context has ended.
-func TestQuorumOutlivesTwoOfFiveServices(t *testing.T) {
-	const ttl = 2 * quorumTTL // a stalled machine must not lose the other three
-	all := fiveServices(t)
-	urls, links := proxies(t, all, ttl)
-	name := fresh(t)("quorum")
-	q, clients, err := openQuorum(name, urls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var others []string
-	for _, s := range all {
-		others = append(others, s.url(ttl))
-	}
-	next, more, err := openQuorum(name, others)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range append(clients, more...) {
-		closeAtEnd(t, c)
-	}
-	l := lockAll(t, q, len(all))
-	type grant struct {
-		*quorum.Lock
-		at  int64
-		err error
-	}
-	granted, lost := make(chan grant, 1), make(chan int64, 1)
-	context.AfterFunc(l.Context(), func() { lost <- history.Now() })
-	go func() {
-		l, err := next.Lock(await.Context(t))
-		granted <- grant{l, history.Now(), err}
-	}()
-	for _, i := range []int{1, 4} { // an etcd and a ZooKeeper
-		all[i].kill()
-	}
-	await.State(t, "three members to be held", func() (string, bool) {
-		return fmt.Sprintf("%d, %v", l.Held(), l.Err()), l.Held() == 3
-	})
-	links[2].Cut()
-	end := await.Receive(t, "the end of the context", lost)
-	// A stalled machine may notice it late.
-	end = min(end, history.Now()+int64(time.Until(l.Deadline())))
-	if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
-		t.Errorf("it ended with %v", cause)
-	}
-	if err := l.Unlock(t.Context()); !errors.Is(err, coordinator.ErrSessionLost) {
-		t.Errorf("unlock: %v", err)
-	}
-	g := <-granted
-	if g.err != nil {
-		t.Fatal(g.err)
-	}
-	t.Logf("the next holder has tokens %v, %v after the end", tokensOf(g.Lock), time.Duration(g.at-end))
-	if g.at <= end {
-		t.Errorf("granted %v before the context of the last holder ended", time.Duration(end-g.at))
-	}
-	if err := g.Unlock(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-// lockAll locks until all members are held. A service that has just started may
-// need longer than a quorum waits for it; then it is not asked for a while.
-func lockAll(t *testing.T, q *quorum.Quorum, services int) *quorum.Lock {
-	t.Helper()
-	for end := await.Hang(t); ; {
-		l, err := q.Lock(await.Context(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(l.Sequencers()) == services {
-			return l
-		}
-		if time.Now().After(end) {
-			t.Fatalf("tokens %v", tokensOf(l))
-		}
-		if err := l.Unlock(await.Context(t)); err != nil {
-			t.Fatal(err)
-		}
-		await.For(t.Context(), time.Second)
-	}
 }
 
 // quorumHold is one hold, by the clock of all processes. To is 0 in its first

@@ -139,3 +139,34 @@ func ExampleMutex_Contenders() {
 	// Output:
 	// alice: batch 7, holding true
 }
+
+// A job goes on until another contender is queued, and then gives way.
+func ExampleLock_Wanted() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
+	defer alice.Close(ctx)
+	defer bob.Close(ctx)
+	ma, _ := mutex.New(alice, "index")
+	mb, _ := mutex.New(bob, "index")
+
+	urgent := make(chan error)
+	err := ma.Do(ctx, func(ctx context.Context, lock *mutex.Lock) error {
+		go func() {
+			urgent <- mb.Do(ctx, func(context.Context, *mutex.Lock) error {
+				fmt.Println("bob works")
+				return nil
+			})
+		}()
+		if err := lock.Wanted(ctx); err != nil {
+			return err
+		}
+		fmt.Println("alice stops")
+		return nil
+	})
+	fmt.Println(err, <-urgent)
+	// Output:
+	// alice stops
+	// bob works
+	// <nil> <nil>
+}

@@ -176,12 +176,15 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		// those behind it, must not tell its successor that it is admitted.
 		turn.handoff = a.joined.Place
 	}
-	grant.begin(turn, a.Mode, a.Lesser)
+	grant.begin(turn, &a.Request)
 	// The end of the session is reported to the turn from the call of start on,
 	// in other goroutines. They lock mu first, so they find the handle.
 	turn.mu.Lock()
 	alive := turn.start(grant)
 	grant.watchTime(ctx)
+	// After watchTime and before handle: the contexts of the handles are
+	// derived from it.
+	grant.nested = turn.nest(ctx, turn.ctx)
 	if turn.held != "" && !a.last {
 		turn.convert(turn.held)
 	}

@@ -10,31 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Revoked is only for queues shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the hold stays. The error is ErrInvalid in another layout, that of Err if the
-// hold ends first, or the cause of ctx.
-func (h *Hold) Revoked(ctx context.Context) error {
-	turn := h.turn()
-	if err := h.Check(ctx); err != nil {
-		return err
-	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
-	for {
-		place := turn.settledPlace()
-		err := turn.session.Revoked(bound, turn.queue.id, place)
-		if errors.Is(err, coordinator.ErrRemoved) && turn.settledPlace() != place {
-			continue // it was converted
-		}
-		if over := h.Check(ctx); over != nil && err != nil {
-			return over
-		}
-		return err
-	}
-}
-
 // modeRule is the driver contract's rule for modes. An invalid mode must not
 // become the goal of a conversion under way.
 var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)

@@ -28,6 +28,7 @@ func TestRenewalAfterALostConnectionUsesTheNext(t *testing.T) {
 			_, err := r.keepAlive(t.Context(), 1)
 			check(t, err)
 			n.cut()
+			synctest.Wait() // the client notices
 			r.client.ActiveConnection().Connect()
 			until(t, "a connection", func() bool {
 				return r.client.ActiveConnection().GetState() == connectivity.Ready

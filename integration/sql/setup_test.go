@@ -180,32 +180,6 @@ func TestOpenWaitsForNoLockOfADeadSession(t *testing.T) {
 	}
 }
 
-// TestWaitEndsBesideALockOfADeadSession: one of two places has left, and nobody
-// can end the session of the other one now.
-func TestWaitEndsBesideALockOfADeadSession(t *testing.T) {
-	each(t, func(t *testing.T, db *database) {
-		queue := driver.NewQueue("semaphore", "a")
-		join := func(id string) (driver.Session, driver.Place) {
-			s := db.session(t)
-			t.Cleanup(func() { _ = s.Close(context.Background()) })
-			j, err := s.Join(soon(t), queue, driver.Contender{ID: id, Mode: "p1"})
-			ok(t, err)
-			return s, j.Place
-		}
-		left, placeLeft := join("0123456789abcde1")
-		dead, placeDead := join("0123456789abcde2")
-		waiter, _ := join("0123456789abcde3")
-		ok(t, left.Leave(soon(t), queue, placeLeft))
-		ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01' WHERE id = '"+dead.ID()+"'"))
-		tx, err := db.pool.BeginTx(t.Context(), nil)
-		ok(t, err)
-		defer tx.Rollback()
-		_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + dead.ID() + "' FOR UPDATE")
-		ok(t, err)
-		ok(t, waiter.Watch(soon(t), queue, placeDead, placeLeft))
-	})
-}
-
 // TestOpenWaitsAMomentForALockOfADeadSession: MySQL has no statement for both
 // of its kinds that skips a row that is locked.
 func TestOpenWaitsAMomentForALockOfADeadSession(t *testing.T) {

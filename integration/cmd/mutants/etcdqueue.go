@@ -233,6 +233,13 @@ var ofEtcdQueues = []mutation{{
 	new:    `if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestPassThatCrossesTheQuotaHasLeft"}},
 }, {
+	name: "etcd-fresh-member-is-old", promise: "P2",
+	what:   "A member that has applied nothing since its start counts as deposed.",
+	file:   "coordinator/etcd/internal/lease/leader.go",
+	old:    `	if shown != 0 && !l.learn(shown) {`,
+	new:    `	if true && !l.learn(shown) {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestOnlyAnOlderTermRefusesAKeepAlive"}},
+}, {
 	name: "etcd-batch-too-large", promise: "P5",
 	what:   "A batch has more operations than a member accepts.",
 	file:   "coordinator/etcd/internal/batch/batch.go",

@@ -170,15 +170,6 @@ var ofEtcdSessions = []mutation{{
 	new:    `for range 1 {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRenewalGoesToTheNextMemberAfterAnOlderTerm"}},
 }, {
-	name: "etcd-fresh-member-is-old", promise: "P2",
-	what: "A member that has applied nothing since its start counts as deposed.",
-	file: "coordinator/etcd/internal/lease/renew.go",
-	old: `	if shown == 0 {
-		return true`,
-	new: `	if false {
-		return true`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestOnlyAnOlderTermRefusesAKeepAlive"}},
-}, {
 	name: "etcd-renewals-wait-for-a-connection", promise: "P2",
 	what:   "Renewals without a connection wait for it, and are all sent together.",
 	file:   "coordinator/etcd/renew.go",
