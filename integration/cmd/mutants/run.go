@@ -155,8 +155,8 @@ func (r *runner) run(
 		return result{}, fmt.Errorf("%s: %w", program, context.Cause(ctx))
 	}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return result{}, err
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) { // by a signal
+		return result{}, fmt.Errorf("%s: %w", program, err)
 	}
 	res := result{verdicts: map[string]string{}, output: string(out)}
 	res.timedOut = strings.Contains(res.output, "panic: test timed out")

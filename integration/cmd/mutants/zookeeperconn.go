@@ -73,7 +73,7 @@ var ofZooKeeperSessions = []mutation{{
 	file:   "coordinator/zookeeper/internal/zkconn/wire.go",
 	old:    `		_ = s.Conn.SetReadDeadline(now.Add(patience))`,
 	new:    `		_, _ = now, patience`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestUnansweredRequestMovesTheSession"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestPingsDoNotHideAServerThatAnswersNothingElse"}},
 }, {
 	name: "zookeeper-client-decides-on-silence", promise: "P2",
 	what:   "The client's own deadline, of two thirds of the TTL, replaces that of unanswered requests.",

@@ -224,13 +224,6 @@ var ofZooKeeperQueues = []mutation{{
 		patience`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestAttemptThatEndsBeforeItsJoinLeavesNoQueue"}},
 }, {
-	name: "zookeeper-stale-join-makes-the-queue", promise: "P4",
-	what:   "A join that is refused for its record creates the queue.",
-	file:   "coordinator/zookeeper/internal/nodes/nodes.go",
-	old:    `if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {`,
-	new:    `if !errors.Is(err, zk.ErrNoNode) || false {`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinChecksTheRecordInTheSameRequest"}},
-}, {
 	name: "zookeeper-wakes-for-arrivals", promise: "P6",
 	what:   "A wait for several entries ends whenever the queue changes.",
 	file:   "coordinator/zookeeper/internal/nodes/read.go",
