@@ -174,3 +174,17 @@ func TestLeaderDoesNotWriteToItsLatch(t *testing.T) {
 		}
 	})
 }
+
+// TestForeignForgetListsTheQueueAfterASync: see TestForgetListsTheQueueAfterASync.
+func TestForeignForgetListsTheQueueAfterASync(t *testing.T) {
+	for _, layout := range []string{"curator", "kazoo"} {
+		synctest.Test(t, func(t *testing.T) {
+			tr, s := openForeign(t, layout)
+			listed := tr.syncedListings("/app/job")
+			ok(t, s.Forget(soon(t, 20*time.Second), "mutex/job", testID))
+			if n, unsynced := listed(); n != 1 || unsynced != 0 {
+				t.Errorf("%s: %d listings, %d without a sync", layout, n, unsynced)
+			}
+		})
+	}
+}

@@ -158,3 +158,39 @@ func TestRenewalDoesNotWaitForAConnection(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetListsTheQueueAfterASync: this session's server may not have applied
+// the join that is forgotten. The same holds for a join that is repeated.
+func TestForgetListsTheQueueAfterASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, tr, s := openTree(t)
+		testJoin(t, s, 1, "x") // makes the queue
+		listed := tr.syncedListings("/app/~/m/a")
+		ok(t, s.Forget(soon(t, 20*time.Second), "m/a", testID))
+		_, err := s.Join(soon(t, 20*time.Second), "m/a", driver.Contender{ID: testID, Mode: "x", Again: true})
+		ok(t, err)
+		if n, unsynced := listed(); n != 2 || unsynced != 0 {
+			t.Errorf("%d listings, %d without a sync", n, unsynced)
+		}
+	})
+}
+
+// syncedListings counts the listings of a node, and those of them without a
+// sync since the one before.
+func (tr *tree) syncedListings(node string) (counts func() (n, unsynced int)) {
+	n, unsynced, synced := 0, 0, false
+	tr.on(func(op int32, of string) treeFate {
+		switch {
+		case op == opSync:
+			synced = true
+		case op == opChildren && of == node:
+			n++
+			if !synced {
+				unsynced++
+			}
+			synced = false
+		}
+		return treeFate{}
+	})
+	return func() (int, int) { return n, unsynced }
+}

@@ -30,8 +30,8 @@ func TestMutationsDieInVirtualTime(t *testing.T) {
 			if packages[by.pkg] == nil {
 				packages[by.pkg] = parseTests(t, filepath.Join(root, by.pkg))
 			}
-			if real := packages[by.pkg].realTime(by.name); real != "" {
-				t.Errorf("%s: %v is in no bubble, and %s", m.name, by, real)
+			if uses := packages[by.pkg].realTime(by.name); uses != "" {
+				t.Errorf("%s: %v is in no bubble, and %s", m.name, by, uses)
 			}
 		}
 	}

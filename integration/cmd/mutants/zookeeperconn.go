@@ -162,10 +162,7 @@ var ofZooKeeperSessions = []mutation{{
 	}
 	select {
 	case c.slots`,
-	new: `	if err := c.awaitConnection(ctx); false && err != nil {
-		return err
-	}
-	select {
+	new: `	select {
 	case c.slots`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRequestOfACallThatHasEndedIsNotSentLater"}},
 }, {

@@ -122,7 +122,7 @@ var ofZooKeeperQueues = []mutation{{
 	}
 	all, err = s.readQueue`,
 	new:    `	all, err = s.readQueue`,
-	caught: []test{{pkg: "integration/internal/virtualzk", name: "TestConformance"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestForgetListsTheQueueAfterASync"}},
 }, {
 	name: "zookeeper-repeated-join-is-first", promise: "P1",
 	what:   "A join that finds its entry reports that it is the first.",
