@@ -54,6 +54,9 @@ func copies(src []byte, all []mutation) (changed []byte, rest []mutation, err er
 		fn := file.Decls[within].(*ast.FuncDecl)
 		of[fn] = append(of[fn], m)
 	}
+	if len(of) == 0 {
+		return src, rest, nil
+	}
 	var b bytes.Buffer
 	head := at(file.Name.End())
 	fmt.Fprintf(&b, "%s\n\nimport mutation__ %q\n", src[:head], switchPath)

@@ -119,10 +119,10 @@ var ofEtcdSessions = []mutation{{
 	name: "etcd-ended-session-goes-on", promise: "P2",
 	what: "A session sends requests after it was found to be over.",
 	file: "coordinator/etcd/internal/lease/session.go",
-	old: `func (s *Session) Alive() error {
-	if s.life.Err() != nil {`,
-	new: `func (s *Session) Alive() error {
-	if false {`,
+	old: `	if s.life.Err() != nil {
+		return driver.ErrSessionLost`,
+	new: `	if false {
+		return driver.ErrSessionLost`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestEndOfTheOwnerEndsTheSession"}},
 }, {
 	name: "etcd-late-epoch-makes-a-sentinel", promise: "P4",
@@ -268,10 +268,8 @@ var ofEtcdSessions = []mutation{{
 	file: "coordinator/etcd/internal/lease/wait.go",
 	old: `	if !w.stopped {
 		w.arm(s)
-	}
-}`,
-	new: `	_ = w.stopped
-}`,
+	}`,
+	new:    `	_ = w.stopped`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNoWaitRestsOnAMemberThatStopsToApply"}},
 }, {
 	name: "etcd-refresh-reads-once", promise: "P5",

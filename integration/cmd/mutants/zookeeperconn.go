@@ -216,13 +216,6 @@ var ofZooKeeperSessions = []mutation{{
 	new:    `	if session.session == 0 || false {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestExpiredSessionIsNeverReplaced"}},
 }, {
-	name: "zookeeper-watch-fails-for-all", promise: "P8",
-	what:   "A watch that could not be set stays, and fails all later waits.",
-	file:   "coordinator/zookeeper/internal/zkconn/watch.go",
-	old:    `				c.watches.failed(w)`,
-	new:    `				`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestHeadMissesNoJoinWhileTheQueueIsRemovedAndRecreated"}},
-}, {
 	name: "zookeeper-creation-not-awaited", promise: "P5",
 	what: "A wait for a node that was created meanwhile waits for its next change.",
 	file: "coordinator/zookeeper/internal/zkconn/watch.go",
