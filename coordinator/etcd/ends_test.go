@@ -27,8 +27,9 @@ func (f *fake) live() (n int) {
 	return n
 }
 
-// TestOpenThatFailsLeavesNoLease: its sentinel cannot be written, or the service
-// grants a longer TTL, for which holders would outlive their deadline's bound.
+// TestOpenThatFailsLeavesNoLease: its sentinel cannot be written, or the
+// service grants a longer TTL, for which holders would outlive their deadline's
+// bound.
 func TestOpenThatFailsLeavesNoLease(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(f *fake)
@@ -84,8 +85,8 @@ func (l *endingLease) KeepAliveOnce(
 	return l.Lease.KeepAliveOnce(ctx, id)
 }
 
-// TestRenewalDuringTheEndDoesNotCount is R2: the end was found while the renewal
-// was under way.
+// TestRenewalDuringTheEndDoesNotCount is R2: the end was found while the
+// renewal was under way.
 func TestRenewalDuringTheEndDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := newFake(t)

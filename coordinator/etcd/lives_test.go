@@ -97,8 +97,8 @@ func TestOnlyItsSessionRemovesAnEntry(t *testing.T) {
 	})
 }
 
-// TestWatchOfAnEarlierLifeEndsAtOnce: the contender has left, and its name is in
-// use again.
+// TestWatchOfAnEarlierLifeEndsAtOnce: the contender has left, and its name is
+// in use again.
 func TestWatchOfAnEarlierLifeEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := newFake(t)

@@ -89,8 +89,8 @@ func (l *leaseServer) serve(t *testing.T, n *network, addr string) *grpc.Server 
 	return server
 }
 
-// network has servers in memory, by address. Whoever dials another address is
-// refused, as by a machine without the server.
+// network has servers in memory, by address. A client that dials another
+// address is refused, as by a machine without the server.
 type network struct {
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener

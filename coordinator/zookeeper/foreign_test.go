@@ -175,7 +175,8 @@ func TestLeaderDoesNotWriteToItsLatch(t *testing.T) {
 	})
 }
 
-// TestForeignForgetListsTheQueueAfterASync: see TestForgetListsTheQueueAfterASync.
+// TestForeignForgetListsTheQueueAfterASync: see
+// TestForgetListsTheQueueAfterASync.
 func TestForeignForgetListsTheQueueAfterASync(t *testing.T) {
 	for _, layout := range []string{"curator", "kazoo"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -116,7 +116,8 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 }
 
 // TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep: within a sixteenth of
-// the TTL. The driver does not notice the end, and the next renewal is far away.
+// the TTL. The driver does not notice the end, and the next renewal is far
+// away.
 func TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock wallClock

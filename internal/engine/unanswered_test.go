@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestContenderOfAnUnansweredChangeIsForgotten when it leaves, and its ID is not
-// used again: the first request may still arrive.
+// TestContenderOfAnUnansweredChangeIsForgotten when it leaves, and its ID is
+// not used again: the first request may still arrive.
 func TestContenderOfAnUnansweredChangeIsForgotten(t *testing.T) {
 	for op, change := range map[memory.Op]func(ctx context.Context, s *engine.Session, own driver.Joined) (driver.Place, error){
 		memory.OpConvert: func(ctx context.Context, s *engine.Session, own driver.Joined) (driver.Place, error) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// switchPath is a package that exists in the overlay only. Its On is the name of
-// the mutation that a process runs.
+// switchPath is a package that exists in the overlay only. Its On is the name
+// of the mutation that a process runs.
 const switchPath = "github.com/baton-go/baton/internal/mutation"
 
 const switchCode = "package mutation\n\nimport \"os\"\n\n// On is the mutation.\nvar On = os.Getenv(\"" + switchEnv + "\")\n"

@@ -15,7 +15,8 @@
 //
 // Most mutations change the body of a function. Their tests' packages are
 // compiled once, with a copy of the function for each mutation; an environment
-// variable selects the one that a run calls. The others are compiled one by one.
+// variable selects the one that a run calls. The others are compiled one by
+// one.
 //
 // No test that is named needs a server, and those of the drivers' and the
 // engine's rules run in virtual time.

@@ -1,5 +1,6 @@
-// Package masked runs the conformance suite on foreign layouts. Their entries do
-// not name their contender, so a mask between the suite and the driver adds it.
+// Package masked runs the conformance suite on foreign layouts. Their entries
+// do not name their contender, so a mask between the suite and the driver adds
+// it.
 package masked
 
 import (
