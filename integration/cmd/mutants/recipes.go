@@ -81,9 +81,9 @@ var ofRecipes = []mutation{{
 }, {
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
-	file:   "recipes/attempt.go",
-	old:    `		a.leaveLater()`,
-	new:    ``,
+	file:   "recipes/delay.go",
+	old:    `	if !a.queued {`,
+	new:    `	if a.queued || !a.queued {`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
