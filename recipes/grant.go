@@ -236,7 +236,7 @@ func (g *grant) watchSelf() {
 	for refused := 0; ; {
 		place := g.settledPlace() // during a conversion the watch would fire
 		if g.session.Await(g.ctx, g.queue.id, place) != nil {
-			if refused++; PauseAgain(g.ctx, refused) != nil {
+			if refused++; g.queue.PauseAgain(g.ctx, refused) != nil {
 				return
 			}
 			continue

@@ -18,6 +18,7 @@ type Link struct {
 
 	mu      sync.Mutex
 	held    [2]bool // by way
+	only    *Member // nil: all members can be reached
 	delays  [2]time.Duration
 	events  int             // of watches that the members have sent
 	lost    map[string]bool // keys of watches whose stream has ended
@@ -108,8 +109,17 @@ func (l *Link) HoldRequests() { l.change(func() { l.held[up] = true }) }
 // HoldReplies holds what the members send, until Heal.
 func (l *Link) HoldReplies() { l.change(func() { l.held[down] = true }) }
 
-// Heal ends Cut, HoldRequests and HoldReplies.
-func (l *Link) Heal() { l.change(func() { l.held = [2]bool{} }) }
+// Reach cuts the client off from all members but one, until Heal.
+func (l *Link) Reach(m *Member) { l.change(func() { l.only = m }) }
+
+// Heal ends Cut, HoldRequests, HoldReplies and Reach.
+func (l *Link) Heal() { l.change(func() { l.held, l.only = [2]bool{}, nil }) }
+
+// open reports whether something passes between the client and a member. The
+// caller holds l.mu.
+func (l *Link) open(m *Member, w way) bool {
+	return !l.held[w] && (l.only == nil || l.only == m)
+}
 
 // Delay sets how much longer requests and replies take, also those under way.
 func (l *Link) Delay(request, reply time.Duration) {
@@ -136,7 +146,7 @@ func (l *Link) Strand() {
 		for _, c := range slices.Clone(l.conns) {
 			c.strand()
 		}
-		l.held = [2]bool{}
+		l.held, l.only = [2]bool{}, nil
 	})
 }
 
@@ -179,11 +189,11 @@ func (l *Link) drop(c *conn) {
 
 // dial connects to a member. It takes a round trip.
 func (l *Link) dial(ctx context.Context, m *Member) (net.Conn, error) {
-	if err := l.pass(ctx, up); err != nil {
+	if err := l.pass(ctx, m, up); err != nil {
 		return nil, err
 	}
 	c, err := l.connect(m)
-	if passing := l.pass(ctx, down); passing != nil || err != nil {
+	if passing := l.pass(ctx, m, down); passing != nil || err != nil {
 		if c != nil {
 			_ = c.client.Close()
 		}
@@ -211,7 +221,7 @@ func (l *Link) connect(m *Member) (*conn, error) {
 }
 
 // pass waits until a packet that is sent now would have arrived.
-func (l *Link) pass(ctx context.Context, w way) error {
+func (l *Link) pass(ctx context.Context, m *Member, w way) error {
 	sent := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +232,7 @@ func (l *Link) pass(ctx context.Context, w way) error {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNRESET}
 		}
 		wait := time.Until(sent.Add(takes + l.delays[w]))
-		if !l.held[w] && wait <= 0 {
+		if l.open(m, w) && wait <= 0 {
 			return nil
 		}
 		turned := l.turned

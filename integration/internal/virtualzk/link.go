@@ -21,6 +21,7 @@ type Link struct {
 	offset   time.Duration // in nanoseconds, so that no two send at once
 	spread   time.Duration
 	up, down direction
+	only     int     // the one member that can be reached, or nobody: all
 	wires    []*wire // that are not broken, in the order of dialling
 	sessions []int64 // that began or went on here
 	stranded []func()
@@ -67,7 +68,7 @@ type stream struct {
 func (e *Ensemble) Link(name string) *Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, offset: time.Duration(len(e.links))}
+	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, only: nobody, offset: time.Duration(len(e.links))}
 	if e.conf.Random != nil {
 		l.seed = 1 | e.conf.Random.Uint64()
 	}
@@ -150,7 +151,7 @@ func (l *Link) arrive(d *direction, w *wire, deliver func()) {
 	case w.reset:
 	case w.isStranded && d == &l.up:
 		l.stranded = append(l.stranded, deliver)
-	case d.held || d.draining:
+	case d.held || d.draining || !l.reaches(w):
 		d.queue = append(d.queue, parcel{w, deliver})
 	default:
 		deliver()
@@ -167,9 +168,13 @@ func (l *Link) release(d *direction) {
 }
 
 func (l *Link) drain(d *direction) {
-	for d.draining = true; len(d.queue) > 0 && !d.held; {
-		p := d.queue[0]
-		d.queue = d.queue[1:]
+	for d.draining = true; !d.held; {
+		i := slices.IndexFunc(d.queue, func(p parcel) bool { return l.reaches(p.of) })
+		if i < 0 {
+			break
+		}
+		p := d.queue[i]
+		d.queue = slices.Delete(d.queue, i, i+1)
 		if p.of.reset {
 			continue
 		}
@@ -193,9 +198,24 @@ func (l *Link) HoldRequests() { l.locked(func() { l.up.held = true }) }
 // HoldReplies holds what the members send, until Heal.
 func (l *Link) HoldReplies() { l.locked(func() { l.down.held = true }) }
 
-// Heal ends Cut, HoldRequests and HoldReplies.
+// Reach cuts the client off from all members but one, until Heal.
+func (l *Link) Reach(member int) {
+	l.locked(func() {
+		l.only = member
+		for _, d := range []*direction{&l.up, &l.down} { // it may have been another
+			if !d.held && !d.draining {
+				l.drain(d)
+			}
+		}
+	})
+}
+
+func (l *Link) reaches(w *wire) bool { return l.only == nobody || l.only == w.member }
+
+// Heal ends Cut, HoldRequests, HoldReplies and Reach.
 func (l *Link) Heal() {
 	l.locked(func() {
+		l.only = nobody
 		l.release(&l.up)
 		l.release(&l.down)
 	})
@@ -250,6 +270,7 @@ func (l *Link) Strand() {
 			w.client.fail(syscall.ECONNRESET)
 			w.hangUp()
 		}
+		l.only = nobody
 		l.release(&l.up)
 		l.release(&l.down)
 	})

@@ -27,6 +27,9 @@ func (s *service) Faults() []simulation.Fault {
 		}}
 	}
 	return []simulation.Fault{
+		{Kind: "one member reached", Do: func(w simulation.World, r *rand.Rand, l simulation.Link) {
+			s.reachesOne(w, r, l.(*link), s.Members()[r.IntN(3)])
+		}},
 		condition("member lags", virtualetcd.Lagging, "a member lags behind a watch"),
 		condition("member stalls", virtualetcd.Stalled, "a member stalls behind a watch"),
 		condition("member is mute", virtualetcd.Mute, "a member is mute"),
@@ -43,6 +46,16 @@ func (s *service) Faults() []simulation.Fault {
 		}},
 		{Kind: "out of space", Do: s.fills},
 	}
+}
+
+// reachesOne cuts a client off from all members but one, for a time and beside
+// other faults.
+func (s *service) reachesOne(w simulation.World, r *rand.Rand, l *link, m *virtualetcd.Member) {
+	if serving := l.Serving(); serving != nil && r.IntN(2) == 0 {
+		m = serving
+	}
+	l.Reach(m)
+	time.AfterFunc(time.Duration(1+r.Int64N(int64(longestFault(w.TTL())))), func() { l.Reach(nil) })
 }
 
 // longestFault is how long a member is not healthy at most.
@@ -125,7 +138,11 @@ func (s *service) deposes(w simulation.World, r *rand.Rand, chosen simulation.Li
 	m.Suffer(virtualetcd.Deposed)
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()))))
 	w.Reached("a holder is cut off while a deposed leader acknowledges")
-	chosen.Cut()
+	if r.IntN(2) == 0 { // or it reaches the deposed leader alone
+		chosen.Cut()
+	} else {
+		chosen.(*link).Reach(m)
+	}
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()/2))))
 	chosen.Heal()
 	m.Heal()
