@@ -127,10 +127,11 @@ func (w *world) acts() []act {
 				time.Duration(r.Int64N(int64(w.ttl/3))))
 		}},
 		{"service stopped", func(r *rand.Rand, _ Link) {
-			w.svc.Stop()
-			w.note(func() { w.stoppedAt = w.now() })
-			time.Sleep(time.Duration(r.Int64N(int64(2 * w.ttl))))
-			w.svc.Start()
+			lasts := time.Duration(r.Int64N(int64(2 * w.ttl)))
+			if r.IntN(3) == 0 && w.swarm.on("long outage") {
+				lasts += 4 * w.ttl
+			}
+			w.outage(lasts)
 		}},
 		{"session expired", func(r *rand.Rand, _ Link) {
 			if all := w.svc.Sessions(); len(all) > 0 && r.IntN(2) == 0 {

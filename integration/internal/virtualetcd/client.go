@@ -3,7 +3,6 @@ package virtualetcd
 import (
 	"context"
 	"errors"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/internal/dial"
 )
 
 // Driver makes a driver that makes its own client, as that of a URL does.
@@ -33,9 +33,7 @@ func (l *Link) Client(user string) (*clientv3.Client, error) {
 		Endpoints: l.Endpoints(), Logger: zap.NewNop(), Username: user, Password: user,
 		DialOptions: []grpc.DialOption{
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-				return l.etcd.dial(ctx, "tcp", addr)
-			}),
+			grpc.WithContextDialer(new(dial.Dialer).TCP),
 		},
 	})
 }

@@ -16,17 +16,18 @@ type Link struct {
 	etcd  *Etcd
 	index int
 
-	mu      sync.Mutex
-	held    [2]bool // by way
-	only    *Member // nil: all members can be reached
-	delays  [2]time.Duration
-	events  int             // of watches that the members have sent
-	lost    map[string]bool // keys of watches whose stream has ended
-	dialled []uint64
-	resets  int           // how often connections were broken
-	turned  chan struct{} // closed and replaced at each change of the above
-	conns   []*conn       // in the order in which they were made
-	strays  []*conn       // stranded ones
+	mu       sync.Mutex
+	held     [2]bool // by way
+	only     *Member // nil: all members can be reached
+	delays   [2]time.Duration
+	events   int             // of watches that the members have sent
+	lost     map[string]bool // keys of watches whose stream has ended
+	dialled  []uint64
+	attempts int           // to connect
+	resets   int           // how often connections were broken
+	turned   chan struct{} // closed and replaced at each change of the above
+	conns    []*conn       // in the order in which they were made
+	strays   []*conn       // stranded ones
 }
 
 func newLink(e *Etcd, index int) *Link {
@@ -42,10 +43,36 @@ func (l *Link) Index() int { return l.index }
 // host is the client's own address.
 func (l *Link) host() string { return fmt.Sprintf("10.%d.%d.100:1", l.index>>8, l.index&255) }
 
-// addr is a member's address on this link. It is one of no interface, so that
-// the driver asks no name server.
-func (l *Link) addr(m *Member) string {
-	return fmt.Sprintf("10.%d.%d.%d:2379", l.index>>8, l.index&255, m.index+1)
+// firstNet is the first number of all addresses before a move, deadNet that of
+// addresses that lead nowhere.
+const firstNet, deadNet = 10, 9
+
+// ip is a member's present address on this link. It is one of no interface.
+func (l *Link) ip(m *Member) string {
+	moves, _ := m.lastMove()
+	return fmt.Sprintf("%d.%d.%d.%d", firstNet+moves, l.index>>8, l.index&255, m.index+1)
+}
+
+func (l *Link) addr(m *Member) string { return l.ip(m) + ":2379" }
+
+// leads notes an attempt to connect, and reports whether the address is one of
+// a machine.
+func (l *Link) leads(moves int, m *Member) bool {
+	l.mu.Lock()
+	l.attempts++
+	l.mu.Unlock()
+	now, when := m.lastMove()
+	if moves >= 0 && moves < now && l.etcd.stale != nil {
+		l.etcd.stale(l, time.Since(when))
+	}
+	return moves == now
+}
+
+// Dials counts the attempts to connect.
+func (l *Link) Dials() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempts
 }
 
 // Events counts the events of watches that the members have sent.
@@ -79,7 +106,11 @@ func (l *Link) hasLost(key string) bool {
 // Endpoints are the addresses of the members on this link.
 func (l *Link) Endpoints() (all []string) {
 	for _, m := range l.etcd.members {
-		all = append(all, l.addr(m))
+		if l.etcd.named {
+			all = append(all, fmt.Sprintf(hostNames, m.index+1, l.index)+":2379")
+		} else {
+			all = append(all, l.addr(m))
+		}
 	}
 	return all
 }
@@ -179,6 +210,17 @@ func (l *Link) lose() {
 			c.abort()
 		}
 		l.strays = nil
+	})
+}
+
+// loseMember resets all connections with a member.
+func (l *Link) loseMember(m *Member) {
+	l.change(func() {
+		for _, c := range slices.Clone(l.conns) {
+			if c.member == m {
+				c.abort()
+			}
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ type Link struct {
 	name     string
 	seed     uint64 // of its wires' generators; 0: none
 	dialled  uint64
+	attempts int           // to connect
 	offset   time.Duration // in nanoseconds, so that no two send at once
 	spread   time.Duration
 	up, down direction
@@ -81,9 +82,14 @@ func (l *Link) Name() string { return l.name }
 
 // Dial connects to the member with an address, for zookeeper.Dialer.
 func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	var member int
-	if _, err := fmt.Sscanf(addr, "10.0.0.%d:2181", &member); err != nil || member < 1 || member > len(l.members) {
+	var moves, member int
+	_, err := fmt.Sscanf(addr, "10.0.%d.%d:2181", &moves, &member)
+	if err != nil || member < 1 || member > len(l.members) {
 		return nil, fmt.Errorf("virtualzk: %q is no member", addr)
+	}
+	if !l.leads(moves, l.members[member-1]) {
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
 	}
 	w := &wire{Link: l, member: member - 1, fates: map[int32]Fate{}}
 	w.client = newSocket(w, addr)
@@ -96,7 +102,6 @@ func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		l.wires = append(l.wires, w)
 		l.carry(&l.up, &w.ups, w, 0, func() { w.accept(accepted) })
 	})
-	var err error
 	select {
 	case err = <-accepted:
 	case <-ctx.Done():
@@ -107,6 +112,24 @@ func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: w.client.RemoteAddr(), Err: err}
 	}
 	return w.client, nil
+}
+
+// leads notes an attempt to connect, and reports whether the address is one of
+// a machine.
+func (l *Link) leads(moves int, m *member) (leads bool) {
+	l.locked(func() {
+		l.attempts++
+		if leads = moves == m.moves; !leads && moves < m.moves && l.conf.Stale != nil {
+			l.conf.Stale(l, time.Since(m.moved))
+		}
+	})
+	return leads
+}
+
+// Dials counts the attempts to connect.
+func (l *Link) Dials() (n int) {
+	l.locked(func() { n = l.attempts })
+	return n
 }
 
 // accept is what the member's machine does with a new connection.

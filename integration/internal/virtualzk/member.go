@@ -18,6 +18,8 @@ type member struct {
 	short   time.Duration // the longest timeout of a session that continues, or 0
 
 	up      bool
+	moves   int           // so often has its address changed
+	moved   time.Time     // last
 	lag     time.Duration // before it applies a transaction
 	stalled bool          // it applies nothing
 	paused  bool          // it does nothing

@@ -12,7 +12,7 @@ import (
 var states = []string{
 	"compacted while contenders wait", "a member lags behind a watch", "a member stalls behind a watch",
 	"a member is mute", "a holder is cut off while a deposed leader acknowledges", "out of space",
-	"a member is ill for long",
+	"a member is ill for long", "members moved", simulation.LongOutage,
 }
 
 // Faults are those of etcd alone.
@@ -26,7 +26,7 @@ func (s *service) Faults() []simulation.Fault {
 			s.suffers(c, lasts, r, l.(*link), state)
 		}}
 	}
-	return []simulation.Fault{
+	all := []simulation.Fault{
 		{Kind: "one member reached", Do: func(w simulation.World, r *rand.Rand, l simulation.Link) {
 			s.reachesOne(w, r, l.(*link), s.Members()[r.IntN(3)])
 		}},
@@ -46,6 +46,10 @@ func (s *service) Faults() []simulation.Fault {
 		}},
 		{Kind: "out of space", Do: s.fills},
 	}
+	if s.named {
+		all = append(all, simulation.Fault{Kind: "members move", Do: s.move})
+	}
+	return all
 }
 
 // reachesOne cuts a client off from all members but one, for a time and beside
@@ -146,6 +150,17 @@ func (s *service) deposes(w simulation.World, r *rand.Rand, chosen simulation.Li
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()/2))))
 	chosen.Heal()
 	m.Heal()
+}
+
+// move replaces some members by others with their names and data.
+func (s *service) move(w simulation.World, r *rand.Rand, _ simulation.Link) {
+	for _, m := range s.Members() {
+		if r.IntN(3) > 0 {
+			m.Move()
+			time.Sleep(time.Duration(1 + r.Int64N(int64(w.TTL()/10))))
+		}
+	}
+	w.Reached("members moved")
 }
 
 // calm lets requests have no faults, and heals all links.

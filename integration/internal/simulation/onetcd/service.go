@@ -37,6 +37,7 @@ type service struct {
 	world simulation.World
 	seed  uint64
 	ttl   time.Duration
+	named bool // drivers resolve names
 	// external: some clients have sessions on external leases.
 	external bool
 	// chronic: a member may be ill for long, and requests to it cost a part of
@@ -67,12 +68,20 @@ type call struct {
 }
 
 func start(c simulation.Conditions) (simulation.Service, error) {
-	e, err := virtualetcd.New(virtualetcd.Options{Dir: c.T.TempDir(), Seed: c.Seed})
+	o := virtualetcd.Options{Dir: c.T.TempDir(), Seed: c.Seed}
+	names := c.Rand.IntN(4)
+	o.Names, o.DeadAddresses = names >= 2, names == 3
+	o.Stale = func(l *virtualetcd.Link, since time.Duration) {
+		if since > c.TTL+10*time.Second {
+			c.World.Blame("client %d connects to an address that its name has not had for %v", l.Index(), since)
+		}
+	}
+	e, err := virtualetcd.New(o)
 	if err != nil {
 		return nil, err
 	}
 	s := &service{
-		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
+		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, named: o.Names, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
 		links: map[*virtualetcd.Link]*link{}, keys: map[string]*mvccpb.KeyValue{},
 		byHand: map[string]bool{}, calls: map[string]call{},
 	}
@@ -107,7 +116,7 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 // are some requests each. etcd looks for leases to end twice in a second, and a
 // client that has lost its connections waits a little before it dials.
 func (s *service) Traits() simulation.Traits {
-	t := simulation.Traits{Stale: true, Lag: longestFault(s.ttl), Rounds: 4, Late: 2 * time.Second, Passes: true}
+	t := simulation.Traits{Stale: true, Lag: longestFault(s.ttl), Rounds: 4, Late: 2 * time.Second, Passes: true, Dials: 30}
 	if s.chronic {
 		t.Lag, t.Late = chronicFault*s.ttl, 2*time.Second+2*s.ttl
 	}

@@ -10,6 +10,9 @@ import (
 // Faults are those of ZooKeeper's members.
 func (s *service) Faults() []simulation.Fault {
 	all := []simulation.Fault{{Kind: "timeout shortened", Do: s.shortens}}
+	if s.named {
+		all = append(all, simulation.Fault{Kind: "members move", Do: s.move})
+	}
 	if s.Members() == 1 {
 		return all
 	}
@@ -142,6 +145,21 @@ func (s *service) isolates(_ simulation.World, r *rand.Rand, l simulation.Link) 
 	s.Isolate(m)
 	time.Sleep(some(r, most))
 	s.Rejoin(m)
+}
+
+// move replaces some members by others with their names and data.
+func (s *service) move(w simulation.World, r *rand.Rand, _ simulation.Link) {
+	for m := range s.Members() {
+		if s.Members() > 1 && r.IntN(3) == 0 {
+			continue
+		}
+		s.Ensemble.Stop(m)
+		s.Move(m)
+		time.Sleep(some(r, w.TTL()/10))
+		s.Ensemble.Start(m)
+		time.Sleep(some(r, w.TTL()/10))
+	}
+	w.Reached("members moved")
 }
 
 func (s *service) crashes(w simulation.World, r *rand.Rand, l simulation.Link) {
