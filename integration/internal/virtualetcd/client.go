@@ -21,8 +21,13 @@ import (
 
 // Driver makes a driver that makes its own client, as that of a URL does.
 func (l *Link) Driver(namespace, query string) (driver.Driver, error) {
+	return l.DriverOf(nil, namespace, query)
+}
+
+// DriverOf is Driver with credentials.
+func (l *Link) DriverOf(user *url.Userinfo, namespace, query string) (driver.Driver, error) {
 	return etcd.Open(&url.URL{
-		Scheme: "etcd", Host: strings.Join(l.Endpoints(), ","), Path: "/" + namespace, RawQuery: query,
+		User: user, Scheme: "etcd", Host: strings.Join(l.Endpoints(), ","), Path: "/" + namespace, RawQuery: query,
 	})
 }
 

@@ -12,7 +12,8 @@ import (
 var states = []string{
 	"compacted while contenders wait", "a member lags behind a watch", "a member stalls behind a watch",
 	"a member is mute", "a holder is cut off while a deposed leader acknowledges", "out of space",
-	"a member is ill for long", "members moved", simulation.LongOutage,
+	"a member is ill for long", "members moved", "authentication switched on while contenders wait",
+	simulation.LongOutage,
 }
 
 // Faults are those of etcd alone.
@@ -49,7 +50,18 @@ func (s *service) Faults() []simulation.Fault {
 	if s.named {
 		all = append(all, simulation.Fault{Kind: "members move", Do: s.move})
 	}
+	if s.user != nil {
+		all = append(all, simulation.Fault{Kind: "authentication", Do: s.authenticates})
+	}
 	return all
+}
+
+// authenticates switches authentication on, once.
+func (s *service) authenticates(w simulation.World, _ *rand.Rand, _ simulation.Link) {
+	waiting := s.waiting()
+	if s.EnableAuth() == nil && waiting {
+		w.Reached("authentication switched on while contenders wait")
+	}
 }
 
 // reachesOne cuts a client off from all members but one, for a time and beside

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,9 @@ type service struct {
 	seed  uint64
 	ttl   time.Duration
 	named bool // drivers resolve names
+	// user are the clients' credentials, or nil. At first the service does not
+	// ask for them.
+	user *url.Userinfo
 	// external: some clients have sessions on external leases.
 	external bool
 	// chronic: a member may be ill for long, and requests to it cost a part of
@@ -84,6 +88,12 @@ func start(c simulation.Conditions) (simulation.Service, error) {
 		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, named: o.Names, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
 		links: map[*virtualetcd.Link]*link{}, keys: map[string]*mvccpb.KeyValue{},
 		byHand: map[string]bool{}, calls: map[string]call{},
+	}
+	if c.Rand.IntN(3) == 0 {
+		s.user = url.UserPassword("root", "root")
+		if err := s.AddRoot(); err != nil {
+			return nil, err
+		}
 	}
 	s.over, s.end = context.WithCancel(context.Background())
 	e.OnChange(s.changed)
