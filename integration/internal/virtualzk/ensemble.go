@@ -3,6 +3,7 @@ package virtualzk
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -76,6 +77,7 @@ func (e *Ensemble) reached(state string) {
 type Ensemble struct {
 	conf  Config
 	began time.Time
+	seed  uint64 // of all generators
 
 	mu       sync.Mutex // guards everything, of links, too
 	see      func(Txn)
@@ -84,7 +86,6 @@ type Ensemble struct {
 	head     *tree // after the whole log
 	log      []*Txn
 	sessions map[int64]*session
-	opened   int64 // sessions and connections, ever
 	members  []*member
 	leader   int // or nobody
 	epoch    int // counts the changes of the leader, and the starts and stops
@@ -111,8 +112,12 @@ func New(conf Config) *Ensemble {
 	if conf.Names {
 		e.restore = dial.ReplaceNames(e.resolve)
 	}
+	if conf.Random != nil {
+		e.seed = conf.Random.Uint64()
+	}
 	for i := range conf.Members {
 		e.members = append(e.members, &member{
+			toLeader: lane{rand: e.rng("to leader", i)}, fromLeader: lane{rand: e.rng("from leader", i)},
 			Ensemble: e, index: i, tree: newTree(), watches: watches{}, up: true,
 			heard: map[int64]time.Duration{},
 		})
@@ -145,21 +150,16 @@ func (e *Ensemble) locked(f func()) {
 	f()
 }
 
-// draw returns a random number below n, or 0 without a generator.
-func (e *Ensemble) draw(n int) int {
+// rng returns a generator of its own, or nil without a generator. So what is
+// drawn does not depend on the order in which the scheduler lets goroutines of
+// one instant run.
+func (e *Ensemble) rng(name ...any) *rand.Rand {
 	if e.conf.Random == nil {
-		return 0
+		return nil
 	}
-	return e.conf.Random.IntN(n)
-}
-
-// jitter returns a random time of at most that much, at least a nanosecond
-// unless there is no generator.
-func (e *Ensemble) jitter(most time.Duration) time.Duration {
-	if e.conf.Random == nil {
-		return most
-	}
-	return 1 + time.Duration(e.conf.Random.Int64N(int64(most)+1))
+	h := fnv.New64a()
+	_, _ = fmt.Fprintln(h, name...)
+	return rand.New(rand.NewPCG(e.seed, h.Sum64()))
 }
 
 // URL returns the URL of the driver, with a chroot and perhaps parameters.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"syscall"
@@ -16,9 +15,9 @@ import (
 type Link struct {
 	*Ensemble
 	name     string
-	seed     uint64 // of its wires' generators; 0: none
-	dialled  uint64
-	attempts int           // to connect
+	dialled  map[dialled]int // for generators
+	attempts int             // to connect
+	index    int
 	offset   time.Duration // in nanoseconds, so that no two send at once
 	spread   time.Duration
 	up, down direction
@@ -27,6 +26,12 @@ type Link struct {
 	sessions []int64 // that began or went on here
 	stranded []func()
 	notices  int
+}
+
+// dialled is an attempt to connect.
+type dialled struct {
+	member int
+	at     time.Duration
 }
 
 // direction is one direction of a link. It delays messages, and then delivers
@@ -59,20 +64,14 @@ type wire struct {
 
 // stream is one direction of a wire, with a generator of its own: messages of
 // one instant on several wires draw the same numbers in any order.
-type stream struct {
-	lane
-	rand *rand.Rand // or nil
-}
+type stream struct{ lane }
 
 // Link makes the network of a client process. Each message takes a random time
 // up to a microsecond, if the ensemble has a generator.
 func (e *Ensemble) Link(name string) *Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, only: nobody, offset: time.Duration(len(e.links))}
-	if e.conf.Random != nil {
-		l.seed = 1 | e.conf.Random.Uint64()
-	}
+	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, only: nobody, index: len(e.links), dialled: map[dialled]int{}, offset: time.Duration(len(e.links))}
 	e.links = append(e.links, l)
 	return l
 }
@@ -95,10 +94,11 @@ func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	w.client = newSocket(w, addr)
 	accepted := make(chan error, 1)
 	l.locked(func() {
-		if l.dialled++; l.seed != 0 {
-			w.ups.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled))
-			w.downs.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled+1))
-		}
+		// Two sessions of a client may dial two members at one instant.
+		now := dialled{w.member, time.Since(l.began)}
+		l.dialled[now]++
+		w.ups.rand = l.rng("up", l.name, l.index, now, l.dialled[now])
+		w.downs.rand = l.rng("down", l.name, l.index, now, l.dialled[now])
 		l.wires = append(l.wires, w)
 		l.carry(&l.up, &w.ups, w, 0, func() { w.accept(accepted) })
 	})
@@ -137,9 +137,9 @@ func (w *wire) accept(accepted chan<- error) {
 	m := w.members[w.member]
 	var err error
 	if m.up {
-		w.opened++
+		m.accepted++
 		w.server = &conn{
-			member: m, number: int(w.opened), wire: w, watching: map[spot]struct{}{},
+			member: m, number: m.accepted, wire: w, watching: map[spot]struct{}{},
 		}
 		m.conns = append(m.conns, w.server)
 	} else {
