@@ -87,7 +87,7 @@ func ExampleWithObserver() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = m.Do(ctx, func(context.Context) error { return nil })
+	_ = m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
 	// Output: granted: mutex/job
 }
 

@@ -139,9 +139,18 @@ func (c *checker) compile(lenient bool, sources ...string) []error {
 	return errs
 }
 
-// withImports parses a file again, with the imports that it lacks, on the line
-// of the package clause so that line numbers stay.
+// withImports parses a file again, with the imports that it lacks.
 func (c *checker) withImports(fset *token.FileSet, f *ast.File, own map[string]bool, src string) *ast.File {
+	again, err := parser.ParseFile(fset, "", c.imported(f, own, src), parser.SkipObjectResolution)
+	if err != nil {
+		return f
+	}
+	return again
+}
+
+// imported adds the imports that a file lacks to its text, on the line of the
+// package clause so that line numbers stay.
+func (c *checker) imported(f *ast.File, own map[string]bool, src string) string {
 	var lacks []string
 	for name := range unresolved(f) {
 		imported := slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
@@ -152,9 +161,5 @@ func (c *checker) withImports(fset *token.FileSet, f *ast.File, own map[string]b
 			lacks = append(lacks, fmt.Sprintf("; import %s %q", name, path))
 		}
 	}
-	again, err := parser.ParseFile(fset, "", "package p"+strings.Join(lacks, "")+strings.TrimPrefix(src, "package p"), 0)
-	if err != nil {
-		return f
-	}
-	return again
+	return "package p" + strings.Join(lacks, "") + strings.TrimPrefix(src, "package p")
 }

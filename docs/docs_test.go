@@ -35,8 +35,8 @@ func at(page string, line int) string { return fmt.Sprintf("%s:%d", page, line) 
 //
 // Such a block is a file without its package clause, or statements of a
 // function in which ctx and client are declared. Packages need no import there,
-// and variables no use. A test in integration/ runs the programs whose note is
-// pages.InIntegration.
+// and variables no use. TestTestsOfPagesRun runs the blocks whose note is
+// pages.Run, a test in integration/ those of pages.InIntegration.
 func TestGoCompiles(t *testing.T) {
 	c := newChecker(t)
 	found := 0
@@ -46,7 +46,7 @@ func TestGoCompiles(t *testing.T) {
 				continue
 			}
 			found++
-			if b.Note == pages.InIntegration {
+			if b.Note == pages.InIntegration || b.Note == pages.Run {
 				continue
 			}
 			for _, err := range c.check(p.Path, b) {

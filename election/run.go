@@ -17,7 +17,8 @@ import (
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
 // ends; then work must return within the bound of [WithDrain]. If ctx ended,
 // the term lasts until work has returned or the bound has passed, so that work
-// can clean up as the leader. Then the first row that fits applies:
+// can clean up as the leader. Work may itself resign: its context ends, and Run
+// does not resign again. Then the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)

@@ -121,8 +121,8 @@ func TestOperatorsSeeEveryKind(t *testing.T) {
 		work, stop := context.WithCancel(ctx)
 		held, ended := make(chan int, 3), make(chan error, 1)
 		go func() {
-			ended <- jobs.Run(work, func(ctx context.Context, shard int, _ coordinator.Token) error {
-				held <- shard
+			ended <- jobs.Run(work, func(ctx context.Context, s *partition.Shard) error {
+				held <- s.Number()
 				<-ctx.Done()
 				return nil
 			})

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
@@ -61,11 +61,11 @@ func (e etcdLevers) start(t *testing.T) coordinatortest.Service {
 
 func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
 	counter := &watchCounter{}
-	link := newCable(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
-	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.addrs(), ","), Path: "/conformance", RawQuery: e.query})
+	link := netproxy.NewNetwork(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
+	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.Addrs(), ","), Path: "/conformance", RawQuery: e.query})
 	c := coordinatortest.Client{Driver: d, Link: link, Events: counter.events}
 	if e.query == "" {
-		c.External = func(context.Context) (driver.Driver, error) { return external(t, link.addrs()) }
+		c.External = func(context.Context) (driver.Driver, error) { return external(t, link.Addrs()) }
 	}
 	return c, err
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/netproxy"
-	"github.com/baton-go/baton/integration/internal/servers"
 )
 
 // TestConformance checks the drivers against the clauses of package driver. It
@@ -35,65 +33,6 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
-
-// cable is the network of one client: a proxy in front of each member. The
-// driver still chooses among members: etcd's client sends each request to
-// another one, and after a break a ZooKeeper session continues at any. So views
-// meet members that lag behind what the client has read elsewhere.
-type cable struct {
-	t       *testing.T
-	proxies []*netproxy.Proxy
-	held    int64 // bytes held when the latest hold began
-}
-
-func newCable(t *testing.T, members []string, options ...netproxy.Option) *cable {
-	t.Helper()
-	c := &cable{t: t}
-	for _, addr := range members {
-		c.proxies = append(c.proxies, servers.Proxy(t, []string{addr}, options...))
-	}
-	return c
-}
-
-// addrs returns the client's addresses, one for each member.
-func (c *cable) addrs() (all []string) {
-	for _, p := range c.proxies {
-		all = append(all, p.Addr())
-	}
-	return all
-}
-
-// heldUp counts the client's bytes that are held, or were held and are lost.
-func (c *cable) heldUp() (sum int64) {
-	for _, p := range c.proxies {
-		sum += p.Stats().HeldUp
-	}
-	return sum
-}
-
-func (c *cable) each(lever func(*netproxy.Proxy)) {
-	for _, p := range c.proxies {
-		lever(p)
-	}
-}
-
-func (c *cable) HoldRequests() {
-	c.held = c.heldUp()
-	c.each((*netproxy.Proxy).CutUp)
-}
-
-func (c *cable) HoldReplies() { c.each((*netproxy.Proxy).CutDown) }
-func (c *cable) Heal()        { c.each((*netproxy.Proxy).Heal) }
-func (c *cable) Reset()       { c.each((*netproxy.Proxy).Reset) }
-
-func (c *cable) Strand() {
-	if c.heldUp() == c.held {
-		c.t.Error("no request is in flight that could be stranded: the case tests nothing")
-	}
-	c.each((*netproxy.Proxy).Strand)
-}
-
-func (c *cable) Deliver() { c.each((*netproxy.Proxy).Deliver) }
 
 // restart stops all members before it starts any, so that only persisted state
 // survives.

@@ -14,10 +14,10 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/integration/internal/zkwire"
@@ -73,8 +73,8 @@ func (z zooKeeperLevers) start(t *testing.T) coordinatortest.Service {
 }
 
 func (z zooKeeperLevers) connect(t *testing.T, counter *zkwire.Counter) (coordinatortest.Client, error) {
-	link := newCable(t, z.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
-	d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: strings.Join(link.addrs(), ","), Path: "/" + chroot, RawQuery: z.query})
+	link := netproxy.NewNetwork(t, z.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+	d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: strings.Join(link.Addrs(), ","), Path: "/" + chroot, RawQuery: z.query})
 	events := func() int { return counter.Snapshot().Notifications }
 	return coordinatortest.Client{Driver: d, Link: link, Events: events}, err
 }

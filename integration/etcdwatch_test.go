@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/h2wire"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
 // watchCounter counts the watch events that an etcd sends to one client. It

@@ -14,6 +14,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -326,9 +328,11 @@ func TestPanicReleases(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c, ctx := s.client(t, longTTL), await.Context(t)
-		boom := func(context.Context) error { panic("boom") }
+		boom := func(context.Context, *rwlock.Lock) error { panic("boom") }
 		for w, do := range map[way]func(n string) error{
-			aLock:  func(n string) error { return newMutex(t, c, n).Do(ctx, boom) },
+			aLock: func(n string) error {
+				return newMutex(t, c, n).Do(ctx, func(context.Context, *mutex.Lock) error { panic("boom") })
+			},
 			aWrite: func(n string) error { return newRWLock(t, c, n).Do(ctx, boom) },
 			aRead:  func(n string) error { return newRWLock(t, c, n).RDo(ctx, boom) },
 			twoOf: func(n string) error {

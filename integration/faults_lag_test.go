@@ -8,9 +8,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -103,13 +103,13 @@ func TestLaggingMemberKeepsExclusion(t *testing.T) {
 func TestLaggingMemberDoesNotAdmitAContenderThatMovedToIt(t *testing.T) {
 	lagging(t, func(t *testing.T, e *ensemble, behind int) {
 		const ttl = 30 * time.Second
-		network := newCable(t, e.endpoints)
-		c := e.client(t, ttl, network.addrs()...)
+		network := netproxy.NewNetwork(t, e.endpoints)
+		c := e.client(t, ttl, network.Addrs()...)
 		near := site{e.service, []string{e.endpoints[(behind+1)%3], e.endpoints[(behind+2)%3]}}.client(t, ttl)
 		for range 2 {
-			network.each((*netproxy.Proxy).Refuse)
-			network.each((*netproxy.Proxy).Reset)
-			for i, p := range network.proxies {
+			network.Each((*netproxy.Proxy).Refuse)
+			network.Each((*netproxy.Proxy).Reset)
+			for i, p := range network.Proxies() {
 				if i == behind {
 					continue
 				}
@@ -122,9 +122,9 @@ func TestLaggingMemberDoesNotAdmitAContenderThatMovedToIt(t *testing.T) {
 			l := lock(t, ahead)
 			got := granted(t.Context(), m)
 			awaitQueue(t, ahead, 2)
-			network.each((*netproxy.Proxy).Refuse)
-			network.each((*netproxy.Proxy).Reset)
-			if err := network.proxies[behind].Admit(); err != nil {
+			network.Each((*netproxy.Proxy).Refuse)
+			network.Each((*netproxy.Proxy).Reset)
+			if err := network.Proxies()[behind].Admit(); err != nil {
 				t.Fatal(err)
 			}
 			await.For(t.Context(), 2*time.Second) // all are at the member that lags

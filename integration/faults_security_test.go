@@ -27,9 +27,9 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/freeport"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // authority signs certificates for 127.0.0.1.

@@ -73,7 +73,8 @@ func partitionWorker(ctx context.Context, io *proc.IO, args []string) error {
 			panic(err)
 		}
 	}
-	err = p.Run(running, func(ctx context.Context, shard int, token coordinator.Token) error {
+	err = p.Run(running, func(ctx context.Context, s *partition.Shard) error {
+		shard, token := s.Number(), s.Token()
 		note(spell{Shard: shard, Token: int64(token)})
 		number := tally{args[3], strconv.Itoa(shard)}
 		add := func() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
@@ -147,17 +148,17 @@ func (e *ensemble) resume(t testing.TB, i int) {
 // other.
 func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.Client {
 	t.Helper()
-	network := newCable(t, e.endpoints)
-	for i, p := range network.proxies {
+	network := netproxy.NewNetwork(t, e.endpoints)
+	for i, p := range network.Proxies() {
 		if i != member {
 			p.Refuse()
 		}
 	}
-	c := e.client(t, ttl, network.addrs()...)
+	c := e.client(t, ttl, network.Addrs()...)
 	if _, err := c.Session(await.Context(t)); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range network.proxies {
+	for _, p := range network.Proxies() {
 		if err := p.Admit(); err != nil {
 			t.Fatal(err)
 		}

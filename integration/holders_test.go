@@ -28,7 +28,7 @@ func init() {
 // writes. Without a lock, additions are lost and the marker already exists.
 func increment(ctx context.Context, m *mutex.Mutex, path string, n int) error {
 	for range n {
-		err := m.Do(ctx, func(context.Context) error {
+		err := m.Do(ctx, func(context.Context, *mutex.Lock) error {
 			marker, err := os.OpenFile(path+".busy", os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				return fmt.Errorf("two at once: %w", err)

@@ -122,7 +122,7 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 					"TryLock":    func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
 					"Contenders": func(ctx context.Context) error { _, err := m.Contenders(ctx); return err },
 					"Do": func(ctx context.Context) error {
-						return m.Do(ctx, func(context.Context) error { t.Error("work ran"); return nil })
+						return m.Do(ctx, func(context.Context, *mutex.Lock) error { t.Error("work ran"); return nil })
 					},
 				} {
 					got := make(chan error, 1)

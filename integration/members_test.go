@@ -135,7 +135,9 @@ func TestPartitionedMemberIsGoneInTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
-				_ = p.Run(ctx, func(ctx context.Context, i int, _ coordinator.Token) error { return m.work(ctx, c, i) })
+				_ = p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+					return m.work(ctx, c, s.Number())
+				})
 			})
 		}
 		defer wg.Wait()

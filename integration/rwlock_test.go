@@ -97,7 +97,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 					if r.IntN(3) == 0 {
 						do, mine = l.Do, &writers
 					}
-					err := do(context.Background(), func(ctx context.Context) error {
+					err := do(context.Background(), func(ctx context.Context, _ *rwlock.Lock) error {
 						n := mine.Add(1)
 						w, rd := writers.Load(), readers.Load()
 						if w > 1 || w == 1 && rd > 0 {

@@ -199,7 +199,7 @@ func shards(t *testing.T, c *coordinator.Client) {
 			t.Fatal(err)
 		}
 		members.Go(func() {
-			_ = jobs.Run(ctx, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			_ = jobs.Run(ctx, func(ctx context.Context, _ *partition.Shard) error {
 				<-ctx.Done()
 				return nil
 			})

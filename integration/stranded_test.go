@@ -6,9 +6,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
@@ -16,14 +16,14 @@ import (
 // The conformance suite does not show that requests which a harness delivers
 // late have any effect. These tests show it, with plain requests.
 
-// strand sends a write through a cable and strands it there.
-func strand(t *testing.T, c *cable, write func() error) {
+// strand sends a write through a network and strands it there.
+func strand(t *testing.T, c *netproxy.Network, write func() error) {
 	t.Helper()
 	c.HoldRequests()
 	wrote := make(chan error, 1)
 	go func() { wrote <- write() }()
-	await.Until(t, "the write to be held", func() bool { return c.heldUp() > c.held })
-	await.Steady(t, "the whole write to be held", c.heldUp)
+	await.Until(t, "the write to be held", func() bool { return c.Held() > 0 })
+	await.Steady(t, "the whole write to be held", c.Held)
 	c.Strand()
 	if err := <-wrote; err == nil {
 		t.Fatal("the write was acknowledged")
@@ -33,8 +33,8 @@ func strand(t *testing.T, c *cable, write func() error) {
 func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, cluster *etcdserver.Cluster) {
-		c := newCable(t, cluster.Endpoints())
-		victim, witness := plainEtcd(t, c.addrs()...), plainEtcd(t, cluster.Endpoints()...)
+		c := netproxy.NewNetwork(t, cluster.Endpoints())
+		victim, witness := plainEtcd(t, c.Addrs()...), plainEtcd(t, cluster.Endpoints()...)
 		key := servers.Name(t)
 		there := func(client *clientv3.Client) bool {
 			resp, err := client.Get(await.Context(t), key)
@@ -74,8 +74,8 @@ func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
 func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
 	t.Parallel()
 	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
-		c := newCable(t, cluster.Endpoints())
-		victim, witness := plainZooKeeper(t, c.addrs()...), plainZooKeeper(t, cluster.Endpoints()...)
+		c := netproxy.NewNetwork(t, cluster.Endpoints())
+		victim, witness := plainZooKeeper(t, c.Addrs()...), plainZooKeeper(t, cluster.Endpoints()...)
 		node := "/" + servers.Name(t)
 		there := func() bool {
 			_, err := witness.Sync(node)
@@ -89,7 +89,7 @@ func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T
 			return found
 		}
 		if !moves {
-			c.each((*netproxy.Proxy).Refuse) // refuses new connections; the existing one stays
+			c.Each((*netproxy.Proxy).Refuse) // refuses new connections; the existing one stays
 		}
 		strand(t, c, func() error {
 			_, err := victim.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))

@@ -32,13 +32,13 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = m.Do(ctx, func(ctx context.Context) error {
-		fmt.Println("no other process writes the report now")
+	err = m.Do(ctx, func(ctx context.Context, lock *mutex.Lock) error {
+		fmt.Println("no other process writes the report now:", lock.Token() > 0)
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// no other process writes the report now
+	// no other process writes the report now: true
 	// <nil>
 }
 
@@ -138,4 +138,35 @@ func ExampleMutex_Contenders() {
 	}
 	// Output:
 	// alice: batch 7, holding true
+}
+
+// A job goes on until another contender is queued, and then gives way.
+func ExampleLock_Wanted() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
+	defer alice.Close(ctx)
+	defer bob.Close(ctx)
+	ma, _ := mutex.New(alice, "index")
+	mb, _ := mutex.New(bob, "index")
+
+	urgent := make(chan error)
+	err := ma.Do(ctx, func(ctx context.Context, lock *mutex.Lock) error {
+		go func() {
+			urgent <- mb.Do(ctx, func(context.Context, *mutex.Lock) error {
+				fmt.Println("bob works")
+				return nil
+			})
+		}()
+		if err := lock.Wanted(ctx); err != nil {
+			return err
+		}
+		fmt.Println("alice stops")
+		return nil
+	})
+	fmt.Println(err, <-urgent)
+	// Output:
+	// alice stops
+	// bob works
+	// <nil> <nil>
 }

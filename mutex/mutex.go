@@ -2,8 +2,8 @@
 //
 //	m, err := mutex.New(client, "nightly-report")
 //	...
-//	err = m.Do(ctx, func(ctx context.Context) error {
-//		return report(ctx) // ctx ends if the lock is lost
+//	err = m.Do(ctx, func(ctx context.Context, l *mutex.Lock) error {
+//		return report(ctx, l.Token()) // ctx ends if the lock is lost
 //	})
 //
 // # Guaranteed
@@ -122,8 +122,9 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the lock is lost; work must then return. Do returns the
-// error of Lock or of work, joined with the loss or the error of Unlock.
-func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
+// error of Lock or of work, joined with the loss or the error of Unlock. Work
+// may itself unlock: its context ends, and Do does not unlock again.
+func (m *Mutex) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
 	}
@@ -131,7 +132,7 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	return l.hold.Do(ctx, "unlock", work)
+	return l.hold.Do(ctx, "unlock", func(ctx context.Context) error { return work(ctx, l) })
 }
 
 // Contenders returns a snapshot of the queue: the holder, then the waiters.
@@ -185,12 +186,17 @@ func (l *Lock) Context() context.Context { return l.hold.Context() }
 // seconds; without an answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked is only for locks shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the lock is still held. The error is ErrInvalid in another layout, that of
-// Err if the lock ends first, or the cause of ctx.
-func (l *Lock) Revoked(ctx context.Context) error {
-	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
+// Wanted blocks until another contender, of any client, is queued behind the
+// lock, and then returns nil: for work that gives way. The lock stays held. A
+// contender that left before it was seen does not count. If the lock ends
+// first, the error is that of Err; it is the cause of ctx if that ends first.
+//
+// Waiting calls share one watch of the queue, which the service sends; a
+// service that cannot watch a queue (SQL, Redis, the layouts of other clients)
+// is read once a second. With layout=curator Wanted also returns nil when
+// Curator's Revoker asks for the lock.
+func (l *Lock) Wanted(ctx context.Context) error {
+	return recipes.Describe(ctx, "await a contender", l.mutex.Name(), l.hold.Wanted(ctx))
 }
 
 // Session returns the ID of the session that holds.

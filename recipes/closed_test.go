@@ -165,9 +165,9 @@ var fine = map[string]error{
 	"downgraded lock.Sequencer": coordinator.ErrReleased,
 	"permit.Sequencer":          coordinator.ErrReleased, "term.Sequencer": coordinator.ErrReleased,
 	"hold.Sequencer": coordinator.ErrReleased,
-	"lock.Revoked":   coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased,
-	"downgraded lock.Revoked": coordinator.ErrReleased,
-	"hold.Revoked":            coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
+	"lock.Wanted":    coordinator.ErrReleased, "write lock.Wanted": coordinator.ErrReleased,
+	"downgraded lock.Wanted": coordinator.ErrReleased,
+	"hold.Wanted":            coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
 	"hold.Do": coordinator.ErrReleased,
 }
 

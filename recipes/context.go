@@ -31,12 +31,12 @@ func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
-	_ = c.grant.err(context.Background())
+	_ = c.grant.turn.err(context.Background())
 	return c.Context.Err()
 }
 
 func (c *holdContext) Value(key any) any {
-	if key == c.grant.queue.key {
+	if key == c.grant.turn.queue.key {
 		return c.grant
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -46,7 +46,7 @@ func (c *holdContext) Value(key any) any {
 }
 
 // OnEnd is for [engine.OnEnd].
-func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.ends.Add(c.Context, f) }
+func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.turn.ends.Add(c.Context, f) }
 
 // workContext is the context of work under a hold: the caller's context, which
 // also carries the hold and ends with it. It is derived from the caller's, and
@@ -72,7 +72,7 @@ func (c *workContext) Err() error {
 func (c *workContext) over() { c.cancel(context.Cause(c.hold)) }
 
 func (c *workContext) Value(key any) any {
-	if key == c.hold.grant.queue.key {
+	if key == c.hold.grant.turn.queue.key {
 		return c.hold.grant
 	}
 	return c.Context.Value(key)
@@ -97,9 +97,13 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // work panics. It returns the error of work, joined with the loss of the hold
 // or the error of Release. If h does not hold, work is not called. undo names
 // the release in errors: "unlock".
+//
+// Work may release h itself: its context ends, and Do does not release again.
+// The result of that release is the work's. If it was a loss, Do joins it even
+// if work does not return it.
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	describe := func(err error) error {
-		return h.ctx.grant.queue.describe(context.Background(), undo, err)
+		return h.turn().queue.describe(context.Background(), undo, err)
 	}
 	if err := h.Check(ctx); err != nil {
 		released := h.Release(ctx)
@@ -110,7 +114,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	}
 	under, stop := h.Under(ctx)
 	defer func() {
-		released := describe(h.Release(ctx))
+		released := describe(h.releaseOnce(ctx))
 		stop()
 		switch {
 		case err == nil:
@@ -120,4 +124,15 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 		}
 	}()
 	return work(under)
+}
+
+// releaseOnce is Release, or if that was called before, the loss that it found.
+func (h *Hold) releaseOnce(ctx context.Context) error {
+	if h.released.CompareAndSwap(false, true) {
+		return h.release(ctx)
+	}
+	if lost := h.lost.Load(); lost != nil {
+		return *lost
+	}
+	return nil
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// conversion converts a grant's entry to another mode, in the background. It
-// continues until it is done, the grant is released, or the session ends,
-// however long its callers wait. A grant has one at a time: a mode requested
+// conversion converts the entry of a turn to another mode, in the background.
+// It continues until it is done, the turn is passed on, or the session ends,
+// however long its callers wait. A turn has one at a time: a mode requested
 // meanwhile becomes its goal.
 type conversion struct {
-	mode    string // the goal; guarded by the grant's mu
+	mode    string // the goal; guarded by the turn's mu
 	cancel  context.CancelFunc
 	refused chan struct{} // closed at the first refusal of the service
 	refusal error         // set when refused is closed
-	done    chan struct{} // closed, under the grant's mu, when it is over
+	done    chan struct{} // closed, under the turn's mu, when it is over
 	err     error         // set when done is closed
 	// set when done is closed: a request had no answer, so the entry may have
 	// either mode
@@ -28,21 +28,21 @@ type conversion struct {
 
 // convert starts to convert the entry to a mode that excludes less. After a
 // failed conversion there is no other, unless its mode was invalid. The caller
-// holds g.mu, and has checked that there are handles: after the last release no
-// entry may be created.
-func (g *grant) convert(mode string) *conversion {
-	g.held = ""
-	if c := g.conversion; c != nil {
+// holds t.mu, and has checked that the turn is not leaving: after the last
+// release no entry may be created.
+func (t *turn) convert(mode string) *conversion {
+	t.held = ""
+	if c := t.conversion; c != nil {
 		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
 			c.mode = mode
 			return c
 		}
 	}
-	ctx, cancel := context.WithCancel(g.session.Context())
+	ctx, cancel := context.WithCancel(t.session.Context())
 	c := &conversion{mode: mode, cancel: cancel,
 		done: make(chan struct{}), refused: make(chan struct{})}
-	g.conversion = c
-	if !g.session.Go(func() { g.run(ctx, c) }) {
+	t.conversion = c
+	if !t.session.Go(func() { t.run(ctx, c) }) {
 		cancel()
 		c.err = coordinator.ErrSessionLost
 		close(c.done)
@@ -54,86 +54,86 @@ func (g *grant) convert(mode string) *conversion {
 //
 // Nothing writes the entry's value meanwhile: the conversion would restore the
 // old value, and the write would not find its entry, as if it had been removed.
-func (g *grant) run(ctx context.Context, c *conversion) {
-	defer c.cancel()
+func (t *turn) run(ctx context.Context, conv *conversion) {
+	defer conv.cancel()
 	var err error
 	select {
-	case g.writing <- struct{}{}:
-		defer func() { <-g.writing }()
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	var mode string // if c.maybe, the entry may have it already: then it is tried again
 	for err == nil {
-		g.mu.Lock()
-		if !c.maybe {
-			mode = c.mode
+		t.mu.Lock()
+		if !conv.maybe {
+			mode = conv.mode
 		}
-		own, value := driver.Joined{Place: g.place, Token: g.token}, g.value
-		if own.Place.Mode == mode && !c.maybe {
-			close(c.done)
-			g.mu.Unlock()
+		own, value := driver.Joined{Place: t.place, Token: t.token}, t.value
+		if own.Place.Mode == mode && !conv.maybe {
+			close(conv.done)
+			t.mu.Unlock()
 			return
 		}
-		g.mu.Unlock()
-		err = g.become(ctx, c, own, value, mode)
+		t.mu.Unlock()
+		err = t.become(ctx, conv, own, value, mode)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	c.err = err
-	close(c.done)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	conv.err = err
+	close(conv.done)
 }
 
 // become converts the entry. A refusal does not end the conversion: permissions
 // or space can come back.
-func (g *grant) become(
-	ctx context.Context, c *conversion, own driver.Joined, value []byte, mode string,
+func (t *turn) become(
+	ctx context.Context, conv *conversion, own driver.Joined, value []byte, mode string,
 ) error {
-	place, err := g.session.Convert(ctx, g.queue.id, own, mode, value)
-	c.maybe = err != nil && (c.maybe || coordinator.MayHaveApplied(err))
+	place, err := t.session.Convert(ctx, t.queue.id, own, mode, value)
+	conv.maybe = err != nil && (conv.maybe || coordinator.MayHaveApplied(err))
 	refused := errors.Is(err, coordinator.ErrRefused)
 	switch {
 	case err == nil:
-		g.mu.Lock()
-		g.place = place
-		g.mu.Unlock()
+		t.mu.Lock()
+		t.place = place
+		t.mu.Unlock()
 	case errors.Is(err, coordinator.ErrRemoved):
-		g.removed()
+		t.removed()
 		return coordinator.ErrRemoved
 	case refused && ctx.Err() == nil:
-		if c.refusal == nil {
-			g.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than necessary",
-				"queue", g.queue.id, "token", g.token, "mode", mode, "error", err)
-			c.refusal = err
-			close(c.refused)
+		if conv.refusal == nil {
+			t.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than necessary",
+				"queue", t.queue.id, "token", t.token, "mode", mode, "error", err)
+			conv.refusal = err
+			close(conv.refused)
 		}
 		select {
-		case <-time.After(g.session.TTL() / 4):
+		case <-time.After(t.session.TTL() / 4):
 			return nil
 		case <-ctx.Done():
 		}
 	}
 	if err == nil || refused || errors.Is(err, coordinator.ErrInvalid) {
-		g.queue.client.Observe(event.Event{Kind: event.Converted, Session: g.session.ID(),
-			Op: mode, Queue: g.queue.id, Token: g.token, Err: err})
+		t.queue.client.Observe(event.Event{Kind: event.Converted, Session: t.session.ID(),
+			Op: mode, Queue: t.queue.id, Token: t.token, Err: err})
 	}
 	return err
 }
 
-// settledPlace waits until no conversion is under way or the grant is over, and
+// settledPlace waits until no conversion is under way or the turn is over, and
 // returns the entry's place.
-func (g *grant) settledPlace() driver.Place {
+func (t *turn) settledPlace() driver.Place {
 	for {
-		g.mu.Lock()
-		c, place := g.conversion, g.place
-		settled := c == nil || c.over() || g.ctx.Err() != nil
-		g.mu.Unlock()
+		t.mu.Lock()
+		c, place := t.conversion, t.place
+		settled := c == nil || c.over() || t.ctx.Err() != nil
+		t.mu.Unlock()
 		if settled {
 			return place
 		}
 		select {
 		case <-c.done:
-		case <-g.ctx.Done():
+		case <-t.ctx.Done():
 		}
 	}
 }
@@ -148,86 +148,27 @@ func (c *conversion) over() bool {
 }
 
 // await waits until a conversion is done, ctx ends, or the service refuses.
-func (g *grant) await(ctx context.Context, c *conversion) error {
+func (t *turn) await(ctx context.Context, conv *conversion) error {
 	select {
-	case <-c.done:
-	case <-c.refused:
+	case <-conv.done:
+	case <-conv.refused:
 	case <-ctx.Done():
 	}
 	switch {
-	case !c.over() && ctx.Err() != nil:
-		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
-	case !c.over():
-		return g.pending(c.refusal)
-	case c.err == nil:
+	case !conv.over() && ctx.Err() != nil:
+		return t.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
+	case !conv.over():
+		return t.pending(conv.refusal)
+	case conv.err == nil:
 		return nil
 	}
-	if err := g.err(ctx); err != nil {
+	if err := t.err(ctx); err != nil {
 		return err
 	}
-	return c.err
+	return conv.err
 }
 
 // pending is the error of a call that returns before its conversion is over.
-func (g *grant) pending(err error) error {
-	return &coordinator.Error{Op: "convert", Name: string(g.queue.id), Err: err, Maybe: true}
-}
-
-// leaveQueue removes the entry, whatever its mode. It waits shortly for a
-// conversion under way: when the outcome is known, one delete is enough, which
-// a service without space does not refuse.
-func (g *grant) leaveQueue(ctx context.Context) error {
-	g.mu.Lock()
-	c := g.conversion // the last one: no handle is left
-	g.mu.Unlock()
-	sent := false
-	defer func() {
-		if !sent { // an observer panics, and no handle is left to release
-			g.forget(c)
-		}
-	}()
-	g.clearNote(ctx)
-	err := g.sendLeave(ctx, c)
-	sent = true
-	return err
-}
-
-// forget removes the entry in the background, after its last conversion, which
-// could create it again.
-func (g *grant) forget(c *conversion) {
-	if c != nil {
-		c.cancel()
-		<-c.done
-	}
-	g.session.ForgetLater(g.queue.id, g.place.ID)
-}
-
-func (g *grant) sendLeave(ctx context.Context, c *conversion) error {
-	if c != nil {
-		patience := time.NewTimer(g.session.TTL() / 4)
-		defer patience.Stop()
-		select {
-		case <-c.done:
-		case <-c.refused:
-		case <-ctx.Done():
-		case <-patience.C:
-		}
-		c.cancel()
-		<-c.done // at once
-	}
-	switch {
-	case c == nil || c.err == nil:
-	case errors.Is(c.err, coordinator.ErrRemoved):
-		g.session.ForgetLater(g.queue.id, g.place.ID) // a late join may still arrive
-		return coordinator.ErrNotHeld
-	case c.maybe && ctx.Err() != nil: // no time is left
-		g.session.ForgetLater(g.queue.id, g.place.ID)
-		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
-	case c.maybe:
-		return g.session.Forget(ctx, g.queue.id, g.place.ID)
-	}
-	if g.place == g.handoff { // and was not converted
-		return g.session.Pass(ctx, g.queue.id, g.place)
-	}
-	return g.session.Leave(ctx, g.queue.id, g.place)
+func (t *turn) pending(err error) error {
+	return &coordinator.Error{Op: "convert", Name: string(t.queue.id), Err: err, Maybe: true}
 }

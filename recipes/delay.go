@@ -2,68 +2,11 @@ package recipes
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/internal/engine"
 )
-
-// This file implements the lock-delay. The record of the queue is a note about
-// the last holder:
-//
-//	{token, held}          token holds, or was lost
-//	{token, held, seen}    token was lost; a contender has seen that at that time
-//	{token}                token has released, or never held
-//
-//	grant     the first in the queue reads the note. If another token is held,
-//	          that holder was lost: its entry was ahead, and is not. The
-//	          contender waits until the delay is over, and writes {own, held}
-//	release   {own}, and then the entry leaves. If only the entry leaves, the
-//	          holder was lost
-//	delay     counts from the moment at which a contender first sees the loss as
-//	          the first in the queue, so it is never shorter than from the loss.
-//	          A contender that cannot wait so long leaves {token, held, seen}
-//
-// Contenders that give up add up. Those of one Queue compare the monotonic
-// clock: the delay is over exactly d after the first of them. Others, perhaps
-// of a process that has just begun on another machine, have only wall clocks in
-// common. They rely on seen when it is clockSkew older than d. So the delay is
-// over for any contender that asks d + clockSkew after the first one. If the
-// clocks of two machines differ by more than clockSkew, the delay may be
-// shorter by the excess; it is not longer, since a time in the future is
-// replaced.
-
-// clockSkew is by how much the wall clocks of contenders may differ.
-const clockSkew = time.Minute
-
-// note is the record of a queue with a lock-delay.
-type note struct {
-	Token driver.Token `json:"token"`
-	Held  bool         `json:"held"`              // it has not released
-	Delay int64        `json:"delay_ms"`          // how long the next contender waits if it is lost
-	Seen  int64        `json:"seen_ms,omitempty"` // when its loss was first seen, in Unix time
-}
-
-func (n note) encode() []byte {
-	b, _ := json.Marshal(n) // never fails for numbers
-	return b
-}
-
-// readNote returns the zero note if there is none.
-func (q *Queue) readNote(ctx context.Context, s *engine.Session) (note, driver.Version, error) {
-	var last note
-	r, err := s.Record(ctx, q.id, driver.Any)
-	if err == nil && r.Version != 0 && json.Unmarshal(r.Value, &last) != nil {
-		err = fmt.Errorf("%w: the record at the name is not a note of a holder: %q",
-			coordinator.ErrRefused, r.Value)
-	}
-	return last, r.Version, err
-}
 
 // lockDelay waits if the last holder was lost, and writes its own note. If the
 // contender dies after that, the next one waits as long.
@@ -74,7 +17,7 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 	own := note{Token: a.joined.Token, Held: true,
 		Delay: int64((a.queue.delay + time.Millisecond - 1) / time.Millisecond)} // not shorter
 	for {
-		last, version, err := a.queue.readNote(ctx, a.session)
+		last, version, err := readNote(ctx, a.session, a.queue.id)
 		if err != nil {
 			return err
 		}
@@ -115,38 +58,6 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 	}
 }
 
-// vacancy is when an attempt of the Queue, as the first in the queue, has seen
-// the note of a lost holder. While it is that note, no contender has held
-// since, so the waits of attempts that end too early add up.
-//
-// After a loss of data tokens begin anew, so that another holder may have the
-// token: what was written as Seen tells their notes apart.
-type vacancy struct {
-	mu    sync.Mutex
-	lost  driver.Token
-	seen  int64 // of the note, once it is known to be in the record; or 0
-	since time.Time
-}
-
-func (v *vacancy) lasts(last note, now time.Time) time.Duration {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.lost != last.Token || v.seen != 0 && v.seen != last.Seen {
-		v.lost, v.since = last.Token, now
-	}
-	v.seen = last.Seen
-	return now.Sub(v.since)
-}
-
-// wrote notes that Seen of the note of a token was written.
-func (v *vacancy) wrote(lost driver.Token, seen int64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.lost == lost {
-		v.seen = seen
-	}
-}
-
 // left returns the rest of a lock-delay. The contender is first in the queue
 // after it has read the note, so the note is that of a lost holder. If no
 // contender has seen the loss before, left writes when it was seen.
@@ -177,13 +88,13 @@ func (a *attempt) left(
 }
 
 // sleep waits for d, or until the own entry has left the queue.
-func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
+func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
-		"queue", a.queue.id, "token", a.joined.Token, "delay", d)
+		"queue", a.queue.id, "token", a.joined.Token, "delay", left)
 	if !a.waited {
 		a.wake()
 	}
-	bound, cancel := context.WithTimeout(ctx, d)
+	bound, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	if a.session.Await(bound, a.queue.id, a.joined.Place) == nil {
 		return nil // the next read says why its entry is gone
@@ -197,25 +108,6 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-// clearNote writes that the grant was released. If that fails, the next
-// contender waits, as after a loss.
-func (g *grant) clearNote(ctx context.Context) {
-	if g.noted == 0 {
-		return
-	}
-	_, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted)
-	if coordinator.MayHaveApplied(err) && ctx.Err() == nil { // perhaps only a reply was lost
-		last, _, failed := g.queue.readNote(ctx, g.session)
-		if failed == nil && (last.Token != g.token || !last.Held) {
-			return
-		}
-	}
-	if err != nil && !errors.Is(err, coordinator.ErrStale) {
-		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
-			"queue", g.queue.id, "token", g.token, "error", err)
-	}
 }
 
 // leaveLater removes the entry of a failed attempt in the background, once. If
@@ -235,7 +127,7 @@ func (a *attempt) leaveLater() {
 
 func (a *attempt) unnote(ctx context.Context) {
 	for {
-		last, version, err := a.queue.readNote(ctx, a.session)
+		last, version, err := readNote(ctx, a.session, a.queue.id)
 		switch {
 		case err != nil || last.Token > a.joined.Token:
 			return

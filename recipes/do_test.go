@@ -10,7 +10,11 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/multilock"
+	"github.com/baton-go/baton/recipes/multilock/quorum"
+	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -23,19 +27,36 @@ func working(t *testing.T, f func(w place, ask way, do func(context.Context, wor
 			m, _ := newMutex(w.all[0])
 			l, _ := newLock(w.all[0])
 			s, _ := newSemaphore(w.all[0])
-			f(w, ask, []func(context.Context, work) error{m.Do, l.Do, l.RDo, doing(s)}[i])
+			f(w, ask, []func(context.Context, work) error{
+				bare(m.Do), bare(l.Do), bare(l.RDo), doing(s)}[i])
 		})
 	}
 }
 
 type work = func(context.Context) error
 
-func doing(s *semaphore.Semaphore) func(context.Context, work) error {
+// bare is a Do with work that does not use its handle.
+func bare[H any](
+	do func(context.Context, func(context.Context, H) error) error,
+) func(context.Context, work) error {
 	return func(ctx context.Context, f work) error {
 		if f == nil {
-			return s.Do(ctx, 2, nil)
+			return do(ctx, nil)
 		}
-		return s.Do(ctx, 2, func(ctx context.Context, _ *semaphore.Permit) error { return f(ctx) })
+		return do(ctx, func(ctx context.Context, _ H) error { return f(ctx) })
+	}
+}
+
+func doing(s *semaphore.Semaphore) func(context.Context, work) error {
+	return bare(two(s))
+}
+
+// two is Do with two permits.
+func two(s *semaphore.Semaphore) func(
+	context.Context, func(context.Context, *semaphore.Permit) error,
+) error {
+	return func(ctx context.Context, f func(context.Context, *semaphore.Permit) error) error {
+		return s.Do(ctx, 2, f)
 	}
 }
 
@@ -145,11 +166,99 @@ func TestDoSaysOnceThatTheHoldWasLostBeforeTheWork(t *testing.T) {
 		check(t, err)
 		m, err := mutex.New(c, "jobs")
 		check(t, err)
-		err = m.Do(t.Context(), func(context.Context) error { t.Error("work was called"); return nil })
+		err = m.Do(t.Context(), func(context.Context, *mutex.Lock) error {
+			t.Error("work was called")
+			return nil
+		})
 		want := `baton: unlock "jobs": session lost: the service ended it`
 		if !errors.Is(err, coordinator.ErrSessionLost) || err.Error() != want {
 			t.Errorf("Do = %v", err)
 		}
 		check(t, c.Close(t.Context()))
 	})
+}
+
+// selfReleasing are the calls of all recipes that give work a handle. They call
+// work with what releases the handle.
+func selfReleasing(all ...*coordinator.Client) map[string]func(context.Context, releasing) error {
+	c := all[0]
+	m, _ := newMutex(c)
+	l, _ := newLock(c)
+	s, _ := newSemaphore(c)
+	e, _ := newElection(c)
+	set, _ := multilock.New(multilock.Mutex(c, "a"), multilock.Write(c, "b"))
+	q, _ := quorum.New("n", quorum.Majority, all)
+	return map[string]func(context.Context, releasing) error{
+		"mutex":   releaser(m.Do, (*mutex.Lock).Unlock),
+		"writer":  releaser(l.Do, (*rwlock.Lock).Unlock),
+		"reader":  releaser(l.RDo, (*rwlock.Lock).Unlock),
+		"permits": releaser(two(s), (*semaphore.Permit).Release),
+		"set":     releaser(set.Do, (*multilock.Lock).Unlock),
+		"quorum":  releaser(q.Do, (*quorum.Lock).Unlock),
+		"term": releaser(func(
+			ctx context.Context, f func(context.Context, *election.Term) error,
+		) error {
+			return e.Run(ctx, f)
+		}, (*election.Term).Resign),
+	}
+}
+
+type releasing = func(ctx context.Context, release work) error
+
+func releaser[H any](
+	do func(context.Context, func(context.Context, H) error) error,
+	release func(H, context.Context) error,
+) func(context.Context, releasing) error {
+	return func(ctx context.Context, f releasing) error {
+		return do(ctx, func(ctx context.Context, h H) error {
+			return f(ctx, func(ctx context.Context) error { return release(h, ctx) })
+		})
+	}
+}
+
+// TestWorkMayReleaseItsHandle of each recipe: another contender is admitted
+// while the work still runs, without a context by then, and the call returns
+// what the work returns.
+func TestWorkMayReleaseItsHandle(t *testing.T) {
+	for name := range selfReleasing(newParty(t, memory.NewService()).client) {
+		worlds(t, []way{{name: name, queue: "mutex/n"}}, 1, func(w place, _ way) {
+			others := []*coordinator.Client{w.all[0], newParty(w.T, memory.NewService()).client,
+				newParty(w.T, memory.NewService()).client}
+			do := selfReleasing(others...)[name]
+			for _, says := range []error{nil, errors.New("mine")} {
+				err := do(w.Context(), func(ctx context.Context, release work) error {
+					w.want("release", release(ctx), nil)
+					w.want("cause", context.Cause(ctx), coordinator.ErrReleased)
+					w.want("second release", release(ctx), coordinator.ErrNotHeld)
+					w.want("the next one", do(w.Context(), func(context.Context, work) error {
+						return nil
+					}), nil)
+					return says
+				})
+				if err != says { //nolint:errorlint // itself
+					w.Errorf("the call returns %v, want %v", err, says)
+				}
+			}
+			for _, c := range others[1:] {
+				check(w, c.Close(context.Background()))
+			}
+		})
+	}
+}
+
+// TestDoReportsALossThatTheWorkFoundWhenItReleased, also if the work hides it.
+func TestDoReportsALossThatTheWorkFoundWhenItReleased(t *testing.T) {
+	for _, name := range []string{"mutex", "writer", "reader", "permits", "set"} {
+		worlds(t, []way{{name: name, queue: "mutex/n"}}, 1, func(w place, _ way) {
+			err := selfReleasing(w.all[0])[name](w.Context(),
+				func(ctx context.Context, release work) error {
+					w.links[0].Cut()
+					<-ctx.Done()
+					w.want("release", release(ctx), coordinator.ErrSessionLost)
+					return nil
+				})
+			w.links[0].Heal()
+			w.want("Do", err, coordinator.ErrSessionLost)
+		})
+	}
 }

@@ -17,6 +17,23 @@
 // The entry is removed in the end, whichever step fails. See [Rule] for why a
 // stale view of the queue is safe.
 //
+// # The files
+//
+// A file uses those below it; the few exceptions are within a row.
+//
+//	acquire                      Acquire: a request becomes an attempt
+//	count queuewatch, follow     how an attempt is admitted: by terms, or by the
+//	                             places ahead
+//	attempt delay strays         join -> wait -> lock-delay -> hold
+//	several                      one hold made of several
+//	entry hold context           what a caller has: handles, contexts, re-entry
+//	grant warnings               the handles of a caller, and how long it holds
+//	turn conversion              the admitted entry: its loss, its mode, and how
+//	                             it is passed on
+//	head record                  the first of the queue, and the queue's record
+//	queue request note options
+//	terms rule info pause        what all of them know
+//
 // # Conversion
 //
 // An entry can be converted in place to a mode that excludes less: a writer to

@@ -63,19 +63,21 @@ func everyWork(g *given, c *coordinator.Client) map[string]func(context.Context)
 	p, _ := partition.New(c, "n", 3)
 	set, _ := multilock.New(multilock.Mutex(c, "a"), multilock.Write(c, "b"))
 	return map[string]func(context.Context) error{
-		"mutex":   func(ctx context.Context) error { return m.Do(ctx, g.work) },
-		"writer":  func(ctx context.Context) error { return l.Do(ctx, g.work) },
-		"reader":  func(ctx context.Context) error { return l.RDo(ctx, g.work) },
+		"mutex":   func(ctx context.Context) error { return bare(m.Do)(ctx, g.work) },
+		"writer":  func(ctx context.Context) error { return bare(l.Do)(ctx, g.work) },
+		"reader":  func(ctx context.Context) error { return bare(l.RDo)(ctx, g.work) },
 		"permits": func(ctx context.Context) error { return doing(s)(ctx, g.work) },
-		"set":     func(ctx context.Context) error { return set.Do(ctx, g.work) },
+		"set":     func(ctx context.Context) error { return bare(set.Do)(ctx, g.work) },
 		"nested": func(ctx context.Context) error {
-			return m.Do(ctx, func(ctx context.Context) error { return set.Do(ctx, g.work) })
+			return bare(m.Do)(ctx, func(ctx context.Context) error {
+				return bare(set.Do)(ctx, g.work)
+			})
 		},
 		"election": func(ctx context.Context) error {
 			return e.Run(ctx, func(ctx context.Context, _ *election.Term) error { return g.work(ctx) })
 		},
 		"partition": func(ctx context.Context) error {
-			return p.Run(ctx, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			return p.Run(ctx, func(ctx context.Context, _ *partition.Shard) error {
 				return g.work(ctx)
 			})
 		},
@@ -123,11 +125,11 @@ func TestContextOfWorkEndsBeforeItsReleaseIsSent(t *testing.T) {
 	for name, run := range map[string]func(g *given, c *coordinator.Client) error{
 		"mutex": func(g *given, c *coordinator.Client) error {
 			m, _ := newMutex(c)
-			return m.Do(g.Context(), returns(g, nothing))
+			return bare(m.Do)(g.Context(), returns(g, nothing))
 		},
 		"reader": func(g *given, c *coordinator.Client) error {
 			l, _ := newLock(c)
-			return l.RDo(g.Context(), returns(g, nothing))
+			return bare(l.RDo)(g.Context(), returns(g, nothing))
 		},
 		"permits": func(g *given, c *coordinator.Client) error {
 			s, _ := newSemaphore(c)
@@ -165,7 +167,7 @@ func TestDeadlineOfWorkKeepsItsCause(t *testing.T) {
 			time.Minute: {context.Canceled, recipes.ErrHeldTooLong},
 		} {
 			ctx, cancel := context.WithTimeoutCause(w.Context(), d, late)
-			_ = m.Do(ctx, func(ctx context.Context) error {
+			_ = m.Do(ctx, func(ctx context.Context, _ *mutex.Lock) error {
 				child, stop := context.WithCancel(ctx)
 				defer stop()
 				<-child.Done()

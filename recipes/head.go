@@ -34,22 +34,22 @@ func (q *Queue) Follow() *Follower {
 // Next waits, the error is context.Cause(ctx).
 func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err error) {
 	for losses := 1; ; losses++ {
-		s, err := f.queue.client.Session(ctx)
+		session, err := f.queue.client.Session(ctx)
 		if err != nil {
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
 		}
-		if s != f.session { // after a loss of data, known can be another head's version
-			f.session, f.known = s, driver.Any
+		if session != f.session { // after a loss of data, known can be another head's version
+			f.session, f.known = session, driver.Any
 		}
-		h, err := s.Head(ctx, f.queue.id, f.known)
-		if err == nil && f.earlier(h) {
-			h, err = f.confirm(ctx, s, h)
+		head, err := session.Head(ctx, f.queue.id, f.known)
+		if err == nil && f.earlier(head) {
+			head, err = f.confirm(ctx, session, head)
 		}
 		switch {
 		case err == nil:
-			if f.take(h) {
-				first = f.queue.contender(h.Entry)
-				first.Holding = h.Version != 0
+			if f.take(head) {
+				first = f.queue.contender(head.Entry)
+				first.Holding = head.Version != 0
 				return first, first.Holding, nil
 			}
 			losses = 0
@@ -73,26 +73,26 @@ func (f *Follower) earlier(h driver.Head) bool { return h.Version != 0 && h.Toke
 // data, and tokens begin anew. If the service refuses the write, or the layout
 // has no records, confirm asks whether the entry of the head is there: behind
 // that of a greater token it cannot be. Else it returns h, which take ignores.
-func (f *Follower) confirm(ctx context.Context, s *engine.Session, h driver.Head) (driver.Head, error) {
-	_, err := s.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
+func (f *Follower) confirm(ctx context.Context, session *engine.Session, head driver.Head) (driver.Head, error) {
+	_, err := session.SetRecord(ctx, f.queue.id, []byte("0"), driver.Any)
 	switch {
 	case errors.Is(err, coordinator.ErrRefused), errors.Is(err, coordinator.ErrInvalid):
-		err = s.EntryExists(ctx, f.queue.id, h.Key, h.Token)
+		err = session.EntryExists(ctx, f.queue.id, head.Key, head.Token)
 		switch {
 		case err == nil:
 			f.token = 0
 		case errors.Is(err, coordinator.ErrRemoved), errors.Is(err, coordinator.ErrRefused):
 			err = nil
 		}
-		return h, err
+		return head, err
 	case !Overtaken(ctx, err):
-		return h, ended(ctx, err)
+		return head, ended(ctx, err)
 	}
-	h, err = s.Head(ctx, f.queue.id, driver.Any)
-	if err == nil && f.earlier(h) {
+	head, err = session.Head(ctx, f.queue.id, driver.Any)
+	if err == nil && f.earlier(head) {
 		f.token = 0
 	}
-	return h, err
+	return head, err
 }
 
 // take stores a head, and reports whether it is new. An older state of the same

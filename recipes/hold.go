@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -28,7 +26,7 @@ type Hold struct {
 // Token returns the fencing token of the grant. Pass it to every resource that
 // the hold protects, with each access, reads included, and let the resource
 // refuse every token smaller than the greatest it has seen.
-func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
+func (h *Hold) Token() coordinator.Token { return h.turn().token }
 
 // Context ends when the hold is over; after re-entries, with the last handle of
 // its mode. Unless an operator ended the hold, it ends before a contender that
@@ -54,57 +52,33 @@ func (h *Hold) Check(ctx context.Context) error {
 		}
 		return coordinator.ErrReleased
 	}
-	return h.ctx.grant.err(ctx)
+	return h.turn().err(ctx)
 }
 
 // Deadline returns the time at which the session counts as lost if no renewal
 // is acknowledged before it. The client renews the session every tenth of the
 // TTL.
-func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
+func (h *Hold) Deadline() time.Time { return h.turn().session.Deadline() }
 
 // Session returns the ID of the session that holds.
-func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
+func (h *Hold) Session() string { return h.turn().session.ID() }
 
 // ID returns the contender's ID, which conversions keep. It is unique while the
 // hold lasts, and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked is only for queues shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the hold stays. The error is ErrInvalid in another layout, that of Err if the
-// hold ends first, or the cause of ctx.
-func (h *Hold) Revoked(ctx context.Context) error {
-	g := h.ctx.grant
-	if err := h.Check(ctx); err != nil {
-		return err
-	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
-	for {
-		place := g.settledPlace()
-		err := g.session.Revoked(bound, g.queue.id, place)
-		if errors.Is(err, coordinator.ErrRemoved) && g.settledPlace() != place {
-			continue // it was converted
-		}
-		if over := h.Check(ctx); over != nil && err != nil {
-			return over
-		}
-		return err
-	}
-}
-
 // Place returns the entry's place after the last conversion that is known to
 // have succeeded.
 func (h *Hold) Place() driver.Place {
-	h.ctx.grant.mu.Lock()
-	defer h.ctx.grant.mu.Unlock()
-	return h.ctx.grant.place
+	t := h.turn()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.place
 }
 
 // State returns the state of the session, and a channel that is closed when it
 // changes.
-func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
+func (h *Hold) State() (event.State, <-chan struct{}) { return h.turn().session.State() }
 
 // Release releases this handle. For the last handle it ends the grant's context
 // with ErrReleased, and removes the entry. For the last handle of its mode, if
@@ -121,61 +95,47 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
-	g := h.ctx.grant
+	return h.release(ctx)
+}
+
+// release is Release of a handle that is marked as released.
+func (h *Hold) release(ctx context.Context) error {
+	grant, turn := h.ctx.grant, h.turn()
 	// Reads the clock: nil must mean that the grant held until now.
-	if g.session.Ended() == nil && g.leaveOthers(h.level) {
+	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
 		return nil
 	}
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
-	err := g.err(ctx)       // before its contexts end with ErrReleased
-	if g.ctx.Err() == nil { // not known to be over
+	err := turn.err(ctx)       // before its contexts end with ErrReleased
+	if turn.ctx.Err() == nil { // not known to be over
 		err = nil
 	}
-	last, t := g.leave(h.level, err != nil)
+	last, conv := grant.leave(h.level, err != nil)
 	switch {
 	case err != nil:
+		// A lost turn has reported its loss, and its entry is the session's or
+		// watchSelf's to remove: the release deletes nothing.
 		lost := err // else err would be on the heap in each release
 		h.lost.Store(&lost)
 		return err
 	case last:
-		return g.end(ctx)
-	case t == nil:
+		return grant.end(ctx)
+	case conv == nil: // others hold in the same mode, or in one that excludes more
 		return nil
 	case !h.Converts():
 		return errKept
 	}
-	if err = g.await(ctx, t); err != coordinator.ErrReleased { //nolint:errorlint // the grant's cause
+	// The caller wants to know that those behind were let in: it waits for the
+	// conversion. ErrReleased: others have released the grant meanwhile, and
+	// then it does not matter any more.
+	if err = turn.await(ctx, conv); err != coordinator.ErrReleased { //nolint:errorlint // the turn's cause
 		return err
 	}
-	if errors.Is(t.err, coordinator.ErrRemoved) {
+	if errors.Is(conv.err, coordinator.ErrRemoved) {
 		return coordinator.ErrNotHeld
 	}
 	return nil // the other handles were released meanwhile, and the grant with them
-}
-
-func (g *grant) end(ctx context.Context) error {
-	if !g.over(coordinator.ErrReleased) { // lost since the check in Release
-		_ = g.session.Check(ctx) // waits for an end that is under way
-		g.finish(coordinator.ErrReleased)
-		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
-			return cause
-		}
-	}
-	held := time.Since(g.since)
-	err := g.leaveQueue(ctx)
-	// The hold was lost at an unknown moment. Not if the error is uncertain: it
-	// may wrap the cause of ctx, which may be any error.
-	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
-		g.reportLoss(held, coordinator.ErrRemoved)
-		return err
-	}
-	g.mu.Lock()
-	long := g.stopTimers()
-	g.mu.Unlock()
-	g.queue.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
-		Queue: g.queue.id, Token: g.token, Duration: held, Long: long, Err: err})
-	return err
 }
 
 var errKept = fmt.Errorf("%w: this service cannot convert an entry: this handle is released, "+
@@ -183,132 +143,68 @@ var errKept = fmt.Errorf("%w: this service cannot convert an entry: this handle 
 
 // Converts reports whether the service can convert entries. If not, Convert
 // returns ErrInvalid.
-func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
+func (h *Hold) Converts() bool { return h.turn().session.Converts() }
 
-// modeRule is the driver contract's rule for modes. An invalid mode must not
-// become the goal of a conversion under way.
-var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+// turn returns the turn of the hold's grant.
+func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 
-// Convert changes the mode of this hold's entry to one that excludes less, and
-// wakes the contenders that watch it. After an error with Maybe set it
-// continues in the background. The error is ErrInvalid for an invalid mode.
-func (h *Hold) Convert(ctx context.Context, mode string) error {
-	if err := h.Check(ctx); err != nil {
-		return err
-	}
-	if !modeRule.MatchString(mode) {
-		return fmt.Errorf("%w: mode %.20q: want 1 to 16 characters of a-z and 0-9",
-			coordinator.ErrInvalid, mode)
-	}
-	g := h.ctx.grant
-	g.mu.Lock()
-	if g.holds() == 0 {
-		g.mu.Unlock()
-		return coordinator.ErrReleased
-	}
-	t := g.convert(mode)
-	g.mu.Unlock()
-	return g.await(ctx, t)
+// handle returns another handle. Its context has the values of ctx but does
+// not end with ctx, which bounds only the wait. The caller holds the turn's mu.
+func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	g.enter(l) // first: it may replace the level's context
+	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
-// Write changes the payload that listings show. Concurrent calls for a grant
-// run one after the other. After an error listings may show either payload,
-// until the next call succeeds. If the hold ends first, the error is that of
-// Err.
-func (h *Hold) Write(ctx context.Context, payload []byte) error {
-	g := h.ctx.grant
-	if len(payload) > MaxPayload {
-		return fmt.Errorf("%w: payload has %d bytes; at most %d are allowed",
-			coordinator.ErrInvalid, len(payload), MaxPayload)
+// ErrOtherMode means that the context carries a hold of the queue whose mode
+// does not include the requested mode.
+var ErrOtherMode = fmt.Errorf("%w: the context holds the name in another mode: unlock it first",
+	coordinator.ErrInvalid)
+
+// Held reports whether ctx carries a live hold of the queue: see Hold.Context.
+func (q *Queue) Held(ctx context.Context) bool {
+	g, _ := ctx.Value(q.key).(*grant)
+	// err reads the clock and may ask the service: not with mu.
+	if g == nil || g.turn.err(ctx) != nil {
+		return false
 	}
-	if err := h.lockWriting(ctx); err != nil {
-		return err
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
+	return g.handles() > 0
+}
+
+// reenter returns another handle of the live grant of this queue that ctx
+// carries, or nil if there is none. If the grant's mode does not include the
+// requested mode, it returns an error: the caller would wait for itself.
+func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
+	grant, _ := ctx.Value(q.key).(*grant)
+	if grant == nil || request.Fresh {
+		return nil, nil
 	}
-	defer func() { <-g.writing }()
-	if err := h.Check(ctx); err != nil {
-		return err
+	select { // not ctx.Err: that of a hold's context may ask the service
+	case <-ctx.Done():
+		return nil, nil
+	default:
 	}
-	g.mu.Lock()
-	i, place := g.info, g.place
-	g.mu.Unlock()
-	i.Payload = append([]byte(nil), payload...)
-	value, err := g.queue.encode(i)
-	if err != nil {
-		return err
+	turn := grant.turn
+	// A lost hold is none: the caller joins the queue. An error of ctx leaves
+	// open whether the hold is lost, and then joining could wait for itself.
+	if err := turn.err(ctx); err != nil {
+		if turn.ctx.Err() != nil {
+			err = nil
+		}
+		return nil, err
 	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err = g.session.Write(bound, g.queue.id, place, value)
+	turn.mu.Lock()
+	defer turn.mu.Unlock()
+	// In this order: a released grant has no mode any more.
 	switch {
-	case err == nil:
-		g.mu.Lock()
-		g.info, g.value = i, value
-		g.mu.Unlock()
-		return nil
-	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:
-		g.removed() // does nothing after a concurrent release
+	case grant.handles() == 0:
+		return nil, nil // released meanwhile
+	case request.Mode == grant.top.mode && grant.top.count > 0:
+		return grant.handle(ctx, &grant.top), nil
+	case grant.low.mode != "" && request.Mode == grant.low.mode:
+		grant.low.rule = request.Rule
+		return grant.handle(ctx, &grant.low), nil
 	}
-	if over := g.err(ctx); over != nil {
-		return over
-	}
-	return err
-}
-
-// lockWriting locks g.writing. The caller unlocks it by receiving.
-func (h *Hold) lockWriting(ctx context.Context) error {
-	over := h.ctx.Done()
-	for {
-		select {
-		case h.ctx.grant.writing <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-over:
-			if err := h.Check(ctx); err != nil {
-				return err
-			}
-			over = h.ctx.grant.ctx.Done() // WithMaxHold has ended only the handle's context
-		}
-	}
-}
-
-// Sequencer returns the token with the name and service of the queue, for
-// another process to check: see package fence. A conversion invalidates earlier
-// sequencers; the next call returns another one with the same token.
-//
-// It sends no request, except that the first call of a session reads the
-// identity of the service, and that a grant with Terms.Held is converted first.
-// If the hold is over, the error is that of Err. In a layout of other clients,
-// which has no place for the service's identity, it is ErrInvalid, and the hold
-// stays.
-func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
-	if err := h.Check(ctx); err != nil {
-		return fence.Sequencer{}, err
-	}
-	g := h.ctx.grant
-	g.mu.Lock()
-	t := g.conversion
-	if g.held != "" && g.holds() > 0 {
-		t = g.convert(g.held)
-	}
-	g.mu.Unlock()
-	if t != nil {
-		// after ErrInvalid the entry is unchanged
-		if err := g.await(ctx, t); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
-			return fence.Sequencer{}, err
-		}
-	}
-	service, err := g.session.Service(ctx)
-	if over := h.Check(ctx); over != nil {
-		err = over
-	}
-	if err != nil {
-		return fence.Sequencer{}, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	kind, name, _ := g.queue.id.Split()
-	scope := fence.Scope{Service: service, Kind: kind, Name: name}
-	return fence.Sequencer{Scope: scope, Token: g.token, Key: g.place.Key}, nil
+	return nil, ErrOtherMode
 }

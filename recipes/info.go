@@ -1,12 +1,10 @@
 package recipes
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -33,36 +31,6 @@ type info struct {
 	Identity string    `json:"identity"`
 	Since    time.Time `json:"since"`
 	Payload  []byte    `json:"payload,omitempty"`
-}
-
-// encode returns the value of an entry. On a queue shared with other clients it
-// has their format.
-func (q *Queue) encode(i info) ([]byte, error) {
-	if q.shared == nil {
-		b, _ := json.Marshal(i) // never fails for strings, bytes and the present time
-		return b, nil
-	}
-	b, err := q.shared.SharedValue(q.kind, i.Identity, i.Payload)
-	if err != nil {
-		return nil, fmt.Errorf("baton: %s %q: %w", q.kind, q.name, err)
-	}
-	return b, nil
-}
-
-// contender decodes an entry. A foreign value becomes the payload, and identity
-// and time stay empty. A value whose identity breaks the rule of WithIdentity
-// is foreign: otherwise a program that may write to the queue could put lines
-// and terminal commands into the logs of all that show it.
-func (q *Queue) contender(e driver.Entry) Contender {
-	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
-		Stray: e.Stray}
-	var i info
-	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || engine.CheckIdentity(i.Identity) != nil {
-		c.Payload = e.Value
-		return c
-	}
-	c.Identity, c.Since, c.Payload = i.Identity, i.Since, i.Payload
-	return c
 }
 
 // TakenError is the error of a Try call that would have to wait:

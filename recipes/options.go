@@ -53,26 +53,6 @@ func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
 
-// RefuseLockDelay returns an error if the queue has a lock-delay. It is for
-// recipes whose holders do not exclude each other.
-func RefuseLockDelay(q *Queue, recipe string) error {
-	if q.delay == 0 {
-		return nil
-	}
-	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
-		q.delay, recipe, q.name)
-}
-
-// RefuseMaxHold returns an error if the queue has a longest hold. It is for
-// recipes whose holds have no end that their users choose.
-func RefuseMaxHold(q *Queue, recipe string) error {
-	if q.maxHold == 0 {
-		return nil
-	}
-	return engine.Invalid("longest hold %v for %s %q: only a mutex, a read-write lock and a "+
-		"semaphore have one", q.maxHold, recipe, q.name)
-}
-
 // WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once
 // per grant, when a hold has lasted for d. It finds holders that hang while
 // their session lives. The default is 0: no warning.

@@ -2,6 +2,8 @@ package recipes
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator"
@@ -25,110 +27,50 @@ type Queue struct {
 	record  atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
 }
 
+// lastRecord is a record that a session has read or written. Another session
+// does not trust it: after a loss of data versions begin anew, so that the
+// version may be that of another record.
+type lastRecord struct {
+	driver.Record
+	by *engine.Session
+}
+
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.
-func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
-	if c == nil {
+func NewQueue(client *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
+	if client == nil {
 		return nil, engine.Invalid("nil client")
 	}
-	q := &Queue{client: engine.Of(c), name: name, kind: kind}
+	queue := &Queue{client: engine.Of(client), name: name, kind: kind}
 	for _, o := range opts {
 		if o == nil {
 			return nil, engine.Invalid("nil option for %s %q", kind, name)
 		}
-		o(&q.options)
+		o(&queue.options)
 	}
-	if q.identity == "" {
-		q.identity = c.Identity()
+	if queue.identity == "" {
+		queue.identity = client.Identity()
 	}
 	var err error
-	if q.id, err = q.client.Queue(kind, name); err != nil {
+	if queue.id, err = queue.client.Queue(kind, name); err != nil {
 		return nil, err
 	}
-	if err := q.check(name); err != nil {
+	if err := queue.check(name); err != nil {
 		return nil, err
 	}
-	q.key, q.shared = holdKey{q.client, q.id}, q.client.Sharer()
-	if q.delay != 0 && q.shared != nil {
+	queue.key, queue.shared = holdKey{queue.client, queue.id}, queue.client.Sharer()
+	if queue.delay != 0 && queue.shared != nil {
 		return nil, engine.Invalid("lock-delay %v for %q: "+
-			"the other clients of a shared queue ignore it", q.delay, name)
+			"the other clients of a shared queue ignore it", queue.delay, name)
 	}
-	if _, err := q.encode(info{Identity: q.identity, Payload: q.payload}); err != nil {
+	if _, err := queue.encode(info{Identity: queue.identity, Payload: queue.payload}); err != nil {
 		return nil, err
 	}
-	q.client.Observe(event.Event{Kind: event.Created, Queue: q.id})
-	return q, nil
+	queue.client.Observe(event.Event{Kind: event.Created, Queue: queue.id})
+	return queue, nil
 }
 
 // Name returns the name given to NewQueue.
 func (q *Queue) Name() string { return q.name }
-
-// Request describes a contender. With neither a Rule nor Terms it is exclusive:
-// its rule is [Exclusive], its release admits the successor without another
-// read, and a lock-delay applies.
-type Request struct {
-	Op    string // the call in errors: "lock", "read-lock", …
-	Mode  string // the mode of the entry, unless Terms have a Mode
-	Rule  Rule   // for contenders that share the queue
-	Terms *Terms // for contenders whose rule depends on the queue's record
-	// Try: do not wait.
-	Try bool
-	// Lesser is a mode that excludes less. The hold can be re-entered in it,
-	// and is converted to it when only such handles are left. It may be empty.
-	Lesser string
-	// Fresh: join the queue also if the context carries a hold.
-	Fresh bool
-	// Payload is shown in listings instead of the queue's.
-	Payload []byte
-	// Queued, if not nil, is called when the contender has joined the queue.
-	Queued func()
-}
-
-func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
-
-// Acquire joins the queue and blocks until the rule admits the contender. The
-// caller must release the hold. A context that carries a live hold of this
-// queue (see [Hold.Context]) re-enters that instead: without a request, with
-// the same token.
-//
-// On failure nothing is held, and the entry is removed, in the background if
-// necessary. Errors: the cause of ctx, unwrapped, if it ends while the
-// contender is queued; coordinator.ErrUnavailable with that cause, if it ends
-// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrInvalid, for a payload that is too long or a TTL that the service does not
-// accept; ErrClosed.
-func (q *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
-	switch {
-	case r.Rule != nil && r.Terms != nil:
-		return nil, engine.Invalid("%s %q: a request has a rule or terms, not both", r.Op, q.name)
-	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
-		return nil, engine.Invalid("%s %q: a request needs a mode", r.Op, q.name)
-	case len(r.Payload) > MaxPayload:
-		return nil, q.describe(ctx, r.Op, engine.Invalid(
-			"payload has %d bytes; at most %d are allowed", len(r.Payload), MaxPayload))
-	}
-	h, err := q.reenter(ctx, &r)
-	switch {
-	case err != nil:
-		return nil, q.describe(ctx, r.Op, err)
-	case h != nil:
-		q.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
-			Queue: q.id, Token: h.Token(), Context: ctx})
-		return h, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	}
-	if h, err = q.acquire(ctx, r); err != nil {
-		err = q.describe(ctx, r.Op, err)
-		if failed, ok := err.(*engine.Error); ok && !engine.IsCause(ctx, err) { //nolint:errorlint // ours
-			failed.Maybe = false // a join without an answer is undone: the caller holds nothing
-			if ctx.Err() != nil && engine.Same(failed.Err, context.Cause(ctx)) {
-				return nil, failed.Err // as if ctx had ended between two requests
-			}
-		}
-		return nil, err
-	}
-	return h, nil
-}
 
 // describe adds the operation and the name to an error that lacks them.
 func (q *Queue) describe(ctx context.Context, op string, err error) error {
@@ -164,4 +106,54 @@ func (q *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Conten
 // unchanged.
 func Describe(ctx context.Context, op, name string, err error) error {
 	return engine.Describe(ctx, op, name, err)
+}
+
+// encode returns the value of an entry. On a queue shared with other clients it
+// has their format.
+func (q *Queue) encode(i info) ([]byte, error) {
+	if q.shared == nil {
+		b, _ := json.Marshal(i) // never fails for strings, bytes and the present time
+		return b, nil
+	}
+	b, err := q.shared.SharedValue(q.kind, i.Identity, i.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("baton: %s %q: %w", q.kind, q.name, err)
+	}
+	return b, nil
+}
+
+// contender decodes an entry. A foreign value becomes the payload, and identity
+// and time stay empty. A value whose identity breaks the rule of WithIdentity
+// is foreign: otherwise a program that may write to the queue could put lines
+// and terminal commands into the logs of all that show it.
+func (q *Queue) contender(e driver.Entry) Contender {
+	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
+		Stray: e.Stray}
+	var i info
+	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || engine.CheckIdentity(i.Identity) != nil {
+		c.Payload = e.Value
+		return c
+	}
+	c.Identity, c.Since, c.Payload = i.Identity, i.Since, i.Payload
+	return c
+}
+
+// RefuseLockDelay returns an error if the queue has a lock-delay. It is for
+// recipes whose holders do not exclude each other.
+func RefuseLockDelay(q *Queue, recipe string) error {
+	if q.delay == 0 {
+		return nil
+	}
+	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
+		q.delay, recipe, q.name)
+}
+
+// RefuseMaxHold returns an error if the queue has a longest hold. It is for
+// recipes whose holds have no end that their users choose.
+func RefuseMaxHold(q *Queue, recipe string) error {
+	if q.maxHold == 0 {
+		return nil
+	}
+	return engine.Invalid("longest hold %v for %s %q: only a mutex, a read-write lock and a "+
+		"semaphore have one", q.maxHold, recipe, q.name)
 }

@@ -26,27 +26,27 @@ func shouldShare(ahead []driver.Place) bool {
 
 // mayShare reports whether the contender may use the shared watch. After a
 // change of its record it may not: it has to count contenders behind it.
-func (a *attempt) mayShare() bool {
-	return a.Terms != nil && !a.Try && !a.moved && a.session.WatchesQueues()
+func (c *count) mayShare() bool {
+	return !c.Try && !c.moved && c.session.WatchesQueues()
 }
 
 // watchQueue waits on the shared watch until the rule admits the contender. It
 // returns false when the contender has to read the queue alone: the watch does
 // not pay any more, the record has changed, or the watch was refused.
-func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
-	for asked := a.record; ; {
+func (c *count) watchQueue(ctx context.Context) (admitted bool, err error) {
+	for asked := c.record; ; {
 		var other bool // the watch has shown a record that was not confirmed yet
 		record := asked
-		err := a.session.WatchQueue(ctx, a.queue.id, a.joined.Place, a.record, func(v engine.QueueView) bool {
-			own := v.At(a.joined.Place)
-			if admitted = a.rule(v.Places[:own:own]).Admitted; admitted {
-				a.last = othersShare(v.Places, own)
+		err := c.session.WatchQueue(ctx, c.queue.id, c.joined.Place, c.record, func(v engine.QueueView) bool {
+			own := v.At(c.joined.Place)
+			if admitted = c.rule(v.Places[:own:own]).Admitted; admitted {
+				c.last = othersShare(v.Places, own)
 			}
-			a.waited = a.waited || !admitted
-			if v.Shown.After(a.woken) {
-				a.woken = v.Shown
+			c.waited = c.waited || !admitted
+			if v.Shown.After(c.woken) {
+				c.woken = v.Shown
 			}
-			record, other = v.Record, v.Record != a.record && v.Record != asked
+			record, other = v.Record, v.Record != c.record && v.Record != asked
 			return admitted || other || !v.ShareWatch()
 		})
 		switch {
@@ -58,10 +58,10 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 			return false, err
 		}
 		if other {
-			a.wake()
+			c.wake()
 		}
-		asked = record // which may be older than a.record
-		same, err := a.confirm(ctx, 0)
+		asked = record // which may be older than c.record
+		same, err := c.confirm(ctx, 0)
 		if admitted || err != nil || !same {
 			return admitted && same, err
 		}

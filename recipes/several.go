@@ -1,9 +1,6 @@
 package recipes
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // This file is for recipes that make one hold of several, one acquired after
 // the other.
@@ -16,11 +13,8 @@ func Carried(ctx context.Context) (key, value any, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	return c.grant.queue.key, c.grant, true
+	return c.grant.turn.queue.key, c.grant, true
 }
-
-// deferred marks a context for watchTime.
-type deferred struct{}
 
 // DeferMaxHold returns a context with which Acquire does not start the time of
 // [WithMaxHold]: StartMaxHold does, when the work begins. The time of
@@ -37,20 +31,10 @@ func StartMaxHold(ctx context.Context) {
 		return
 	}
 	g := c.grant
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.deferred && g.holds() > 0 {
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
+	if g.deferred && g.handles() > 0 {
 		g.deferred = false
-		g.startTimer(g.queue.maxHold, true)
-	}
-}
-
-// startTimer starts the timer of WithHoldWarning or of WithMaxHold. The caller
-// holds g.mu. The timer's function runs in a goroutine of the session, so that
-// Close waits for it and notifies no observer afterwards.
-func (g *grant) startTimer(after time.Duration, tooLong bool) {
-	if after > 0 && g.ctx.Err() == nil {
-		lasts := func() { g.lasts(after, tooLong) }
-		g.timers = append(g.timers, time.AfterFunc(after, func() { g.session.Go(lasts) }))
+		g.startTimer(g.turn.queue.maxHold, true)
 	}
 }

@@ -37,12 +37,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = catalogue.Do(ctx, func(ctx context.Context) error {
+	err = catalogue.Do(ctx, func(ctx context.Context, _ *rwlock.Lock) error {
 		fmt.Println("no other process reads or writes now")
 		return nil
 	})
 	fmt.Println(err)
-	err = catalogue.RDo(ctx, func(ctx context.Context) error {
+	err = catalogue.RDo(ctx, func(ctx context.Context, _ *rwlock.Lock) error {
 		fmt.Println("others may read now, but not write")
 		return nil
 	})
@@ -71,7 +71,7 @@ func ExampleRWLock_RLock() {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_ = carol.Do(ctx, func(context.Context) error {
+		_ = carol.Do(ctx, func(context.Context, *rwlock.Lock) error {
 			fmt.Println("carol writes, and readers:", a.Err(), "and", b.Err())
 			return nil
 		})

@@ -61,7 +61,7 @@ func TestUpgradeIsRefusedAndHarmless(t *testing.T) {
 			}
 		}
 		err := a.l.Do(inner.Context(),
-			func(context.Context) error { t.Error("the work ran"); return nil })
+			func(context.Context, *rwlock.Lock) error { t.Error("the work ran"); return nil })
 		wantErr(t, err, rwlock.ErrUpgrade)
 		wantErr(t, r.Err())
 		a.unlock(r, inner)

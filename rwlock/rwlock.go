@@ -3,11 +3,11 @@
 //
 //	l, err := rwlock.New(client, "catalogue")
 //	...
-//	err = l.RDo(ctx, func(ctx context.Context) error { // for reading
+//	err = l.RDo(ctx, func(ctx context.Context, r *rwlock.Lock) error { // for reading
 //		return serve(ctx)
 //	})
-//	err = l.Do(ctx, func(ctx context.Context) error { // for writing
-//		return rebuild(ctx)
+//	err = l.Do(ctx, func(ctx context.Context, w *rwlock.Lock) error { // for writing
+//		return rebuild(ctx, w.Token())
 //	})
 //
 // # Guaranteed
@@ -169,19 +169,20 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 // Do locks for writing, calls work, and unlocks, also if work panics. The
 // context of work ends when ctx ends or the lock is lost; work must then
 // return. Do returns the error of Lock or of work, joined with the loss or the
-// error of Unlock.
-func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
+// error of Unlock. Work may itself unlock, for instance after RLock, which is a
+// downgrade: its context ends, and Do does not unlock again.
+func (l *RWLock) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	return l.do(ctx, l.Lock, work)
 }
 
 // RDo is like Do, but locks for reading.
-func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) error {
+func (l *RWLock) RDo(ctx context.Context, work func(context.Context, *Lock) error) error {
 	return l.do(ctx, l.RLock, work)
 }
 
 func (l *RWLock) do(
 	ctx context.Context, lock func(context.Context) (*Lock, error),
-	work func(context.Context) error,
+	work func(context.Context, *Lock) error,
 ) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for read-write lock %q",
@@ -191,7 +192,7 @@ func (l *RWLock) do(
 	if err != nil {
 		return err
 	}
-	return h.hold.Do(ctx, "unlock", work)
+	return h.hold.Do(ctx, "unlock", func(ctx context.Context) error { return work(ctx, h) })
 }
 
 // Contender is a reader or writer, holding or waiting.
@@ -273,12 +274,19 @@ func (l *Lock) Context() context.Context { return l.hold.Context() }
 // seconds; without an answer the lock counts as lost.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked is only for locks shared with Apache Curator (layout=curator). It
-// blocks until another client asks the holder to release, and then returns nil;
-// the lock is still held. The error is ErrInvalid in another layout, that of
-// Err if the lock ends first, or the cause of ctx.
-func (l *Lock) Revoked(ctx context.Context) error {
-	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
+// Wanted blocks until another contender, of any client, that this lock keeps
+// out is queued behind it, and then returns nil: for work that gives way. Of a
+// read lock, that is a writer. The lock stays held. A contender that left
+// before it was seen does not count. If the lock ends first, the error is that
+// of Err; it is the cause of ctx if that ends first.
+//
+// Waiting calls share one watch of the queue, which reads it again after each
+// change, also when readers come and go. A service that cannot watch a queue
+// (SQL, Redis, the layouts of other clients) is read once a second. With
+// layout=curator Wanted also returns nil when Curator's Revoker asks for the
+// lock.
+func (l *Lock) Wanted(ctx context.Context) error {
+	return recipes.Describe(ctx, "await a contender", l.lock.Name(), l.hold.Wanted(ctx))
 }
 
 // Session returns the ID of the session that holds.

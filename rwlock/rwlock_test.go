@@ -11,12 +11,12 @@ import (
 
 // TestDoAndRDoNest in all combinations except a write within a read.
 func TestDoAndRDoNest(t *testing.T) {
-	nothing := func(context.Context) error { return nil }
+	nothing := func(context.Context, *rwlock.Lock) error { return nil }
 	parties(t, func(a, b, _ party) {
-		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+		err := a.l.Do(a.Context(), func(ctx context.Context, _ *rwlock.Lock) error {
 			n := a.requests(func() {
 				wantErr(t, a.l.Do(ctx, nothing))
-				wantErr(t, a.l.RDo(ctx, func(ctx context.Context) error {
+				wantErr(t, a.l.RDo(ctx, func(ctx context.Context, _ *rwlock.Lock) error {
 					// Still a write hold.
 					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing))
 				}))
@@ -29,7 +29,7 @@ func TestDoAndRDoNest(t *testing.T) {
 			return ctx.Err()
 		})
 		wantErr(t, err)
-		err = a.l.RDo(a.Context(), func(ctx context.Context) error {
+		err = a.l.RDo(a.Context(), func(ctx context.Context, _ *rwlock.Lock) error {
 			wantErr(t, a.l.RDo(ctx, nothing))
 			wantErr(t, a.l.Do(ctx, nothing), rwlock.ErrUpgrade)
 			return ctx.Err()
@@ -44,7 +44,7 @@ func TestReadLockOutlivesTheDoItWasTakenIn(t *testing.T) {
 		var r *rwlock.Lock
 		var waits []*pending
 		var inside context.Context
-		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+		err := a.l.Do(a.Context(), func(ctx context.Context, _ *rwlock.Lock) error {
 			inside = ctx
 			r = a.take(a.l.RLock, ctx)
 			waits = append(waits, b.begin(b.l.RLock), c.begin(c.l.Lock))

@@ -170,8 +170,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 
 // Do acquires n permits, calls work, and releases them, also if work panics.
 // The context of work ends when ctx ends or the permits are lost; work must
-// then return. It must not release the permits. Do returns the error of Acquire
-// or of work, joined with the loss or the error of Release.
+// then return. Do returns the error of Acquire or of work, joined with the loss
+// or the error of Release. Work may itself release the permits: its context
+// ends, and Do does not release them again.
 func (s *Semaphore) Do(ctx context.Context, n int, work func(context.Context, *Permit) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for semaphore %q", coordinator.ErrInvalid, s.Name())

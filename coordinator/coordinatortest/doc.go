@@ -13,25 +13,21 @@
 //
 // The suite needs a running service, independent clients of it, and levers that
 // cause faults. [Harness], [Service], [Client] and [Link] say what each lever
-// must do. A harness for a real service has one TCP proxy for each client, in
-// the test's process:
+// must do. For a service that is reached by TCP, package netproxy below this
+// one has the link:
 //
-//   - the client's driver dials its proxy and nothing else;
-//   - HoldRequests and HoldReplies stop copying bytes in one direction, also on
-//     new connections, and close nothing;
-//   - Heal copies again, first the held bytes, in order;
-//   - Reset closes the client's side of all connections with an RST
-//     (SetLinger(0)), closes the service's side, and drops held bytes. Holds
-//     apply to new connections;
-//   - Strand closes the client's side with an RST and heals, but keeps the
-//     service's side of the old connections open, with the held requests. It
-//     discards replies on them;
-//   - Deliver writes those requests to the old connections, and closes them a
-//     little later. It ignores errors: the service may have closed the
-//     connection, which is one way to keep the contract.
+//	Connect: func() (coordinatortest.Client, error) {
+//		link := netproxy.NewNetwork(t, []string{"127.0.0.1:8500"})
+//		d, err := consul.Open(&url.URL{Scheme: "consul", Host: link.Addrs()[0]})
+//		return coordinatortest.Client{Driver: d, Link: link}, err
+//	},
 //
-// No lever may block for long or on the service. The suite calls levers from
-// the goroutine of the case, one at a time.
+// The client's driver dials its proxy and nothing else. No lever may block for
+// long or on the service. The suite calls levers from the goroutine of the
+// case, one at a time.
+//
+// Package coredriver below this one is a template of a driver, with its
+// harness. docs/drivers.md is the guide.
 //
 // # Missing levers and capabilities
 //

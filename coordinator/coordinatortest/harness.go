@@ -2,7 +2,9 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -163,24 +165,30 @@ func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error
 		Writer: driverHas.Writer != nil, HeadWatcher: driverHas.HeadWatcher != nil,
 		QueueWatcher: driverHas.QueueWatcher != nil, Operator: driverHas.Operator != nil,
 	}
-	for lever, there := range has {
-		if why, named := h.Lacks[lever]; there == named || named && why == "" {
-			return fmt.Errorf("harness: has %s: %t; Lacks names it: %t, with the reason %q",
-				lever, there, named, why)
+	var errs []error // all of them: an author starts with many
+	for _, lever := range slices.Sorted(maps.Keys(has)) {
+		why, named := h.Lacks[lever]
+		switch {
+		case !has[lever] && !named:
+			errs = append(errs, fmt.Errorf("harness: without %s: provide it, or name it in Lacks with a reason", lever))
+		case has[lever] && named:
+			errs = append(errs, fmt.Errorf("harness: Lacks names %s, which is there", lever))
+		case named && why == "":
+			errs = append(errs, fmt.Errorf("harness: Lacks names %s without a reason", lever))
 		}
 	}
 	for lever := range h.Lacks {
 		if _, known := has[lever]; !known {
-			return fmt.Errorf("harness: Lacks names an unknown lever %q", lever)
+			errs = append(errs, fmt.Errorf("harness: Lacks names an unknown lever %q", lever))
 		}
 	}
 	for name := range h.Without {
 		named := func(c testCase) bool { return strings.HasPrefix(c.name, name) }
 		if !slices.ContainsFunc(cases, named) {
-			return fmt.Errorf("harness: Without names %q, the prefix of no case", name)
+			errs = append(errs, fmt.Errorf("harness: Without names %q, the prefix of no case", name))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // withDefaults sets the defaults of fields that are zero.

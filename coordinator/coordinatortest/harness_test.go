@@ -133,10 +133,11 @@ func TestHarnessMustNameWhatItLacks(t *testing.T) {
 		want  string
 	}{
 		{"complete", nil, func(*Service) {}, ""},
-		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "has Expire: false; Lacks names it: false"},
-		{"named without a reason", map[Lever]string{Expire: ""}, func(s *Service) { s.Expire = nil }, `the reason ""`},
-		{"named, but not missing", map[Lever]string{Expire: "x"}, func(*Service) {}, "has Expire: true; Lacks names it: true"},
-		{"capability named, but not missing", map[Lever]string{Writer: "x"}, func(*Service) {}, "has Writer: true"},
+		{"missing and not named", nil, func(s *Service) { s.Expire = nil }, "without Expire"},
+		{"the second of two that are missing", nil, func(s *Service) { s.Expire, s.Remove = nil, nil }, "without Remove"},
+		{"named without a reason", map[Lever]string{Expire: ""}, func(s *Service) { s.Expire = nil }, "Expire without a reason"},
+		{"named, but not missing", map[Lever]string{Expire: "x"}, func(*Service) {}, "names Expire, which is there"},
+		{"capability named, but not missing", map[Lever]string{Writer: "x"}, func(*Service) {}, "names Writer, which is there"},
 		{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service) {}, "unknown lever"},
 		{"no way to connect", nil, func(s *Service) { s.Connect = nil }, "required"},
 	} {

@@ -108,9 +108,11 @@ type HeadWatcher interface {
 }
 
 // QueueWatcher watches a whole queue. Many contenders of one session share the
-// watch, instead of each reading the queue.
+// watch, instead of each reading the queue. A holder learns from it that a
+// contender has queued behind it.
 //
-// Without it, each contender reads the queue with Ahead and waits with Watch.
+// Without it, each contender reads the queue with Ahead and waits with Watch. A
+// holder that wants to know reads the queue with Ahead once a second.
 type QueueWatcher interface {
 	// WatchQueue calls show with the places of a queue, in order: first at
 	// least as new as everything that this session finished before, and again
@@ -169,7 +171,7 @@ type Operator interface {
 
 // Revoker lets clients of a foreign layout ask a holder to release.
 //
-// Without it, waiting for such a request is ErrInvalid.
+// Without it, a holder only learns of contenders that queue.
 type Revoker interface {
 	// Revoked waits until a client has asked the contender of own to release.
 	// When own is not in the queue the error is ErrGone, and in a queue without

@@ -28,9 +28,10 @@
 // on a dead connection for as long as TCP does.
 //
 // Renewals go to up to three members in turn. So a member that hangs costs some
-// of them, and one that does not know that it was deposed is found out: see
-// docs/guarantees.md, P2, for what that does not cover before etcd 3.4.31 and
-// 3.5.13.
+// of them, and one that does not know that it was deposed is found out. If one
+// member answers them all, a renewal costs a read by quorum, too; not if the
+// client knows one address only. See docs/guarantees.md, P2, for what that does
+// not cover before etcd 3.4.31 and 3.5.13.
 //
 // A member whose disk hangs answers pings and keeps the session alive, but
 // shows no change any more. While a session waits, it therefore checks about

@@ -171,6 +171,7 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	}
 	return lease.Conn{
 		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
+		Several: len(c.Endpoints()) > 1,
 	}, nil
 }
 

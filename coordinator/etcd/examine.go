@@ -121,7 +121,7 @@ func (r member) examine() (m []driver.Finding) {
 	add(driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
 	if acknowledgesForNothing(s.Version) {
 		add(driver.Found(driver.Warning, about, "as a leader whose disk hangs, etcd %s acknowledges renewals that do not count", s.Version).
-			So("upgrade to 3.4.31, 3.5.13 or newer; until then a client that reaches no other member may hold too long"))
+			So("upgrade to 3.4.31, 3.5.13 or newer; until then a client whose URL names one member may hold too long"))
 	}
 	if s.Leader == 0 {
 		add(driver.Found(driver.Failure, about, "knows no leader").

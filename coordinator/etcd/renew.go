@@ -24,7 +24,8 @@ import (
 // The streams of a session take turns, and lead to different members if they
 // can. So a member that hangs costs some renewals and not all. And a leader
 // that was deposed without noticing, and acknowledges keep-alives that do not
-// count, is found out: the others show a newer term, see lease.Session.Keep.
+// count, is found out: the others show a newer term. While all lead to one
+// member, each keep-alive costs a read, see package internal/lease.
 type renewals struct {
 	source *source
 	client *clientv3.Client
@@ -57,8 +58,7 @@ const (
 
 	// searchAgain is how many answers on streams to one member cause one more
 	// step of the search: the other member may be back. searchSoon is that
-	// number if all streams lead to one member: it may be a leader that was
-	// deposed, and is found out only by another, within a TTL.
+	// number if all streams lead to one member, as each answer costs a read.
 	searchAgain, searchSoon = 64, 8
 )
 
@@ -140,6 +140,7 @@ func (r *renewals) send(
 	}
 	r.source.noteDialError(nil)
 	s.member = all.Header.GetMemberId()
+	all.Refuse = func() { r.refuse(s.member) }
 	r.put(s, stop())
 	return all, nil
 }
@@ -192,6 +193,20 @@ func (r *renewals) fail(s *stream, all bool) {
 		}
 		return ends
 	})
+}
+
+// refuse closes the idle streams if all of them lead to a member whose answers
+// do not count. Else the next one is to another member.
+func (r *renewals) refuse(member uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.idle, func(s *stream) bool { return s.member != member }) {
+		return
+	}
+	for _, s := range r.idle {
+		r.drop(s)
+	}
+	r.idle, r.twins = nil, 0
 }
 
 // drop closes a stream. The caller holds r.mu.

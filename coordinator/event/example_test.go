@@ -19,7 +19,7 @@ func ExampleObserverFunc() {
 	})
 	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(show))
 	m, _ := mutex.New(client, "jobs")
-	_ = m.Do(context.Background(), func(context.Context) error { return nil })
+	_ = m.Do(context.Background(), func(context.Context, *mutex.Lock) error { return nil })
 	_ = client.Close(context.Background())
 	// Output:
 	// granted mutex/jobs

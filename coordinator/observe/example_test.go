@@ -26,7 +26,7 @@ func ExampleNew() {
 	class := func(_, name string) string { return name[:1] }
 	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithTTL(time.Hour), coordinator.WithObserver(observe.New(printer{}, class)))
 	m, _ := mutex.New(client, "jobs")
-	_ = m.Do(ctx, func(context.Context) error { return nil })
+	_ = m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
 	_ = client.Close(ctx)
 	// Output:
 	// baton_sessions["connected"] +1

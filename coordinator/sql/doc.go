@@ -21,11 +21,12 @@
 // tokens. The row and the last token are never deleted.
 //
 // A session is a row with the time, by the database's clock, at which it
-// expires. The next client that meets it after that deletes it. The server
-// counts the TTL from a later moment than the client, which counts from sending
-// the renewal: so the client's deadline is early enough. The driver allows for
-// a clock that is 250 ms ahead, after a step or on a promoted replica. A clock
-// that is set back delays the end of dead sessions.
+// expires. The next client that meets it after that deletes it, and until then
+// it counts. The server counts the TTL from a later moment than the client,
+// which counts from sending the renewal: so the client's deadline is early
+// enough. The driver allows for a clock that is 250 ms ahead, after a step or
+// on a promoted replica. A clock that is set back delays the end of dead
+// sessions.
 //
 // A client checks the entries that its contenders wait for, many in a query. On
 // PostgreSQL it is notified of entries that left, which is a hint to check, and

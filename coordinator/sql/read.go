@@ -75,12 +75,14 @@ func (what reading) query(d Dialect, session, path string) (query string, args [
 	return query, args
 }
 
-// read reads a queue in one statement, if the session is alive. It ends other
-// sessions that have expired, and reads again.
+// read reads a queue in one statement, if the session is alive. It has other
+// sessions ended that have expired, and reads again. Those that cannot be ended
+// now count.
 func (s *session) read(
 	ctx context.Context, what reading, path string,
 ) (q queueState, err error) {
 	query, args := what.query(s.d.dialect, s.id, path)
+	counts := map[string]bool{}
 	for s.ctx.Err() == nil {
 		var expired []string
 		alive := false
@@ -95,7 +97,7 @@ func (s *session) read(
 			case kind == 1:
 				q.record = driver.Record{Value: e.Value, Version: driver.Version(number)}
 				q.last = last
-			case number <= 0:
+			case number <= 0 && !counts[e.Session]:
 				expired = append(expired, e.Session)
 			default:
 				e.Key = e.Token.String()
@@ -110,21 +112,12 @@ func (s *session) read(
 		if err != nil || len(expired) == 0 {
 			return q, err
 		}
-		if err := s.endExpired(ctx, expired); err != nil {
-			return queueState{}, err
+		awaitEnds(ctx, s.expire(expired))
+		for _, id := range expired {
+			counts[id] = true
 		}
 	}
 	return queueState{}, errLost
-}
-
-func (s *session) endExpired(ctx context.Context, ids []string) error {
-	slices.Sort(ids)
-	for _, id := range slices.Compact(ids) {
-		if err := s.d.end(ctx, id, true); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // watched is an entry that a waiter waits for, or the record if the token is 0,

@@ -68,10 +68,21 @@ END
 CREATE PROCEDURE IF NOT EXISTS baton_end(p_session VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin, p_expired BOOLEAN)
 SQL SECURITY INVOKER
 BEGIN
+	DECLARE v_rows INT;
+	-- The server goes on waiting for a lock when the client has given up.
+	DECLARE v_wait BIGINT DEFAULT @@SESSION.innodb_lock_wait_timeout;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION
+	BEGIN
+		SET SESSION innodb_lock_wait_timeout = v_wait;
+		RESIGNAL;
+	END;
+	SET SESSION innodb_lock_wait_timeout = IF(p_expired, 1, v_wait);
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	DELETE FROM baton_sessions WHERE id = p_session
 		AND (NOT p_expired OR expires <= UTC_TIMESTAMP(6));
-	SELECT 'ok', ROW_COUNT();
+	SET v_rows = ROW_COUNT();
+	SET SESSION innodb_lock_wait_timeout = v_wait;
+	SELECT 'ok', v_rows;
 END
 --
 CREATE PROCEDURE IF NOT EXISTS baton_join(p_queue VARCHAR(1500) CHARACTER SET ascii COLLATE ascii_bin, p_session VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin,

@@ -122,7 +122,8 @@ END $$;
 -- it has not. Clients bound their requests, and one that is cut short has done
 -- nothing. So a call removes some entries of a session that has many, which
 -- then has expired for good, and returns 'more'. Unless p_waits it does nothing
--- if a row that it needs is locked.
+-- if a row that it needs is locked. For one that has expired it waits for a
+-- moment only, since joins wait for the queues that it has locked by then.
 CREATE FUNCTION baton_end(p_session text, p_expired boolean, p_waits boolean DEFAULT true,
 	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -139,6 +140,9 @@ BEGIN
 	SELECT count(*), array_agg(queue), array_agg(token) INTO n, queues, tokens
 		FROM (SELECT queue, token FROM baton_entries WHERE session = p_session LIMIT most) AS e;
 	IF p_waits THEN
+		IF p_expired THEN
+			PERFORM set_config('lock_timeout', '250ms', true);
+		END IF;
 		PERFORM FROM baton_queues WHERE name = ANY (queues) ORDER BY name FOR UPDATE;
 	ELSE
 		PERFORM FROM baton_queues WHERE name = ANY (queues) FOR UPDATE SKIP LOCKED;

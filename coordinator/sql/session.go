@@ -43,6 +43,10 @@ type session struct {
 	entries  map[string]int64 // contender -> its token, 0 before it is known
 	renewals atomic.Int64
 
+	dead   map[string]chan struct{} // sessions to end: see expired.go
+	ending chan struct{}            // has one element while a session is being ended
+	freed  atomic.Bool              // one was: the waits for its entries check again
+
 	listening, gaveWay atomic.Bool // a connection is kept for notifications, or no more
 }
 
@@ -57,6 +61,7 @@ func (d *sqlDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session
 	}
 	s := &session{d: d, id: fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()), ttl: ttl}
 	s.unsure, s.waiters, s.entries = map[string]bool{}, map[*waiter]struct{}{}, map[string]int64{}
+	s.dead, s.ending = map[string]chan struct{}{}, make(chan struct{}, 1)
 	if _, _, err := d.call(ctx, "open", s.id, ttl.Microseconds()); err != nil {
 		return nil, err
 	}

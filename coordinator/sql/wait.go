@@ -33,6 +33,7 @@ type waiter struct {
 	interval time.Duration // between checks
 	behind   int64         // so many entries leave before it ends, or fewer
 	since    time.Time     // this has been so
+	dead     bool          // a session of an entry has expired
 }
 
 func (w *waiter) finish(err error) {
@@ -92,6 +93,13 @@ func (s *session) run() {
 		waiters := slices.Collect(maps.Keys(s.waiters))
 		gaveWay := s.gaveWay.Swap(false)
 		s.mu.Unlock()
+		if s.freed.Swap(false) {
+			for _, w := range waiters {
+				if w.dead {
+					w.due = time.Time{}
+				}
+			}
+		}
 		if gaveWay {
 			l.drop()
 			l.asked = time.Now().Add(rest)
@@ -138,21 +146,16 @@ func (s *session) check(ctx context.Context, waiters []*waiter, notified bool) {
 		}
 	}
 	expired, err := s.find(ctx, list, notified)
-	states := judge(list)
 	if err == nil {
-		for w, st := range states {
-			if st.over { // before the end of others' sessions, which may take long
-				w.finish(nil)
-			}
-		}
-		err = within(ctx, func(ctx context.Context) error { return s.endExpired(ctx, expired) })
+		s.expire(expired)
 	}
 	if s.gaveWay.Load() {
 		return // and check again
 	}
 	// Checks of many waiters take a quarter of the time at most.
 	least := min(3*time.Since(began), safety)
-	for w, st := range states {
+	for w, st := range judge(list) {
+		w.dead = st.dead
 		if err != nil || st.over {
 			w.finish(err)
 			w.interval = safety // it deletes itself before
@@ -173,7 +176,11 @@ func judge(list []*watched) map[*waiter]state {
 		}
 		st.over = st.over || !e.found
 		st.behind = max(st.behind, e.token-e.first+1)
-		if e.token != 0 { // the end of a dead session frees the entry
+		switch {
+		case e.token == 0 || !e.found:
+		case e.remains <= 0: // its end frees the entry: see endExpired
+			st.dead = true
+		default:
 			st.remains = min(st.remains, max(e.remains, shortest))
 		}
 		states[e.waiter] = st
@@ -184,8 +191,9 @@ func judge(list []*watched) map[*waiter]state {
 // state is what a check shows of a waiter.
 type state struct {
 	over    bool
+	dead    bool // a session has expired
 	behind  int64
-	remains time.Duration // to the session that expires first
+	remains time.Duration // to the live session that expires first
 }
 
 // pause returns the time until the next check. Without notifications that is in

@@ -313,7 +313,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 	}
 	fi;
 
-glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
+glance: /* go: recipes.follow.fromNearest, recipes.follow.wait, recipes.Exclusive, recipes.Shared */
 	atomic {
 		if
 		:: p != NONE && (pw || !READER(i)) ->
@@ -323,7 +323,7 @@ glance: /* go: recipes.attempt.fromNearest, recipes.attempt.wait, recipes.Exclus
 		fi
 	};
 
-look: /* go: recipes.attempt.judge, recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.follow.judge, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -414,7 +414,7 @@ waits: /* go: watch.Watcher.awaitOn, etcd.following.isGone, engine.Session.Follo
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
-told: /* go: engine.Session.Follow, recipes.attempt.wait */
+told: /* go: engine.Session.Follow, recipes.follow.wait */
 	atomic {
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
@@ -450,12 +450,12 @@ admit: /* go: recipes.Queue.acquire, engine.Session.Check, recipes.attempt.hold 
 		fi
 	};
 
-hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.removed */
+hold: /* go: recipes.Hold.Release, recipes.turn.watchSelf, recipes.turn.removed */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { removed[i] -> holds[i] = 0; writes[i] = 0; goto leave }
 #ifdef RW
-	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.grant.become, engine.Session.Convert */
+	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.turn.become, engine.Session.Convert */
 		writes[i] = 0; rev++; cv[i] = rev;
 #ifndef PASSDOWN
 		first = 0;
@@ -466,7 +466,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.leaveQueue, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
+pass: /* go: recipes.turn.leave, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

@@ -328,7 +328,7 @@ foundOwn: /* go: etcd.session.refused */
 	}
 	fi;
 
-joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeeper.session.ensureAlone */
+joined: /* go: recipes.follow.wait, recipes.Exclusive, recipes.Shared, zookeeper.session.ensureAlone */
 	atomic {
 		sent = 0; fence = 0;
 		if
@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
+look: /* go: recipes.follow.judge, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -439,7 +439,7 @@ waits: /* go: lease.Session.awaitLeaving, lease.leaving.tell, zkconn.Conn.Wait *
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zkconn.socket.fill */
 	fi;
-woken: /* go: recipes.attempt.wait */
+woken: /* go: recipes.follow.wait */
 	atomic {
 		p = NONE; pw = 0; W = 0;
 #ifdef NORECHECK
@@ -465,7 +465,7 @@ admit: /* go: recipes.Queue.acquire, engine.Session.Check, recipes.attempt.hold 
 		fi
 	};
 
-hold: /* go: recipes.Hold.Context, recipes.grant.watchSelf, recipes.grant.removed */
+hold: /* go: recipes.Hold.Context, recipes.turn.watchSelf, recipes.turn.removed */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { removed[me] -> holds[i] = 0; writes[i] = 0; goto leave } /* or released before it is noticed */
@@ -476,7 +476,7 @@ hold: /* go: recipes.Hold.Context, recipes.grant.watchSelf, recipes.grant.remove
 	fi;
 
 #ifdef RW
-convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
+convert: /* go: recipes.grant.leave, recipes.turn.become, engine.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
+leave: /* go: recipes.turn.leave, engine.Session.Leave, engine.Session.LeaveLater, etcd.session.Leave, keys.Entry.Exists, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;

@@ -246,10 +246,10 @@ proctype contender(byte i) {
 	byte mine, since, seen, floor, watches, j, used, waiting = NONE, v, R;
 	bool watched, unsure, slept, again, last, admitted, record, unknown, mark, part, parted, late;
 
-join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
+join: /* go: recipes.attempt.join, recipes.count.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.sendJoin */
 	if
 	:: atomic { i == 0 || cr[i - (i > 0)] != 0 || finished[i - (i > 0)] ->
-		mine = version; /* or it learns that it is not current, and reads it; go: recipes.attempt.readTerms */
+		mine = version; /* or it learns that it is not current, and reads it; go: recipes.count.readTerms */
 #ifdef NOCONDITION
 		if
 		:: version > 0 -> mine = version - 1
@@ -296,7 +296,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 	unsure = 1;
 #endif
 
-look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.count.view, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -328,7 +328,7 @@ look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zoo
 		:: admitted && (true CONFIRMS) ->
 			inForce(seen, v); j = (v == mine && !slept); v = 0;
 			if
-			:: j -> j = 0; goto admit /* the view shows that version; go: recipes.attempt.confirm */
+			:: j -> j = 0; goto admit /* the view shows that version; go: recipes.count.confirm */
 			:: true -> j = 0; goto confirm /* a driver need not show it */
 			fi
 		:: admitted && !(true CONFIRMS) -> goto admit
@@ -337,7 +337,7 @@ look: /* go: recipes.attempt.view, engine.Session.Ahead, etcd.session.Ahead, zoo
 	}
 	fi;
 
-waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session.Await, engine.Session.Record */
+waits: /* go: recipes.count.await, recipes.count.awaitRecord, engine.Session.Await, engine.Session.Record */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { (0 EACH(TELLS)) -> /* the first removal of a watched entry */
@@ -358,7 +358,7 @@ waits: /* go: recipes.attempt.await, recipes.attempt.awaitRecord, engine.Session
 		fi
 	}
 	:: atomic { record && version > mine ->
-told: /* go: recipes.attempt.awaitRecord, etcd.session.Record, nodes.Session.Record */
+told: /* go: recipes.count.awaitRecord, etcd.session.Record, nodes.Session.Record */
 		select(v : mine + 1 .. version);
 		mine = v; v = 0;
 #ifdef ZK
@@ -372,7 +372,7 @@ told: /* go: recipes.attempt.awaitRecord, etcd.session.Record, nodes.Session.Rec
 	fi;
 	atomic { sleeps[i] = 0; watches = 0; seen = 0; record = 0; goto look };
 
-confirm: /* go: recipes.attempt.confirm, recipes.attempt.awaitRecord */
+confirm: /* go: recipes.count.confirm, recipes.count.awaitRecord */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -409,7 +409,7 @@ admit: /* go: recipes.attempt.hold, semaphore.saysHeld, semaphore.holdingMode */
 		mine = 0; since = 0; seen = 0; floor = 0; last = 0; unsure = 0; slept = 0; again = 0; watches = 0; record = 0; admitted = 0; watched = 0
 	};
 
-hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled, recipes.Hold.Convert, engine.Session.Convert */
+hold: /* go: recipes.turn.convert, recipes.turn.become, recipes.turn.settled, recipes.Hold.Convert, engine.Session.Convert */
 	do
 	:: atomic { mark -> rev++; c1[i] = rev; n1[i] = ASK(i); mark = 0 }
 #ifndef NOSETTLE
@@ -426,7 +426,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	:: atomic { released[i] -> goto leave }
 	od;
 
-leave: /* go: recipes.Hold.Release, recipes.grant.leaveQueue, engine.Session.Leave, engine.Session.LeaveLater */
+leave: /* go: recipes.Hold.Release, recipes.turn.leave, engine.Session.Leave, engine.Session.LeaveLater */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
 out: /* go: recipes.Queue.acquire */

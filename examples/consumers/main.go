@@ -46,9 +46,9 @@ func (f *fleet) replica(ctx context.Context, client *coordinator.Client) error {
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx, func(ctx context.Context, shard int, token coordinator.Token) error {
+	return p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
 		for ctx.Err() == nil { // it ends when the shard moves or is lost
-			files, err := f.waiting(shard)
+			files, err := f.waiting(s.Number())
 			if err != nil {
 				return err // Run reports it, and tries again
 			}
@@ -56,10 +56,10 @@ func (f *fleet) replica(ctx context.Context, client *coordinator.Client) error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				if err := f.consume(ctx, file, token); err != nil {
+				if err := f.consume(ctx, file, s.Token()); err != nil {
 					return err
 				}
-				f.done(client.Identity(), shard, file)
+				f.done(client.Identity(), s.Number(), file)
 			}
 			_ = demo.Sleep(ctx, 50*time.Millisecond)
 		}

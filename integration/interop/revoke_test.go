@@ -12,13 +12,6 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// revocable is a held lock of either kind.
-type revocable interface {
-	Revoked(ctx context.Context) error
-	Err() error
-	Unlock(ctx context.Context) error
-}
-
 // Curator's Revoker makes the request. The holder is notified, and holds until
 // it releases the lock.
 func TestCuratorCanRequestRevocation(t *testing.T) {
@@ -31,10 +24,10 @@ func TestCuratorCanRequestRevocation(t *testing.T) {
 	check(t, err)
 	revoked := make(chan error, 2)
 	for range 2 { // there may be several requests
-		go func() { revoked <- l.Revoked(ctx) }()
+		go func() { revoked <- l.Wanted(ctx) }()
 	}
 	short, cancel := context.WithTimeout(ctx, settle)
-	check(t, l.Revoked(short), context.DeadlineExceeded)
+	check(t, l.Wanted(short), context.DeadlineExceeded)
 	cancel()
 	select {
 	case err := <-revoked:
@@ -45,12 +38,18 @@ func TestCuratorCanRequestRevocation(t *testing.T) {
 	curator.hear("asked")
 	check(t, <-revoked)
 	check(t, <-revoked)
-	check(t, l.Revoked(ctx)) // also in a later call
+	check(t, l.Wanted(ctx)) // also in a later call
 	check(t, l.Err())
+	check(t, l.Unlock(ctx))
+
+	// Curator's contender is enough.
+	l, err = m.Lock(ctx)
+	check(t, err)
 	curator.tell("take mutex %s", path)
 	curator.waits()
+	check(t, l.Wanted(ctx))
 	check(t, l.Unlock(ctx))
-	check(t, l.Revoked(ctx), coordinator.ErrReleased)
+	check(t, l.Wanted(ctx), coordinator.ErrReleased)
 	curator.got()
 	curator.tell("release")
 	curator.hear("released")
@@ -58,7 +57,7 @@ func TestCuratorCanRequestRevocation(t *testing.T) {
 	// The hold ends during the wait.
 	l, err = m.Lock(ctx)
 	check(t, err)
-	go func() { revoked <- l.Revoked(ctx) }()
+	go func() { revoked <- l.Wanted(ctx) }()
 	await.For(ctx, settle)
 	check(t, l.Unlock(ctx))
 	check(t, <-revoked, coordinator.ErrReleased)
@@ -76,7 +75,7 @@ func TestRevocationFollowsADowngrade(t *testing.T) {
 	r, err := rw.RLock(w.Context())
 	check(t, err)
 	revoked := make(chan error, 1)
-	go func() { revoked <- r.Revoked(ctx) }()
+	go func() { revoked <- r.Wanted(ctx) }()
 	await.For(ctx, settle)
 	check(t, w.Unlock(ctx))
 	names, _, err := conn.Children(path)
@@ -90,19 +89,31 @@ func TestRevocationFollowsADowngrade(t *testing.T) {
 	check(t, r.Unlock(ctx))
 }
 
-func TestRevocationIsRefusedInLayoutsWithoutIt(t *testing.T) {
+// TestWantedWorksInEveryLayout, also in those without a watch of the queue.
+func TestWantedWorksInEveryLayout(t *testing.T) {
 	zoo, etcd := newZKSite(t), newEtcdSite(t)
 	ctx := bounded(t)
 	for _, c := range []*coordinator.Client{
-		zoo.client(t, "kazoo"), zoo.client(t, "native"), batonClient(t, "etcd://"+etcd.addresses()+"?layout=concurrency"),
+		zoo.client(t, "curator"), zoo.client(t, "kazoo"), zoo.client(t, "native"),
+		batonClient(t, "etcd://"+etcd.addresses()+"?layout=concurrency"),
 	} {
-		m, err := mutex.New(c, "interop/not-revocable")
+		m, err := mutex.New(c, "interop/wanted")
 		check(t, err)
 		l, err := m.Lock(ctx)
 		check(t, err)
-		var held revocable = l
-		check(t, held.Revoked(ctx), coordinator.ErrInvalid)
-		check(t, held.Unlock(ctx))
+		wanted := make(chan error, 1)
+		go func() { wanted <- l.Wanted(ctx) }()
+		next := make(chan *mutex.Lock, 1)
+		go func() {
+			l, err := m.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- l
+		}()
+		check(t, <-wanted)
+		check(t, l.Unlock(ctx))
+		check(t, (<-next).Unlock(ctx))
 	}
 }
 

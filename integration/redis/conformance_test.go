@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/integration/internal/redisserver"
@@ -90,16 +90,14 @@ func (l levers) connect(t *testing.T) (coordinatortest.Client, error) {
 	for _, n := range l.nodes {
 		addrs = append(addrs, n.Addr())
 	}
-	link := newCable(t, addrs...)
+	link := netproxy.NewNetwork(t, addrs)
 	if !l.cluster {
-		d, err := redis.Open(&url.URL{Scheme: "redis", Host: strings.Join(link.addrs(), ","), Path: "/conformance"})
+		d, err := redis.Open(&url.URL{Scheme: "redis", Host: strings.Join(link.Addrs(), ","), Path: "/conformance"})
 		return coordinatortest.Client{Driver: d, Link: link}, err
 	}
 	c := goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs: addrs, MaxRetries: -1, ReadTimeout: 2 * time.Second, DialerRetries: 1,
-		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, link.proxies[addr].Addr())
-		},
+		Dialer: link.DialContext,
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	d, err := redis.FromClient(c, "conformance")

@@ -17,6 +17,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/integration/internal/await"
@@ -90,14 +91,14 @@ func TestManyHoldsOfADeadSessionAreFreed(t *testing.T) {
 	t.Parallel()
 	const locks = 300
 	s, name := start(t, redisserver.Options{}), servers.Name(t)
-	link := newCable(t, s.Addr())
-	dead, alive := open(t, link.addrs()[0], "ttl=4s"), open(t, s.Addr(), "ttl=4s")
+	link := netproxy.NewNetwork(t, []string{s.Addr()})
+	dead, alive := open(t, link.Addrs()[0], "ttl=4s"), open(t, s.Addr(), "ttl=4s")
 	ctx := await.Context(t)
 	for i := range locks {
 		_, err := newMutex(t, dead, fmt.Sprint(name, i)).Lock(ctx)
 		ok(t, err)
 	}
-	link.cut()
+	link.Each((*netproxy.Proxy).Cut)
 	began := time.Now()
 	var wg sync.WaitGroup
 	for i := range locks {
@@ -264,8 +265,8 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 10)
 	for i := range runs {
-		c, name := newCable(t, s.Addr()), servers.Name(t)
-		held, next := open(t, c.addrs()[0], "ttl="+ttl.String()), open(t, s.Addr(), "ttl=20s")
+		c, name := netproxy.NewNetwork(t, []string{s.Addr()}), servers.Name(t)
+		held, next := open(t, c.Addrs()[0], "ttl="+ttl.String()), open(t, s.Addr(), "ttl=20s")
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -277,7 +278,7 @@ func TestPartitionedHolderIsNotifiedBeforeTheNextGrant(t *testing.T) {
 	wg.Wait()
 }
 
-func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *coordinator.Client, name string) error {
+func partition(ctx context.Context, t *testing.T, c *netproxy.Network, i int, held, next *coordinator.Client, name string) error {
 	h, err := mutex.New(held, name)
 	if err != nil {
 		return err
@@ -303,7 +304,7 @@ func partition(ctx context.Context, t *testing.T, c *cable, i int, held, next *c
 		granted <- err
 	}()
 	await.For(ctx, ttl/4+time.Duration(rand.Int64N(int64(ttl/4))))
-	[]func(){c.cut, c.HoldRequests, c.HoldReplies}[i%3]()
+	[]func(){func() { c.Each((*netproxy.Proxy).Cut) }, c.HoldRequests, c.HoldReplies}[i%3]()
 	err = <-granted
 	at := time.Now()
 	select {
@@ -326,20 +327,20 @@ func TestFailoverThatForgetsAGrant(t *testing.T) {
 	t.Parallel()
 	ctx, name := await.Context(t), servers.Name(t)
 	master := start(t, redisserver.Options{})
-	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
+	replication, service := netproxy.NewNetwork(t, []string{master.Addr()}), netproxy.NewNetwork(t, []string{master.Addr()})
 	replica := start(t, redisserver.Options{Config: []string{
-		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.addrs()[0])),
+		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.Addrs()[0])),
 	}})
 	awaitInfo(t, replica, "master_link_status", "up")
 
-	a, b := newMutex(t, open(t, service.addrs()[0], "ttl=20s"), name), newMutex(t, open(t, replica.Addr(), "ttl=20s"), name)
+	a, b := newMutex(t, open(t, service.Addrs()[0], "ttl=20s"), name), newMutex(t, open(t, replica.Addr(), "ttl=20s"), name)
 	first, err := a.Lock(ctx) // the session, and this lock, reach the replica
 	ok(t, err)
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
 	ok(t, first.Unlock(ctx))
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 0)
 
-	replication.cut() // the replica lags
+	replication.Each((*netproxy.Proxy).Cut) // the replica lags
 	forgotten, err := a.Lock(ctx)
 	ok(t, err)
 	_, err = replica.Do(ctx, "REPLICAOF", "NO", "ONE")
@@ -371,7 +372,7 @@ func TestFailoverThatForgetsAGrant(t *testing.T) {
 
 	// The first holder learns of its loss when it reaches the new master, which
 	// has its session but not its entry.
-	for _, p := range service.proxies {
+	for _, p := range service.Proxies() {
 		p.Use(replica.Addr())
 		p.Reset()
 	}
@@ -395,12 +396,12 @@ func TestFailoverThatForgetsAReleaseFreesTheName(t *testing.T) {
 	t.Parallel()
 	ctx, name := await.Context(t), servers.Name(t)
 	master := start(t, redisserver.Options{})
-	replication, service := newCable(t, master.Addr()), newCable(t, master.Addr())
+	replication, service := netproxy.NewNetwork(t, []string{master.Addr()}), netproxy.NewNetwork(t, []string{master.Addr()})
 	replica := start(t, redisserver.Options{Config: []string{
-		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.addrs()[0])),
+		"replicaof 127.0.0.1 " + strconv.Itoa(portOf(t, replication.Addrs()[0])),
 	}})
 	awaitInfo(t, replica, "master_link_status", "up")
-	c := open(t, service.addrs()[0], "ttl=10s")
+	c := open(t, service.Addrs()[0], "ttl=10s")
 	kept, err := newMutex(t, c, name+"-kept").Lock(ctx)
 	ok(t, err)
 	l, err := newMutex(t, c, name).Lock(ctx)
@@ -408,12 +409,12 @@ func TestFailoverThatForgetsAReleaseFreesTheName(t *testing.T) {
 	again, err := newMutex(t, c, name+"-again").Lock(ctx)
 	ok(t, err)
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name+"-again", 1)
-	replication.cut() // the replica lags
+	replication.Each((*netproxy.Proxy).Cut) // the replica lags
 	ok(t, l.Unlock(ctx))
 	awaitKey(t, replica, "baton:{/tests}:q:mutex/"+name, 1)
 	_, err = replica.Do(ctx, "REPLICAOF", "NO", "ONE")
 	ok(t, err)
-	for _, p := range service.proxies {
+	for _, p := range service.Proxies() {
 		p.Use(replica.Addr())
 		p.Reset()
 	}

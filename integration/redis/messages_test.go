@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/integration/internal/await"
@@ -146,8 +147,8 @@ func TestShortSessionIsNoticedByAWaiterThatRenewsRarely(t *testing.T) {
 	t.Parallel()
 	ctx, name := await.Context(t), servers.Name(t)
 	s := start(t, redisserver.Options{})
-	link := newCable(t, s.Addr())
-	_, err := newMutex(t, open(t, link.addrs()[0], "ttl=1s"), name).Lock(ctx)
+	link := netproxy.NewNetwork(t, []string{s.Addr()})
+	_, err := newMutex(t, open(t, link.Addrs()[0], "ttl=1s"), name).Lock(ctx)
 	ok(t, err)
 	m := newMutex(t, open(t, s.Addr(), "ttl=600s"), name)
 	next := startLock(ctx, t, m)
@@ -160,7 +161,7 @@ func TestShortSessionIsNoticedByAWaiterThatRenewsRarely(t *testing.T) {
 		own := fmt.Sprint("baton:{/tests}:q:mutex/", name, ":", all[1].Token)
 		return "it does not watch its own entry", len(subscribed(t, reader, own)) == 1
 	})
-	link.cut()
+	link.Each((*netproxy.Proxy).Cut)
 	cut := time.Now()
 	l := next()
 	t.Logf("granted %v after a holder with a TTL of 1 s was cut off", time.Since(cut).Round(time.Millisecond))

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/others"
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
@@ -258,7 +258,7 @@ func setsDoNotDeadlock(t *testing.T, client func(*testing.T) *coordinator.Client
 		if err != nil {
 			return err
 		}
-		return set.Do(ctx, func(context.Context) error {
+		return set.Do(ctx, func(context.Context, *multilock.Lock) error {
 			for _, i := range []int{a, b} {
 				if n := inside[i].Add(1); n != 1 {
 					t.Errorf("%d holders of one name", n)
@@ -307,10 +307,10 @@ func TestOtherRecipes(t *testing.T) {
 func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, redisserver.Options{})
-	link := newCable(t, s.Addr())
+	link := netproxy.NewNetwork(t, []string{s.Addr()})
 	ctx := await.Context(t)
 	var sessions []driver.Session
-	for _, host := range []string{link.addrs()[0], s.Addr()} {
+	for _, host := range []string{link.Addrs()[0], s.Addr()} {
 		d, err := redis.Open(&url.URL{Scheme: "redis", Host: host, Path: "/tests"})
 		ok(t, err)
 		t.Cleanup(func() { _ = d.Close(context.Background()) })
@@ -341,9 +341,9 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 		})
 	}
 	members(6) // two entries, two watches with their ends at the session
-	link.cut()
+	link.Each((*netproxy.Proxy).Cut)
 	members(1)
-	link.each((*netproxy.Proxy).Heal)
+	link.Each((*netproxy.Proxy).Heal)
 	if err := dead.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("a renewal of the dead session: %v", err)
 	}

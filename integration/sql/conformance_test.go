@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/coordinator/driver"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
@@ -154,8 +154,8 @@ func TestConformance(t *testing.T) {
 func (db *database) levers(t *testing.T) coordinatortest.Service {
 	return coordinatortest.Service{
 		Connect: func() (coordinatortest.Client, error) {
-			proxy := servers.Proxy(t, []string{db.Addr()})
-			text := db.URL(proxy.Addr())
+			link := netproxy.NewNetwork(t, []string{db.Addr()})
+			text := db.URL(link.Addrs()[0])
 			if db.dialect == batonsql.Postgres {
 				text += "&default_query_exec_mode=exec" // else a request is preceded by another, which Strand would strand instead
 			}
@@ -164,7 +164,7 @@ func (db *database) levers(t *testing.T) coordinatortest.Service {
 				return coordinatortest.Client{}, err
 			}
 			d, err := batonsql.Open(u)
-			return coordinatortest.Client{Driver: d, Link: &cable{t: t, proxy: proxy}}, err
+			return coordinatortest.Client{Driver: d, Link: link}, err
 		},
 		Expire: func(ctx context.Context, s driver.Session) error {
 			return db.one(ctx, fmt.Sprintf("DELETE FROM baton_sessions WHERE id = '%s'", s.ID()))
@@ -216,28 +216,3 @@ func (db *database) sessions(ctx context.Context) (n int, err error) {
 	err = db.pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM baton_sessions WHERE expires > "+now[db.dialect]).Scan(&n)
 	return n, err
 }
-
-// cable is the network of one client.
-type cable struct {
-	t     *testing.T
-	proxy *netproxy.Proxy
-	held  int64 // bytes held when the latest hold began
-}
-
-func (c *cable) HoldRequests() {
-	c.held = c.proxy.Stats().HeldUp
-	c.proxy.CutUp()
-}
-
-func (c *cable) HoldReplies() { c.proxy.CutDown() }
-func (c *cable) Heal()        { c.proxy.Heal() }
-func (c *cable) Reset()       { c.proxy.Reset() }
-
-func (c *cable) Strand() {
-	if c.proxy.Stats().HeldUp == c.held {
-		c.t.Error("no request is in flight that could be stranded: the case tests nothing")
-	}
-	c.proxy.Strand()
-}
-
-func (c *cable) Deliver() { c.proxy.Deliver() }

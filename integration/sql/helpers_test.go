@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	batonsql "github.com/baton-go/baton/coordinator/sql"
 	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 

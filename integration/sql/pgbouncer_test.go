@@ -35,7 +35,7 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for range 10 {
-					if err := m.Do(soon(t), func(context.Context) error { count++; return nil }); err != nil {
+					if err := m.Do(soon(t), func(context.Context, *mutex.Lock) error { count++; return nil }); err != nil {
 						t.Error(err)
 					}
 				}
@@ -54,7 +54,7 @@ func TestPgBouncerInTransactionMode(t *testing.T) {
 	l, err := m.Lock(soon(t))
 	ok(t, err)
 	wg.Go(func() {
-		if err := next.Do(soon(t), func(context.Context) error { return nil }); err != nil {
+		if err := next.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})

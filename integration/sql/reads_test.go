@@ -97,7 +97,7 @@ func TestWaitsOfAClientShareOneStatement(t *testing.T) {
 		ok(t, err)
 		held = append(held, l)
 		wg.Go(func() {
-			if err := w.Do(soon(t), func(context.Context) error { return nil }); err != nil {
+			if err := w.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})

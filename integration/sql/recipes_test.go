@@ -50,7 +50,7 @@ func mutexExcludes(t *testing.T, db *database) {
 		for range waiters {
 			wg.Go(func() {
 				for range rounds {
-					err := m.Do(soon(t), func(ctx context.Context) error {
+					err := m.Do(soon(t), func(ctx context.Context, _ *mutex.Lock) error {
 						if inside.Add(1) != 1 {
 							t.Error("two holders")
 						}
@@ -258,7 +258,7 @@ func multilockHoldsAll(t *testing.T, db *database) {
 		ok(t, err)
 		wg.Go(func() {
 			for range 5 {
-				err := set.Do(soon(t), func(context.Context) error {
+				err := set.Do(soon(t), func(context.Context, *multilock.Lock) error {
 					if inside.Add(1) != 1 {
 						t.Error("two holders")
 					}

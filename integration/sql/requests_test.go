@@ -23,11 +23,11 @@ func TestUncontendedLockTakesTwoStatements(t *testing.T) {
 		m, proxy := db.metered(t)
 		lock, err := mutex.New(db.clientAt(t, proxy.Addr()), "pair")
 		ok(t, err)
-		ok(t, lock.Do(soon(t), func(context.Context) error { return nil })) // opens the session
+		ok(t, lock.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil })) // opens the session
 		m.reset()
 		const rounds = 50
 		for range rounds {
-			ok(t, lock.Do(soon(t), func(context.Context) error { return nil }))
+			ok(t, lock.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 		}
 		got := m.get()
 		t.Log(got)

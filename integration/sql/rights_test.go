@@ -50,7 +50,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 		ok(t, err)
 		wg.Go(func() {
 			for range 3 {
-				err := m.Do(soon(t), func(context.Context) error {
+				err := m.Do(soon(t), func(context.Context, *mutex.Lock) error {
 					return s.Do(soon(t), 1, func(context.Context, *semaphore.Permit) error { return nil })
 				})
 				if err != nil {
@@ -148,7 +148,7 @@ func TestReadOnlyServerIsNamedInTheError(t *testing.T) {
 	}
 	m, err := mutex.New(opened(t, db.as(t, "writer"), coordinator.WithTTL(time.Minute)), "m")
 	ok(t, err)
-	ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
+	ok(t, m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 	_, err = admin.ExecContext(soon(t), "SET GLOBAL read_only = 1")
 	ok(t, err)
 	await.Until(t, "the error names the reason", func() bool {
@@ -166,5 +166,5 @@ func TestReadOnlyServerIsNamedInTheError(t *testing.T) {
 	})
 	_, err = admin.ExecContext(soon(t), "SET GLOBAL read_only = 0")
 	ok(t, err)
-	ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
+	ok(t, m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 }

@@ -62,7 +62,7 @@ func TestWaitersGoOnWithoutNotifications(t *testing.T) {
 	for range 5 {
 		wg.Go(func() {
 			for range 5 {
-				if err := m.Do(soon(t), func(context.Context) error { return nil }); err != nil {
+				if err := m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -133,7 +133,7 @@ func TestMigrationsRunAtOnce(t *testing.T) {
 			wg.Wait()
 			m, err := mutex.New(db.client(t), "m")
 			ok(t, err)
-			ok(t, m.Do(soon(t), func(context.Context) error { return nil }))
+			ok(t, m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 		})
 	}
 }
@@ -178,32 +178,6 @@ func TestOpenWaitsForNoLockOfADeadSession(t *testing.T) {
 	if n := db.left(t); n != 0 {
 		t.Errorf("%d entries, and the next Open could have ended their session", n)
 	}
-}
-
-// TestWaitEndsBesideALockOfADeadSession: one of two places has left, and nobody
-// can end the session of the other one now.
-func TestWaitEndsBesideALockOfADeadSession(t *testing.T) {
-	each(t, func(t *testing.T, db *database) {
-		queue := driver.NewQueue("semaphore", "a")
-		join := func(id string) (driver.Session, driver.Place) {
-			s := db.session(t)
-			t.Cleanup(func() { _ = s.Close(context.Background()) })
-			j, err := s.Join(soon(t), queue, driver.Contender{ID: id, Mode: "p1"})
-			ok(t, err)
-			return s, j.Place
-		}
-		left, placeLeft := join("0123456789abcde1")
-		dead, placeDead := join("0123456789abcde2")
-		waiter, _ := join("0123456789abcde3")
-		ok(t, left.Leave(soon(t), queue, placeLeft))
-		ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01' WHERE id = '"+dead.ID()+"'"))
-		tx, err := db.pool.BeginTx(t.Context(), nil)
-		ok(t, err)
-		defer tx.Rollback()
-		_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + dead.ID() + "' FOR UPDATE")
-		ok(t, err)
-		ok(t, waiter.Watch(soon(t), queue, placeDead, placeLeft))
-	})
 }
 
 // TestOpenWaitsAMomentForALockOfADeadSession: MySQL has no statement for both
@@ -331,7 +305,9 @@ func TestJoinThatMeetsADeadlockIsRepeated(t *testing.T) {
 		}
 		m, err := mutex.New(db.client(t), "deadlock")
 		ok(t, err)
-		join := func(ctx context.Context) error { return m.Do(ctx, func(context.Context) error { return nil }) }
+		join := func(ctx context.Context) error {
+			return m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
+		}
 		ok(t, join(soon(t))) // opens the session
 		operator, err := db.pool.Conn(soon(t))
 		ok(t, err)

@@ -25,7 +25,7 @@ func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
 			within(t, func(w world) {
 				m := w.mutex()
 				s := w.session()
-				_ = m.Do(w.Context(), func(work context.Context) error {
+				_ = m.Do(w.Context(), func(work context.Context, _ *mutex.Lock) error {
 					l, err := m.Lock(work)
 					check(w, err)
 					held = m

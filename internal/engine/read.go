@@ -164,17 +164,6 @@ func (s *Session) requestOrWait(
 	return s.wait(ctx, op, queue, f)
 }
 
-// Revoked waits until another client asks own to release; see [driver.Revoker].
-// The error is ErrRemoved if own has left the queue.
-func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	return s.wait(ctx, "await a revocation", queue, func(ctx context.Context) error {
-		if s.can.Revoker == nil {
-			return Invalid("no client can ask to release on this layout")
-		}
-		return s.can.Revoker.Revoked(ctx, queue, own)
-	})
-}
-
 // scan is what the session knows of its reads of a queue for strays.
 type scan struct {
 	began   time.Time // the latest

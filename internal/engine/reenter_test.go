@@ -21,7 +21,7 @@ func TestReenteringReadsTheWallClockOnce(t *testing.T) {
 	})
 	within(t, func(w world) {
 		m := w.mutex()
-		check(w, m.Do(w.Context(), func(work context.Context) error {
+		check(w, m.Do(w.Context(), func(work context.Context, _ *mutex.Lock) error {
 			outer, err := m.Lock(work)
 			check(w, err)
 			derived, cancel := context.WithCancel(outer.Context())
@@ -49,7 +49,7 @@ func TestReenteringWithinDoEndsByItsCallerAfterASleep(t *testing.T) {
 		m := w.mutex()
 		within, cancel := context.WithTimeout(l.Context(), 50*time.Millisecond)
 		defer cancel()
-		_ = m.Do(within, func(work context.Context) error {
+		_ = m.Do(within, func(work context.Context, _ *mutex.Lock) error {
 			w.link.Cut()
 			defer w.link.Heal()
 			c.step(time.Hour)

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +16,25 @@ import (
 
 // Session is a session at the service, from its opening to its end. All holds
 // of a client belong to it. It is safe for concurrent use.
+//
+//	          no answer
+//	connected <-------> suspended
+//	    |      renewed      |
+//	    +------> lost <-----+   at the deadline, when the service says so, by Close
+//
+// Two goroutines run while it lasts: renew, which sends renewals, and guard,
+// which ends it. They are apart because a renewal may hang, and the deadline
+// must not wait for it.
+//
+// A caller that asks whether the session is alive compares the deadline with
+// the clock, and does not rely on a timer: after a pause of the process all
+// timers are late, and the first one that runs may be the user's.
 type Session struct {
 	client *Client
 	driver driver.Session
 	can    driver.Capabilities // with fallbacks
+	// The deadline is so much before the TTL ends, for clocks that run
+	// differently and for services that expire sessions early.
 	margin time.Duration
 
 	ctx    context.Context // ends when the session does, with the cause
@@ -41,14 +54,20 @@ type Session struct {
 	silence  silence
 	news     outbox[func()] // reports changes of the state, in their order
 
-	closing  atomic.Bool  // the driver's Close was called
-	born     time.Time    // has a monotonic clock reading
-	deadline atomic.Int64 // nanoseconds after born; written under mu
+	closing atomic.Bool // the driver's Close was called
+	// Times are stored as durations after born, which has a monotonic clock
+	// reading: a change of the wall clock must not move the deadline.
+	born time.Time
+	// Atomic, since each check of a hold reads it; written under mu, so that a
+	// renewal and the end of the session are decided one after the other.
+	deadline atomic.Int64
 
 	service atomic.Pointer[string] // its identity, nil until it was read
 
 	wallDeadline atomic.Int64 // the deadline on the wall clock, in Unix nanoseconds; see Check
 
+	// Locked after the mutex of a hold, never before: see Hold. No request is
+	// sent and no observer called while it is locked.
 	mu           sync.Mutex
 	alarm        *time.Timer // fires at the deadline, for guard
 	state        event.State
@@ -67,9 +86,9 @@ type Session struct {
 
 // newSession returns a session for a driver's session, which was requested at
 // sent. Its deadline counts from then. The caller starts renew and guard.
-func newSession(c *Client, ds driver.Session, sent moment) *Session {
-	s := &Session{
-		client: c,
+func newSession(client *Client, ds driver.Session, sent moment) *Session {
+	session := &Session{
+		client: client,
 		driver: ds,
 		can:    withFallbacks(ds),
 		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
@@ -86,16 +105,23 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
-	s.news.deliver = func(tell func()) { tell() }
-	s.news.report = func(int) {} // the events and lines are what counts
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.requests, s.cancelRequests = context.WithCancel(context.Background())
-	s.patience = patience.New(s.requests, ds.TTL()/AttemptsPerTTL)
-	s.longer = patience.New(s.requests, ds.TTL()/2)
-	s.deadline.Store(int64(ds.TTL() - s.margin))
-	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
-	s.alarm = time.NewTimer(time.Until(s.Deadline()))
-	return s
+	// One at a time and in order: else an observer could see that a session is
+	// suspended after it has seen that it is connected again.
+	session.news.deliver = func(tell func()) { tell() }
+	session.news.report = func(int) {} // the events and lines are what counts
+	// From Background: a session outlives the call that opens it.
+	session.ctx, session.cancel = context.WithCancelCause(context.Background())
+	session.requests, session.cancelRequests = context.WithCancel(context.Background())
+	session.patience = patience.New(session.requests, ds.TTL()/AttemptsPerTTL)
+	// A join that is repeated has to be ruled out first, which costs other
+	// joins: see Join.
+	session.longer = patience.New(session.requests, ds.TTL()/2)
+	// From the moment at which the request was sent: the service counts from
+	// some moment between that and the answer, nobody knows which.
+	session.deadline.Store(int64(ds.TTL() - session.margin))
+	session.wallDeadline.Store(sent.wall + int64(ds.TTL()-session.margin))
+	session.alarm = time.NewTimer(time.Until(session.Deadline()))
+	return session
 }
 
 // guard ends the session when the service reports its end, or at the deadline.
@@ -110,12 +136,14 @@ func (s *Session) guard() {
 			return
 		case <-check.C:
 			s.warnOfSilence(interval)
-			if time.Since(checked) < 2*interval { // else the process may have stood still
+			// Else the process may have stood still: answers may be there that
+			// nobody has read yet, and a suspension would be a false alarm.
+			if time.Since(checked) < 2*interval {
 				s.checkRenewals()
 			}
 			checked = time.Now()
 			if s.mayHaveSlept(s.client.now()) {
-				s.ask()
+				s.ask() // without waiting: the answer moves the deadline or ends s
 			}
 		case <-s.driver.Done():
 			s.end(s.whyDone())
@@ -129,6 +157,8 @@ func (s *Session) guard() {
 // whyDone is why the driver's session is over, if it says so.
 func (s *Session) whyDone() error {
 	if says, ok := s.driver.(interface{ Err() error }); ok {
+		// Another error, for instance of a closed connection, would not tell
+		// users that their holds are lost.
 		if err := says.Err(); errors.Is(err, ErrSessionLost) {
 			return err
 		}
@@ -167,9 +197,13 @@ func (s *Session) Check(ctx context.Context) error {
 			}
 			continue // the deadline has moved
 		}
+		// After the deadline, which needs no request: the common case costs
+		// two readings of clocks.
 		if !s.mayHaveSlept(now) {
 			return nil
 		}
+		// Before ask: a renewal that is answered in between must wake this
+		// call, too.
 		_, changed := s.State()
 		select {
 		case <-s.ask():
@@ -186,6 +220,8 @@ func (s *Session) Ended() error {
 	if !s.overdue(time.Now()) {
 		return nil
 	}
+	// It waits until the contexts of all holds have ended: a caller that learns
+	// of the loss here may tell others, who then must not see a hold alive.
 	s.expire()
 	return context.Cause(s.ctx) // nil if the deadline has moved
 }
@@ -205,35 +241,18 @@ func (s *Session) State() (event.State, <-chan struct{}) {
 
 // expire ends the session unless a renewal has moved its deadline.
 func (s *Session) expire() {
+	// With mu, as extend has it: of a late renewal and the deadline one comes
+	// first, and the other one sees that.
 	s.mu.Lock()
 	late := time.Since(s.born) - time.Duration(s.deadline.Load())
 	s.mu.Unlock()
 	if late < 0 {
 		return
 	}
+	// Without mu: end calls what locks it. extend refuses from the deadline on,
+	// so nothing can move it in between.
 	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session "+
 		"counts as lost %v after the last acknowledged one was sent", s.TTL()-s.margin)))
-}
-
-// extend moves the deadline after a renewal was acknowledged. After the
-// deadline it does not, because callers may have seen the loss. left is the
-// time that was left.
-func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Since(s.born)
-	left = time.Duration(s.deadline.Load()) - now
-	if s.ctx.Err() != nil || left <= 0 {
-		return 0, false
-	}
-	life := s.TTL() - s.margin
-	s.renewErr, s.answered = nil, time.Now()
-	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
-		s.deadline.Store(int64(d))
-		s.wallDeadline.Store(sent.wall + int64(life))
-		s.alarm.Reset(d - now)
-	}
-	return left, true
 }
 
 // become changes the state, unless it is lost. tell is called later.
@@ -243,8 +262,10 @@ func (s *Session) become(to event.State, tell func()) (from event.State, changed
 	return s.becomeLocked(to, tell)
 }
 
+// becomeLocked is become for a caller that holds s.mu.
 func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, changed bool) {
 	from = s.state
+	// Lost is final: a renewal whose answer comes late must not revive it.
 	if from == to || from == event.StateLost {
 		return from, false
 	}
@@ -263,12 +284,16 @@ func (s *Session) becomeLocked(to event.State, tell func()) (from event.State, c
 // holds have ended, so the caller may tell the service.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
+	// After the context: a request that ends here looks there for the cause.
 	s.cancelRequests()
+	// Before the state, and by each caller: the second one may return to a user
+	// before the first one has gone on.
 	s.endHolds()
 	was, first := s.become(event.StateLost, nil)
 	if !first {
 		return
 	}
+	// From here on there is one caller.
 	s.alarm.Stop()
 	cause = context.Cause(s.ctx)       // the first one, of concurrent calls
 	s.news.flush(context.Background()) // an observer sees no suspension after the end
@@ -277,10 +302,14 @@ func (s *Session) end(cause error) {
 		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
+	// After the session's own event: observers learn why before they learn
+	// what. A hold that is released meanwhile is not in the list, and reports
+	// its release.
 	s.mu.Lock()
 	all := s.holds
 	s.holds, s.young = nil, nil
 	s.mu.Unlock()
+	// Without mu: each locks its own mutex first.
 	for e := all.Front(); e != nil; e = e.Next() {
 		e.Value.(*hold).lost()
 	}
@@ -292,226 +321,16 @@ func (s *Session) end(cause error) {
 	s.client.closeLater(s)
 }
 
-// endHolds notifies the holds that the session's context has ended, before
-// observers and the log, which may block.
-func (s *Session) endHolds() {
-	s.mu.Lock()
-	var all []*hold
-	if s.holds != nil { // nil after the first caller of end has returned from here
-		for e := s.holds.Front(); e != nil; e = e.Next() {
-			all = append(all, e.Value.(*hold))
-		}
-	}
-	s.mu.Unlock()
-	for _, h := range all {
-		h.ended()
-	}
-}
-
-// SettleAfter is how long a hold lasts before it is watched and converted.
-const SettleAfter = 250 * time.Millisecond
-
-type hold struct {
-	since                time.Time
-	settled, ended, lost func()
-}
-
-// Hold calls settled after SettleAfter. When the session ends it calls ended,
-// perhaps more than once, before the service can be told; ended must not block.
-// Then it calls lost, in the goroutine that ends the session, so that Close
-// returns after lost. If the session is not alive it calls none of them. stop
-// reports whether it prevents the call of lost; a second call reports false.
-func (s *Session) Hold(settled, ended, lost func()) (stop func() bool, alive bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.holds == nil {
-		return func() bool { return false }, false
-	}
-	e := s.holds.PushBack(&hold{time.Now(), settled, ended, lost})
-	if s.young == nil {
-		s.young = e
-	}
-	if !s.settling {
-		s.settling = true
-		time.AfterFunc(SettleAfter, s.settle)
-	}
-	return func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.holds == nil || e.Value == nil {
-			return false
-		}
-		if s.young == e {
-			s.young = e.Next()
-		}
-		s.holds.Remove(e)
-		e.Value = nil
-		return true
-	}, true
-}
-
-// settle serves all holds: a timer per hold takes some 5 % of the client's CPU,
-// and most holds are released before they settle.
-func (s *Session) settle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for ; s.young != nil; s.young = s.young.Next() {
-		h := s.young.Value.(*hold)
-		if left := SettleAfter - time.Since(h.since); left > 0 {
-			time.AfterFunc(left, s.settle)
-			return
-		}
-		go h.settled()
-	}
-	s.settling = false
-}
-
-// close ends the session at the service, after end, and waits for its
-// goroutines.
-func (s *Session) close(ctx context.Context) error {
-	var err error
-	if s.closing.CompareAndSwap(false, true) {
-		err = s.endAtService(ctx)
-	}
-	s.wg.Wait()
-	s.news.flush(ctx)
-	return err
-}
-
-// endAtService calls the driver's Close until it is answered or ctx ends. Its
-// attempts are bounded like those of other requests: one to a member that hangs
-// would keep the names locked for the TTL.
-func (s *Session) endAtService(ctx context.Context) error {
-	return s.client.config.retry(ctx, ctx, func() error {
-		attempt, cancel := context.WithTimeout(ctx, s.TTL()/AttemptsPerTTL)
-		defer cancel()
-		err := s.driver.Close(attempt)
-		slow := attempt.Err() != nil && ctx.Err() == nil
-		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
-			return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
-		}
-		return err
-	}, func(err error) {
-		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: "close", Err: err})
-	})
-}
-
 // Go calls f in a goroutine that close waits for, so f must end soon after
 // Context does. If the session is over it returns false.
 func (s *Session) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == event.StateLost { // close may already wait for wg
+	// close may already wait for wg, and Add must not race with Wait. The state
+	// is lost before close is called, and mu makes the two steps one.
+	if s.state == event.StateLost {
 		return false
 	}
 	s.wg.Go(f)
 	return true
-}
-
-// renew sends a renewal every tenth of the TTL, whether or not those before
-// were answered, so that one to a silent member costs no more time. After a
-// failure the next follows soon, and each one within mostAway, so that the
-// session is renewed half a second after an outage: see docs/ttl.md. After an
-// outage the first interval is shorter, by a random time, so that the clients
-// of a service do not go on together.
-func (s *Session) renew() {
-	interval, conf := s.TTL()/driver.RenewalsPerTTL, &s.client.config
-	pauses := conf.pauses(min(max(s.TTL()/retriesPerTTL, shortestPause), longestPause))
-	results, failing, away := make(chan error), false, false
-	sent, due := s.born, s.born.Add(interval)
-	timer := time.NewTimer(time.Until(due))
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case sent = <-timer.C:
-			if due = sent.Add(interval); away {
-				due = sent.Add(min(interval, mostAway))
-			}
-			timer.Reset(time.Until(due))
-			s.wg.Go(func() {
-				select {
-				case results <- s.renewOnce(s.ctx, s.TTL()/AttemptsPerTTL):
-				case <-s.ctx.Done():
-				}
-			})
-		case err := <-results:
-			away = err != nil && !errors.Is(err, ErrRefused) // a refusal will not pass soon
-			switch {
-			case away:
-				timer.Reset(min(pauses.NextBackOff(), time.Until(due)))
-			case err == nil && failing:
-				pauses.Reset()
-				sooner := time.Duration(conf.Jitter * rand.Float64() * float64(interval))
-				due = sent.Add(interval - sooner)
-				timer.Reset(time.Until(due))
-			}
-			failing = err != nil
-		}
-	}
-}
-
-// renewOnce sends one renewal, and moves the deadline. The error is nil if a
-// later one has been acknowledged meanwhile, and ErrSessionLost if it has ended
-// the session.
-func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	sent := s.client.now()
-	err := s.driver.Renew(ctx)
-	switch {
-	case err == nil:
-		left, ok := s.extend(sent)
-		if !ok {
-			s.expire()
-			return ErrSessionLost
-		}
-		s.renewed(time.Since(sent.time), left)
-	case errors.Is(err, ErrSessionLost):
-		s.end(err)
-	case s.Deadline().After(sent.time.Add(s.TTL() - s.margin)):
-		return nil
-	default:
-		s.mu.Lock()
-		s.renewErr = err
-		s.mu.Unlock()
-	}
-	return err
-}
-
-// checkRenewals suspends the session if no renewal was acknowledged for a
-// while.
-func (s *Session) checkRenewals() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.answered) >= s.TTL()/suspendedPerTTL {
-		err := cmp.Or(s.renewErr, errNoAnswer)
-		s.becomeLocked(event.StateSuspended, s.suspended(err, time.Until(s.Deadline())))
-	}
-}
-
-func (s *Session) renewed(took, left time.Duration) {
-	s.become(event.StateConnected, func() {
-		s.client.config.Log.Info("baton: session resumed",
-			"service", s.client.String(), "session", s.ID())
-		s.client.Observe(event.Event{Kind: event.SessionResumed, Session: s.ID()})
-	})
-	s.client.Observe(event.Event{Kind: event.SessionRenewed,
-		Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
-}
-
-func (s *Session) suspend(err error, left time.Duration) {
-	s.become(event.StateSuspended, s.suspended(err, left))
-}
-
-// suspended returns the function that reports it.
-func (s *Session) suspended(err error, left time.Duration) func() {
-	return func() {
-		s.client.config.Log.Warn("baton: session suspended: it cannot be renewed",
-			"service", s.client.String(), "session", s.ID(),
-			"lost_in", left.Round(time.Millisecond), "error", err)
-		s.client.Observe(event.Event{Kind: event.SessionSuspended,
-			Session: s.ID(), Margin: left, Err: err})
-	}
 }

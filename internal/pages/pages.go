@@ -30,9 +30,14 @@ type Block struct {
 	Note string
 }
 
-// InIntegration is the note of a block that is a test file of the module
-// integration, and runs there.
-const InIntegration = "go: run in integration"
+// The notes of blocks that run.
+const (
+	// InIntegration marks a test file of the module integration.
+	InIntegration = "go: run in integration"
+	// Run marks declarations of a test: all such blocks of a page are one
+	// package, without its package clause and imports, in this module.
+	Run = "go: run"
+)
 
 // Link is a link of a page.
 type Link struct {

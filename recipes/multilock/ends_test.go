@@ -8,6 +8,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/multilock"
 )
 
 // TestContextsEndBeforeAMemberIsFree: those of the set and of work, and one
@@ -31,7 +32,7 @@ func TestContextsEndBeforeAMemberIsFree(t *testing.T) {
 					return
 				}
 				defer func() { _ = l.Unlock(context.Background()) }()
-				_ = s.set(c, "b", "c").Do(l.Context(), func(ctx context.Context) error {
+				_ = s.set(c, "b", "c").Do(l.Context(), func(ctx context.Context, _ *multilock.Lock) error {
 					for _, c := range []context.Context{l.Context(), ctx} {
 						derived, cancel := context.WithCancel(c)
 						defer cancel()

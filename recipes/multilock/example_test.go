@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = set.Do(ctx, func(ctx context.Context) error {
+	err = set.Do(ctx, func(ctx context.Context, _ *multilock.Lock) error {
 		fmt.Println("both accounts are ours, and the rates do not change")
 		return nil
 	})

@@ -4,8 +4,8 @@
 //		multilock.Mutex(client, "account-17"),
 //		multilock.Mutex(client, "account-42"),
 //	)
-//	err = set.Do(ctx, func(ctx context.Context) error {
-//		return transfer(ctx) // ctx ends if either lock is lost
+//	err = set.Do(ctx, func(ctx context.Context, l *multilock.Lock) error {
+//		return transfer(ctx, l.Tokens()) // ctx ends if either lock is lost
 //	})
 //
 // # Guaranteed
@@ -96,8 +96,9 @@ func (s *Set) TryLock(ctx context.Context) (*Lock, error) { return s.acquire(ctx
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or a member is lost; work must then return. Do returns the
-// error of Lock or of work, joined with the loss or the error of Unlock.
-func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err error) {
+// error of Lock or of work, joined with the loss or the error of Unlock. Work
+// may itself unlock: its context ends, and Do does not unlock again.
+func (s *Set) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	if work == nil {
 		return invalid("nil work")
 	}
@@ -105,7 +106,7 @@ func (s *Set) Do(ctx context.Context, work func(ctx context.Context) error) (err
 	if err != nil {
 		return err
 	}
-	return l.holds.Do(ctx, l.Unlock, work)
+	return l.holds.Do(ctx, l.Unlock, func(ctx context.Context) error { return work(ctx, l) })
 }
 
 // acquire takes the members in order. When one is lost, the wait for the next

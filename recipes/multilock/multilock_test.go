@@ -138,7 +138,7 @@ func TestSetsThatOverlapNeitherDeadlockNorOverlap(t *testing.T) {
 					all := names(0, 12)
 					rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 					some := all[:1+rng.IntN(4)]
-					err := s.set(c, some...).Do(s.Context(), func(context.Context) error {
+					err := s.set(c, some...).Do(s.Context(), func(context.Context, *multilock.Lock) error {
 						mu.Lock()
 						for _, n := range some {
 							if holders[n]++; holders[n] > 1 {
@@ -350,7 +350,7 @@ func TestDoJoinsTheLossToTheErrorOfWork(t *testing.T) {
 	at(t, 1, func(s *site) {
 		c, link := s.client(0)
 		set, failed := s.set(c, "a", "b"), errors.New("work failed")
-		err := set.Do(s.Context(), func(ctx context.Context) error {
+		err := set.Do(s.Context(), func(ctx context.Context, _ *multilock.Lock) error {
 			link.Expire()
 			<-ctx.Done()
 			return failed
@@ -358,7 +358,7 @@ func TestDoJoinsTheLossToTheErrorOfWork(t *testing.T) {
 		if !errors.Is(err, failed) || !errors.Is(err, coordinator.ErrSessionLost) {
 			s.Errorf("got %v", err)
 		}
-		err = set.Do(s.Context(), func(ctx context.Context) error {
+		err = set.Do(s.Context(), func(ctx context.Context, _ *multilock.Lock) error {
 			link.Expire()
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -368,10 +368,10 @@ func TestDoJoinsTheLossToTheErrorOfWork(t *testing.T) {
 		}
 		func() {
 			defer func() { _ = recover() }()
-			_ = set.Do(s.Context(), func(context.Context) error { panic("work") })
+			_ = set.Do(s.Context(), func(context.Context, *multilock.Lock) error { panic("work") })
 		}()
 		ctx, cancel := context.WithCancel(s.Context())
-		err = set.Do(ctx, func(ctx context.Context) error {
+		err = set.Do(ctx, func(ctx context.Context, _ *multilock.Lock) error {
 			cancel()
 			<-ctx.Done()
 			return ctx.Err()
@@ -493,7 +493,7 @@ func TestEndedContextSendsNothing(t *testing.T) {
 		}
 		bound, stop := context.WithTimeout(s.Context(), time.Minute)
 		defer stop()
-		err := set.Do(bound, func(ctx context.Context) error {
+		err := set.Do(bound, func(ctx context.Context, _ *multilock.Lock) error {
 			if by, ok := ctx.Deadline(); !ok || time.Until(by) > time.Minute {
 				s.Error("the work does not see the deadline")
 			}

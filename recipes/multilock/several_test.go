@@ -51,7 +51,7 @@ func TestContextsOfSetsInSetsAskTheCallersOnce(t *testing.T) {
 			if ctx.Value(other{}) != nil || asked.Load() != 1 {
 				s.Errorf("at depth %d the context of the caller was asked %d times", depth, asked.Load())
 			}
-			err = s.set(c, "inner"+fmt.Sprint(depth)).Do(ctx, func(ctx context.Context) error {
+			err = s.set(c, "inner"+fmt.Sprint(depth)).Do(ctx, func(ctx context.Context, _ *multilock.Lock) error {
 				asked.Store(0)
 				if ctx.Value(other{}) != nil || asked.Load() != 1 {
 					s.Errorf("of work at depth %d: asked %d times", depth, asked.Load())

@@ -24,8 +24,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = p.Run(ctx, func(ctx context.Context, shard int, token coordinator.Token) error {
-		fmt.Println("shard", shard, "is ours, with a token:", token > 0)
+	err = p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+		fmt.Println("shard", s.Number(), "is ours, with a token:", s.Token() > 0)
 		stop() // a service would stop at SIGTERM
 		<-ctx.Done()
 		return nil // after the last write to the shard
@@ -50,8 +50,8 @@ func ExamplePartition_Assignments() {
 	}
 	held, done := make(chan int), make(chan error)
 	go func() {
-		done <- p.Run(ctx, func(ctx context.Context, shard int, _ coordinator.Token) error {
-			held <- shard
+		done <- p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+			held <- s.Number()
 			<-ctx.Done()
 			return nil
 		})

@@ -96,7 +96,11 @@ func (f *fleet) start(opts ...partition.Option) *process {
 	}, opts...)
 }
 
-func (f *fleet) startWith(shards int, work partition.Work, opts ...partition.Option) *process {
+// startWith starts a process whose work gets the number and the token.
+func (f *fleet) startWith(
+	shards int, work func(ctx context.Context, shard int, token coordinator.Token) error,
+	opts ...partition.Option,
+) *process {
 	f.Helper()
 	p := &process{name: fmt.Sprintf("p%d", len(f.all)), link: f.svc.Driver(), done: make(chan struct{})}
 	p.link.Delay(time.Millisecond, time.Millisecond)
@@ -118,7 +122,8 @@ func (f *fleet) startWith(shards int, work partition.Work, opts ...partition.Opt
 	f.all = append(f.all, p)
 	go func() {
 		defer close(p.done)
-		p.err = p.p.Run(ctx, func(ctx context.Context, shard int, token coordinator.Token) error {
+		p.err = p.p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+			shard, token := s.Number(), s.Token()
 			f.begin(ctx, shard, token, p)
 			defer f.end(shard, token)
 			return work(ctx, shard, token)

@@ -1,8 +1,8 @@
 // Package partition spreads n shards over the members that are alive.
 //
 //	p, err := partition.New(client, "orders", 64)
-//	err = p.Run(ctx, func(ctx context.Context, shard int, token coordinator.Token) error {
-//		return consume(ctx, shard, token) // until ctx ends
+//	err = p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+//		return consume(ctx, s.Number(), s.Token()) // until ctx ends
 //	})
 //
 // # Guaranteed
@@ -78,7 +78,7 @@ var (
 
 // Work works on a shard until ctx ends. The resource behind the shard should
 // refuse tokens smaller than the greatest it has seen.
-type Work func(ctx context.Context, shard int, token coordinator.Token) error
+type Work func(ctx context.Context, s *Shard) error
 
 // Partition is stored at the service: Partitions with the same name, service
 // and namespace are the same, and must have the same number of shards. It is
@@ -145,7 +145,7 @@ func (p *Partition) Name() string { return p.name }
 // deadline of ctx. It ends, with the cause, when the shard moves to another
 // member, the hold is lost, or ctx ends. Then work must return; see WithDrain.
 // Work that returns earlier, with or without an error, is called again with the
-// same token after a pause that doubles from 100 ms up to 10 s, ± 50 %. Work
+// same hold after a pause that doubles from 100 ms up to 10 s, ± 50 %. Work
 // that calls runtime.Goexit loses the shard. Run does not recover panics of
 // work.
 //
@@ -194,7 +194,10 @@ func (p *Partition) config(work Work, report func(error)) *member.Config {
 	return &member.Config{
 		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
 		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards), Settles: p.settle > 0},
-		Drain: p.drain, Settle: p.settle, Work: work, Report: report,
+		Drain: p.drain, Settle: p.settle, Report: report,
+		Work: func(ctx context.Context, shard int, h *recipes.Hold) error {
+			return work(ctx, &Shard{hold: h, number: shard, partition: p})
+		},
 	}
 }
 

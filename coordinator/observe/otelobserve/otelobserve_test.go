@@ -37,7 +37,7 @@ func Example() {
 	}
 	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(o))
 	m, _ := mutex.New(client, "orders/4711")
-	_ = m.Do(ctx, func(context.Context) error { return nil })
+	_ = m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
 	_ = client.Close(ctx)
 
 	for _, span := range provider.all {

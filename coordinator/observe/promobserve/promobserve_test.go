@@ -30,7 +30,7 @@ func Example() {
 	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(metrics))
 	defer func() { _ = client.Close(ctx) }()
 	m, _ := mutex.New(client, "orders/4711")
-	_ = m.Do(ctx, func(context.Context) error { return nil })
+	_ = m.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
 
 	families, _ := registry.Gather()
 	for _, f := range families {
@@ -84,7 +84,7 @@ func TestCollectorKeepsToPrometheusRules(t *testing.T) {
 		}
 		wg.Go(func() {
 			for range 100 {
-				if err := m.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+				if err := m.Do(t.Context(), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}
@@ -167,7 +167,7 @@ func TestCallsHaveExemplars(t *testing.T) {
 	}
 	defer func() { _ = client.Close(context.Background()) }()
 	m, _ := mutex.New(client, "n")
-	if err := m.Do(context.WithValue(t.Context(), key{}, "4711"), func(context.Context) error { return nil }); err != nil {
+	if err := m.Do(context.WithValue(t.Context(), key{}, "4711"), func(context.Context, *mutex.Lock) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	families, err := registry.Gather()

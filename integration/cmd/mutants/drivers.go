@@ -129,10 +129,17 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-old-term-renews", promise: "P2",
 	what:   "A renewal counts although its member shows an older term than another.",
-	file:   "coordinator/etcd/internal/lease/renew.go",
-	old:    `		if err = s.Counts(kept.Header); err == nil {`,
-	new:    `		if true {`,
+	file:   "coordinator/etcd/internal/lease/leader.go",
+	old:    `	if shown != 0 && !l.learn(shown) {`,
+	new:    `	if !l.learn(shown) && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesOfADeposedLeaderDoNotCount"}},
+}, {
+	name: "etcd-renewal-unconfirmed", promise: "P2",
+	what:   "A renewal counts although no other member was asked.",
+	file:   "coordinator/etcd/internal/lease/renew.go",
+	old:    `!s.Conn.Several || `,
+	new:    `true || `,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestHoldOfAClientThatReachesOnlyADeposedLeaderEndsInTime"}},
 }, {
 	name: "etcd-renewals-at-one-member", promise: "P2",
 	what:   "All renewals of a session go to one member.",

@@ -46,8 +46,8 @@ var ofFencing = []mutation{{
 }, {
 	name: "sequencer-before-conversion", promise: "P3",
 	what:   "A permit's sequencer names the entry before its conversion.",
-	file:   "recipes/hold.go",
-	old:    `		t = g.convert(g.held)`,
+	file:   "recipes/entry.go",
+	old:    `		conv = turn.convert(turn.held)`,
 	new:    ``,
 	caught: []test{{pkg: "recipes", name: "TestSequencerHoldsForAsLongAsTheGrant"}},
 }, {

@@ -4,19 +4,19 @@ package main
 var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A woken waiter acquires without reading the queue, whatever woke it: its predecessor may have left without ever holding.",
-	file: "recipes/attempt.go",
-	old: `		if a.wake(); handedOver || err != nil {
-			a.first = handedOver
+	file: "recipes/follow.go",
+	old: `		if f.wake(); handedOver || err != nil {
+			f.first = handedOver
 			return err
 		}`,
-	new: `		a.first = handedOver || a.first
+	new: `		f.first = handedOver || f.first
 		return err`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatLeavesPromotesNoOther"}},
 }, {
 	name: "any-removal-is-a-handoff", promise: "P1",
 	what: "A follower treats its predecessor's leaving as a handoff, even if the predecessor gave up or was lost.",
-	file: "recipes/attempt.go",
-	old:  `		if a.wake(); handedOver || err != nil {`,
+	file: "recipes/follow.go",
+	old:  `		if f.wake(); handedOver || err != nil {`,
 	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterReadsTheQueueWithoutAHandoff"},
@@ -25,51 +25,51 @@ var ofRecipes = []mutation{{
 }, {
 	name: "try-follows", promise: "P8",
 	what:   "A Try that joined behind a concurrent contender waits for it.",
-	file:   "recipes/attempt.go",
-	old:    `	if a.joined.Nearest == (driver.Place{}) || a.Try || a.Terms != nil {`,
-	new:    `	if a.joined.Nearest == (driver.Place{}) || a.Terms != nil {`,
+	file:   "recipes/follow.go",
+	old:    `	if f.joined.Nearest == (driver.Place{}) || f.Try {`,
+	new:    `	if f.joined.Nearest == (driver.Place{}) {`,
 	caught: []test{{pkg: "recipes", name: "TestTryDoesNotFollow"}},
 }, {
 	name: "reader-follows-a-reader", promise: "P5",
 	what:   "A reader directly behind another reader waits for that reader instead of for the writer ahead of both, if any.",
-	file:   "recipes/attempt.go",
-	old:    `	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {`,
-	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
+	file:   "recipes/follow.go",
+	old:    `	if v := f.rule([]driver.Place{f.joined.Nearest}); v.Next {`,
+	new:    `	if v := (Verdict{Watch: []driver.Place{f.joined.Nearest}, Next: true}); v.Next {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "every-release-hands-off", promise: "P1",
 	what:   "Every contender leaves with a handoff, whether it is first in the queue or not: a writer is admitted behind one of two readers.",
-	file:   "recipes/grant.go",
+	file:   "recipes/attempt.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "semaphores-hand-off", promise: "P1",
 	what:   "The first of several permit holders leaves with a handoff, as if it were the only holder.",
-	file:   "recipes/grant.go",
+	file:   "recipes/attempt.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
-	file:   "recipes/conversion.go",
-	old:    `	if g.place == g.handoff { // and was not converted`,
-	new:    `	if g.handoff.Key != "" {`,
+	file:   "recipes/turn.go",
+	old:    `	if t.place == t.handoff { // and was not converted`,
+	new:    `	if t.handoff.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
 }, {
 	name: "semaphores-follow", promise: "P1",
 	what:   "A waiter for permits follows the waiter ahead of it, and would treat its handoff as a grant.",
 	file:   "recipes/attempt.go",
-	old:    `	if v.Next {`,
-	new:    `	if v.Next || !v.Record && len(v.Watch) == 1 {`,
+	old:    `	if verdict.Next {`,
+	new:    `	if verdict.Next || !verdict.Record && len(verdict.Watch) == 1 {`,
 	caught: []test{{pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "key-from-session", promise: "P1",
 	what:   "A contender's ID is its session's: two goroutines of one client are one contender.",
-	file:   "recipes/attempt.go",
-	old:    `ID: a.session.NewID(a.Terms == nil), Mode: a.Mode`,
-	new:    `ID: a.session.ID(), Mode: a.Mode`,
+	file:   "recipes/follow.go",
+	old:    `ID: f.session.NewID(true), Mode: f.Mode`,
+	new:    `ID: f.session.ID(), Mode: f.Mode`,
 	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestGoroutinesOfOneClientExcludeEachOther"}},
 }, {
 	name: "no-last-session-check", promise: "P1",
@@ -88,52 +88,52 @@ var ofRecipes = []mutation{{
 }, {
 	name: "joins-by-any-record", promise: "P1",
 	what:   "A contender joins without comparing the limit it has read with the stored limit.",
-	file:   "recipes/attempt.go",
-	old:    `				Record: a.record, Follows`,
-	new:    `				Follows`,
+	file:   "recipes/count.go",
+	old:    `Value: c.value, Record: c.record}`,
+	new:    `Value: c.value}`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeBeforeTheJoinAreAgreedOnAgain"}},
 }, {
 	name: "reentry-after-loss", promise: "P1",
 	what: "The context of a lost hold allows re-entry.",
-	file: "recipes/grant.go",
-	old: `	if err := g.err(ctx); err != nil {
-		if g.ctx.Err() != nil {
+	file: "recipes/hold.go",
+	old: `	if err := turn.err(ctx); err != nil {
+		if turn.ctx.Err() != nil {
 			err = nil
 		}
 		return nil, err
 	}`,
-	new: `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {
+	new: `	if err := turn.err(ctx); err != nil && turn.ctx.Err() == nil {
 		return nil, err
 	}`,
 	caught: []test{{pkg: "recipes", name: "TestNoReentryRestsOnAnEarlierSession"}},
 }, {
 	name: "reentry-without-clock", promise: "P2",
 	what: "Re-entry of a hold does not compare the deadline.",
-	file: "recipes/grant.go",
-	old: `	if err := g.err(ctx); err != nil {
-		if g.ctx.Err() != nil {`,
-	new: `	if err := context.Cause(g.ctx); err != nil {
-		if g.ctx.Err() != nil {`,
+	file: "recipes/hold.go",
+	old: `	if err := turn.err(ctx); err != nil {
+		if turn.ctx.Err() != nil {`,
+	new: `	if err := context.Cause(turn.ctx); err != nil {
+		if turn.ctx.Err() != nil {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "partial-release-without-clock", promise: "P2",
 	what:   "The release of one of several handles does not compare the deadline, and returns success.",
 	file:   "recipes/hold.go",
-	old:    `	if g.session.Ended() == nil && g.leaveOthers(h.level) {`,
-	new:    `	if g.leaveOthers(h.level) {`,
+	old:    `	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {`,
+	new:    `	if grant.leaveOthers(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "refused-watch-hides-removal", promise: "P2",
 	what:   "A holder that was once refused the watch of its entry does not watch it any more.",
-	file:   "recipes/grant.go",
-	old:    `			if refused++; g.queue.PauseAgain(g.ctx, refused) != nil {`,
+	file:   "recipes/turn.go",
+	old:    `			if refused++; t.queue.PauseAgain(t.ctx, refused) != nil {`,
 	new:    `			if refused++; true {`,
 	caught: []test{{pkg: "recipes", name: "TestRefusedWatchDoesNotHideARemoval"}},
 }, {
 	name: "removal-not-noticed", promise: "P2",
 	what: "A holder whose entry was deleted continues.",
-	file: "recipes/grant.go",
-	old: `				g.removed()
+	file: "recipes/turn.go",
+	old: `				t.removed()
 			}
 			return`,
 	new: `			}
@@ -143,25 +143,25 @@ var ofRecipes = []mutation{{
 	name: "write-outlives-downgrade", promise: "P2",
 	what:   "The context of a downgraded write lock ends only with the read lock.",
 	file:   "recipes/grant.go",
-	old:    `		l.end(coordinator.ErrReleased)`,
+	old:    `		of.end(coordinator.ErrReleased)`,
 	new:    ``,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestLeavingTheUpperLevelConvertsTheEntryInOneRequest"}},
 }, {
 	name: "release-before-context-end", promise: "P2",
 	what: "A release removes the entry before it ends the hold's context.",
-	file: "recipes/hold.go",
-	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
-	new: `	_ = g.session.Leave(ctx, g.queue.id, g.place)
-	if !g.over(coordinator.ErrReleased) { // lost`,
+	file: "recipes/grant.go",
+	old:  `	if !turn.over(coordinator.ErrReleased) { // lost`,
+	new: `	_ = turn.session.Leave(ctx, turn.queue.id, turn.place)
+	if !turn.over(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
 	name: "work-ends-in-a-goroutine", promise: "P2",
 	what: "A release ends the contexts of work in another goroutine, which may run after the entry has left.",
-	file: "recipes/grant.go",
-	old: `	g.cancel(cause)
-	g.ends.Run()`,
-	new: `	g.cancel(cause)
-	go g.ends.Run()`,
+	file: "recipes/turn.go",
+	old: `	t.cancel(cause)
+	t.ends.Run()`,
+	new: `	t.cancel(cause)
+	go t.ends.Run()`,
 	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestContextOfWorkEndsBeforeItsReleaseIsSent"}},
 }, {
 	name: "session-end-reported-first", promise: "P2",
@@ -215,16 +215,16 @@ var ofRecipes = []mutation{{
 }, {
 	name: "limit-not-confirmed", promise: "P1",
 	what:   "A contender for permits is admitted by the limit that it read before its view of the queue.",
-	file:   "recipes/terms.go",
-	old:    `	if a.Terms == nil || shown == a.record && !a.waited {`,
-	new:    `	if a.Terms == nil || shown >= 0 {`,
+	file:   "recipes/count.go",
+	old:    `	if shown == c.record && !c.waited {`,
+	new:    `	if shown >= 0 {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
 	name: "holders-behind-not-counted", promise: "P1",
 	what:   "A waiter whose limit was lowered does not count the holders behind it that were admitted by the higher limit.",
-	file:   "recipes/terms.go",
-	old:    `	if a.moved && a.Terms.Counts != nil {`,
-	new:    `	if false && a.Terms.Counts != nil {`,
+	file:   "recipes/count.go",
+	old:    `	if c.moved && c.terms.Counts != nil {`,
+	new:    `	if false && c.terms.Counts != nil {`,
 	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsHoldersBehindIt"}},
 }, {
 	name: "observer-goes-back", promise: "P1",

@@ -5,7 +5,7 @@ package main
 var ofSessions = []mutation{{
 	name: "deadline-from-the-reply", promise: "P2",
 	what:   "The deadline counts from the arrival of a renewal's reply instead of its sending.",
-	file:   "internal/engine/session.go",
+	file:   "internal/engine/renewal.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
 	caught: []test{{pkg: "internal/engine", name: "TestSessionEndsAtTheClientBeforeTheService"}},
@@ -19,7 +19,7 @@ var ofSessions = []mutation{{
 }, {
 	name: "late-renewal-revives", promise: "P2",
 	what:   "A renewal acknowledged after the deadline revives the session.",
-	file:   "internal/engine/session.go",
+	file:   "internal/engine/renewal.go",
 	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
 	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementAfterTheDeadlineRevivesNothing"}},
@@ -90,7 +90,7 @@ var ofSessions = []mutation{{
 }, {
 	name: "close-tried-once", promise: "P4",
 	what:   "A session is closed with one request, for as long as the TTL.",
-	file:   "internal/engine/session.go",
+	file:   "internal/engine/closing.go",
 	old:    `		err = s.endAtService(ctx)`,
 	new:    `		err = s.driver.Close(ctx)`,
 	caught: []test{{pkg: "internal/engine", name: "TestCloseIsSentAgainWhileItIsNotAnswered"}},

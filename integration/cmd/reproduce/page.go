@@ -37,6 +37,6 @@ no server. The test on the old code is that of the mending commit. Faults whose 
 that the old code lacks cannot be shown so, and are left out.
 
 Found by: a *review* is a person who reads or tries the code, a *test* one that existed, a *seed* a
-world of the [simulation](testing.md), a *mutant* a [mutation](mutants.md) that no test caught, a
-*report* what a user wrote. ` + "`integration/cmd/reproduce`" + ` writes this page.
+world of the [simulation](../CONTRIBUTING.md), a *mutant* a [mutation](mutants.md) that no test
+caught, a *report* what a user wrote. ` + "`integration/cmd/reproduce`" + ` writes this page.
 `

@@ -47,10 +47,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("60", rareFaults), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("60"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000", ""), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -91,20 +91,13 @@ func worlds(seeds string) []step {
 // onEtcd is the test of the worlds on a real etcd.
 const onEtcd = "^TestSimulationOnEtcd$"
 
-// rareFaults are kinds of faults with which about two worlds of a thousand on
-// etcd fail. With a leader that was deposed two clients hold: a limit of P2 in
-// docs/guarantees.md. With refused requests the judge does not expect every
-// refusal of a Close. Only the nightly ring has these kinds, and most worlds on
-// etcd: in about one of a thousand a waiter is not served in time.
-const rareFaults = "leader deposed,refused"
-
 // etcdWorlds are the simulation on a real etcd, in two processes: each has one
-// etcd at a time. without names kinds of faults.
-func etcdWorlds(seeds, without string) []step {
+// etcd at a time.
+func etcdWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds on etcd", why: seeds + " worlds on a real etcd in virtual time",
 		dir: "integration", packages: []string{"./simulation"}, run: onEtcd, timeout: "2h",
-		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_PROCESSES=2", "BATON_SIM_WITHOUT=" + without},
+		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_PROCESSES=2"},
 	}}
 }
 
@@ -136,17 +129,16 @@ func documents() []step {
 // support are the tests of what the tests on real servers use.
 func support() []step {
 	return []step{{
-		name: "support", why: "proxies, processes, servers and histories of the tests on real servers, with the race detector",
-		dir: "integration", packages: []string{"./internal/..."}, without: "/(coredriver|virtualetcd|virtualzk|simulation)$", race: true,
+		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector",
+		dir: "integration", packages: []string{"./internal/..."}, without: "/(virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
 
-// virtual are services in virtual time, one of them compared with a real one,
-// and a driver that has the core of the contract only.
+// virtual are services in virtual time, one of them compared with a real one.
 func virtual(all bool) []step {
 	s := step{
-		name: "virtual", why: "etcd and ZooKeeper in virtual time, and recipes on the core of the contract",
-		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk", "./internal/coredriver"}, race: all,
+		name: "virtual", why: "etcd and ZooKeeper in virtual time",
+		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk"}, race: all,
 	}
 	if all {
 		s.env = []string{"BATON_TESTS=all"}

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // startTimeout bounds one attempt to start a cluster. One node takes a third of

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 // preface is what an HTTP/2 client sends before its first frame.

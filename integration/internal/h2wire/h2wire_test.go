@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/h2wire"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 )
 
 // peer writes one direction of a connection with the reference implementation.

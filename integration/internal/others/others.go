@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
@@ -25,6 +26,7 @@ func Run(t *testing.T, a, b *coordinator.Client) {
 	both := []*coordinator.Client{a, b}
 	for name, test := range map[string]func(*testing.T, context.Context, []*coordinator.Client){
 		"counter": additions, "barrier": waits, "double barrier": rounds, "group": members, "partition": shards,
+		"wanted": givesWay,
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), bound)
@@ -52,6 +54,20 @@ func made[T any](t *testing.T, clients []*coordinator.Client, create func(*coord
 		all = append(all, x)
 	}
 	return all
+}
+
+// givesWay: a holder learns that another contender is queued.
+func givesWay(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
+	locks := made(t, clients, func(c *coordinator.Client) (*mutex.Mutex, error) { return mutex.New(c, "w") })
+	ok(t, locks[0].Do(ctx, func(ctx context.Context, l *mutex.Lock) error {
+		next := make(chan error, 1)
+		go func() {
+			next <- locks[1].Do(context.WithoutCancel(ctx), func(context.Context, *mutex.Lock) error { return nil })
+		}()
+		ok(t, l.Wanted(ctx))
+		ok(t, l.Unlock(context.WithoutCancel(ctx)))
+		return <-next
+	}))
 }
 
 func additions(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
@@ -133,7 +149,8 @@ func shards(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
 	var wg sync.WaitGroup
 	for i, p := range made(t, clients, func(c *coordinator.Client) (*partition.Partition, error) { return partition.New(c, "p", n) }) {
 		wg.Go(func() {
-			err := p.Run(ctx, func(work context.Context, shard int, _ coordinator.Token) error {
+			err := p.Run(ctx, func(work context.Context, s *partition.Shard) error {
+				shard := s.Number()
 				mu.Lock()
 				if busy[shard] {
 					t.Errorf("two members work on shard %d", shard)

@@ -26,8 +26,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
-	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 	"github.com/baton-go/baton/integration/internal/zkserver"

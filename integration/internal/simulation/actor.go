@@ -89,6 +89,7 @@ func (w *world) startActors() {
 }
 
 func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
+	w.contenders++
 	a := &actor{w: w, slot: s, name: n, label: label, r: w.rng("actor " + label),
 		ctx: context.WithValue(w.over, actorKey{}, label)}
 	w.actors.Go(func() {

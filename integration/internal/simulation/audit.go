@@ -108,10 +108,10 @@ func (w *world) auditCondemned(l *queue, h *hold) {
 	}
 }
 
-// auditor audits all queues from time to time.
+// auditor audits all queues from time to time, while there are actors.
 func (w *world) auditor(until time.Duration) {
 	r := w.rng(fmt.Sprint("auditor until ", until))
-	for w.now() < until {
+	for w.now() < until && w.over.Err() == nil {
 		time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/5))))
 		w.mu.Lock()
 		for _, l := range w.queues {

@@ -30,6 +30,8 @@ type slot struct {
 	objects map[*name]any
 	watches int           // observers that follow
 	refused time.Duration // when a request last, or the opening of a session, was refused
+	// When any request was refused last, also one of a known actor.
+	anyRefused time.Duration
 	// The latest attempt to open a session was refused.
 	refusing bool
 }

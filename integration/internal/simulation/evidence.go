@@ -88,7 +88,9 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing()
+		// A Close removes the entries of all actors of its client.
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing() ||
+			c.what == "close" && a.slot.anyRefused >= c.began
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -217,6 +219,7 @@ func (w *world) wasRemoved(id string) {
 }
 
 func (w *world) wasRefused(s *slot, m Message) {
+	s.anyRefused = w.now()
 	label := labelOf(m.Context)
 	if label == "" {
 		label = w.actorOf(m.ID)

@@ -15,7 +15,7 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	if !a.w.isEnding() {
 		switch n := a.r.IntN(8); {
 		case n == 0 && a.w.swarm.on("do"):
-			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) },
+			do(ctx, a, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) },
 				generation)
 			return false
 		case n == 1 && a.w.swarm.on("list"):
@@ -123,9 +123,9 @@ func (a *actor) leaveAll(held []entered) bool {
 // releases its handles, and then the call does.
 func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
 
-// do runs work under a lock. Re-entering shows what it holds.
-func (a *actor) do(ctx context.Context, what string,
-	do func(context.Context, func(context.Context) error) error,
+// do runs work under a lock, and re-enters it.
+func do[H handleOf](ctx context.Context, a *actor, what string,
+	do func(context.Context, func(context.Context, H) error) error,
 	again func(context.Context) (lock, error), generation int,
 ) {
 	floor, asked := a.w.ask(a.label, a.name)
@@ -133,7 +133,7 @@ func (a *actor) do(ctx context.Context, what string,
 	worked := false
 	var x *handle
 	err := a.call(ctx, what, workTime(a.w), func(ctx context.Context) error {
-		return do(ctx, func(inner context.Context) error {
+		return do(ctx, func(inner context.Context, h H) error {
 			worked = true
 			if inner.Err() != nil {
 				return context.Cause(inner)
@@ -142,7 +142,7 @@ func (a *actor) do(ctx context.Context, what string,
 			if err != nil {
 				return err
 			}
-			x = a.held(inWork{l, inner}, writes, 1, floor, asked, generation)
+			x = a.held(inWork{h, inner}, writes, 1, floor, asked, generation)
 			again := a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(),
 				session: l.Session(), ctx: l.Context(), writes: writes})
 			a.dwell(inner)
@@ -164,10 +164,10 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 	writes := a.r.IntN(2) == 0
 	if !a.w.isEnding() && a.does("do", 8) {
 		if writes {
-			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) },
+			do(ctx, a, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) },
 				generation)
 		} else {
-			a.do(ctx, "read-do", l.RDo,
+			do(ctx, a, "read-do", l.RDo,
 				func(ctx context.Context) (lock, error) { return l.RLock(ctx) }, generation)
 		}
 		return false

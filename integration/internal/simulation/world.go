@@ -29,6 +29,7 @@ type world struct {
 	longest       time.Duration // the longest delay of a request or reply
 	lasts         time.Duration // until the faults end
 	core          bool          // the service has no capabilities
+	contenders    int           // how many there are
 	names         []*name
 	slots         []*slot
 	book          *book
@@ -218,15 +219,22 @@ func (w *world) run(t *testing.T) {
 	nature.Go(w.recovery)
 	nature.Wait()
 	close(w.ending)
-
+	nature.Go(func() { w.auditor(1 << 62) }) // until all actors have ended
 	w.join(w.bound())
+	nature.Wait()
 	time.Sleep(w.longest) // late messages have arrived by now
 	w.judgeEnd(t)
 	w.svc.Close()
 }
 
-// bound is how long after the faults every contender must have been served.
-func (w *world) bound() time.Duration { return 3*w.ttl + 2*w.longest + 20*time.Second + w.traits.Late }
+// bound is how long after the faults every contender must have been served. In
+// a queue one is served after the other, each of them late by Late at most. It
+// is no longer than what makes them late, see Traits.Lag. The auditor judges
+// each of them.
+func (w *world) bound() time.Duration {
+	late := min(time.Duration(w.contenders)*w.traits.Late, w.traits.Lag+w.traits.Late)
+	return 3*w.ttl + 2*w.longest + 20*time.Second + late
+}
 
 // join waits for all actors.
 func (w *world) join(bound time.Duration) {

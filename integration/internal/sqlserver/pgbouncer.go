@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // PgBouncer is a pool of connections in transaction mode before a PostgreSQL.

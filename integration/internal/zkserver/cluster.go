@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // startTimeout bounds one attempt to start an ensemble. One node takes half a

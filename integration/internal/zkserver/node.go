@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // Node is one server. Its operations are those of [child.Server]: Kill, Pause,

@@ -19,7 +19,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 // Counts has the messages of one or more connections.

@@ -3,7 +3,7 @@ package zkwire
 import (
 	"encoding/binary"
 
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 // maxFrame bounds the length of a frame. Servers refuse more than 1 MiB by

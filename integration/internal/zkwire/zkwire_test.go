@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 func frame(words ...int32) []byte {

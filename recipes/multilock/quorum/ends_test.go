@@ -43,7 +43,7 @@ func TestContextsEndBeforeTooFewMembersAreHeld(t *testing.T) {
 					return
 				}
 				defer func() { _ = inner.Unlock(context.Background()) }()
-				_ = p.Do(inner.Context(), func(ctx context.Context) error {
+				_ = p.Do(inner.Context(), func(ctx context.Context, _ *quorum.Lock) error {
 					for _, c := range []context.Context{l.Context(), ctx} {
 						derived, cancel := context.WithCancel(c)
 						defer cancel()

@@ -2,8 +2,8 @@
 // the lock outlives the loss of the others.
 //
 //	q, err := quorum.New("nightly", quorum.Majority, clients) // of three etcds
-//	err = q.Do(ctx, func(ctx context.Context) error {
-//		return report(ctx) // ctx ends when fewer than two of three are held
+//	err = q.Do(ctx, func(ctx context.Context, l *quorum.Lock) error {
+//		return report(ctx, l.Sequencers()) // ctx ends when fewer than two of three are held
 //	})
 //
 // One cluster of etcd or ZooKeeper already outlives the loss of a minority of
@@ -138,8 +138,9 @@ func (q *Quorum) TryLock(ctx context.Context) (*Lock, error) { return q.acquire(
 
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the hold does; work must then return. Do returns the
-// error of Lock or of work, joined with the loss or the error of Unlock.
-func (q *Quorum) Do(ctx context.Context, work func(ctx context.Context) error) error {
+// error of Lock or of work, joined with the loss or the error of Unlock. Work
+// may itself unlock: its context ends, and Do does not unlock again.
+func (q *Quorum) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	if work == nil {
 		return invalid("nil work for quorum %q", q.name)
 	}
@@ -147,7 +148,7 @@ func (q *Quorum) Do(ctx context.Context, work func(ctx context.Context) error) e
 	if err != nil {
 		return err
 	}
-	return l.holds.Do(ctx, l.Unlock, work)
+	return l.holds.Do(ctx, l.Unlock, func(ctx context.Context) error { return work(ctx, l) })
 }
 
 // Lock is a handle of a held quorum, safe for concurrent use. Do not copy it.

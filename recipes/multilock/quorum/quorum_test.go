@@ -728,7 +728,7 @@ func TestNextHolderHasAGreaterTokenOfASharedMember(t *testing.T) {
 func TestDoReportsTheLoss(t *testing.T) {
 	within(t, 3, func(w *world) {
 		p, failed := w.caller(quorum.Majority), errors.New("work failed")
-		err := p.Do(w.Context(), func(ctx context.Context) error {
+		err := p.Do(w.Context(), func(ctx context.Context, _ *quorum.Lock) error {
 			p.cut(0)
 			time.Sleep(time.Minute)
 			return ctx.Err()
@@ -736,7 +736,7 @@ func TestDoReportsTheLoss(t *testing.T) {
 		if err != nil {
 			w.Errorf("a minority was lost: %v", err)
 		}
-		err = p.Do(w.Context(), func(ctx context.Context) error {
+		err = p.Do(w.Context(), func(ctx context.Context, _ *quorum.Lock) error {
 			p.cut(1)
 			<-ctx.Done()
 			return failed

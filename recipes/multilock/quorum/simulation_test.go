@@ -168,7 +168,7 @@ func (j *judge) simulate(r *rand.Rand) {
 		calls.Go(func() {
 			ctx, cancel := context.WithTimeout(j.Context(), time.Minute)
 			defer cancel()
-			if err := p.Do(ctx, func(context.Context) error { j.check(); return nil }); err != nil {
+			if err := p.Do(ctx, func(context.Context, *quorum.Lock) error { j.check(); return nil }); err != nil {
 				j.fail("after the faults: "+err.Error(), 0)
 			}
 		})

@@ -119,7 +119,7 @@ func (s *stage) use() {
 	for _, who := range []string{"web-1", "web-2"} {
 		p := must(partition.New(s.client(who), "jobs/new", 5))(s)
 		go func() {
-			_ = p.Run(ctx, func(ctx context.Context, _ int, _ coordinator.Token) error {
+			_ = p.Run(ctx, func(ctx context.Context, _ *partition.Shard) error {
 				<-ctx.Done()
 				return nil
 			})

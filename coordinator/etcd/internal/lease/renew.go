@@ -3,10 +3,13 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // MostKept bounds the leases of one call of KeepAlive, all of whose requests
@@ -17,6 +20,8 @@ const MostKept = 512
 type Kept struct {
 	Header  *pb.ResponseHeader // of the first reply
 	Missing []clientv3.LeaseID // leases that do not exist
+	// Refuse, if set, leaves the member, whose answers do not count.
+	Refuse func()
 }
 
 // Add notes one reply.
@@ -54,18 +59,8 @@ var errOldTerm = errors.New("etcd: a member that is behind in its raft term " +
 	"acknowledged a keep-alive, which may not count")
 
 // Keep renews at most MostKept leases. Failed makes an error of the contract of
-// its error.
-//
-// A leader whose disk hangs is deposed without noticing. Before etcd 3.4.31 and
-// 3.5.13 it still acknowledged keep-alives, which no other leader counted;
-// later ones can do so for a keep-alive that a follower forwards. The reply
-// shows the term of the member that sent it. So a keep-alive does not count if
-// another member has shown a newer term. This costs no request, since the
-// keep-alives of a session go to the members in turn: between two replies of
-// the deposed one others show the new term, and renew the lease.
-//
-// A member that lags is refused as well, until it has applied an entry of the
-// new term.
+// its error. See leadership for keep-alives that are acknowledged and do not
+// count.
 //
 // After a refusal Keep asks the next member. With several calls for one renewal
 // one of them would always reach the deposed leader, and no renewal would
@@ -74,13 +69,20 @@ func (s *Session) Keep(
 	ctx context.Context, leases ...clientv3.LeaseID,
 ) (missing []clientv3.LeaseID, err error) {
 	for range mostRefused {
+		sent := time.Now()
 		var kept Kept
 		kept, err = s.Conn.KeepAlive(ctx, leases...)
 		if err != nil {
 			return nil, err
 		}
-		if err = s.Counts(kept.Header); err == nil {
+		if err = s.confirm(ctx, kept.Header, sent); err == nil {
 			return kept.Missing, nil
+		}
+		if !errors.Is(err, errOldTerm) {
+			return nil, err
+		}
+		if kept.Refuse != nil {
+			kept.Refuse()
 		}
 	}
 	return nil, err
@@ -90,27 +92,22 @@ func (s *Session) Keep(
 // but calls take turns with each other.
 const mostRefused = 3
 
-// Counts returns an error if an acknowledgement with this header does not
-// count, by what the session has seen so far. See Keep.
-func (s *Session) Counts(header *pb.ResponseHeader) error {
-	if !s.learnTerm(header) {
-		return errOldTerm
+// confirm returns an error if an acknowledgement does not count. If no other
+// member has been asked for too long, it asks a quorum.
+func (s *Session) confirm(ctx context.Context, header *pb.ResponseHeader, sent time.Time) error {
+	since, err := s.leader.shows(header, sent)
+	if err != nil || !s.Conn.Several || sent.Sub(since) <= s.ttl/driver.RenewalsPerTTL*3/2 {
+		return err
 	}
-	return nil
+	asked := time.Now()
+	resp, err := s.Conn.Client.Get(s.Conn.Lead(ctx), s.Sentinel.Key, clientv3.WithKeysOnly())
+	if err != nil {
+		return err
+	}
+	s.leader.confirmed(resp.Header, asked)
+	return s.Counts(header)
 }
 
-// learnTerm notes a member's term, and reports whether it is not older than one
-// shown before. A member that has applied nothing since its start shows 0. It
-// is no leader from before, and need not lag.
-func (s *Session) learnTerm(header *pb.ResponseHeader) bool {
-	shown := header.GetRaftTerm()
-	if shown == 0 {
-		return true
-	}
-	for newest := s.term.Load(); shown >= newest; newest = s.term.Load() {
-		if s.term.CompareAndSwap(newest, shown) {
-			return true
-		}
-	}
-	return false
-}
+// Counts returns an error if an acknowledgement with this header does not
+// count, by what the session has seen so far.
+func (s *Session) Counts(header *pb.ResponseHeader) error { return s.leader.counts(header) }

@@ -39,6 +39,8 @@ type Conn struct {
 	Streams *watch.Streams
 	// KeepAlive renews at most MostKept leases, at one member.
 	KeepAlive func(context.Context, ...clientv3.LeaseID) (Kept, error)
+	// Several: the client knows several addresses.
+	Several bool
 }
 
 // Session is a lease and its sentinel. It has the methods of driver.Session
@@ -69,8 +71,7 @@ type Session struct {
 	firsts   firsts
 	quorum   atomic.Int64 // the revision of the last refresh, read by quorum
 
-	// term is the newest raft term that a member has shown.
-	term atomic.Uint64
+	leader leadership
 
 	// seen is the newest revision that a watch has shown. No later view may be
 	// older (V1).
@@ -84,6 +85,7 @@ func Begin(
 	ctx context.Context, c Conn, layout Layout,
 	lease clientv3.LeaseID, ttl time.Duration, sentinel string,
 ) (*Session, error) {
+	sent := time.Now()
 	resp, err := c.Client.Txn(c.Lead(ctx)).Then(
 		clientv3.OpPut(sentinel, "", clientv3.WithLease(lease)),
 		clientv3.OpGet(sentinel, clientv3.WithKeysOnly()),
@@ -98,7 +100,7 @@ func Begin(
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
-	s.learnTerm(resp.Header)
+	s.leader.confirmed(resp.Header, sent)
 	s.life, s.End = context.WithCancel(context.Background())
 	s.unhook = context.AfterFunc(c.Client.Ctx(), s.End) // if its owner closes it
 	s.watcher = watch.Watcher{
@@ -125,7 +127,7 @@ func (s *Session) TTL() time.Duration { return s.ttl }
 // Slack is zero: the leader counts the TTL from the moment when it handles a
 // renewal, after the sending, and a new leader restarts it at its election. A
 // leader that lost its quorum refuses renewals before it counts them, but see
-// Keep for older ones.
+// leadership for older ones.
 func (s *Session) Slack() time.Duration { return 0 }
 
 // Done is closed when the sentinel or the lease was found gone, and by Close.

@@ -3,6 +3,8 @@ package held
 import (
 	"context"
 	"errors"
+
+	"github.com/baton-go/baton/coordinator"
 )
 
 // holdContext is the context of a hold: it ends with the embedded one, has the
@@ -78,7 +80,8 @@ func (l *Holds) under(ctx context.Context, clocks bool) (under context.Context, 
 }
 
 // Do calls work and then unlock, also if work panics. It returns the error of
-// work, joined with the loss of the hold or the error of unlock.
+// work, joined with the loss of the hold or the error of unlock. Work may call
+// unlock itself and have its result: then Do joins only a loss before that.
 func (l *Holds) Do(
 	ctx context.Context, unlock, work func(ctx context.Context) error,
 ) (err error) {
@@ -86,7 +89,11 @@ func (l *Holds) Do(
 	defer func() {
 		stop()
 		over := l.Err()
-		if unlocked := unlock(ctx); over == nil {
+		unlocked := unlock(ctx)
+		switch {
+		case errors.Is(over, coordinator.ErrReleased): // by work
+			over = nil
+		case over == nil:
 			over = unlocked
 		}
 		if over != nil && !errors.Is(err, over) {

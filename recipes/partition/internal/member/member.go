@@ -32,7 +32,7 @@ type Config struct {
 	Share  plan.Share
 	Drain  time.Duration
 	Settle time.Duration // each step of a member that settles
-	Work   func(ctx context.Context, shard int, token coordinator.Token) error
+	Work   func(ctx context.Context, shard int, h *recipes.Hold) error
 	Report func(error) // of errors after which Serve or Run goes on
 }
 

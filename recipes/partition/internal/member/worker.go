@@ -71,7 +71,7 @@ func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 	returned := make(chan struct{})
 	go func() { // waited for below, unless it overruns
 		defer close(returned)
-		m.repeat(ctx, w.shard, h.Token())
+		m.repeat(ctx, w.shard, h)
 	}()
 	over = errExited
 	select {
@@ -93,11 +93,11 @@ func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 }
 
 // repeat calls work until ctx ends.
-func (m *member) repeat(ctx context.Context, shard int, token coordinator.Token) {
+func (m *member) repeat(ctx context.Context, shard int, h *recipes.Hold) {
 	pauses := NewPauses()
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := m.Work(ctx, shard, token)
+		err := m.Work(ctx, shard, h)
 		if ctx.Err() != nil {
 			return
 		}

@@ -6,7 +6,8 @@
 // client's local port. And `go test` runs packages concurrently, so two
 // processes pick ports while a JVM takes half a second to bind. So ports come
 // from below the range that kernels use for outgoing connections, and each is
-// reserved by a lock file that the kernel unlocks when this process ends.
+// reserved by a lock file that the kernel unlocks when this process ends. Where
+// there is no flock, only a listener reserves a port.
 //
 // Such a port also rules out a connection to itself: a client that dials a
 // closed loopback port of the outgoing range is sometimes assigned the same
@@ -22,7 +23,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 )
 
 // Ports are taken from [low, high): above the usual ports of services, below
@@ -116,9 +116,7 @@ func reserve(dir string, port int) *os.File {
 	if err != nil {
 		return nil
 	}
-	// flock belongs to the open file, so this refuses a second taker in this
-	// process too.
-	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if lock(f) != nil {
 		_ = f.Close()
 		return nil
 	}

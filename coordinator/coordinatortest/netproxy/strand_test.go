@@ -5,8 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 // strandRequest leaves a request in flight that the client has given up.
@@ -17,7 +16,7 @@ func strandRequest(t *testing.T, server *echo, p *netproxy.Proxy) {
 	expect(t, conn, "early ")
 	p.CutUp()
 	send(t, conn, "late ")
-	await.Until(t, "the request is held", func() bool { return p.Stats().HeldUp == int64(len("late ")) })
+	until(t, "the request is held", func() bool { return p.Stats().HeldUp == int64(len("late ")) })
 	p.Strand()
 	expectReset(t, conn)
 	if got := server.received(); got != "early " {
@@ -38,9 +37,9 @@ func TestStrandedRequestArrivesWhenItIsDelivered(t *testing.T) {
 	p.CutUp() // holds later bytes, not the stranded ones
 	send(t, again, "held")
 	p.Deliver()
-	await.Until(t, "the request arrives", func() bool { return server.received() == "early between late " })
+	until(t, "the request arrives", func() bool { return server.received() == "early between late " })
 	// A second later that connection is closed, and the new one stays.
-	await.Until(t, "the old connection ends", func() bool { return len(server.endings()) == 1 })
+	until(t, "the old connection ends", func() bool { return len(server.endings()) == 1 })
 	if how := server.endings(); !errors.Is(how[0], io.EOF) {
 		t.Errorf("it ended with %v", how[0])
 	}
@@ -57,7 +56,7 @@ func TestDeliverToAClosedServerSucceeds(t *testing.T) {
 	p := startProxy(t, server.addr())
 	strandRequest(t, server, p)
 	server.hangUp()
-	await.Until(t, "the server has hung up", func() bool { return len(server.endings()) == 1 })
+	until(t, "the server has hung up", func() bool { return len(server.endings()) == 1 })
 	p.Deliver()
 	if got := server.received(); got != "early " {
 		t.Errorf("the server received %q", got)
@@ -73,12 +72,12 @@ func TestStrandedRequestSurvivesResetsAndIsDroppedByClose(t *testing.T) {
 	if open := p.Stats().Open; open != 0 {
 		t.Errorf("%d connections open", open)
 	}
-	await.Steady(t, "nothing to arrive", func() int64 { return int64(len(server.endings())) })
+	steady(t, func() int64 { return int64(len(server.endings())) })
 	if how := server.endings(); len(how) != 0 {
 		t.Fatalf("the server saw an end: %v", how)
 	}
 	p.Close()
-	await.Until(t, "the server sees the end", func() bool { return len(server.endings()) == 1 })
+	until(t, "the server sees the end", func() bool { return len(server.endings()) == 1 })
 	if got := server.received(); got != "early " {
 		t.Errorf("the server received %q", got)
 	}
@@ -92,11 +91,11 @@ func TestConnectionThatNeverReachedTheServerIsNotStranded(t *testing.T) {
 	send(t, conn, "lost")
 	// The kernel has accepted the connection; the proxy can reset it only after
 	// it has accepted it, too.
-	await.Until(t, "the proxy has the connection", func() bool { return p.Stats().Open == 1 })
+	until(t, "the proxy has the connection", func() bool { return p.Stats().Open == 1 })
 	p.Strand()
 	expectReset(t, conn)
 	p.Deliver()
-	await.Steady(t, "nothing to arrive", func() int64 { return int64(len(server.received())) })
+	steady(t, func() int64 { return int64(len(server.received())) })
 	if got := server.received(); got != "" {
 		t.Errorf("the server received %q", got)
 	}

@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 func TestLoseReplyAppliesTheRequestAndHidesTheReply(t *testing.T) {
@@ -45,7 +44,7 @@ func TestLoseRequestNeverReachesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectReset(t, conn)
-	await.Until(t, "the server sees the end", func() bool { return len(server.endings()) == 1 })
+	until(t, "the server sees the end", func() bool { return len(server.endings()) == 1 })
 	if got := server.received(); got != "a" {
 		t.Fatalf("the server received %q", got)
 	}
@@ -93,7 +92,7 @@ func TestTrapSelectsAgainWhenItsConnectionEnds(t *testing.T) {
 	trap := p.LoseReply(netproxy.Any)
 	p.CutUp()
 	send(t, first, "b")
-	await.Until(t, "the request is at the proxy", func() bool { return p.Stats().HeldUp == 1 })
+	until(t, "the request is at the proxy", func() bool { return p.Stats().HeldUp == 1 })
 	p.Reset()
 	p.Heal()
 	second := dial(t, p)

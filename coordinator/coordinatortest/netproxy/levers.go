@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // Cut holds all bytes in both directions. Connections stay open and neither

@@ -1,13 +1,19 @@
 // Package netproxy is a TCP proxy inside the test process that injects faults
-// into one client's network.
+// into one client's network. It is for tests of a driver or of a service, with
+// a real server of any protocol. It is experimental: a minor version may change
+// it.
 //
 // Each client that is to fail independently gets its own proxy, and the proxy's
 // address instead of the server's:
 //
-//	proxy, err := netproxy.New(cluster.Endpoints())
+//	proxy, err := netproxy.New([]string{"127.0.0.1:2379"})
 //	...
 //	proxy.Cut()      // packets are lost: connections stay open, nothing arrives
 //	proxy.Heal()     // held bytes arrive late, as after a real partition
+//	proxy.Close()
+//
+// A [Network] is one proxy in front of each of several servers, and the Link of
+// a harness of the conformance suite.
 //
 // The faults differ in what happens to bytes in flight, because that is what
 // breaks locks:
@@ -26,10 +32,9 @@
 //
 // "Up" is from the client to the server, "down" the other way.
 //
-// The last three must distinguish requests from replies. A [Sniffer] does that:
-// zkwire's and h2wire's know ZooKeeper's and gRPC's framing and select requests
-// by name. Without a sniffer any bytes count as a request, so keep-alives and
-// watch events can trigger them.
+// The last three must distinguish requests from replies. A [Sniffer] that knows
+// the protocol does that, and selects requests by name. Without one, any bytes
+// count as a request, so keep-alives and watch events can trigger them.
 //
 // The proxy holds up to about 8 MiB per connection and direction; then it stops
 // reading, as a full network would.

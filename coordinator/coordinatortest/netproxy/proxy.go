@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/freeport"
+	"github.com/baton-go/baton/internal/freeport"
 )
 
 // Direction is the way that bytes travel.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 func TestDelayShiftsOneDirection(t *testing.T) {

@@ -1,24 +1,36 @@
 package netproxy_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
-	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
-// Every test closes its proxy, and no goroutine may be left.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Every test closes its proxy, and no goroutine of a proxy may be left. One
+// that Close has waited for may still be returning.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	stacks := make([]byte, 1<<20)
+	for range 1000 {
+		if s := stacks[:runtime.Stack(stacks, true)]; !bytes.Contains(s, []byte("netproxy.(*")) {
+			os.Exit(code)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Printf("goroutines are left:\n%s\n", bytes.TrimRight(stacks, "\x00"))
+	os.Exit(1)
+}
 
 // echo is a server that returns each byte and records all of them.
 type echo struct {
@@ -132,7 +144,7 @@ func send(t *testing.T, conn net.Conn, s string) {
 // expect reads exactly s.
 func expect(t *testing.T, conn net.Conn, s string) {
 	t.Helper()
-	_ = conn.SetReadDeadline(await.Hang(t))
+	_ = conn.SetReadDeadline(hang(t))
 	buf := make([]byte, len(s))
 	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != s {
 		t.Fatalf("read %q, %v; want %q", buf, err, s)
@@ -151,7 +163,7 @@ func silent(t *testing.T, conn net.Conn) {
 
 func expectReset(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(await.Hang(t))
+	_ = conn.SetReadDeadline(hang(t))
 	n, err := conn.Read(make([]byte, 64))
 	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("read %d bytes, %v; want a reset", n, err)
@@ -169,4 +181,34 @@ func expectTurnedAway(t *testing.T, p *netproxy.Proxy) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("dial: %v, want a reset", err)
 	}
+}
+
+// hang returns the time at which a wait hangs.
+func hang(t *testing.T) time.Time {
+	if end, ok := t.Deadline(); ok {
+		return time.Now().Add(time.Until(end) / 3)
+	}
+	return time.Now().Add(5 * time.Minute)
+}
+
+// until waits for a condition. It fails only if the condition hangs.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := hang(t); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// steady waits until a number has not changed for a while.
+func steady(t *testing.T, number func() int64) {
+	t.Helper()
+	last, since := number(), time.Now()
+	until(t, "a number to be steady", func() bool {
+		if now := number(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 100*time.Millisecond
+	})
 }

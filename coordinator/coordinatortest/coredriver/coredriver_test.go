@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/coordinatortest/coredriver"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/integration/internal/coredriver"
 )
 
 // TestConformance runs the suite without any capability.

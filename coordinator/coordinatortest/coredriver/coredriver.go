@@ -1,9 +1,17 @@
 // Package coredriver is the smallest driver: the core of the contract in
 // package driver, no capability, in memory. It shows what a service must offer
-// for the recipes to work on it, and is a template for a new driver.
+// for the recipes to work on it, and is a template for a new driver: copy it,
+// and its tests, and put requests to the service in place of [Service].
+// docs/drivers.md is the guide. It is experimental: a minor version may change
+// it.
 //
 // There is one mutex, and every call takes effect at once. Any change of a
 // queue wakes its waiters, which read it again. Names are never removed.
+//
+// Where a request crosses a network, three methods need more than is shown
+// here: Forget must refuse a Join that is still under way, Watch and Record
+// must miss no change during a reconnect, and every call must end with its
+// context.
 package coredriver
 
 import (

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
 )
 
 func TestBytesPassBothWaysAndAreCounted(t *testing.T) {
@@ -57,10 +56,10 @@ func TestHeldRequestOfAClosedClientArrivesLate(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the words are held", func() bool { return p.Stats().HeldUp == int64(len("last words")) })
+	until(t, "the words are held", func() bool { return p.Stats().HeldUp == int64(len("last words")) })
 	p.Heal()
-	await.Until(t, "the words arrive", func() bool { return server.received() == "alast words" })
-	await.Until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
+	until(t, "the words arrive", func() bool { return server.received() == "alast words" })
+	until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
 }
 
 func TestCutHidesTheEndOfAConnection(t *testing.T) {
@@ -76,12 +75,12 @@ func TestCutHidesTheEndOfAConnection(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Fatal(err)
 	}
-	await.Steady(t, "nothing to arrive", func() int64 { return int64(len(server.endings())) })
+	steady(t, func() int64 { return int64(len(server.endings())) })
 	if how := server.endings(); len(how) != 0 {
 		t.Fatalf("the server saw the end through the cut: %v", how)
 	}
 	p.Heal()
-	await.Until(t, "the reset arrives", func() bool {
+	until(t, "the reset arrives", func() bool {
 		how := server.endings()
 		return len(how) == 1 && errors.Is(how[0], syscall.ECONNRESET)
 	})
@@ -102,7 +101,7 @@ func TestCutUpLetsServerBytesPass(t *testing.T) {
 	conn := dial(t, p)
 	p.CutDown()
 	send(t, conn, "a")
-	await.Until(t, "the request arrives", func() bool { return server.received() == "a" })
+	until(t, "the request arrives", func() bool { return server.received() == "a" })
 	silent(t, conn)
 	p.CutUp()
 	send(t, conn, "b")
@@ -118,7 +117,7 @@ func TestDropHeldNeverDelivers(t *testing.T) {
 	expect(t, conn, "a")
 	p.Cut()
 	send(t, conn, "lost")
-	await.Until(t, "it is held", func() bool { return p.Stats().HeldUp == 4 })
+	until(t, "it is held", func() bool { return p.Stats().HeldUp == 4 })
 	p.DropHeld()
 	expectReset(t, conn)
 	again := dial(t, p)
@@ -137,7 +136,7 @@ func TestResetIsSeenByBothSides(t *testing.T) {
 	expect(t, conn, "a")
 	p.Reset()
 	expectReset(t, conn)
-	await.Until(t, "the server sees the reset", func() bool {
+	until(t, "the server sees the reset", func() bool {
 		how := server.endings()
 		return len(how) == 1 && errors.Is(how[0], syscall.ECONNRESET)
 	})
@@ -180,11 +179,11 @@ func TestHalfCloseIsPassedOn(t *testing.T) {
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetReadDeadline(await.Hang(t))
+	_ = conn.SetReadDeadline(hang(t))
 	if got, err := io.ReadAll(conn); err != nil || string(got) != "all of it" {
 		t.Fatalf("read %q, %v", got, err)
 	}
-	await.Until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
+	until(t, "the link ends", func() bool { return p.Stats().Open == 0 })
 }
 
 func TestNextTargetIsUsedWhenOneIsDown(t *testing.T) {

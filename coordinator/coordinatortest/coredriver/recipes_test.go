@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest/coredriver"
 	"github.com/baton-go/baton/election"
-	"github.com/baton-go/baton/integration/internal/coredriver"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
@@ -316,7 +316,8 @@ func TestGroupsAndPartitionsNeedOnlyTheCore(t *testing.T) {
 			ctx, end := context.WithCancel(ctx)
 			clients, ends = append(clients, c), append(ends, end)
 			wg.Go(func() {
-				_ = p.Run(ctx, func(ctx context.Context, shard int, _ coordinator.Token) error {
+				_ = p.Run(ctx, func(ctx context.Context, s *partition.Shard) error {
+					shard := s.Number()
 					mu.Lock()
 					if last := holders[shard]; last != nil && last.Err() == nil {
 						w.t.Errorf("shard %d has two holders", shard)

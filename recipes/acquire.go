@@ -1,0 +1,93 @@
+package recipes
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// Acquire joins the queue and blocks until the rule admits the contender. The
+// caller must release the hold. A context that carries a live hold of this
+// queue (see [Hold.Context]) re-enters that instead: without a request, with
+// the same token.
+//
+// On failure nothing is held, and the entry is removed, in the background if
+// necessary. Errors: the cause of ctx, unwrapped, if it ends while the
+// contender is queued; coordinator.ErrUnavailable with that cause, if it ends
+// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
+// ErrInvalid, for a payload that is too long or a TTL that the service does not
+// accept; ErrClosed.
+func (q *Queue) Acquire(ctx context.Context, request Request) (*Hold, error) {
+	if err := request.check(q.name); err != nil {
+		return nil, err
+	}
+	if len(request.Payload) > MaxPayload {
+		return nil, q.describe(ctx, request.Op, engine.Invalid(
+			"payload has %d bytes; at most %d are allowed", len(request.Payload), MaxPayload))
+	}
+	hold, err := q.reenter(ctx, &request)
+	switch {
+	case err != nil:
+		return nil, q.describe(ctx, request.Op, err)
+	case hold != nil:
+		q.client.Observe(event.Event{Kind: event.Reentered, Session: hold.Session(), Op: request.Op,
+			Queue: q.id, Token: hold.Token(), Context: ctx})
+		return hold, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	if hold, err = q.acquire(ctx, request); err != nil {
+		return nil, q.failure(ctx, request.Op, err)
+	}
+	return hold, nil
+}
+
+// failure is the error of a call whose attempt failed with err.
+func (q *Queue) failure(ctx context.Context, op string, err error) error {
+	err = q.describe(ctx, op, err)
+	failed, ok := err.(*engine.Error)    //nolint:errorlint // ours
+	if !ok || engine.IsCause(ctx, err) { // the cause of ctx is not to be changed
+		return err
+	}
+	failed.Maybe = false // a join without an answer is undone: the caller holds nothing
+	if ctx.Err() != nil && engine.Same(failed.Err, context.Cause(ctx)) {
+		return failed.Err // as if ctx had ended between two requests
+	}
+	return err
+}
+
+// acquire is Acquire without re-entry.
+func (q *Queue) acquire(ctx context.Context, request Request) (*Hold, error) {
+	if request.Payload == nil {
+		request.Payload = q.payload
+	}
+	began := time.Now()
+	a := q.attempt(request, info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond),
+		Payload: request.Payload})
+	defer a.leaveLater() // does nothing, unless an observer that is direct panics
+	if err := a.win(ctx); err != nil {
+		a.observe(ctx, began, event.NotGranted, err)
+		return nil, err
+	}
+	// Before the hold exists: observers get a grant before its loss.
+	a.observe(ctx, began, event.Granted, nil)
+	return a.hold(ctx), nil
+}
+
+// attempt returns the attempt of a request, with the admission that it needs.
+func (q *Queue) attempt(r Request, i info) *attempt {
+	if r.Terms != nil {
+		// One object for both: each permit makes one.
+		c := &count{attempt: attempt{Request: r, queue: q, info: i}, terms: r.Terms}
+		c.admission = c
+		return &c.attempt
+	}
+	a := &attempt{Request: r, queue: q, info: i, rule: r.Rule}
+	if r.exclusive() {
+		a.rule = Exclusive
+	}
+	a.admission = follow{a} // a pointer in an interface: not another object
+	return a
+}
