@@ -9,4 +9,4 @@ import "context"
 //
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
-func (q *Queue) PauseAgain(ctx context.Context, n int) error { return q.client.PauseAgain(ctx, n) }
+func PauseAgain(ctx context.Context, q *Queue, n int) error { return q.client.PauseAgain(ctx, n) }

@@ -137,7 +137,7 @@ func (g *Group) announce(ctx context.Context) error {
 		case errors.Is(err, coordinator.ErrStale):
 			return nil // another member has written it since the read
 		}
-		if err := g.queue.PauseAgain(ctx, failures); err != nil {
+		if err := recipes.PauseAgain(ctx, g.queue, failures); err != nil {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, erro
 			if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
 				o.session = nil
 				losses++
-				if err = g.queue.PauseAgain(ctx, losses); err == nil {
+				if err = recipes.PauseAgain(ctx, g.queue, losses); err == nil {
 					continue
 				}
 			}
@@ -304,7 +304,7 @@ func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error 
 				return err
 			}
 			losses++
-			if err := g.queue.PauseAgain(ctx, losses); err != nil {
+			if err := recipes.PauseAgain(ctx, g.queue, losses); err != nil {
 				return err
 			}
 		}
