@@ -38,8 +38,8 @@ func ReplaceNames(resolve func(ctx context.Context, host string) ([]string, erro
 // known addresses are used. Its zero value is ready for use; it is safe for
 // concurrent use.
 type Names struct {
-	// Resolve resolves a name. Nil is that of the process: net.DefaultResolver's
-	// unless a test has replaced it.
+	// Resolve resolves a name. Nil is that of the process, which is
+	// net.DefaultResolver's unless a test has replaced it.
 	Resolve resolver
 
 	mu     sync.Mutex
