@@ -233,7 +233,7 @@ var faults = []fault{
 		what: "`Close` failed where ZooKeeper's servers demand credentials, and the names stayed locked for the TTL.",
 	},
 	{
-		name: "close-not-repeated", group: "Services and networks", found: "review", mend: "43c3d31",
+		name: "close-not-repeated", group: "Services and networks", found: "review", worlds: "etcd", mend: "43c3d31",
 		pkg: "internal/engine", test: "TestCloseIsSentAgainWhileItIsNotAnswered",
 		what: "A `Close` that got no answer was not sent again.",
 	},
