@@ -30,6 +30,12 @@ func (c *Client) PauseAgain(ctx context.Context, n int) error {
 	}
 }
 
+// Vary returns a random time between a half and one and a half of d, which is
+// positive.
+func (c *Client) Vary(ctx context.Context, d time.Duration) time.Duration {
+	return d/2 + c.config.below(ctx, d)
+}
+
 // below returns a random time of less than most.
 func (c *Config) below(ctx context.Context, most time.Duration) time.Duration {
 	if c.Source == nil {
