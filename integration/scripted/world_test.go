@@ -85,7 +85,7 @@ func (nobody) TTL() time.Duration   { return ttl }
 func (nobody) Reached(string)       {}
 func (nobody) Label(string) string  { return "" }
 func (nobody) Refuses(bool)         {}
-func (nobody) Mended() bool         { return false }
+func (nobody) Mended() bool         { return true }
 func (nobody) Blame(string, ...any) {}
 
 func (w *world) Context() context.Context { return w.bound }
