@@ -126,7 +126,7 @@ var ofRecipes = []mutation{{
 	name: "refused-watch-hides-removal", promise: "P2",
 	what:   "A holder that was once refused the watch of its entry does not watch it any more.",
 	file:   "recipes/turn.go",
-	old:    `			if refused++; PauseAgain(t.ctx, refused) != nil {`,
+	old:    `			if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {`,
 	new:    `			if refused++; true {`,
 	caught: []test{{pkg: "recipes", name: "TestRefusedWatchDoesNotHideARemoval"}},
 }, {
