@@ -28,8 +28,7 @@ func (a *attempt) nameOwn(ahead driver.Place) {
 		return
 	}
 	if token := first[0].Token; q.suspected.Swap(int64(token)) != int64(token) {
-		q.client.Log().Warn("baton: waits for a hold of this process; "+
-			"if the caller itself has it, pass the context of the hold",
+		q.client.Log().Warn("baton: waits for a hold of this process; if the caller itself has it, pass the context of the hold",
 			"queue", q.id, "call", a.Op, "token", token, "waited", time.Since(a.since))
 	}
 }
