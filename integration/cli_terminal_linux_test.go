@@ -4,13 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/creack/pty"
 
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/batonbin"
@@ -26,30 +24,13 @@ type terminal struct {
 
 func openTerminal(t *testing.T, env ...string) *terminal {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
+	shell.Env = append(append(os.Environ(), "PS1=prompt$ ", "TERM=dumb"), env...)
+	master, err := pty.Start(shell)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = master.Close() })
-	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
-	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
-	shell.Env = append(append(os.Environ(), "PS1=prompt$ ", "TERM=dumb"), env...)
-	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
-	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
 	x := &terminal{t: t, master: master}
 	read := make(chan struct{})
 	go func() { // until the terminal is closed

@@ -33,12 +33,13 @@ func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness 
 	e := etcdLevers{servers.NewEtcd(t, o), query}
 	return coordinatortest.Harness{
 		Start: e.start, TTL: 3 * time.Second, Patience: 20 * time.Second, Attempts: 3,
-		OddTTL: time.Second, GrantedTTL: 2 * time.Second, Lacks: noStall,
+		OddTTL: time.Second, GrantedTTL: 2 * time.Second, Lacks: elsewhere,
 	}
 }
 
-var noStall = map[coordinatortest.Lever]string{
-	coordinatortest.Stall: "package virtualetcd has such a member; here a disk would have to hang",
+var elsewhere = map[coordinatortest.Lever]string{
+	coordinatortest.Stall:  "package virtualetcd has such a member; here a disk would have to hang",
+	coordinatortest.Events: "package virtualetcd counts them",
 }
 
 // etcdLevers does what an operator or a fault does to the service.
@@ -60,10 +61,9 @@ func (e etcdLevers) start(t *testing.T) coordinatortest.Service {
 }
 
 func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
-	counter := &watchCounter{}
-	link := netproxy.NewNetwork(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
+	link := netproxy.NewNetwork(t, e.Endpoints())
 	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.Addrs(), ","), Path: "/conformance", RawQuery: e.query})
-	c := coordinatortest.Client{Driver: d, Link: link, Events: counter.events}
+	c := coordinatortest.Client{Driver: d, Link: link}
 	if e.query == "" {
 		c.External = func(context.Context) (driver.Driver, error) { return external(t, link.Addrs()) }
 	}

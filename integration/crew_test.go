@@ -17,19 +17,15 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/ways"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
-	"github.com/baton-go/baton/semaphore"
 )
 
 func init() { proc.Register("contend", contendWorker) }
-
-// crewLimit is the limit of the semaphores that crews contend for.
-const crewLimit = 3
 
 // healedPatience is the contenders' patience after the last fault.
 const healedPatience = 20 * time.Second
@@ -61,13 +57,6 @@ type contender struct {
 	note   func(history.Kind) // if not nil, called at each grant
 }
 
-// handle has the methods common to the holds of all recipes.
-type handle interface {
-	Context() context.Context
-	Token() coordinator.Token
-	Deadline() time.Time
-}
-
 // run contends until healed is closed and one more hold was granted, or until
 // ctx ends. It reports whether that grant came.
 func (c contender) run(ctx context.Context, healed <-chan struct{}) bool {
@@ -93,11 +82,11 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 	defer cancel()
 	n, limit := 1, 1
 	if c.kind == history.Permits {
-		n, limit = 1+c.r.IntN(crewLimit), crewLimit
+		n, limit = []int{1, 2, ways.Permits}[c.r.IntN(3)], ways.Permits
 	}
 	c.name = crewName(c.name, c.r)
 	a := c.h.Attempt(c.who, c.name, c.kind, n, limit)
-	h, release, err := c.take(ctx, n)
+	h, err := c.take(ctx, n)
 	if err != nil {
 		a.Failed(err)
 		if errors.Is(err, coordinator.ErrClosed) {
@@ -105,7 +94,7 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 		}
 		return false
 	}
-	g := a.Granted(h.Context(), h.Token())
+	g := a.Granted(h.Context, h.Token)
 	g.Until(h.Deadline)
 	if c.note != nil {
 		c.note(c.kind)
@@ -114,7 +103,7 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 	case c.kind == history.Mutex:
 		c.increment(h)
 	case c.kind == history.Write && c.r.IntN(3) == 0:
-		release = c.downgrade(h, g, release)
+		h.Release = c.downgrade(h, g)
 	}
 	length := time.Duration(c.r.IntN(20)) * time.Millisecond
 	if c.r.IntN(40) == 0 && patience < healedPatience { // long enough to be lost
@@ -124,7 +113,7 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 		default:
 		}
 	}
-	working, end := context.WithTimeout(h.Context(), length)
+	working, end := context.WithTimeout(h.Context, length)
 	select {
 	case <-working.Done():
 	case <-healed:
@@ -133,103 +122,59 @@ func (c contender) attempt(ctx context.Context, healed <-chan struct{}, patience
 	g.Releasing()
 	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
 	defer cancelRelease()
-	g.Released(release(bounded)) // continues in the background after a timeout
+	g.Released(h.Release(bounded)) // continues in the background after a timeout
 	return true
 }
 
-type releaser func(context.Context) error
-
-func (c contender) take(ctx context.Context, n int) (handle, releaser, error) {
-	client := c.client()
-	switch c.kind {
-	case history.Mutex:
-		m, err := mutex.New(client, c.name)
+// take asks for the hold, for a mutex sometimes without waiting.
+func (c contender) take(ctx context.Context, n int) (ways.Hold, error) {
+	if c.kind == history.Mutex && c.r.IntN(10) == 0 {
+		m, err := mutex.New(c.client(), c.name)
 		if err != nil {
-			return nil, nil, err
+			return ways.Hold{}, err
 		}
-		lock := m.Lock
-		if c.r.IntN(10) == 0 {
-			lock = m.TryLock
-		}
-		l, err := lock(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		return l, l.Unlock, nil
-	case history.Read, history.Write:
-		l, err := c.rw(client)
-		if err != nil {
-			return nil, nil, err
-		}
-		lock := l.RLock
-		if c.kind == history.Write {
-			lock = l.Lock
-		}
-		h, err := lock(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		return h, h.Unlock, nil
-	case history.Permits:
-		s, err := semaphore.New(client, c.name, crewLimit)
-		if err != nil {
-			return nil, nil, err
-		}
-		p, err := s.Acquire(ctx, n)
-		if err != nil {
-			return nil, nil, err
-		}
-		return p, p.Release, nil
-	case history.Term:
-		e, err := election.New(client, c.name)
-		if err != nil {
-			return nil, nil, err
-		}
-		t, err := e.Campaign(ctx, []byte(c.who))
-		if err != nil {
-			return nil, nil, err
-		}
-		return t, t.Resign, nil
+		l, err := m.TryLock(ctx)
+		return ways.HoldOf(l, l.Unlock, err)
 	}
-	return nil, nil, fmt.Errorf("unknown kind of hold %s", c.kind)
-}
-
-func (c contender) rw(client *coordinator.Client) (*rwlock.RWLock, error) {
-	return rwlock.New(client, c.name)
+	w := map[history.Kind]ways.Way{history.Mutex: ways.Lock, history.Read: ways.Read, history.Write: ways.Write, history.Term: ways.Term}[c.kind]
+	if c.kind == history.Permits {
+		w = map[int]ways.Way{1: ways.Permit, 2: ways.Two, ways.Permits: ways.All}[n]
+	}
+	return w.Ask(ctx, c.client(), c.name)
 }
 
 // downgrade converts the hold to a read lock, and returns the release of that.
-func (c contender) downgrade(h handle, g *history.Grant, whole releaser) releaser {
-	l, err := c.rw(c.client())
+func (c contender) downgrade(h ways.Hold, g *history.Grant) (release func(context.Context) error) {
+	l, err := rwlock.New(c.client(), c.name)
 	if err != nil {
-		return whole
+		return h.Release
 	}
-	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(h.Context, time.Second)
 	defer cancel()
 	r, err := l.RLock(ctx)
-	if err != nil || r.Token() != h.Token() { // a new hold after the loss of the write lock; not recorded
+	if err != nil || r.Token() != h.Token { // a new hold after the loss of the write lock; not recorded
 		if err == nil {
 			_ = r.Unlock(ctx)
 		}
-		return whole
+		return h.Release
 	}
 	g.Downgraded(r.Context())
 	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = whole(ctx)
+	_ = h.Release(ctx)
 	return r.Unlock
 }
 
 // increment adds one to the register, with a pause between the read and the
 // write. No addition may be lost.
-func (c contender) increment(h handle) {
+func (c contender) increment(h ways.Hold) {
 	number := tally{c.dir, c.name}
-	value, ok := number.read(c.who, int64(h.Token()))
+	value, ok := number.read(c.who, int64(h.Token))
 	if !ok {
 		return
 	}
-	await.For(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
-	number.write(c.who, int64(h.Token()), value+1)
+	await.For(h.Context, time.Duration(c.r.IntN(20))*time.Millisecond)
+	number.write(c.who, int64(h.Token), value+1)
 }
 
 // tally is a number in a file that processes share. It checks and stores the

@@ -16,19 +16,9 @@ import (
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/recipes"
 )
 
 func init() { proc.Register("elect", electWorker) }
-
-func newElection(t testing.TB, c *coordinator.Client, name string) *election.Election {
-	t.Helper()
-	e, err := election.New(c, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
 
 // reign is a report of an electing worker: its work began or ended.
 type reign struct {
@@ -161,85 +151,4 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-func TestCandidatesWakeNoObserver(t *testing.T) {
-	t.Parallel()
-	const observers, candidates = 3, 12
-	together(t, func(t *testing.T, s site) {
-		name := servers.Name(t)
-		o, others := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
-		leader := newElection(t, s.client(t, 30*time.Second), name)
-		term, err := leader.Campaign(await.Context(t), []byte("one"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		seen := make(chan recipes.Contender, 1000)
-		for range observers {
-			wg.Go(func() {
-				for l, err := range newElection(t, o.Client, name).Observe(ctx) {
-					if err != nil {
-						return
-					}
-					seen <- l
-				}
-			})
-		}
-		sees := func(value string) {
-			t.Helper()
-			for range observers {
-				if l := await.Receive(t, "an observer to see "+value, seen); string(l.Payload) != value {
-					t.Fatalf("observed %+v, want %q", l, value)
-				}
-			}
-		}
-		sees("one")
-		next := newElection(t, others.Client, name)
-		won := make(chan *election.Term, candidates)
-		for i := range candidates {
-			wg.Go(func() {
-				if term, err := next.Campaign(ctx, []byte("next")); err == nil {
-					won <- term
-				}
-			})
-			await.Until(t, "the candidate in the queue", func() bool {
-				list, err := leader.Candidates(within(t, 10*time.Second))
-				return err == nil && len(list) == i+2
-			})
-		}
-		quit, stop := context.WithCancel(ctx)
-		wg.Go(func() { _, _ = next.Campaign(quit, nil) })
-		quiesce(t, o, others)
-		stop()
-		quiesce(t, o, others)
-		if n := len(seen); n != 0 {
-			t.Errorf("observers were woken %d times by candidates", n)
-		}
-		watched := o.events()
-		if err := term.Proclaim(await.Context(t), []byte("two")); err != nil {
-			t.Fatal(err)
-		}
-		sees("two")
-		if n := o.events() - watched; n > observers {
-			t.Errorf("%d watch events for one change and %d observers", n, observers)
-		}
-		quiesce(t, o, others)
-		watched, woken := o.events(), others.events()
-		if err := term.Resign(await.Context(t)); err != nil {
-			t.Fatal(err)
-		}
-		second := <-won
-		sees("next")
-		quiesce(t, o, others)
-		if n, m := o.events()-watched, others.events()-woken; n > observers || m != 1 {
-			t.Errorf("a change of leaders made %d watch events for %d observers and %d for the candidates", n, observers, m)
-		}
-		if second.Token() <= term.Token() {
-			t.Errorf("token %d after %d", second.Token(), term.Token())
-		}
-	})
 }

@@ -53,7 +53,7 @@ func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
 		for what, p := range next {
 			h := p.grantedBy(killed.Add(bound))
 			t.Logf("%s: succeeded %v after the kill", what, p.at.Sub(killed).Round(time.Millisecond))
-			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
+			if int64(h.Token) <= was[what].Token || h.Session == was[what].Session {
 				t.Errorf("%s: %+v after %+v", what, h, was[what])
 			}
 			h.mustRelease(t)
@@ -72,14 +72,14 @@ func TestKilledProcessIsSucceededWithinItsTTL(t *testing.T) {
 			t.Error("the second of the waiters was admitted beside the first")
 		}
 		h.mustRelease(t)
-		if last := b.granted(); last.token <= h.token {
-			t.Errorf("token %d after %d", last.token, h.token)
+		if last := b.granted(); last.Token <= h.Token {
+			t.Errorf("token %d after %d", last.Token, h.Token)
 		}
 		// While the first of the readers still reads.
 		r2.granted().mustRelease(t)
 		r3.granted().mustRelease(t)
-		if reader.err() != nil || living.err() != nil {
-			t.Errorf("the live readers: %v, %v", reader.err(), living.err())
+		if reader.Err() != nil || living.Err() != nil {
+			t.Errorf("the live readers: %v, %v", reader.Err(), living.Err())
 		}
 		living.mustRelease(t)
 		writer.granted()

@@ -18,7 +18,6 @@ import (
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
-	"github.com/baton-go/baton/recipes/barrier"
 	"github.com/baton-go/baton/recipes/counter"
 )
 
@@ -232,53 +231,4 @@ func countAll(
 			return failed
 		}
 	}
-}
-
-// TestCounterOnALaggingMember: a client of a member that is behind sees each
-// write that another client has finished.
-func TestCounterOnALaggingMember(t *testing.T) {
-	lagging(t, func(t *testing.T, e *ensemble, behind int) {
-		name := fresh(t)("lag")
-		s := site{e.service, e.endpoints}
-		open := func(member int) (*counter.Counter, *barrier.Barrier) {
-			client := s.client(t, longTTL, e.endpoints[member])
-			c, err := counter.New(client, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := barrier.New(client, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c, b
-		}
-		near, gate := open((behind + 1) % len(e.endpoints))
-		far, farGate := open(behind)
-		for i := range int64(5) {
-			if n, err := near.Add(await.Context(t), 1); err != nil || n != 2*i+1 {
-				t.Fatalf("add: %d, %v", n, err)
-			}
-			if n, err := far.Get(await.Context(t)); err != nil || n != 2*i+1 {
-				t.Errorf("get: %d, %v; want %d", n, err, 2*i+1)
-			}
-			if err := near.CompareAndSet(await.Context(t), 2*i+1, 2*i+2); err != nil {
-				t.Fatal(err)
-			}
-			if err := far.CompareAndSet(await.Context(t), 2*i+2, 2*i+2); err != nil {
-				t.Errorf("compare-and-set: %v", err)
-			}
-			if err := gate.Set(await.Context(t)); err != nil {
-				t.Fatal(err)
-			}
-			if err := farGate.Wait(within(t, 2*time.Second)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("wait at a closed barrier: %v", err)
-			}
-			if err := gate.Remove(await.Context(t)); err != nil {
-				t.Fatal(err)
-			}
-			if err := farGate.Wait(await.Context(t)); err != nil {
-				t.Errorf("wait: %v", err)
-			}
-		}
-	})
 }

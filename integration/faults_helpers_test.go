@@ -10,13 +10,10 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/rwlock"
-	"github.com/baton-go/baton/semaphore"
+	"github.com/baton-go/baton/integration/internal/ways"
 )
 
 // A fault affects everything that a session or a process holds. So these tests
@@ -35,115 +32,34 @@ func together(t *testing.T, test func(t *testing.T, s site)) {
 	})
 }
 
-// way is a kind of request.
-type way string
+// way is a way of asking that waits in real time.
+type way ways.Way
 
 const (
-	aLock   way = "lock"
-	aWrite  way = "write"
-	aRead   way = "read"
-	aTerm   way = "term"
-	aPermit way = "one permit"
-	twoOf   way = "two permits"
-	allOf   way = "all permits" // of four
-	permits     = 4
-	longTTL     = 20 * time.Second
+	aLock   = way(ways.Lock)
+	aWrite  = way(ways.Write)
+	aRead   = way(ways.Read)
+	aTerm   = way(ways.Term)
+	twoOf   = way(ways.Two)
+	longTTL = 20 * time.Second
 )
 
 // alone are the ways that exclude all others.
-var alone = []way{aLock, aWrite, aTerm, allOf}
+var alone = []way{aLock, aWrite, aTerm, way(ways.All)}
 
 // hold is a hold of any recipe.
-type hold struct {
-	token   coordinator.Token
-	session string
-	ctx     context.Context
-	until   func() time.Time // its deadline
-	err     func() error
-	release func(context.Context) error
-}
+type hold struct{ ways.Hold }
 
 // ask makes a request and waits for the grant.
 func (w way) ask(ctx context.Context, c *coordinator.Client, name string) (hold, error) {
-	switch w {
-	case aLock:
-		m, err := mutex.New(c, name)
-		if err != nil {
-			return hold{}, err
-		}
-		l, err := m.Lock(ctx)
-		if err != nil {
-			return hold{}, err
-		}
-		return hold{l.Token(), l.Session(), l.Context(), l.Deadline, l.Err, l.Unlock}, nil
-	case aWrite, aRead:
-		return askRW(ctx, c, name, w == aWrite)
-	case aTerm:
-		e, err := election.New(c, name)
-		if err != nil {
-			return hold{}, err
-		}
-		t, err := e.Campaign(ctx, nil)
-		if err != nil {
-			return hold{}, err
-		}
-		return hold{t.Token(), t.Session(), t.Context(), t.Deadline, t.Err, t.Resign}, nil
-	default:
-		return askPermits(ctx, c, name, map[way]int{aPermit: 1, twoOf: 2, allOf: permits}[w])
-	}
-}
-
-func askRW(ctx context.Context, c *coordinator.Client, name string, write bool) (hold, error) {
-	rw, err := rwlock.New(c, name)
-	if err != nil {
-		return hold{}, err
-	}
-	lock := rw.RLock
-	if write {
-		lock = rw.Lock
-	}
-	l, err := lock(ctx)
-	if err != nil {
-		return hold{}, err
-	}
-	return hold{l.Token(), l.Session(), l.Context(), l.Deadline, l.Err, l.Unlock}, nil
-}
-
-func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) (hold, error) {
-	s, err := semaphore.New(c, name, permits)
-	if err != nil {
-		return hold{}, err
-	}
-	p, err := s.Acquire(ctx, n)
-	if err != nil {
-		return hold{}, err
-	}
-	return hold{p.Token(), p.Session(), p.Context(), p.Deadline, p.Err, p.Release}, nil
-}
-
-// count returns how many contenders are queued.
-func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, name string) (int, error) {
-	t.Helper()
-	switch w {
-	case aLock:
-		list, err := newMutex(t, c, name).Contenders(ctx)
-		return len(list), err
-	case aWrite, aRead:
-		list, err := newRWLock(t, c, name).Contenders(ctx)
-		return len(list), err
-	case aTerm:
-		list, err := newElection(t, c, name).Candidates(ctx)
-		return len(list), err
-	default:
-		list, err := newSemaphore(t, c, name, permits).List(ctx)
-		return len(list.Contenders), err
-	}
+	h, err := ways.Way(w).Ask(ctx, c, name)
+	return hold{h}, err
 }
 
 // queued waits until n contenders are queued.
 func (w way) queued(t testing.TB, c *coordinator.Client, name string, n int) {
 	t.Helper()
-	awaitCount(t, n, func(ctx context.Context) (int, error) { return w.count(ctx, t, c, name) })
+	awaitCount(t, n, func(ctx context.Context) (int, error) { return ways.Way(w).Count(ctx, c, name) })
 }
 
 // take makes a request that must succeed.
@@ -162,7 +78,7 @@ func (h hold) mustRelease(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(context.Background(), await.Hang(t))
 	defer cancel()
-	if err := h.release(ctx); err != nil {
+	if err := h.Release(ctx); err != nil {
 		t.Error(err)
 	}
 }
@@ -231,15 +147,6 @@ func (p *pending) grantedBy(end time.Time) hold {
 	return h
 }
 
-// fails waits for the error.
-func (p *pending) fails(want error) {
-	p.t.Helper()
-	p.await()
-	if !errors.Is(p.err, want) {
-		p.t.Errorf("%s: %v, want %v", p.what, p.err, want)
-	}
-}
-
 // order is an instruction to an actor: a way of asking, or one of the words
 // below.
 type order struct {
@@ -271,7 +178,7 @@ const (
 )
 
 func tell(name, what string, h hold, err error) event {
-	e := event{Name: name, What: what, Token: int64(h.token), Session: h.session}
+	e := event{Name: name, What: what, Token: int64(h.Token), Session: h.Session}
 	if err != nil {
 		e.Err, e.Lost = err.Error(), errors.Is(err, coordinator.ErrSessionLost)
 	}
@@ -297,18 +204,18 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 		case err != nil:
 			_ = io.Send(tell(o.Name, isRefused, hold{}, err))
 			return
-		case h.err() != nil:
-			_ = io.Send(tell(o.Name, isDead, h, h.err()))
+		case h.Err() != nil:
+			_ = io.Send(tell(o.Name, isDead, h, h.Err()))
 			return
 		}
 		mu.Lock()
 		holds[o.Name] = h
 		mu.Unlock()
 		_ = io.Send(tell(o.Name, isGranted, h, nil))
-		context.AfterFunc(h.ctx, func() { _ = io.Send(tell(o.Name, isEnded, h, context.Cause(h.ctx))) })
+		context.AfterFunc(h.Context, func() { _ = io.Send(tell(o.Name, isEnded, h, context.Cause(h.Context))) })
 		for alive := o.Do == writeOn; alive; {
 			// It finishes the write that it has begun, whatever the check says.
-			alive = h.err() == nil
+			alive = h.Err() == nil
 			await.For(ctx, time.Millisecond)
 			_ = io.Send(tell(o.Name, isWrite, h, nil))
 		}
@@ -325,7 +232,7 @@ func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
 			mu.Lock()
 			h := holds[o.Name]
 			mu.Unlock()
-			go func() { _ = h.release(ctx) }()
+			go func() { _ = h.Release(ctx) }()
 		default:
 			go perform(o)
 		}

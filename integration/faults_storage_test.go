@@ -3,12 +3,10 @@ package integration_test
 import (
 	"context"
 	"errors"
-	"path"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
@@ -188,109 +186,4 @@ func TestWaiterSurvivesDefragmentationAndSnapshots(t *testing.T) {
 	if n, err := gauge(ctx, e.etcd.Node(away).Endpoint(), "etcd_snap_db_save_total_duration_seconds_count"); err != nil || n == 0 {
 		t.Errorf("the member that was down got %d snapshots, %v: the test shows nothing", n, err)
 	}
-}
-
-// The server removes empty containers every few milliseconds, also between the
-// creation of a queue and the join. The sequence restarts each time; the tokens
-// still rise.
-func TestTokensRiseWhileQueuesAreReaped(t *testing.T) {
-	t.Parallel()
-	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
-		"-Dznode.container.checkIntervalMs=1", "-Dznode.container.maxPerMinute=1000000",
-	}})
-	s := site{"zk", z.Endpoints()}
-	conn, name := s.zkConn(t, 30*time.Second), servers.Name(t)
-	m := newMutex(t, s.client(t, 30*time.Second), name)
-	var last coordinator.Token
-	reaped := 0
-	for range 200 {
-		l := lock(t, m)
-		if l.Token() <= last {
-			t.Fatalf("token %d after %d", l.Token(), last)
-		}
-		last = l.Token()
-		unlock(t, l)
-		await.For(t.Context(), 5*time.Millisecond) // the server reaps in between
-		if there, _, err := conn.Exists("/baton-test/~/mutex/" + name); err == nil && !there {
-			reaped++
-		}
-	}
-	t.Logf("reaped %d times", reaped)
-	if reaped < 10 {
-		t.Errorf("the queue was reaped %d times only: the test shows nothing", reaped)
-	}
-}
-
-// An empty queue is created again. Contenders in a deleted queue are notified,
-// and hold nothing.
-func TestQueueDeletedByAnOperator(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, s site) {
-		name := servers.Name(t)
-		m := newMutex(t, s.client(t, 20*time.Second), name)
-		unlock(t, lock(t, m))
-		s.deleteQueue(t, name)
-		l := lock(t, m)
-		waiter := granted(t.Context(), newMutex(t, s.client(t, 20*time.Second), name))
-		awaitQueue(t, m, 2)
-		await.For(t.Context(), 300*time.Millisecond)
-		s.deleteQueue(t, name)
-		await.Until(t, "the holder to be notified", func() bool { return l.Err() != nil })
-		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
-			t.Errorf("cause %v", cause)
-		}
-		g := await.Receive(t, "the waiter's error", waiter)
-		// ZooKeeper notifies of each entry separately. A waiter whose
-		// predecessor's removal is reported first is granted, and notified
-		// of its own removal after that.
-		if g.err == nil && s.service == "zk" {
-			await.Until(t, "the waiter to be notified", func() bool { return g.lock.Err() != nil })
-			g.err = context.Cause(g.lock.Context())
-		}
-		if !errors.Is(g.err, coordinator.ErrRemoved) {
-			t.Errorf("the waiter got %v, %v", g.lock, g.err)
-		}
-		next := lock(t, m)
-		if next.Token() <= l.Token() {
-			t.Errorf("token %d after %d", next.Token(), l.Token())
-		}
-		unlock(t, next)
-	})
-}
-
-// deleteQueue deletes a mutex's queue with all its entries at once.
-func (s site) deleteQueue(t *testing.T, name string) {
-	t.Helper()
-	if s.service == "etcd" {
-		c, ctx := s.etcdClient(t), within(t, 10*time.Second)
-		all, err := c.Get(ctx, "baton-test/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var ops []clientv3.Op
-		for _, kv := range all.Kvs {
-			if strings.Contains(string(kv.Key), "mutex/"+name+"/") {
-				ops = append(ops, clientv3.OpDelete(string(kv.Key)))
-			}
-		}
-		if _, err := c.Txn(ctx).Then(ops...).Commit(); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	c, parent := s.zkConn(t, 10*time.Second), "/baton-test/~/mutex/"+name
-	for range 20 { // entries may change in between
-		children, _, err := c.Children(parent)
-		if errors.Is(err, zk.ErrNoNode) {
-			return
-		}
-		var ops []any
-		for _, node := range append(children, ".") {
-			ops = append(ops, &zk.DeleteRequest{Path: path.Join(parent, node), Version: -1})
-		}
-		if _, err = c.Multi(ops...); err == nil {
-			return
-		}
-	}
-	t.Fatal("the queue cannot be deleted")
 }

@@ -18,12 +18,9 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/zookeeper"
-	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/rwlock"
-	"github.com/baton-go/baton/semaphore"
 )
 
 // errGuarded says that the guard refused a write.
@@ -303,132 +300,4 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 	}
 	m, err := mutex.New(c, r.name)
 	return m, lose, err
-}
-
-func TestCheckIsOneReadAtAnyQueueLength(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, s site) {
-		const waiting = 50
-		name := servers.Name(t)
-		holder, others, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
-		l := lock(t, newMutex(t, holder, name))
-		seq, err := l.Sequencer(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		m := newMutex(t, others, name)
-		for range waiting {
-			wg.Go(func() { _, _ = m.Lock(ctx) })
-		}
-		awaitQueue(t, m, 1+waiting)
-		if err := asker.Check(await.Context(t), seq); err != nil { // opens the session, and reads the identity
-			t.Fatal(err)
-		}
-		const times = 5
-		spend(t, asker, "checks", times, func() {
-			for range times {
-				if err := asker.Check(await.Context(t), seq); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	})
-}
-
-// Entries of permits and of read locks are converted while they are held.
-func TestGuardFollowsConversionsOfAHold(t *testing.T) {
-	t.Parallel()
-	together(t, func(t *testing.T, s site) {
-		ctx, name, b := await.Context(t), servers.Name(t), s.board(t)
-		c, other := s.meter(t, 10*time.Second), s.client(t, 10*time.Second)
-		if err := b.write(ctx, fence.Sequencer{}, name, "new"); err != nil {
-			t.Fatal(err)
-		}
-		holds := func(seq fence.Sequencer, want bool, what string) {
-			t.Helper()
-			err, wrote := other.Check(ctx, seq), b.write(ctx, seq, name, what)
-			if want && errors.Join(err, wrote) != nil || !want && !(errors.Is(err, fence.ErrStale) && errors.Is(wrote, errGuarded)) {
-				t.Errorf("%s: holds %t; check %v, write %v", what, want, err, wrote)
-			}
-		}
-		sequencer := func(h interface {
-			Sequencer(context.Context) (fence.Sequencer, error)
-		}) fence.Sequencer {
-			t.Helper()
-			seq, err := h.Sequencer(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return seq
-		}
-		sem, err := semaphore.New(c.Client, name, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := sem.Acquire(ctx, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := sequencer(p)
-		holds(whole, true, "permits")
-		quiesce(t, c) // by then its entry is marked as holding
-		holds(whole, true, "permits held for a while")
-		if err := p.ReleasePart(ctx, 1); err != nil {
-			t.Fatal(err)
-		}
-		holds(whole, false, "partly released permits")
-		rest := sequencer(p)
-		holds(rest, true, "the rest")
-		if err := p.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		holds(rest, false, "released permits")
-
-		e, err := election.New(c.Client, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		term, err := e.Campaign(ctx, []byte("first"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		leads := sequencer(term)
-		if err := term.Proclaim(ctx, []byte("second")); err != nil {
-			t.Fatal(err)
-		}
-		holds(leads, true, "a term with a changed value")
-		if err := term.Resign(ctx); err != nil {
-			t.Fatal(err)
-		}
-		holds(leads, false, "an ended term")
-
-		rw, err := rwlock.New(c.Client, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := rw.Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writes := sequencer(w)
-		holds(writes, true, "a write lock")
-		r, err := rw.RLock(w.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		holds(writes, false, "a write lock that was downgraded")
-		reads := sequencer(r)
-		holds(reads, true, "a read lock")
-		if err := r.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
-		holds(reads, false, "an unlocked read lock")
-	})
 }

@@ -15,6 +15,7 @@ require (
 	github.com/baton-go/baton v0.0.0-00010101000000-000000000000
 	github.com/baton-go/baton/coordinator/redis v0.0.0-00010101000000-000000000000
 	github.com/baton-go/baton/coordinator/sql v0.0.0-00010101000000-000000000000
+	github.com/creack/pty v1.1.24
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0

@@ -12,14 +12,10 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
-	"github.com/baton-go/baton/coordinator/etcd"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/integration/internal/await"
-	"github.com/baton-go/baton/integration/internal/etcdcount"
 	"github.com/baton-go/baton/integration/internal/h2wire"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkwire"
@@ -126,72 +122,6 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
-// joined waits until the trap holds the reply to an applied join, according to
-// the probe. ZooKeeper removes an empty queue and refuses the next join: that
-// reply passes, and the following one is held.
-func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
-	t.Helper()
-	for range 3 {
-		if err := trap.Wait(await.Context(t)); err != nil {
-			t.Fatal(err)
-		}
-		for range 100 { // reads: the join is applied by now, but perhaps not at the probe's server
-			if inQueue(t, probe) == 1 {
-				return
-			}
-		}
-		trap = l.proxy.HoldReply(l.join)
-		l.proxy.Heal()
-	}
-	t.Fatal("no join was applied")
-}
-
-// meter is a client whose requests are counted.
-type meter struct {
-	*coordinator.Client
-	requests func() int // renewals and pings excluded, watches included
-	watches  func() int // ever set
-	events   func() int // received watch events
-}
-
-// meter opens a counted client: by gRPC interceptors on etcd, by its traffic on
-// ZooKeeper.
-func (s site) meter(t *testing.T, ttl time.Duration) meter {
-	t.Helper()
-	if s.service == "zk" {
-		counter := zkwire.NewCounter()
-		proxy := servers.Proxy(t, s.endpoints, netproxy.WithSniffer(counter.Sniffer))
-		return meter{
-			Client: s.client(t, ttl, proxy.Addr()),
-			// The session's renewals are syncs.
-			requests: func() int { c := counter.Snapshot(); return c.Total() - c.Requests["sync"] },
-			watches:  func() int { return counter.Snapshot().Watches },
-			events:   func() int { return counter.Snapshot().Notifications },
-		}
-	}
-	counter := etcdcount.New()
-	ec, err := clientv3.New(clientv3.Config{Endpoints: s.endpoints, DialOptions: counter.DialOptions()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ec.Close() })
-	d, err := etcd.FromClient(ec, etcd.Namespace("baton-test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := coordinator.New(d, coordinator.WithTTL(ttl), logTo(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	closeAtEnd(t, c)
-	return meter{
-		Client:   c,
-		requests: func() int { return counter.Snapshot().Total() },
-		watches:  func() int { return counter.Snapshot().WatchCreates },
-		events:   func() int { return counter.Snapshot().WatchEvents },
-	}
-}
-
 func newMutex(t testing.TB, c *coordinator.Client, name string) *mutex.Mutex {
 	t.Helper()
 	m, err := mutex.New(c, name)
@@ -256,18 +186,6 @@ func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)
 	})
 }
 
-// quiesce waits until clients have sent no request, and received no event, for
-// a while.
-func quiesce(t testing.TB, clients ...meter) {
-	t.Helper()
-	await.Steady(t, "no more requests", func() (n int64) {
-		for _, c := range clients {
-			n += int64(c.requests() + c.events())
-		}
-		return n
-	})
-}
-
 // settle waits until a client's session has received and handled what the
 // service had sent before: a hand-over of another name to this client follows
 // it, by the same watches. A waiter that a test expects to go on waiting has
@@ -289,4 +207,21 @@ func settleFrom(t *testing.T, from, to *coordinator.Client) {
 		unlock(t, l)
 		unlock(t, get(t, got, "of another name"))
 	}
+}
+
+// within returns a context with a timeout, for the rest of the test.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wait locks in the background and sends the error.
+func wait(ctx context.Context, m *mutex.Mutex) <-chan error {
+	got := make(chan error, 1)
+	go func() {
+		_, err := m.Lock(ctx)
+		got <- err
+	}()
+	return got
 }

@@ -33,6 +33,14 @@
 // at the same time. Each Lock needs its own Unlock; the last one releases. A
 // goroutine that holds the lock and calls Lock with another context waits for
 // itself, until that context ends.
+//
+// # Locks within locks
+//
+// A lock that is taken with the context of another hold, of any recipe, also
+// ends its context when that hold is lost, with the cause of the loss. So work
+// with the context of the inner lock does not run on without the outer one. The
+// inner lock stays until Unlock, and its Err is nil. The release of the outer
+// hold changes nothing.
 package mutex
 
 import (
@@ -130,7 +138,8 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 // Do locks, calls work, and unlocks, also if work panics. The context of work
 // ends when ctx ends or the lock is lost; work must then return. Do returns the
 // error of Lock or of work, joined with the loss or the error of Unlock. Work
-// may itself unlock: its context ends, and Do does not unlock again.
+// may itself unlock: Do does not unlock again, and the context of work ends,
+// unless it was a re-entry.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -181,10 +190,11 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the lock is over; after re-entries, with the last Unlock.
 // Unless an operator ended the lock, it ends before another contender can hold
 // it. The cause is coordinator.ErrReleased, ErrSessionLost, ErrRemoved or
-// ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values
-// of Lock's ctx, but does not end with that ctx; the context that Do gives to
-// work ends with Do's ctx, too. Its Err reads the clock, as [Lock.Err] does:
-// right after a pause it may report a loss that Done does not show yet.
+// ErrClosed, or [recipes.ErrHeldTooLong] (see WithMaxHold); or why the hold was
+// lost whose context was Lock's ctx. It has the values of Lock's ctx, but does
+// not end with that ctx; the context that Do gives to work ends with Do's ctx,
+// too. Its Err reads the clock, as [Lock.Err] does: right after a pause it may
+// report a loss that Done does not show yet.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while this handle holds the lock, and then why it ended. It

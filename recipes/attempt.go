@@ -184,6 +184,9 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	turn.mu.Lock()
 	alive := turn.start(grant)
 	grant.watchTime(ctx)
+	// After watchTime and before handle: the contexts of the handles are
+	// derived from it.
+	grant.nested = turn.nest(ctx, turn.ctx)
 	if turn.held != "" && !a.last {
 		turn.convert(turn.held)
 	}

@@ -36,8 +36,11 @@ func (c *holdContext) Err() error {
 }
 
 func (c *holdContext) Value(key any) any {
-	if key == c.grant.turn.queue.key {
+	switch key {
+	case c.grant.turn.queue.key:
 		return c.grant
+	case engine.OuterKey{}:
+		return c
 	}
 	if v := c.Context.Value(key); v != nil {
 		return v
@@ -72,8 +75,11 @@ func (c *workContext) Err() error {
 func (c *workContext) over() { c.cancel(context.Cause(c.hold)) }
 
 func (c *workContext) Value(key any) any {
-	if key == c.hold.grant.turn.queue.key {
+	switch key {
+	case c.hold.grant.turn.queue.key:
 		return c.hold.grant
+	case engine.OuterKey{}:
+		return c
 	}
 	return c.Context.Value(key)
 }
@@ -98,7 +104,8 @@ func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 // or the error of Release. If h does not hold, work is not called. undo names
 // the release in errors: "unlock".
 //
-// Work may release h itself: its context ends, and Do does not release again.
+// Work may release h itself: Do does not release again, and the context of work
+// ends, unless other handles of the level are left.
 // The result of that release is the work's. If it was a loss, Do joins it even
 // if work does not return it.
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {

@@ -18,6 +18,7 @@ type grant struct {
 	counted bool
 
 	// guarded by the turn's mu
+	nested   *nested       // nil, unless it was taken with the context of another hold
 	top, low level         // low has no mode unless the request has a Lesser mode
 	wanted   *wanted       // nil while no call of Wanted waits
 	timers   []*time.Timer // of WithHoldWarning and WithMaxHold
@@ -48,15 +49,27 @@ func (l *level) end(cause error) {
 // begin makes the grant one of the turn.
 func (g *grant) begin(t *turn, r *Request) {
 	g.turn, g.since, g.counted = t, time.Now(), r.Terms != nil
-	g.top, g.low = level{mode: r.Mode, rule: r.Rule, ctx: t.ctx}, level{mode: r.Lesser}
+	g.top, g.low = level{mode: r.Mode, rule: r.Rule}, level{mode: r.Lesser}
+}
+
+// context is what the levels' contexts are derived from.
+func (g *grant) context() context.Context {
+	if g.nested != nil {
+		return g.nested
+	}
+	return g.turn.ctx
 }
 
 // enter adds a handle to a level. The caller holds the turn's mu.
 func (g *grant) enter(l *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the turn's own: a context costs three objects for each lock.
-	if (g.low.mode != "" || g.turn.queue.maxHold > 0 || g.turn.kept != nil) && l.count == 0 {
-		l.ctx, l.cancel = context.WithCancelCause(g.turn.ctx)
+	switch {
+	case l.count > 0:
+	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.kept == nil:
+		l.ctx = g.context()
+	default:
+		l.ctx, l.cancel = context.WithCancelCause(g.context())
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
 		if g.tooLong {
@@ -87,6 +100,7 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	}
 	switch {
 	case g.handles() == 0:
+		g.nested.release()
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
 		turn.leaving = turn.kept == nil // else the keeper decides
@@ -151,6 +165,7 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	t := g.turn
 	t.mu.Lock()
 	long := g.stopTimers()
+	g.nested.release() // the user may never release a lost hold
 	t.mu.Unlock()
 	// Without mu: a logger and an observer may use the hold.
 	c := t.queue.client

@@ -31,11 +31,12 @@ func (h *Hold) Token() coordinator.Token { return h.turn().token }
 // Context ends when the hold is over; after re-entries, with the last handle of
 // its mode. Unless an operator ended the hold, it ends before a contender that
 // it excludes can hold. The cause is ErrReleased, ErrSessionLost, ErrRemoved or
-// ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). It has the values of
-// Acquire's ctx, but does not end with it; the context of [Hold.Under] does.
-// Its Err reads the clock, as [Hold.Err] does: right after a pause it may
-// report a loss that Done does not show yet. Acquire on the queue with this
-// context re-enters the hold.
+// ErrClosed, or [ErrHeldTooLong] (see WithMaxHold). If Acquire's ctx carries
+// other holds, it also ends, with the cause, when one of them is lost, but not
+// when it is released. It has the values of Acquire's ctx, but does not end
+// with it; the context of [Hold.Under] does. Its Err reads the clock, as
+// [Hold.Err] does: right after a pause it may report a loss that Done does not
+// show yet. Acquire on the queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it ended. It compares
@@ -101,6 +102,13 @@ func (h *Hold) Release(ctx context.Context) error {
 // release is Release of a handle that is marked as released.
 func (h *Hold) release(ctx context.Context) error {
 	grant, turn := h.ctx.grant, h.turn()
+	// Not the hooks of the grant, which others may still hold. Its own context
+	// ends, which would otherwise stay in memory for as long as the grant.
+	if n, ok := h.ctx.Context.(*nested); ok && n.again {
+		n.release()
+		n.cancel(coordinator.ErrReleased)
+		turn.ends.RunUnder(nestedKey{n})
+	}
 	// Reads the clock: nil must mean that the grant held until now.
 	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
 		return nil
@@ -163,6 +171,16 @@ func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 	return h
 }
 
+// again is handle of a re-entry, which may be taken with the context of a hold
+// that was itself taken within this one.
+func (g *grant) again(ctx context.Context, l *level) *Hold {
+	h := g.handle(ctx, l)
+	if n := g.turn.nest(ctx, l.ctx); n != nil {
+		n.again, h.ctx.Context = true, n
+	}
+	return h
+}
+
 // ErrOtherMode means that the context carries a hold of the queue whose mode
 // does not include the requested mode.
 var ErrOtherMode = fmt.Errorf("%w: the context holds the name in another mode: unlock it first",
@@ -209,10 +227,10 @@ func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
 	case grant.handles() == 0:
 		return nil, nil // released meanwhile
 	case request.Mode == grant.top.mode && grant.top.count > 0:
-		return grant.handle(ctx, &grant.top), nil
+		return grant.again(ctx, &grant.top), nil
 	case grant.low.mode != "" && request.Mode == grant.low.mode:
 		grant.low.rule = request.Rule
-		return grant.handle(ctx, &grant.low), nil
+		return grant.again(ctx, &grant.low), nil
 	}
 	return nil, ErrOtherMode
 }

@@ -56,6 +56,14 @@
 // cases the goroutine waits for itself, until that context ends: a writer that
 // reads or writes, a reader that writes, and a reader that reads again while a
 // writer waits.
+//
+// # Locks within locks
+//
+// A lock that is taken with the context of another hold, of any recipe, also
+// ends its context when that hold is lost, with the cause of the loss. So work
+// with the context of the inner lock does not run on without the outer one. The
+// inner lock stays until Unlock, and its Err is nil. The release of the outer
+// hold changes nothing.
 package rwlock
 
 import (
@@ -173,7 +181,8 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 // context of work ends when ctx ends or the lock is lost; work must then
 // return. Do returns the error of Lock or of work, joined with the loss or the
 // error of Unlock. Work may itself unlock, for instance after RLock, which is a
-// downgrade: its context ends, and Do does not unlock again.
+// downgrade: Do does not unlock again, and the context of work ends, unless it
+// was a re-entry.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context, *Lock) error) error {
 	return l.do(ctx, l.Lock, work)
 }
@@ -265,10 +274,11 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // its kind, read or write. Unless an operator ended the lock, it ends before a
 // contender that it excludes can hold the lock. The cause is
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
-// [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of the call's
-// ctx, but does not end with that ctx; the context that Do gives to work ends
-// with Do's ctx, too. Its Err reads the clock, as [Lock.Err] does: right after
-// a pause it may report a loss that Done does not show yet.
+// [recipes.ErrHeldTooLong] (see WithMaxHold); or why the hold was lost whose
+// context was the call's ctx. It has the values of the call's ctx, but does not
+// end with that ctx; the context that Do gives to work ends with Do's ctx, too.
+// Its Err reads the clock, as [Lock.Err] does: right after a pause it may
+// report a loss that Done does not show yet.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while this handle holds the lock, and then why it ended. It

@@ -114,7 +114,8 @@ func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the permit is over. Unless an operator ended the permit, it
 // ends before another contender can hold it. The cause is
 // coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
-// [recipes.ErrHeldTooLong] (see WithMaxHold). It has the values of Acquire's
+// [recipes.ErrHeldTooLong] (see WithMaxHold); or why the hold was lost whose
+// context was Acquire's ctx: see package mutex. It has the values of Acquire's
 // ctx, but does not end with that ctx; the context that Do gives to work ends
 // with Do's ctx, too. Its Err reads the clock, as [Permit.Err] does: right
 // after a pause it may report a loss that Done does not show yet.

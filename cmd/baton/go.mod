@@ -12,6 +12,7 @@ require (
 	github.com/baton-go/baton v0.0.0-00010101000000-000000000000
 	github.com/baton-go/baton/coordinator/redis v0.0.0-00010101000000-000000000000
 	github.com/baton-go/baton/coordinator/sql v0.0.0-00010101000000-000000000000
+	github.com/creack/pty v1.1.24
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.49.0

@@ -13,7 +13,7 @@ import (
 
 // virtual are the tests of this module that run in virtual time, in which a
 // sleep costs nothing and a duration is exact.
-var virtual = []string{"internal/simulation/", "internal/virtualetcd/", "internal/virtualzk/", "simulation/", "observability_scrape_test.go"}
+var virtual = []string{"internal/simulation/", "internal/virtualetcd/", "internal/virtualzk/", "scripted/", "simulation/", "observability_scrape_test.go"}
 
 // A busy machine delays everything. So a test on real servers waits with
 // package await, which names a condition and no time, and asserts no duration,

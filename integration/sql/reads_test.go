@@ -332,14 +332,7 @@ func TestFullQueueOfNotificationsLocksNoName(t *testing.T) {
 func TestOtherRolesLearnNoNames(t *testing.T) {
 	t.Parallel()
 	db := postgres(t)
-	role := "stranger_" + db.name
-	conn, err := db.pool.Conn(soon(t))
-	ok(t, err)
-	defer conn.Close()
-	for _, q := range []string{"CREATE ROLE " + role, "SET ROLE " + role} {
-		_, err = conn.ExecContext(soon(t), q)
-		ok(t, err)
-	}
+	conn := db.stranger(t)
 	for _, q := range []string{
 		"SELECT baton_channel()", "SELECT baton_low('mutex/a')", "SELECT * FROM baton_schema", "SELECT * FROM baton_queues",
 		"SELECT * FROM baton_join('mutex/a', 's', 0, 'c', 'x', '', true, 0)",

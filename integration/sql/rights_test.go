@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/url"
 	"strings"
@@ -62,15 +63,26 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	wg.Wait()
 }
 
+// stranger returns a connection of a role without rights to Baton's tables.
+// RESET ROLE makes it the owner's.
+func (db *database) stranger(t *testing.T) *sql.Conn {
+	t.Helper()
+	conn, err := db.pool.Conn(soon(t))
+	ok(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	role := "stranger_" + db.name
+	for _, q := range []string{"CREATE ROLE " + role, "SET ROLE " + role} {
+		_, err := conn.ExecContext(soon(t), q)
+		ok(t, err)
+	}
+	return conn
+}
+
 // TestExamineWarnsOfASchemaOpenToAll: as "public" is up to PostgreSQL 14. The
 // test shows what a role without any right to Baton's tables can do then.
 func TestExamineWarnsOfASchemaOpenToAll(t *testing.T) {
 	t.Parallel()
 	db := postgres(t)
-	role := "stranger_" + db.name
-	conn, err := db.pool.Conn(soon(t))
-	ok(t, err)
-	defer conn.Close()
 	warnings := func() (all []driver.Finding) {
 		for _, f := range db.client(t).Examine(soon(t)) {
 			if f.About == "rights" && strings.Contains(f.Text, "each role may create functions in the schema") {
@@ -82,15 +94,13 @@ func TestExamineWarnsOfASchemaOpenToAll(t *testing.T) {
 	if all := warnings(); len(all) != 0 {
 		t.Errorf("%v", all)
 	}
-	for _, q := range []string{
-		"GRANT CREATE ON SCHEMA public TO PUBLIC", "CREATE ROLE " + role, "SET ROLE " + role,
-		`CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_contender text,
+	_, err := db.pool.Exec("GRANT CREATE ON SCHEMA public TO PUBLIC")
+	ok(t, err)
+	_, err = db.stranger(t).ExecContext(soon(t), `
+		CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_contender text,
 			p_mode text, p_value text, p_alone boolean, p_version bigint, OUT outcome text, OUT number bigint)
-			LANGUAGE sql AS $$ SELECT 'first', 7 $$`,
-	} {
-		_, err = conn.ExecContext(soon(t), q)
-		ok(t, err)
-	}
+			LANGUAGE sql AS $$ SELECT 'first', 7 $$`)
+	ok(t, err)
 	s := db.session(t)
 	defer s.Close(context.Background())
 	j, err := s.Join(soon(t), driver.NewQueue("mutex", "a"), driver.Contender{ID: "0123456789abcdef", Mode: "x"})

@@ -48,12 +48,17 @@ func (e *Ends) Add(ctx context.Context, f func()) (stop func()) {
 // Run calls the functions of all contexts that have ended. When it returns, all
 // of them have returned, also those that a concurrent Run has called: of two
 // goroutines that end a hold, either may remove its entry.
-func (e *Ends) Run() {
+func (e *Ends) Run() { e.run(nil) }
+
+// RunUnder is Run of the functions of contexts that have a value for the key.
+func (e *Ends) RunUnder(key any) { e.run(key) }
+
+func (e *Ends) run(key any) {
 	e.mu.Lock()
 	all := slices.Clone(e.all) // f may lock what is locked around Add
 	e.mu.Unlock()
 	for _, x := range all {
-		if x.of.Err() != nil {
+		if (key == nil || x.of.Value(key) != nil) && x.of.Err() != nil {
 			x.f()
 		}
 	}

@@ -30,7 +30,7 @@ var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/pro
 // and partitions of clients, long runs, durations, other versions, other
 // libraries, and our own release scripts.
 var matrixFiles = []string{
-	"faults_*_test.go", "chaos_test.go", "election_faults_test.go", "members_test.go", "multilock_test.go",
+	"faults_*_test.go", "chaos_test.go", "multilock_test.go",
 	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
 	"conformance_shared_test.go", "upgrade_test.go", "*_figures_test.go",
 	"sql/faults_*_test.go", "redis/faults_*_test.go",
@@ -134,11 +134,12 @@ func support() []step {
 	}}
 }
 
-// virtual are services in virtual time, one of them compared with a real one.
+// virtual are scripted faults in virtual time, the services that they use, one
+// of them compared with a real one.
 func virtual(all bool) []step {
 	s := step{
-		name: "virtual", why: "etcd and ZooKeeper in virtual time",
-		dir: "integration", packages: []string{"./internal/virtualetcd", "./internal/virtualzk"}, race: all,
+		name: "virtual", why: "scripted faults on etcd and ZooKeeper in virtual time, and these two themselves",
+		dir: "integration", packages: []string{"./scripted", "./internal/virtualetcd", "./internal/virtualzk"}, race: all,
 	}
 	if all {
 		s.env = []string{"BATON_TESTS=all"}

@@ -85,40 +85,35 @@ func TestRequestIsAppliedWhileRepliesAreHeld(t *testing.T) {
 	})
 }
 
-func TestResetLosesWhatIsHeld(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, l := w.connected()
-		l.HoldRequests()
-		done := put(c, "k1", time.Minute)
-		time.Sleep(time.Second)
-		l.Reset()
-		l.Heal()
-		if err := <-done; err == nil {
-			w.t.Error("no error")
-		}
-		time.Sleep(time.Second) // until the client has new connections
-		must(c.Put(w.t.Context(), "k2", "v"))
-		w.has("reset", "k2")
-	})
-}
-
-func TestStrandedRequestArrivesAfterLaterOnes(t *testing.T) {
-	inWorld(t, func(w *world) {
-		c, l := w.connected()
-		l.Cut()
-		done := put(c, "k1", time.Minute)
-		time.Sleep(time.Second)
-		l.Strand()
-		if err := <-done; err == nil || !l.Stranded() {
-			w.t.Errorf("%v; stranded: %t", err, l.Stranded())
-		}
-		time.Sleep(time.Second) // until the client has new connections
-		must(c.Put(w.t.Context(), "k2", "v"))
-		w.has("stranded", "k2")
-		l.Deliver()
-		time.Sleep(time.Second)
-		w.has("delivered", "k1", "k2")
-	})
+// The client notices both. What Reset loses, Strand keeps for Deliver.
+func TestHeldRequestIsLostByResetAndArrivesLateAfterStrand(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		hold, sever func(*virtualetcd.Link)
+		delivered   []string
+	}{
+		{"reset", (*virtualetcd.Link).HoldRequests, func(l *virtualetcd.Link) { l.Reset(); l.Heal() }, []string{"k2"}},
+		{"stranded", (*virtualetcd.Link).Cut, (*virtualetcd.Link).Strand, []string{"k1", "k2"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				client, l := w.connected()
+				c.hold(l)
+				done := put(client, "k1", time.Minute)
+				time.Sleep(time.Second)
+				c.sever(l)
+				if err := <-done; err == nil || l.Stranded() != (len(c.delivered) > 1) {
+					w.t.Errorf("%v; stranded: %t", err, l.Stranded())
+				}
+				time.Sleep(time.Second) // until the client has new connections
+				must(client.Put(w.t.Context(), "k2", "v"))
+				w.has(c.what, "k2")
+				l.Deliver()
+				time.Sleep(time.Second)
+				w.has(c.what+" and delivered", c.delivered...)
+			})
+		})
+	}
 }
 
 func TestDelaysAddUp(t *testing.T) {

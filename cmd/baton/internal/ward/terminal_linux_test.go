@@ -1,14 +1,15 @@
 package ward
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,29 +17,16 @@ import (
 // terminal of its own, and returns its exit code.
 func onTerminal(t *testing.T, program string) int {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	c := exec.Command(os.Args[0])
+	c.Env, c.Stderr = append(os.Environ(), foreground+"="+program), os.Stderr
+	master, err := pty.Start(c)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		t.Skipf("no pseudo-terminal here: %v", err)
+	}
 	if err != nil {
-		t.Skipf("cannot run here: %v", err)
+		t.Fatal(err)
 	}
 	defer master.Close()
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
-	c := exec.Command(os.Args[0])
-	c.Env, c.Stdin, c.Stdout, c.Stderr = append(os.Environ(), foreground+"="+program), slave, slave, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
 	late := time.AfterFunc(within, func() { _ = c.Process.Kill() })
 	defer late.Stop()
 	_ = c.Wait() // ProcessState has the outcome

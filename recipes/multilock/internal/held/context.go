@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // holdContext is the context of a hold: it ends with the embedded one, has the
@@ -27,11 +28,21 @@ func (c *holdContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
 		return v
 	}
+	if key == (engine.OuterKey{}) {
+		return c
+	}
 	if v := c.holds.carries(key); v != nil {
 		return v
 	}
 	return c.values.Value(key)
 }
+
+func (c *holdContext) Holds() any              { return c.holds }
+func (c *holdContext) Lost() error             { return c.holds.lost() }
+func (c *holdContext) Beyond() context.Context { return c.values }
+
+// OnLost is for [engine.Outer].
+func (c *holdContext) OnLost(f func()) (stop func()) { return c.holds.onLost(f) }
 
 // workContext is a context of the caller that carries the members of a hold,
 // and ends with either.
@@ -43,11 +54,23 @@ type workContext struct {
 }
 
 func (c *workContext) Value(key any) any {
+	// Not that of the wait for a further member: the hold ends when too few are
+	// left, and not each member when another one is lost.
+	if key == (engine.OuterKey{}) && c.clocks {
+		return c
+	}
 	if v := c.holds.carries(key); v != nil {
 		return v
 	}
 	return c.Context.Value(key)
 }
+
+func (c *workContext) Holds() any              { return c.holds }
+func (c *workContext) Lost() error             { return c.holds.lost() }
+func (c *workContext) Beyond() context.Context { return c.Context }
+
+// OnLost is for [engine.Outer].
+func (c *workContext) OnLost(f func()) (stop func()) { return c.holds.onLost(f) }
 
 func (c *workContext) Err() error {
 	if c.clocks && c.Context.Err() == nil && c.holds.Err() != nil {

@@ -218,6 +218,10 @@ func (l *Holds) Err() error {
 	return context.Cause(l.over)
 }
 
+func (l *Holds) lost() error { return engine.LossOf(l.over) }
+
+func (l *Holds) onLost(f func()) (stop func()) { return l.ends.Add(l.over, f) }
+
 func (l *Holds) ended() bool { return l.over.Err() != nil }
 
 func (l *Holds) check(i int, h Handle) {
