@@ -112,6 +112,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in = turn
 		turn.waiting = append(turn.waiting, waiter)
+		turn.want()
 	default:
 		k.next = append(k.next, waiter)
 		k.join()
@@ -138,7 +139,8 @@ func (k *keeper) wait(w *caller) (*Hold, error) {
 }
 
 // served is the outcome of a caller that got a turn. If that is of no use, the
-// caller waits for another one.
+// caller waits for another one, but a Try joins alone: those that wait would get
+// its error.
 func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 	h, err := t.serve(w)
 	switch {
@@ -146,6 +148,8 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 		return nil, k.failed(w, err)
 	case h != nil:
 		return h, nil
+	case w.Try:
+		return k.try(w)
 	}
 	return k.wait(w)
 }
@@ -280,9 +284,18 @@ func (k *keeper) won(won *attempt) {
 	turn := k.take(won, true)
 	k.mu.Lock()
 	k.joining = nil
-	turn.waiting, k.next = k.next, nil
-	for _, w := range turn.waiting {
+	all := k.next
+	k.next = nil
+	for i, w := range all {
+		// The join was cancelled too late for its last caller, whose context has
+		// ended. It gets the turn only if it need not wait for others.
+		if w.last && i > 0 {
+			w.err = context.Cause(w.ctx)
+			w.get(nil)
+			continue
+		}
 		w.in = turn
+		turn.waiting = append(turn.waiting, w)
 	}
 	k.open(turn)
 	k.mu.Unlock()

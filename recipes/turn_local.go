@@ -109,7 +109,10 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		}
 		t.shut()
 		// At once: this caller came before those of the local queue.
-		waiting := append([]*caller{waiter}, t.waiting...)
+		waiting := t.waiting
+		if !waiter.Try { // see served
+			waiting = append([]*caller{waiter}, waiting...)
+		}
 		t.waiting = nil
 		keeper.requeue(waiting)
 		return nil, nil
@@ -123,6 +126,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	t.mu.Lock()
 	grant.begin(&t.turn, &waiter.Request)
 	grant.watchTime(waiter.ctx)
+	grant.nested = t.nest(waiter.ctx, t.ctx)
 	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
 	t.mu.Unlock()
 	t.look()
