@@ -110,7 +110,7 @@ simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others unde
 
 .PHONY: simulate-recipes
 simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters and both barriers, and for the quorum; 10 minutes
-	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 60m -run 'TestPartitionUnderFaults$$|TestCallsAreLinearizable$$|TestRoundsUnderFaults$$|TestCallsAgreeWithTheHistory$$|TestQuorumUnderFaults$$' \
+	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 60m -run 'TestPartitionUnderFaults$$|TestCallsAreLinearizable$$|TestRoundsUnderFaults$$|TestCallsAgreeWithTheHistoryOfTheRecord$$|TestQuorumUnderFaults$$' \
 		./recipes/partition ./recipes/counter ./recipes/barrier/... ./recipes/multilock/quorum
 
 .PHONY: partition

@@ -63,7 +63,9 @@ func (g *grant) context() context.Context {
 // enter adds a handle to a level. The caller holds the turn's mu.
 func (g *grant) enter(l *level) {
 	// The level's context may end before the turn's. If it cannot, the level
-	// has the turn's own: a context costs three objects for each lock.
+	// has the turn's own: a context costs three objects for each lock. A turn
+	// that is kept outlives the grant, whose contexts must end at its release:
+	// they must not last while another caller works.
 	switch {
 	case l.count > 0:
 	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.kept == nil:
@@ -106,7 +108,9 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
-		turn.leaving = turn.kept == nil // else the keeper decides
+		// A turn that may be kept is not leaving yet: its keeper decides that
+		// after the contexts of this grant have ended.
+		turn.leaving = turn.kept == nil
 		g.stopTimers()
 		return true, nil
 	case of == &g.top && of.count == 0 && !over:

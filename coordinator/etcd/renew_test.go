@@ -113,38 +113,6 @@ func keeperOf(t *testing.T, hosts string) *renewals {
 	return d.renewals
 }
 
-// TestKeepAlivesGoToTheMembersInTurn: no member answers two keep-alives in a
-// row, so that others soon show what one does not know. When a member has gone,
-// the other two go on, and open no stream for each keep-alive.
-func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
-	r, members, servers := keeperOfThree(t)
-	answers := func(n int) map[uint64]int {
-		from := map[uint64]int{}
-		for range n {
-			if resp, err := r.keepAlive(t.Context(), 1); err == nil {
-				from[resp.Header.MemberId]++
-			}
-		}
-		return from
-	}
-	until(t, "keep-alives in turn", func() bool { return len(answers(mostMembers)) == mostMembers })
-	for member, n := range answers(5 * mostMembers) {
-		if n != 5 {
-			t.Errorf("member %d answered %d of %d", member, n, 5*mostMembers)
-		}
-	}
-	servers[0].Stop()
-	until(t, "keep-alives of two members in turn", func() bool { return len(answers(mostMembers)) == 2 })
-	answers(mostTwins * mostMembers)
-	before := members[1].counts()[0] + members[2].counts()[0]
-	if from := answers(30); from[2] < 10 || from[3] < 10 {
-		t.Errorf("answers by members: %v", from)
-	}
-	if opened := members[1].counts()[0] + members[2].counts()[0] - before; opened != 0 {
-		t.Errorf("%d streams for 30 keep-alives", opened)
-	}
-}
-
 // TestMembersThatReturnAreSearchedForWithinATTL: only they show that the one
 // that was left has been deposed. A session renews ten times in a TTL.
 func TestMembersThatReturnAreSearchedForWithinATTL(t *testing.T) {

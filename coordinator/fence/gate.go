@@ -30,6 +30,7 @@ type Gate struct {
 	lane   lane[Sequencer]
 	scope  Scope        // want, with the fields of the first sequencer shown
 	latest driver.Token // the greatest shown
+	resets int          // calls of Reset
 }
 
 // NewGate returns a gate for the sequencers of a scope. The first sequencer
@@ -61,25 +62,34 @@ func (g *Gate) Do(ctx context.Context, s Sequencer, access func(context.Context)
 	if err := s.Validate(); err != nil {
 		return err
 	}
+	admit := g.raise
 	if g.Confirm != nil {
-		if rises, err := g.rises(s); err != nil {
+		rises, resets, err := g.rises(s)
+		if err == nil && rises {
+			err = g.Confirm(ctx, s) // not under the lock: it may take a request
+		}
+		if err != nil {
 			return err
-		} else if rises {
-			// Not under the lock: it may take a request. Meanwhile a
-			// greater token can be shown, so raise compares again.
-			if err := g.Confirm(ctx, s); err != nil {
-				return err
+		}
+		// Meanwhile a greater token can be shown, which raise finds, and the
+		// gate can be reset: then another service decides.
+		admit = func(s Sequencer) error {
+			if g.resets != resets {
+				return errReset
 			}
+			return g.raise(s)
 		}
 	}
-	return g.lane.do(ctx, s, g.raise, access)
+	return g.lane.do(ctx, s, admit, access)
 }
 
-// rises reports whether raise would store the sequencer's token.
-func (g *Gate) rises(s Sequencer) (bool, error) {
+// rises reports whether raise would store the sequencer's token, and how often
+// the gate was reset.
+func (g *Gate) rises(s Sequencer) (rises bool, resets int, err error) {
 	g.lane.mu.Lock()
 	defer g.lane.mu.Unlock()
-	return s.Token > g.latest, g.compare(s)
+	err = g.compare(s)
+	return s.Token > g.latest, g.resets, err
 }
 
 // raise admits the sequencer, and raises the greatest token. The token rises
@@ -125,11 +135,13 @@ func (g *Gate) Latest() driver.Token {
 // gate is as NewGate made it. It is for the operator of a service that was
 // replaced, or restored with smaller tokens; it also admits late requests of
 // earlier holders again. It ends the contexts of the accesses that run or wait,
-// with a cause that is no refusal, and does not wait for them.
+// with a cause that is no refusal, and does not wait for them. A call for which
+// Confirm is asked meanwhile fails in the same way.
 func (g *Gate) Reset() {
 	g.lane.mu.Lock()
 	defer g.lane.mu.Unlock()
 	g.scope, g.latest = Scope{}, 0
+	g.resets++
 	g.lane.reset()
 }
 

@@ -71,3 +71,31 @@ func TestResetEndsTheAccessesOfEarlierHolders(t *testing.T) {
 		})
 	}
 }
+
+// TestResetRefusesWhatWasConfirmedBefore: the sequencer of a service that is
+// replaced would keep out the holders of the new one.
+func TestResetRefusesWhatWasConfirmedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		var gate fence.Gate
+		gate.Confirm = func(_ context.Context, s fence.Sequencer) error {
+			if s == orders(5) {
+				<-answer
+			}
+			return nil
+		}
+		old := make(chan error, 1)
+		go func() { old <- gate.Check(t.Context(), orders(5)) }()
+		synctest.Wait()
+		gate.Reset()
+		close(answer)
+		if err := <-old; err == nil || fence.EncodeRefusal(err) != "" {
+			t.Errorf("the sequencer that was confirmed before the reset: %v", err)
+		}
+		next := orders(3)
+		next.Service += "2"
+		if err := gate.Check(t.Context(), next); err != nil {
+			t.Errorf("the next holder: %v", err)
+		}
+	})
+}

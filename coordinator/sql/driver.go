@@ -39,18 +39,35 @@ type sqlDriver struct {
 	db, renewals    *stdsql.DB // renewals do not wait for requests that wait for locks
 	dialect         Dialect
 	namespace, name string
-	listens         bool           // sessions may use a connection for notifications
-	last            *lastMessage   // of the MySQL driver, if Open made the pools
-	exposed         bool           // a password may cross a network without TLS
-	tasks           sync.WaitGroup // of sessions
+	listens         bool         // sessions may use a connection for notifications
+	last            *lastMessage // of the MySQL driver, if Open made the pools
+	exposed         bool         // a password may cross a network without TLS
+
+	mu     sync.Mutex // no task begins while Close waits
+	closed bool
+	tasks  sync.WaitGroup // of sessions
 }
 
 func (d *sqlDriver) String() string {
 	return strings.TrimSuffix(d.name+"?namespace="+d.namespace, "?namespace=")
 }
 
+// spawn runs f in a goroutine that Close waits for. After Close it returns
+// false.
+func (d *sqlDriver) spawn(f func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.tasks.Go(f)
+	}
+	return !d.closed
+}
+
 // Close waits for the goroutines of sessions, and closes pools that Open made.
 func (d *sqlDriver) Close(ctx context.Context) error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
 	done := make(chan error, 1)
 	go func() { // closing a connection may wait for its server
 		d.tasks.Wait()

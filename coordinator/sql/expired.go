@@ -26,7 +26,9 @@ func (s *session) expire(ids []string) (tried []<-chan struct{}) {
 		if s.dead[id] == nil {
 			done := make(chan struct{})
 			s.dead[id] = done
-			s.d.tasks.Go(func() { s.endExpired(id, done) })
+			if !s.d.spawn(func() { s.endExpired(id, done) }) {
+				close(done)
+			}
 		}
 		tried = append(tried, s.dead[id])
 	}

@@ -122,8 +122,9 @@ END $$;
 -- it has not. Clients bound their requests, and one that is cut short has done
 -- nothing. So a call removes some entries of a session that has many, which
 -- then has expired for good, and returns 'more'. Unless p_waits it does nothing
--- if a row that it needs is locked. For one that has expired it waits for a
--- moment only, since joins wait for the queues that it has locked by then.
+-- if a row that it needs is locked. For one that has expired it mostly waits for
+-- a moment, since joins wait for the queues that it has locked by then, but
+-- sometimes for longer: on a busy queue that may be needed.
 CREATE FUNCTION baton_end(p_session text, p_expired boolean, p_waits boolean DEFAULT true,
 	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -141,7 +142,7 @@ BEGIN
 		FROM (SELECT queue, token FROM baton_entries WHERE session = p_session LIMIT most) AS e;
 	IF p_waits THEN
 		IF p_expired THEN
-			PERFORM set_config('lock_timeout', '250ms', true);
+			PERFORM set_config('lock_timeout', CAST(250 * power(2, floor(random() * 4)) AS int) || 'ms', true);
 		END IF;
 		PERFORM FROM baton_queues WHERE name = ANY (queues) ORDER BY name FOR UPDATE;
 	ELSE

@@ -66,7 +66,12 @@ func (d *sqlDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session
 		return nil, err
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.rouse = func() { s.rouse = func() {}; d.tasks.Go(s.run) }
+	s.rouse = func() {
+		s.rouse = func() {}
+		if !d.spawn(s.run) {
+			s.end()
+		}
+	}
 	return s, nil
 }
 
@@ -96,7 +101,7 @@ func (s *session) Renew(ctx context.Context) error {
 	}
 	_, _, err := s.call(ctx, "renew", s.id)
 	if err == nil && s.renewals.Add(1)%driver.RenewalsPerTTL == 0 {
-		s.d.tasks.Go(func() { _ = s.review() }) // the next one finds the rest
+		s.d.spawn(func() { _ = s.review() }) // the next one finds the rest
 	}
 	return err
 }

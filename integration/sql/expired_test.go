@@ -140,6 +140,42 @@ func TestLockOfADeadSessionEndsNoWait(t *testing.T) {
 	})
 }
 
+// TestDeadSessionEndsOnABusyQueue: a transaction that locks its row waits for
+// others that have locked it, for longer than a moment.
+func TestDeadSessionEndsOnABusyQueue(t *testing.T) {
+	t.Parallel()
+	db := postgres(t)
+	queue, dead, s := driver.NewQueue("mutex", "a"), db.closed(t), db.closed(t)
+	place := joined(t, dead, queue, "0123456789abcde1")
+	joined(t, s, queue, "0123456789abcde2")
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	held := make(chan struct{}, 2)
+	for range cap(held) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				tx, err := db.pool.BeginTx(ctx, nil)
+				if err != nil {
+					return
+				}
+				if _, err = tx.ExecContext(ctx, "SELECT name FROM baton_queues FOR UPDATE"); err == nil {
+					select {
+					case held <- struct{}{}:
+					default:
+					}
+					await.For(ctx, 400*time.Millisecond)
+				}
+				_ = tx.Rollback()
+			}
+		})
+	}
+	<-held
+	ok(t, db.one(soon(t), "UPDATE baton_sessions SET expires = '2001-01-01' WHERE id = '"+dead.ID()+"'"))
+	ok(t, s.Watch(soon(t), queue, place))
+}
+
 // TestWaitEndsBesideALockOfADeadSession: one of two places has left, and nobody
 // can end the session of the other one now.
 func TestWaitEndsBesideALockOfADeadSession(t *testing.T) {

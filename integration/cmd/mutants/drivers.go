@@ -146,7 +146,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/renew.go",
 	old:    `min(len(r.client.Endpoints()), mostMembers)`,
 	new:    `1`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesGoToTheMembersInTurn"}},
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestKeepAlivesGoToTheMembersInTurn"}},
 }, {
 	name: "etcd-search-again-and-again", promise: "P2",
 	what:   "A member that hangs takes one of three renewals, again and again.",

@@ -113,7 +113,7 @@ func recipeWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds of recipes", why: seeds + " for partitions, counters, barriers and the quorum",
 		dir: ".", packages: []string{"./recipes/partition", "./recipes/counter", "./recipes/barrier/...", "./recipes/multilock/quorum"},
-		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistory|TestQuorumUnderFaults)$",
+		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistoryOfTheRecord|TestQuorumUnderFaults)$",
 		env: []string{"BATON_SEEDS=" + seeds},
 	}}
 }

@@ -166,6 +166,20 @@ func TestEachTestBelongsToARing(t *testing.T) {
 			for _, name := range found {
 				names[ring][name] = true
 			}
+			for _, name := range regexp.MustCompile(`Test\w+`).FindAllString(s.run, -1) {
+				if !slices.Contains(found, name) {
+					t.Errorf("%s, step %s: there is no %s", ring, s.name, name)
+				}
+			}
+		}
+	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`(Test\w+)\$\$`).FindAllStringSubmatch(string(makefile), -1) {
+		if !names["all"][name[1]] {
+			t.Errorf("the Makefile runs %s, which is not there", name[1])
 		}
 	}
 	for name := range names["test"] {

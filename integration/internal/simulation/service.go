@@ -130,6 +130,9 @@ type Traits struct {
 	// may be that a client reads; zero if a read is never answered by a member
 	// that lags.
 	Lag time.Duration
+	// Ill is for how long a member may still be ill after the faults of the
+	// others: it may delay, and apply late, what it is sent.
+	Ill time.Duration
 	// Rounds is how many messages, one after the other, take the place of one
 	// message of memory; zero: 1.
 	Rounds int
@@ -162,4 +165,6 @@ type World interface {
 	// Refuses says that the service refuses requests of all clients from now
 	// on, or that it no longer does.
 	Refuses(does bool)
+	// Mended reports whether the faults have ended.
+	Mended() bool
 }

@@ -167,6 +167,9 @@ func (w *world) Refuses(does bool) {
 	w.refuses, w.refusedAt = does, w.now()
 }
 
+// Mended implements World.
+func (w *world) Mended() bool { return w.isMended() }
+
 // reach is Reached for callers that hold w.mu.
 func (w *world) reach(state string) { w.states[state]++ }
 
@@ -226,10 +229,10 @@ func (w *world) run(t *testing.T) {
 
 // bound is how long after the faults every contender must have been served. In
 // a queue one is served after the other, each of them late by Late at most. It
-// is no longer than what makes them late, see Traits.Lag. The auditor judges
+// is no longer than a member is ill, which makes them late. The auditor judges
 // each of them.
 func (w *world) bound() time.Duration {
-	late := min(time.Duration(w.contenders)*w.traits.Late, w.traits.Lag+w.traits.Late)
+	late := min(time.Duration(w.contenders)*w.traits.Late, w.traits.Ill+w.traits.Late)
 	return 3*w.ttl + 2*w.longest + 20*time.Second + late
 }
 
@@ -279,7 +282,7 @@ func (w *world) judgeEnd(t *testing.T) {
 	// Sessions without a client: after a crash, or after an opening whose reply
 	// was lost. A member that is ill longer than the world has faults applies
 	// what it was sent when it has recovered.
-	time.Sleep(w.ttl + w.traits.Late + w.traits.Lag)
+	time.Sleep(w.ttl + w.traits.Late + w.traits.Ill)
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
 		w.blame("%d sessions are left", stats.Sessions)
 	}

@@ -129,7 +129,7 @@ func (e *Etcd) Stop() {
 		l.lose()
 	}
 	for _, m := range e.members {
-		m.stop()
+		m.Stop()
 	}
 	server.HardStop()
 }

@@ -56,7 +56,9 @@ func (m *Member) start(life context.Context, server *etcdserver.EtcdServer) {
 	go func() { _ = serve(inbox) }()
 }
 
-func (m *Member) stop() {
+// Stop stops this member, until the next start of the Etcd: connections break,
+// and new ones are refused. The server behind all members goes on.
+func (m *Member) Stop() {
 	m.Heal()
 	m.mu.Lock()
 	server := m.grpc

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
 	"github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
 	"github.com/baton-go/baton/mutex"
@@ -46,4 +48,52 @@ func TestManyLeasesOutliveAMemberThatDoesNotRenewThem(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKeepAlivesGoToTheMembersInTurn: no member answers two keep-alives in a
+// row, so that others soon show what one does not know. When a member has gone,
+// the other two go on, and open no stream for each keep-alive.
+func TestKeepAlivesGoToTheMembersInTurn(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var mu sync.Mutex
+		var asked []int
+		streams := map[context.Context]bool{}
+		w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+			if _, ok := r.Message.(*pb.LeaseKeepAliveRequest); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, r.Member.Index())
+				streams[r.Context] = true
+			}
+			return virtualetcd.Fate{}
+		})
+		// during returns how often each member is asked in some TTLs, and how
+		// often it is asked twice in a row.
+		during := func(n int) (times [3]int, twice int) {
+			time.Sleep(3 * ttl)
+			mu.Lock()
+			asked = nil
+			clear(streams)
+			mu.Unlock()
+			time.Sleep(time.Duration(n) * ttl)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, member := range asked {
+				if times[member]++; i > 0 && member == asked[i-1] {
+					twice++
+				}
+			}
+			return times, twice
+		}
+		three, _ := w.client("")
+		held := must(must(mutex.New(w.baton(three), "a")).Lock(w.t.Context()))
+		if times, twice := during(6); times != [3]int{20, 20, 20} || twice > 0 || len(streams) != 3 {
+			w.t.Errorf("asked %v times, %d times twice in a row, on %d streams", times, twice, len(streams))
+		}
+		w.Members()[0].Stop()
+		if times, _ := during(6); times[0] > 0 || times[1] < 20 || times[2] < 20 || len(streams) > 4 {
+			w.t.Errorf("one stopped: asked %v times on %d streams", times, len(streams))
+		}
+		check(w.t, held.Err())
+	})
 }

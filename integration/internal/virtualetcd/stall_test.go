@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
@@ -103,4 +106,58 @@ func TestWaitersSurviveThatAuthenticationIsSwitchedOn(t *testing.T) {
 		release()
 		check(w.t, <-got)
 	})
+}
+
+// TestWaitAsksTwoMembersAfterOneWasSilent: requests go to the members in turn.
+// Others of the same client may come between the reads of a wait at such a pace
+// that each of them meets the member that answers none.
+func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
+	for phase := range 12 {
+		inWorld(t, func(w *world) {
+			waiter, link := w.client("")
+			holder, _ := w.client("")
+			take, release := recipes["mutex"](w.t, w.baton(holder), w.baton(waiter))
+			between := func() { // a request that has no other effect
+				ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				_, _ = waiter.Get(ctx, "between", clientv3.WithSerializable())
+			}
+			reads := 0
+			w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+				read, ok := r.Message.(*pb.RangeRequest)
+				if ok && r.Link == link && string(read.Key) != "between" {
+					reads++
+					go between()
+					go between()
+				}
+				return virtualetcd.Fate{}
+			})
+			got := make(chan error, 1)
+			first, end := context.WithTimeout(w.t.Context(), 3*ttl)
+			defer end()
+			_ = take(first) // it has a session, and watches at a member
+			ill := w.Members()[0]
+			if ill == link.Serving() {
+				ill = w.Members()[1]
+			}
+			ill.Suffer(virtualetcd.Mute)
+			for range phase {
+				between()
+			}
+			reads = 0
+			go func() { got <- take(w.t.Context()) }()
+			time.Sleep(2 * ttl)
+			release()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			select {
+			case err := <-got:
+				check(w.t, err)
+			default:
+				w.t.Errorf("phase %d: the waiter still waits after %d reads", phase, reads)
+				ill.Heal()
+				check(w.t, <-got)
+			}
+		})
+	}
 }

@@ -116,11 +116,13 @@ func (s *watchStream) RecvMsg(msg any) error {
 	if create == nil {
 		return nil
 	}
+	w := Watch{Key: string(create.Key), Link: s.conn.link, Member: s.member}
 	now, f, err := s.arrives(create)
-	if err != nil {
+	if err != nil { // the stream ends, and the library asks for the watch again
+		w.Link.loses([]Watch{w})
 		return err
 	}
-	w := Watch{Key: string(create.Key), Link: s.conn.link, Member: s.member, Asked: time.Now()}
+	w.Asked = time.Now()
 	w.Resumed = create.StartRevision > 0 || w.Link.hasLost(w.Key)
 	if now.behind() && create.StartRevision == 0 {
 		create.StartRevision = now.rev + 1

@@ -122,8 +122,8 @@ func (k *keeper) pass(sig os.Signal) {
 // extend sends the new deadline to the guard. Without a deadline it only
 // continues a guard that was stopped.
 func (k *keeper) extend() {
-	if k.terminated || k.killed {
-		return
+	if k.terminated || k.killed || k.rest.step == restKilled {
+		return // the guard repeats the SIGKILL from the deadline on
 	}
 	if err := k.ward.Extend(k.hold.Deadline()); err != nil && !k.unguarded {
 		k.unguarded = true // the next renewal would say the same

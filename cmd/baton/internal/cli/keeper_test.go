@@ -314,6 +314,11 @@ func TestRestThatCannotBeKilledIsReported(t *testing.T) {
 		if !strings.Contains(strings.Join(s.said, "\n"), "cannot be killed and runs on without the hold: worker (7)") {
 			t.Errorf("messages: %q", s.said)
 		}
+		// Until then the guard repeats the SIGKILL: a later deadline would end
+		// that. A renewal at 9s moves it by the TTL less the margin.
+		if last := ward.extended[len(ward.extended)-1].Sub(ward.began); last > 9*time.Second+9*time.Second {
+			t.Errorf("the deadline was moved to %v after the SIGKILL", last)
+		}
 	})
 }
 

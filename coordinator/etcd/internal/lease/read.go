@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -50,7 +51,39 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 // serializable. A transaction answers several ranges from one revision. A
 // single range is a plain read, which the client repeats by itself when a
 // connection breaks.
-func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
+//
+// After a read of a wait that a member has not answered, Get sends two at once,
+// for a TTL. The client sends requests to the members in turn, so they go to
+// two members. One read after the other may meet the silent member each time,
+// if other requests come between them at the same pace.
+func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (r Reading, err error) {
+	if time.Since(s.began) >= time.Duration(s.doubled.Load()) {
+		return s.get(ctx, ops...)
+	}
+	type reply struct {
+		Reading
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	replies := make(chan reply, 2)
+	for range cap(replies) {
+		go func() {
+			r, err := s.get(ctx, ops...)
+			replies <- reply{r, err}
+		}()
+	}
+	first := <-replies
+	if first.err != nil {
+		first = <-replies
+		cancel()
+		return first.Reading, first.err
+	}
+	cancel()
+	<-replies // at once
+	return first.Reading, nil
+}
+
+func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 	if len(ops) == 1 {
 		resp, err := s.Do(ctx, ops[0])
 		if err != nil {

@@ -70,6 +70,8 @@ type Session struct {
 	patience *patience.Patience
 	firsts   firsts
 	quorum   atomic.Int64 // the revision of the last refresh, read by quorum
+	began    time.Time
+	doubled  atomic.Int64 // until when reads are sent twice, since began; see Get
 
 	leader leadership
 
@@ -96,7 +98,7 @@ func Begin(
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
 	s := &Session{
 		Conn: c, Lease: lease, layout: layout, ttl: ttl, id: keys.LeaseHex(lease),
-		Cluster:  resp.Header.GetClusterId(),
+		Cluster: resp.Header.GetClusterId(), began: sent,
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}

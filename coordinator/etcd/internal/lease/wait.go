@@ -73,17 +73,21 @@ func (s *Session) await(
 var errSilent = errors.New("etcd: a member has not answered a read for a quarter of the TTL")
 
 // within bounds a read of a wait, which has no deadline of its own. A member
-// may take a request and never answer it. The caller of the wait repeats it,
-// and requests go to the members in turn.
+// may take a request and never answer it. The caller of the wait repeats it, and
+// Get asks two members then.
 func (s *Session) within(ctx context.Context, read func(context.Context) error) error {
 	bound, stop := patience.Bind(ctx, s.patience.Context())
 	defer stop()
 	err := read(bound)
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		s.double()
 		return errSilent
 	}
 	return err
 }
+
+// double lets Get send two requests at once, for a TTL.
+func (s *Session) double() { s.doubled.Store(int64(time.Since(s.began) + s.ttl)) }
 
 // waits counts the waits of a session, and refreshes them.
 type waits struct {
@@ -167,6 +171,7 @@ func (s *Session) refresh() {
 		case s.life.Err() != nil:
 			return
 		case err != nil:
+			s.double()
 			continue
 		}
 		if _, err := s.JudgeSentinel(r.Kvs); err == nil {

@@ -51,7 +51,9 @@ func (d *leasing) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 			return nil, driver.Wrap(driver.ErrUnavailable, err)
 		}
 		d.mu.Lock()
-		if from = time.Now(); !late { // the last one waited for too long
+		// Not if the last one waited for too long. Nor after the faults, when
+		// clients must not be late.
+		if from = time.Now(); !late && !d.s.world.Mended() {
 			from = from.Add(ttl/4 + time.Duration(d.rand.Int64N(int64(ttl*6/10))))
 		}
 		d.lease, d.from, d.ends = lease, from, time.Now().Add(ttl)

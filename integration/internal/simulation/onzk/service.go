@@ -259,7 +259,7 @@ func (s *service) Stats() simulation.Stats {
 // within a TTL; until then it answers reads.
 func (s *service) Traits() simulation.Traits {
 	return simulation.Traits{
-		Stale: true, Lag: s.ttl, Rounds: 4, Late: s.ttl/2 + 3*time.Second + 2*s.tick,
+		Stale: true, Lag: s.ttl, Ill: s.ttl, Rounds: 4, Late: s.ttl/2 + 3*time.Second + 2*s.tick,
 	}
 }
 
