@@ -46,10 +46,10 @@ type caller struct {
 	last   bool  // it has given up as the last one, and waits for the join
 	waited bool  // in a local queue
 
-	got    chan *kept   // the turn, or nil if err is set; has room for one
-	err    error        // set before got
-	token  driver.Token // with err: of the entry that the join has left
-	handed time.Time    // set before got
+	got    chan *kept // the turn, or nil if err is set; has room for one
+	err    error      // set before got
+	left   *attempt   // with err: its entry has left, and this caller's event says so
+	handed time.Time  // set before got
 
 	grant grant
 	hold  Hold
@@ -156,8 +156,12 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 
 // failed notifies the observers of a caller that does not get the turn.
 func (k *keeper) failed(w *caller, err error) error {
-	k.queue.client.Observe(event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id,
-		Token: w.token, Context: w.ctx, Duration: time.Since(w.began), Err: err})
+	e := event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id, Context: w.ctx,
+		Duration: time.Since(w.began), Err: err}
+	if a := w.left; a != nil && a.session != nil {
+		e.Session, e.Token = a.session.ID(), a.joined.Token
+	}
+	k.queue.client.Observe(e)
 	return err
 }
 
@@ -228,7 +232,7 @@ func (k *keeper) join() {
 	r := k.next[0].Request
 	if !k.queue.client.Go(func() { k.attempt(ctx, j, r) }) {
 		cancel(nil)
-		k.joined(j, coordinator.ErrClosed, 0) // nobody else can be in next
+		k.joined(j, coordinator.ErrClosed, nil) // nobody else can be in next
 	}
 }
 
@@ -250,7 +254,7 @@ func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.joined(join, err, won.joined.Token)
+	k.joined(join, err, won)
 }
 
 func (k *keeper) begin(r Request) *attempt {
@@ -262,7 +266,7 @@ func (k *keeper) begin(r Request) *attempt {
 // joined ends a join that has failed. If it was cancelled, only the caller that
 // has cancelled it gets the error: the others came later, and try again. The
 // caller holds k.mu.
-func (k *keeper) joined(j *joining, err error, token driver.Token) {
+func (k *keeper) joined(j *joining, err error, left *attempt) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
@@ -271,8 +275,8 @@ func (k *keeper) joined(j *joining, err error, token driver.Token) {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.token = err, token
-		token = 0 // one event ends the one entry
+		w.err, w.left = err, left
+		left = nil // one event ends the one entry
 		w.get(nil)
 	}
 	k.join()
@@ -319,7 +323,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	won := k.begin(waiter.Request)
 	defer won.leaveLater() // as in contend
 	if err := won.win(waiter.ctx); err != nil {
-		waiter.token = won.joined.Token
+		waiter.left = won
 		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()

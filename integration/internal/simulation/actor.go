@@ -34,12 +34,16 @@ type actor struct {
 const warn = 300 * time.Millisecond
 
 // object creates a recipe's object for a name on a client.
-func (n *name) object(c *coordinator.Client) any {
+func (s *slot) object(n *name, c *coordinator.Client) any {
 	var o any
 	var err error
 	switch n.recipe {
 	case "mutex":
-		o, err = mutex.New(c, n.name, mutex.WithHoldWarning(warn))
+		opts := []mutex.Option{mutex.WithHoldWarning(warn)}
+		if d := s.retain(n); d > 0 {
+			opts = append(opts, mutex.WithRetain(d))
+		}
+		o, err = mutex.New(c, n.name, opts...)
 	case "rwlock":
 		o, err = rwlock.New(c, n.name, rwlock.WithHoldWarning(warn))
 	case "semaphore":

@@ -73,7 +73,19 @@ func (a *actor) judgeError(c calling, more ...error) {
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
 	queue := a.w.queues[a.name.queue]
-	switch seen := a.w.seen[a.label]; known {
+	seen := a.w.seen[a.label]
+	if shared := a.w.seen[a.keeper()]; a.slot.retain(a.name) > 0 {
+		// What ended the entry of a join which others have begun may have
+		// happened before, while its reply was under way.
+		early := a.w.longest + a.w.ttl
+		if shared.removed > 0 {
+			seen.removed = max(seen.removed, shared.removed+early)
+		}
+		if shared.refused > 0 {
+			seen.refused = max(seen.refused, shared.refused+early)
+		}
+	}
+	switch known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
 		return c.ctx.Err() != nil || a.overdue(c) || c.unanswered()
 	case context.DeadlineExceeded:
