@@ -74,16 +74,8 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
 	queue := a.w.queues[a.name.queue]
 	seen := a.w.seen[a.label]
-	if shared := a.w.seen[a.keeper()]; a.slot.retain(a.name) > 0 {
-		// What ended the entry of a join which others have begun may have
-		// happened before, while its reply was under way.
-		early := a.w.longest + a.w.ttl
-		if shared.removed > 0 {
-			seen.removed = max(seen.removed, shared.removed+early)
-		}
-		if shared.refused > 0 {
-			seen.refused = max(seen.refused, shared.refused+early)
-		}
+	if a.slot.retain(a.name) > 0 {
+		seen = a.ofTurn(seen)
 	}
 	switch known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
@@ -92,7 +84,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 		return a.overdue(c)
 	case coordinator.ErrTaken:
 		return strings.HasPrefix(c.what, "try-") &&
-			(a.w.traits.Stale || a.w.otherQueued(queue, a.label, c.began))
+			(a.w.traits.Stale || a.w.otherQueued(queue, a.label, c.began) || a.usesTurn(queue))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:

@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -35,8 +37,31 @@ func (s *slot) keeper(queue driver.Queue) string {
 	return fmt.Sprintf("keeper%d-%s", s.index, queue)
 }
 
-// keeper is the label of the contenders that the actor may share with others.
-func (a *actor) keeper() string { return a.slot.keeper(a.name.queue) }
+// ofTurn adds to the evidence of an actor that of the other callers of its
+// client, with which it shares entries. What ended the entry may have happened
+// before the actor came, while its reply was under way. The caller holds w.mu.
+func (a *actor) ofTurn(own evidence) evidence {
+	early := a.w.longest + a.w.ttl
+	for label, seen := range a.w.seen {
+		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) {
+			continue
+		}
+		if seen.removed > 0 {
+			own.removed = max(own.removed, seen.removed+early)
+		}
+		if seen.refused > 0 {
+			own.refused = max(own.refused, seen.refused+early)
+		}
+	}
+	return own
+}
+
+// usesTurn reports whether a caller of the actor's client uses a turn of a
+// queue, perhaps without knowing that its entry was removed.
+func (a *actor) usesTurn(l *queue) bool {
+	return a.slot.retain(a.name) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(l.holds)),
+		func(h *hold) bool { return h.slot == a.slot.index && slices.ContainsFunc(h.handles, (*handle).live) })
+}
 
 // lent judges a grant of a token that was granted before. The caller holds
 // w.mu.
