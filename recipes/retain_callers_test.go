@@ -3,11 +3,14 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/recipes"
 )
 
 // TestTryOnATurnThatIsOfNoUseWaitsForNobody: the session is suspended while the
@@ -60,4 +63,67 @@ func TestHolderOfAKeptTurnIsWantedByItsOwnProcess(t *testing.T) {
 			<-x.done
 		}
 	})
+}
+
+// TestLaterGrantOfATurnEndsWithItsOuterHold, if the context also carries an
+// earlier grant of the turn, which was taken within that hold and released.
+func TestLaterGrantOfATurnEndsWithItsOuterHold(t *testing.T) {
+	retaining(t, func(w world) {
+		outer, err := recipes.NewQueue(w.b.client, "test", "outer")
+		check(w, err)
+		o, err := outer.Acquire(w.Context(), exclusive)
+		check(w, err)
+		first := w.hold(w.a, o.Context(), exclusive)
+		w.release(first)
+		again := w.hold(w.a, context.WithoutCancel(first.Context()), exclusive)
+		if again.Token() != first.Token() {
+			w.Errorf("token %d after %d", again.Token(), first.Token())
+		}
+		w.svc.Expire(o.Session())
+		synctest.Wait()
+		if cause := context.Cause(again.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
+			w.Errorf("the context has ended with %v", cause)
+		}
+		w.release(again)
+		_ = o.Release(w.Context())
+	})
+}
+
+// TestEachEntryOfAKeptTurnEndsOnce in the events, also if all its callers give
+// up when it is admitted, or at any other moment.
+func TestEachEntryOfAKeptTurnEndsOnce(t *testing.T) {
+	type entry struct {
+		session string
+		token   coordinator.Token
+	}
+	var mu sync.Mutex
+	open := map[entry]int{}
+	count := event.ObserverFunc(func(e event.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		at := entry{e.Session, e.Token}
+		switch {
+		case e.Token == 0 || e.Local:
+		case e.Kind == event.Joined:
+			open[at]++
+		case e.Kind == event.Granted, e.Kind == event.NotGranted:
+			open[at]--
+		}
+	})
+	retaining(t, func(w world) {
+		for range 300 {
+			h := w.hold(w.b, w.Context(), exclusive)
+			x := w.queued(w.a, w.bounded(time.Millisecond), 0)
+			y := w.queued(w.a, w.bounded(time.Millisecond), 0)
+			time.Sleep(time.Millisecond)
+			w.release(h)
+			<-x.done
+			<-y.done
+		}
+	}, coordinator.WithObserver(count))
+	for at, n := range open {
+		if n != 0 {
+			t.Errorf("%v has %d ends too few", at, n)
+		}
+	}
 }

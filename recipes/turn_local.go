@@ -128,7 +128,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	t.mu.Lock()
 	grant.begin(&t.turn, &waiter.Request)
 	grant.watchTime(waiter.ctx)
-	grant.nested = t.nest(waiter.ctx, t.ctx)
+	grant.nested = grant.nest(waiter.ctx, t.ctx)
 	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
 	t.mu.Unlock()
 	t.look()
