@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -47,7 +48,8 @@ func (r *runner) once(ctx context.Context, o *outage) (again bool, err error) {
 	case ctx.Err() != nil:
 		// Checked before the other cases: the cause of ctx may be any error,
 		// also one of ours.
-		if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		// That it waited to lead says nothing new.
+		if cause := context.Cause(ctx); !errors.Is(err, cause) || engine.IsCause(ctx, err) {
 			return false, cause
 		}
 		return false, err

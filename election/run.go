@@ -71,7 +71,7 @@ func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
 	pauses, pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(r.initial), backoff.WithMaxInterval(r.longest),
-		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
 		backoff.WithMaxElapsedTime(0)), time.Duration(0)
 	for {
 		again, err := r.attempt(ctx, pause)
@@ -84,7 +84,7 @@ func (r *runner) run(ctx context.Context) error {
 		if !r.queued.IsZero() && time.Since(r.queued) >= r.longest {
 			pauses.Reset()
 		}
-		pause = pauses.NextBackOff()
+		pause = engine.Of(r.election.client).Vary(ctx, pauses.NextBackOff())
 		r.health.waiting(err)
 		if err != nil {
 			r.log().Warn("baton: not leading; campaigning again after a pause",

@@ -32,7 +32,9 @@
 // context re-enters without a request, also in other goroutines, which then run
 // at the same time. Each Lock needs its own Unlock; the last one releases. A
 // goroutine that holds the lock and calls Lock with another context waits for
-// itself, until that context ends.
+// itself, until that context ends. After a TTL a warning in the log says that
+// the call waits for a hold of this process. With [WithoutReentry] every Lock
+// waits.
 //
 // # Locks within locks
 //
@@ -88,6 +90,10 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 // that time. All users of the name must set it: see [recipes.WithLockDelay].
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
+// WithoutReentry makes each Lock wait in the queue, also with the context of a
+// lock: see [recipes.WithoutReentry].
+func WithoutReentry() Option { return recipes.WithoutReentry() }
+
 // WithRetain keeps the name for up to d after Unlock, until another client
 // queues for it. Meanwhile Lock needs no request, and goroutines that use this
 // Mutex lock one after the other without the service. All locks of that time
@@ -110,8 +116,9 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock blocks until the caller holds the mutex. The caller must Unlock it. On
 // failure nothing is held, and the call's entry is removed, in the background
-// if necessary. Errors: the cause of ctx, with coordinator.ErrUnavailable if
-// the service did not answer; ErrSessionLost; ErrRemoved; ErrRefused;
+// if necessary. Errors: the cause of ctx, in a [recipes.WaitError] if the call
+// was queued, and with coordinator.ErrUnavailable if the service did not
+// answer; ErrSessionLost; ErrRemoved; ErrRefused;
 // ErrClosed; ErrInvalid, if the service does not accept the TTL.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})

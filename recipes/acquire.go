@@ -2,8 +2,10 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -14,11 +16,11 @@ import (
 // the same token.
 //
 // On failure nothing is held, and the entry is removed, in the background if
-// necessary. Errors: the cause of ctx, unwrapped, if it ends while the
-// contender is queued; coordinator.ErrUnavailable with that cause, if it ends
-// while the service does not answer; ErrSessionLost; ErrRemoved; ErrRefused;
-// ErrInvalid, for a payload that is too long or a TTL that the service does not
-// accept; ErrClosed.
+// necessary. Errors: a [WaitError] with the cause of ctx, if it ends while the
+// contender is queued, and coordinator.ErrUnavailable besides, if the service
+// does not answer by then; the cause itself, if it ends before; ErrSessionLost;
+// ErrRemoved; ErrRefused; ErrInvalid, for a payload that is too long or a TTL
+// that the service does not accept; ErrClosed.
 func (q *Queue) Acquire(ctx context.Context, request Request) (*Hold, error) {
 	if err := request.check(q.name); err != nil {
 		return nil, err
@@ -27,6 +29,7 @@ func (q *Queue) Acquire(ctx context.Context, request Request) (*Hold, error) {
 		return nil, q.describe(ctx, request.Op, engine.Invalid(
 			"payload has %d bytes; at most %d are allowed", len(request.Payload), MaxPayload))
 	}
+	request.Fresh = request.Fresh || q.anew
 	hold, err := q.reenter(ctx, &request)
 	switch {
 	case err != nil:
@@ -77,11 +80,34 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)
-		return nil, err
+		return nil, a.explain(ctx, err)
 	}
 	// Before the hold exists: observers get a grant before its loss.
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
+}
+
+// WaitError is what the error of a call wraps that waited in the queue until
+// its context ended. The [coordinator.Error] around it has the operation and
+// the name.
+type WaitError = engine.WaitError
+
+// explain makes a WaitError of an error with which ctx has ended the wait.
+// "context deadline exceeded" alone does not say which lock was not free.
+func (a *attempt) explain(ctx context.Context, err error) error {
+	if a.since.IsZero() || ctx.Err() == nil {
+		return err
+	}
+	if !engine.IsCause(ctx, err) {
+		if !errors.Is(err, coordinator.ErrUnavailable) {
+			return err // the answer of the service, or the end of the session
+		}
+		if step, ok := err.(*engine.Error); ok { //nolint:errorlint // ours: of the failed step
+			err = step.Err
+		}
+	}
+	return &engine.Error{Op: a.Op, Name: a.queue.name,
+		Err: &WaitError{Queued: time.Since(a.since), Err: err}}
 }
 
 // attempt returns the attempt of a request, with the admission that it needs.

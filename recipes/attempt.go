@@ -28,6 +28,7 @@ type attempt struct {
 
 	rule   Rule
 	waited bool      // it was not admitted at once
+	since  time.Time // when it began to wait
 	woken  time.Time // when it last saw an entry ahead leave, or another record
 	first  bool      // it was admitted as the first in the queue
 	last   bool      // no contender behind can mistake it for a waiter

@@ -93,6 +93,7 @@ func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 		"queue", a.queue.id, "token", a.joined.Token, "delay", left)
 	if !a.waited {
 		a.wake()
+		a.since = a.woken
 	}
 	bound, cancel := context.WithTimeout(ctx, left)
 	defer cancel()

@@ -56,7 +56,9 @@ func (f follow) wait(ctx context.Context) error {
 				return err
 			}
 		}
+		stop := f.suspectOwn(v)
 		handedOver, err := f.await(ctx, v)
+		stop()
 		if f.wake(); handedOver || err != nil {
 			f.first = handedOver
 			return err

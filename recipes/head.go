@@ -56,7 +56,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
 		default:
-			if err := PauseAgain(ctx, losses); err != nil {
+			if err := PauseAgain(ctx, f.queue, losses); err != nil {
 				return first, false, err
 			}
 		}

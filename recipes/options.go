@@ -14,6 +14,8 @@ type options struct {
 	identity string
 	payload  []byte
 
+	anew bool // WithoutReentry
+
 	delayed bool // WithLockDelay was given
 	delay   time.Duration
 
@@ -29,6 +31,13 @@ func WithIdentity(id string) Option { return func(o *options) { o.identity = id 
 
 // WithPayload adds up to MaxPayload bytes that listings show.
 func WithPayload(b []byte) Option { return func(o *options) { o.payload = slices.Clone(b) } }
+
+// WithoutReentry makes each call join the queue, also with a context that
+// carries a hold of the name: it waits until that hold is released, and gets a
+// token of its own. It is for goroutines that share the context of a hold and
+// must exclude each other. A caller that has the hold waits for itself, until
+// its context ends.
+func WithoutReentry() Option { return func(o *options) { o.anew = true } }
 
 // MaxLockDelay is the longest lock-delay.
 const MaxLockDelay = time.Minute

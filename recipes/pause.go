@@ -1,10 +1,6 @@
 package recipes
 
-import (
-	"context"
-
-	"github.com/baton-go/baton/internal/engine"
-)
+import "context"
 
 // PauseAgain waits before a step is repeated that has failed n times, one after
 // the other: after a write for which [Overtaken] holds, or a lost session. It
@@ -13,4 +9,4 @@ import (
 //
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
-func PauseAgain(ctx context.Context, n int) error { return engine.PauseAgain(ctx, n) }
+func PauseAgain(ctx context.Context, q *Queue, n int) error { return q.client.PauseAgain(ctx, n) }

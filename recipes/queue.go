@@ -25,7 +25,10 @@ type Queue struct {
 
 	keeper  *keeper // nil without WithRetain
 	vacancy vacancy
-	record  atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
+	// the token of the latest hold that this client was suspected to wait for
+	// itself; see attempt.suspectOwn
+	suspected atomic.Int64
+	record    atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
 }
 
 // lastRecord is a record that a session has read or written. Another session

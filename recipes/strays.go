@@ -22,6 +22,7 @@ const (
 func (a *attempt) seekStrays(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	joined := time.Now()
+	a.since = joined
 	timer := time.AfterFunc(strayDelay, func() {
 		a.session.Go(func() {
 			for pause := strayPause; ; {

@@ -168,7 +168,7 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 		mine := errors.New("mine")
 		ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, mine)
 		defer cancel()
-		if err := <-w.begin(ctx, w.a); err != mine { //nolint:errorlint // unwrapped
+		if err := <-w.begin(ctx, w.a); !waited(err, "queue", time.Second, mine) {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()

@@ -128,7 +128,7 @@ func (t *turn) watchSelf() {
 		place := t.settledPlace() // during a conversion the watch would fire
 		if t.session.Await(t.ctx, t.queue.id, place) != nil {
 			// Also when the turn is over: then PauseAgain returns at once.
-			if refused++; PauseAgain(t.ctx, refused) != nil {
+			if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {
 				return
 			}
 			continue

@@ -40,7 +40,7 @@ func (t *kept) await() {
 			t.removed()
 			return
 		}
-		if refused++; PauseAgain(t.ctx, refused) != nil {
+		if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {
 			return
 		}
 	}

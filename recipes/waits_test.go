@@ -24,19 +24,33 @@ var causes = []error{
 	&coordinator.Error{Op: "unlock", Name: "n", Err: coordinator.ErrNotHeld, Maybe: true},
 }
 
+// waited reports whether err says that a call on a name was queued, for how
+// long, and ended with the cause itself.
+func waited(err error, name string, queued time.Duration, cause error) bool {
+	said, ok := err.(*coordinator.Error) //nolint:errorlint // itself
+	if !ok || said.Name != name || said.Op == "" || said.Maybe {
+		return false
+	}
+	wait, ok := said.Err.(*recipes.WaitError) //nolint:errorlint // itself
+	same := ok && wait.Err == cause           //nolint:errorlint // itself
+	return same && wait.Queued == queued && errors.Is(err, cause)
+}
+
 // TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue, directly behind the
-// holder and behind another waiter.
+// holder and behind another waiter. The error says what was waited for, and how
+// long.
 func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 	worlds(t, every(), 2, func(w place, ask way) {
 		h := w.take(ask.other(), 0)
 		for _, cause := range causes {
 			ctx, cancel := context.WithCancelCause(w.Context())
 			waits := []*call{w.queue(ctx, ask, 1), w.queue(ctx, ask, 1)}
+			time.Sleep(time.Millisecond)
 			lists := w.svc.Stats().Requests[memory.OpList]
 			cancel(cause)
 			for _, a := range waits {
-				if <-a.done; a.err != cause { //nolint:errorlint // unwrapped
-					w.Errorf("ended with %v, want %v itself", a.err, cause)
+				if <-a.done; !waited(a.err, "n", time.Millisecond, cause) {
+					w.Errorf("ended with %v, want a wait for 1ms that ended with %v", a.err, cause)
 				}
 			}
 			synctest.Wait()
@@ -49,16 +63,17 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		a := w.queue(ctx, ask, 1)
-		if <-a.done; a.err != context.DeadlineExceeded { //nolint:errorlint // untouched
+		if <-a.done; !waited(a.err, "n", time.Second, context.DeadlineExceeded) ||
+			!strings.HasSuffix(a.err.Error(), ` "n": after 1s in the queue: context deadline exceeded`) {
 			w.Errorf("ended with %v", a.err)
 		}
 		w.release(h)
 	})
 }
 
-// TestReadCancelledWhileWaitingReturnsTheCauseItself: the predecessor gives up,
+// TestReadCancelledWhileWaitingSaysHowLongItWaited: the predecessor gives up,
 // so the queue is read, and the caller gives up before the answer arrives.
-func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
+func TestReadCancelledWhileWaitingSaysHowLongItWaited(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		for _, cause := range causes {
 			h := w.take(ask, 0)
@@ -75,9 +90,9 @@ func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 				return f
 			})
 			giveUp()
-			if <-a.done; a.err != cause || !read { //nolint:errorlint // untouched
-				w.Errorf("ended with %v, want %v itself; the queue was read: %v", a.err, cause,
-					read)
+			if <-a.done; !waited(a.err, "n", time.Millisecond, cause) || !read {
+				w.Errorf("ended with %v, want a wait for 1ms that ended with %v; the queue was read: %v",
+					a.err, cause, read)
 			}
 			w.svc.OnRequest(nil)
 			w.release(h)

@@ -115,6 +115,11 @@ func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d)
 // lock: until Unlock it is held, and Lock.Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
+// WithoutReentry makes each call wait in the queue, also with the context of a
+// lock: see [recipes.WithoutReentry]. Then there is no downgrade, and an
+// upgrade waits for itself.
+func WithoutReentry() Option { return recipes.WithoutReentry() }
+
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It
 // does no I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
@@ -136,7 +141,8 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 
 // Lock blocks until the caller alone holds the lock, for writing. The caller
 // must Unlock it. On failure nothing is held, and the call's entry is removed,
-// in the background if necessary. Errors: the cause of ctx, with
+// in the background if necessary. Errors: the cause of ctx, in a
+// [recipes.WaitError] if the call was queued, and with
 // coordinator.ErrUnavailable if the service did not answer; ErrSessionLost;
 // ErrRemoved; ErrRefused; ErrClosed; [ErrUpgrade]; ErrInvalid, if the service
 // does not accept the TTL.

@@ -131,8 +131,9 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire blocks until the caller holds n permits. The caller must Release
 // them. On failure nothing is held, and the call's entry is removed, in the
-// background if necessary. Errors: the cause of ctx, with
-// coordinator.ErrUnavailable if the service did not answer; ErrSessionLost;
+// background if necessary. Errors: the cause of ctx, in a [recipes.WaitError]
+// if the call was queued, and with coordinator.ErrUnavailable if the service
+// did not answer; ErrSessionLost;
 // ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, if n is not from 1 to the
 // limit, or the service does not accept the TTL; [*LimitError]; [ErrNoLimit].
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {

@@ -39,8 +39,9 @@ func newMembers(t *testing.T, versions map[string]string, clusters map[string]ui
 	check(t, err)
 	lease, watcher := c.Lease, c.Watcher
 	t.Cleanup(func() {
-		c.Lease, c.Watcher = lease, watcher
-		_ = c.Close()
+		// Not put back into c: a watch that its session has given up may still
+		// be asked for.
+		_, _, _ = lease.Close(), watcher.Close(), c.Close()
 	})
 	f, fake := newFake(t)
 	c.KV, c.Lease, c.Watcher, c.Maintenance = fake.KV, fake.Lease, fake.Watcher, statuses{of: of}

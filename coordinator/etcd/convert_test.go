@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -22,19 +23,21 @@ func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) d
 // L2: a contender converted there and back has a key that it had before. That
 // was another entry.
 func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	own := join(t, s, contender())
-	own.Place = convert(t, s, own, "y")
-	earlier := own.Place
-	own.Place = convert(t, s, own, "x")
-	own.Place = convert(t, s, own, "y")
-	if err := s.Leave(t.Context(), queue, earlier); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Leave of the earlier entry = %v", err)
-	}
-	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
-		t.Errorf("Leave = %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		own := join(t, s, contender())
+		own.Place = convert(t, s, own, "y")
+		earlier := own.Place
+		own.Place = convert(t, s, own, "x")
+		own.Place = convert(t, s, own, "y")
+		if err := s.Leave(t.Context(), queue, earlier); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Leave of the earlier entry = %v", err)
+		}
+		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
+			t.Errorf("Leave = %v", err)
+		}
+	})
 }
 
 // delay makes the transaction of do fail, and returns a function that delivers
@@ -95,28 +98,30 @@ func TestCloseOfExternalSessionRemovesConvertedEntries(t *testing.T) {
 // TestRefusedConversionForgetsNothing: the entry's deletion still deletes the
 // predecessor's marker.
 func TestRefusedConversionForgetsNothing(t *testing.T) {
-	f, c := newFake(t)
-	a, b := open(t, f, c), open(t, f, c)
-	ahead, behind := contender(), contender()
-	ahead.Follows, behind.Follows = true, true
-	first := join(t, a, contender()).Place // so that the next entry follows, and can pass
-	ja, jb := join(t, a, ahead), join(t, b, behind)
-	check(t, a.Leave(t.Context(), queue, first))
-	followed := make(chan error, 1)
-	go func() { _, err := b.Follow(t.Context(), queue, jb.Place, ja.Place); followed <- err }()
-	check(t, a.Pass(t.Context(), queue, ja.Place))
-	check(t, <-followed)
-	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCPermissionDenied }
-	if _, err := b.Convert(t.Context(), queue, jb, "y", nil); !errors.Is(err, driver.ErrRefused) {
-		t.Fatalf("Convert = %v", err)
-	}
-	f.before = nil
-	check(t, b.Pass(t.Context(), queue, jb.Place))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key := range f.kvs {
-		if strings.HasSuffix(key, "~") {
-			t.Errorf("%s is left in an empty queue", key)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		a, b := open(t, f, c), open(t, f, c)
+		ahead, behind := contender(), contender()
+		ahead.Follows, behind.Follows = true, true
+		first := join(t, a, contender()).Place // so that the next entry follows, and can pass
+		ja, jb := join(t, a, ahead), join(t, b, behind)
+		check(t, a.Leave(t.Context(), queue, first))
+		followed := make(chan error, 1)
+		go func() { _, err := b.Follow(t.Context(), queue, jb.Place, ja.Place); followed <- err }()
+		check(t, a.Pass(t.Context(), queue, ja.Place))
+		check(t, <-followed)
+		f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCPermissionDenied }
+		if _, err := b.Convert(t.Context(), queue, jb, "y", nil); !errors.Is(err, driver.ErrRefused) {
+			t.Fatalf("Convert = %v", err)
 		}
-	}
+		f.before = nil
+		check(t, b.Pass(t.Context(), queue, jb.Place))
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for key := range f.kvs {
+			if strings.HasSuffix(key, "~") {
+				t.Errorf("%s is left in an empty queue", key)
+			}
+		}
+	})
 }

@@ -73,25 +73,27 @@ func TestExternalLeaseIsUsedOnceWithItsOwnTTL(t *testing.T) {
 // TestExternalLeaseIsRenewedWhenItsSessionOpens: the deadline counts from Open,
 // whatever the owner's renewals do. Without the renewal there is no session.
 func TestExternalLeaseIsRenewedWhenItsSessionOpens(t *testing.T) {
-	f, c := newFake(t)
-	owner := newOwner(t, c, 7)
-	d, err := FromSession(owner, Namespace("ns"))
-	check(t, err)
-	silent := &unanswered{Lease: c.Lease}
-	c.Lease = silent
-	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("a session without a renewal: %v", err)
-	}
-	if len(f.kvs) != 0 || len(f.kept) != 0 {
-		t.Errorf("keys %v, renewed %v", f.kvs, f.kept)
-	}
-	c.Lease = silent.Lease
-	s, err := d.Open(t.Context(), 7*time.Second)
-	check(t, err)
-	if !slices.Equal(f.kept, []clientv3.LeaseID{owner.Lease()}) {
-		t.Errorf("renewed %v, want the lease of the session", f.kept)
-	}
-	check(t, s.Close(t.Context()))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		owner := newOwner(t, c, 7)
+		d, err := FromSession(owner, Namespace("ns"))
+		check(t, err)
+		silent := &unanswered{Lease: c.Lease}
+		c.Lease = silent
+		if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("a session without a renewal: %v", err)
+		}
+		if len(f.kvs) != 0 || len(f.kept) != 0 {
+			t.Errorf("keys %v, renewed %v", f.kvs, f.kept)
+		}
+		c.Lease = silent.Lease
+		s, err := d.Open(t.Context(), 7*time.Second)
+		check(t, err)
+		if !slices.Equal(f.kept, []clientv3.LeaseID{owner.Lease()}) {
+			t.Errorf("renewed %v, want the lease of the session", f.kept)
+		}
+		check(t, s.Close(t.Context()))
+	})
 }
 
 // TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel: a leader that was
@@ -120,37 +122,39 @@ func TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel(t *testing.T) {
 // TestLateCleanUpOfAFailedOpenDeletesNoSentinel: the reply to the sentinel is
 // lost, and what Open then sends to delete it is applied after a later Open.
 func TestLateCleanUpOfAFailedOpenDeletesNoSentinel(t *testing.T) {
-	f, c := newFake(t)
-	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
-	check(t, err)
-	var late []*pb.TxnRequest
-	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		if before := f.before; len(late) == 0 {
-			f.before = nil
-			_, _ = f.Txn(ctx, r)
-			f.before = before
-		}
-		late = append(late, r)
-		return rpctypes.ErrGRPCTimeout
-	}
-	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	f.before = nil
-	s, err := d.Open(t.Context(), 7*time.Second)
-	check(t, err)
-	f.settled(t, s)
-	for _, r := range late[1:] {
-		_, err := f.Txn(t.Context(), r)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
 		check(t, err)
-	}
-	if f.kvs[s.(*externalSession).Sentinel.Key] == nil || len(late) != 2 {
-		t.Errorf("the sentinel is gone after %d requests without an answer", len(late))
-	}
-	check(t, s.Close(t.Context()))
-	if len(f.kvs) != 0 {
-		t.Errorf("left behind: %v", f.kvs)
-	}
+		var late []*pb.TxnRequest
+		f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+			if before := f.before; len(late) == 0 {
+				f.before = nil
+				_, _ = f.Txn(ctx, r)
+				f.before = before
+			}
+			late = append(late, r)
+			return rpctypes.ErrGRPCTimeout
+		}
+		if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		f.before = nil
+		s, err := d.Open(t.Context(), 7*time.Second)
+		check(t, err)
+		f.settled(t, s)
+		for _, r := range late[1:] {
+			_, err := f.Txn(t.Context(), r)
+			check(t, err)
+		}
+		if f.kvs[s.(*externalSession).Sentinel.Key] == nil || len(late) != 2 {
+			t.Errorf("the sentinel is gone after %d requests without an answer", len(late))
+		}
+		check(t, s.Close(t.Context()))
+		if len(f.kvs) != 0 {
+			t.Errorf("left behind: %v", f.kvs)
+		}
+	})
 }
 
 // inTerm are leases whose keep-alives are answered in a raft term.
@@ -177,58 +181,62 @@ func (unanswered) KeepAliveOnce(
 }
 
 func TestEndOfTheOwnerEndsTheSession(t *testing.T) {
-	_, c := newFake(t)
-	owner := newOwner(t, c, 7)
-	d, _ := FromSession(owner)
-	s, err := d.Open(t.Context(), 7*time.Second)
-	check(t, err)
-	owner.Orphan() // the lease still exists, but Baton must not renew it
-	wantDone(t, s)
-	if why := s.(*externalSession).Err(); !errors.Is(why, driver.ErrSessionLost) {
-		t.Errorf("it ended with %v", why)
-	}
-	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("Renew: %v", err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newFake(t)
+		owner := newOwner(t, c, 7)
+		d, _ := FromSession(owner)
+		s, err := d.Open(t.Context(), 7*time.Second)
+		check(t, err)
+		owner.Orphan() // the lease still exists, but Baton must not renew it
+		wantDone(t, s)
+		if why := s.(*externalSession).Err(); !errors.Is(why, driver.ErrSessionLost) {
+			t.Errorf("it ended with %v", why)
+		}
+		if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("Renew: %v", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
 }
 
 // An external session has no lease to revoke; Close must find all its entries.
 func TestCloseOfExternalSessionRemovesOwnEntriesOnly(t *testing.T) {
-	f, c := newFake(t)
-	external, other := openExternal(t, c), open(t, f, c)
-	s := external.session
-	f.settled(t, s)
-	for range 250 {
-		join(t, external, contender())
-	}
-	left := join(t, external, contender())
-	check(t, external.Leave(t.Context(), queue, left.Place))
-	taken, stale := contender(), contender()
-	taken.Alone, stale.Record = true, 1
-	for _, refused := range []driver.Contender{taken, stale} {
-		if _, err := external.Join(t.Context(), queue, refused); err == nil {
-			t.Error("joined a queue that refuses it")
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		external, other := openExternal(t, c), open(t, f, c)
+		s := external.session
+		f.settled(t, s)
+		for range 250 {
+			join(t, external, contender())
 		}
-	}
-	if n := len(external.memory.contenders); n != 250 {
-		t.Errorf("%d contenders are in memory", n)
-	}
-	stays := join(t, other, contender())
-	n := f.sent(func() {
-		check(t, external.Close(t.Context()))
+		left := join(t, external, contender())
+		check(t, external.Leave(t.Context(), queue, left.Place))
+		taken, stale := contender(), contender()
+		taken.Alone, stale.Record = true, 1
+		for _, refused := range []driver.Contender{taken, stale} {
+			if _, err := external.Join(t.Context(), queue, refused); err == nil {
+				t.Error("joined a queue that refuses it")
+			}
+		}
+		if n := len(external.memory.contenders); n != 250 {
+			t.Errorf("%d contenders are in memory", n)
+		}
+		stays := join(t, other, contender())
+		n := f.sent(func() {
+			check(t, external.Close(t.Context()))
+		})
+		if n != 8 { // the sentinel, and seven chunks of contenders
+			t.Errorf("%d requests", n)
+		}
+		if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
+			t.Errorf("queue %q", got)
+		}
+		if f.leases[s.Lease] == 0 || f.kvs[s.Sentinel.Key] != nil {
+			t.Error("the lease is gone or the sentinel is left")
+		}
 	})
-	if n != 8 { // the sentinel, and seven chunks of contenders
-		t.Errorf("%d requests", n)
-	}
-	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
-		t.Errorf("queue %q", got)
-	}
-	if f.leases[s.Lease] == 0 || f.kvs[s.Sentinel.Key] != nil {
-		t.Error("the lease is gone or the sentinel is left")
-	}
 }
 
 // TestCloseOfExternalSessionGoesOnInTheBackground: no TTL ends the entries that
@@ -347,41 +355,43 @@ func TestRemovalInTheBackgroundGoesOnWhereItEnded(t *testing.T) {
 // Queues that an external session has left are not in memory. Close deletes the
 // tail keys that name its contenders, and keeps others.
 func TestCloseOfExternalSessionRemovesOwnTailKeysOnly(t *testing.T) {
-	for name, forget := range map[string]bool{"forgotten": true, "queued": false} {
-		f, c := newFake(t)
-		external, other := openExternal(t, c), open(t, f, c)
-		s := external.session
-		follow := func(s driver.Session, l driver.Queue) driver.Joined {
-			c := contender()
-			c.Follows = true
-			j, err := s.Join(t.Context(), l, c)
-			check(t, err)
-			return j
-		}
-		const once, own, others = "mutex/once", "mutex/own", "mutex/others"
-		for _, l := range []driver.Queue{once, own, others} {
-			follow(other, l)
-		}
-		check(t, external.Leave(t.Context(), once, follow(external, once).Place))
-		if n := len(external.memory.contenders); n != 0 {
-			t.Errorf("%s: %d prefixes are in memory: %v", name, n, external.memory.contenders)
-		}
-		last := follow(external, own)
-		follow(external, others)
-		follow(other, others)
-		if forget {
-			check(t, external.Forget(t.Context(), own, last.Place.ID))
-		}
-		check(t, external.Close(t.Context()))
-		f.mu.Lock()
-		for key, kv := range f.kvs {
-			if kv.Lease == int64(s.Lease) {
-				t.Errorf("%s: left %s", name, key)
+	synctest.Test(t, func(t *testing.T) {
+		for name, forget := range map[string]bool{"forgotten": true, "queued": false} {
+			f, c := newFake(t)
+			external, other := openExternal(t, c), open(t, f, c)
+			s := external.session
+			follow := func(s driver.Session, l driver.Queue) driver.Joined {
+				c := contender()
+				c.Follows = true
+				j, err := s.Join(t.Context(), l, c)
+				check(t, err)
+				return j
 			}
+			const once, own, others = "mutex/once", "mutex/own", "mutex/others"
+			for _, l := range []driver.Queue{once, own, others} {
+				follow(other, l)
+			}
+			check(t, external.Leave(t.Context(), once, follow(external, once).Place))
+			if n := len(external.memory.contenders); n != 0 {
+				t.Errorf("%s: %d prefixes are in memory: %v", name, n, external.memory.contenders)
+			}
+			last := follow(external, own)
+			follow(external, others)
+			follow(other, others)
+			if forget {
+				check(t, external.Forget(t.Context(), own, last.Place.ID))
+			}
+			check(t, external.Close(t.Context()))
+			f.mu.Lock()
+			for key, kv := range f.kvs {
+				if kv.Lease == int64(s.Lease) {
+					t.Errorf("%s: left %s", name, key)
+				}
+			}
+			if f.kvs[s.keys.Tail(others)] == nil {
+				t.Errorf("%s: the tail key of another contender is gone", name)
+			}
+			f.mu.Unlock()
 		}
-		if f.kvs[s.keys.Tail(others)] == nil {
-			t.Errorf("%s: the tail key of another contender is gone", name)
-		}
-		f.mu.Unlock()
-	}
+	})
 }

@@ -14,6 +14,8 @@ type fakeLease struct {
 	f *fake
 }
 
+func (fakeLease) Close() error { return nil }
+
 func (l fakeLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()

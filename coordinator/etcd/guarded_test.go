@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -29,29 +30,31 @@ func passes(t *testing.T, c *clientv3.Client, seq fence.Sequencer) bool {
 }
 
 func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
-	for _, namespace := range []string{"", "ns", "apps/orders", string(queue), "a" + string(queue) + "/b"} {
-		f, c := newFake(t)
-		s := openWith(t, f, c, Namespace(namespace)).(*session)
-		x := contender()
-		own := join(t, s, x)
-		first := sequencerOf(own)
-		if !passes(t, c, first) {
-			t.Errorf("%q: Guard fails for a queued entry", namespace)
+	synctest.Test(t, func(t *testing.T) {
+		for _, namespace := range []string{"", "ns", "apps/orders", string(queue), "a" + string(queue) + "/b"} {
+			f, c := newFake(t)
+			s := openWith(t, f, c, Namespace(namespace)).(*session)
+			x := contender()
+			own := join(t, s, x)
+			first := sequencerOf(own)
+			if !passes(t, c, first) {
+				t.Errorf("%q: Guard fails for a queued entry", namespace)
+			}
+			own.Place = convert(t, s, own, "y")
+			second := sequencerOf(own)
+			if passes(t, c, first) || !passes(t, c, second) {
+				t.Errorf("%q: after a conversion: %t, %t; want false, true", namespace, passes(t, c, first), passes(t, c, second))
+			}
+			check(t, s.Leave(t.Context(), queue, own.Place))
+			again := join(t, s, x) // under the key of the first entry
+			if passes(t, c, first) || passes(t, c, second) || !passes(t, c, sequencerOf(again)) {
+				t.Errorf("%q: wrong outcome after leaving and joining again", namespace)
+			}
+			if n := f.sent(func() { _, _ = Guard(first) }); n != 0 {
+				t.Errorf("%d requests", n)
+			}
 		}
-		own.Place = convert(t, s, own, "y")
-		second := sequencerOf(own)
-		if passes(t, c, first) || !passes(t, c, second) {
-			t.Errorf("%q: after a conversion: %t, %t; want false, true", namespace, passes(t, c, first), passes(t, c, second))
-		}
-		check(t, s.Leave(t.Context(), queue, own.Place))
-		again := join(t, s, x) // under the key of the first entry
-		if passes(t, c, first) || passes(t, c, second) || !passes(t, c, sequencerOf(again)) {
-			t.Errorf("%q: wrong outcome after leaving and joining again", namespace)
-		}
-		if n := f.sent(func() { _, _ = Guard(first) }); n != 0 {
-			t.Errorf("%d requests", n)
-		}
-	}
+	})
 }
 
 // A member that is cut off answers a transaction without writes and without
@@ -86,52 +89,56 @@ func TestGuardReadAsksAMajority(t *testing.T) {
 }
 
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	own := join(t, s, contender())
-	seq := sequencerOf(own)
-	moved := seq
-	moved.Key = convert(t, s, own, "y").Key
-	for what, change := range map[string]func(*fence.Sequencer){
-		"nothing":                  func(s *fence.Sequencer) { *s = fence.Sequencer{} },
-		"no revision":              func(s *fence.Sequencer) { s.Key, _, _ = strings.Cut(s.Key, "@") },
-		"bad revision":             func(s *fence.Sequencer) { s.Key += "x" },
-		"another token":            func(s *fence.Sequencer) { s.Token++ },
-		"another name":             func(s *fence.Sequencer) { s.Name += "x" },
-		"the end of the name only": func(s *fence.Sequencer) { s.Name = s.Name[1:] },
-		"another kind":             func(s *fence.Sequencer) { s.Kind = "m" },
-		"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
-		"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
-		"a marker":                 func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
-		"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
-	} {
-		for _, bad := range []fence.Sequencer{seq, moved} {
-			change(&bad)
-			if _, err := GuardRead(bad); !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("GuardRead(%+v): %v", bad, err)
-			}
-			if cmp, err := Guard(bad); !errors.Is(err, driver.ErrInvalid) {
-				t.Errorf("%s, %v: %v, %v", what, bad, cmp, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		own := join(t, s, contender())
+		seq := sequencerOf(own)
+		moved := seq
+		moved.Key = convert(t, s, own, "y").Key
+		for what, change := range map[string]func(*fence.Sequencer){
+			"nothing":                  func(s *fence.Sequencer) { *s = fence.Sequencer{} },
+			"no revision":              func(s *fence.Sequencer) { s.Key, _, _ = strings.Cut(s.Key, "@") },
+			"bad revision":             func(s *fence.Sequencer) { s.Key += "x" },
+			"another token":            func(s *fence.Sequencer) { s.Token++ },
+			"another name":             func(s *fence.Sequencer) { s.Name += "x" },
+			"the end of the name only": func(s *fence.Sequencer) { s.Name = s.Name[1:] },
+			"another kind":             func(s *fence.Sequencer) { s.Kind = "m" },
+			"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
+			"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
+			"a marker":                 func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
+			"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
+		} {
+			for _, bad := range []fence.Sequencer{seq, moved} {
+				change(&bad)
+				if _, err := GuardRead(bad); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("GuardRead(%+v): %v", bad, err)
+				}
+				if cmp, err := Guard(bad); !errors.Is(err, driver.ErrInvalid) {
+					t.Errorf("%s, %v: %v, %v", what, bad, cmp, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
-	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	own := join(t, s, contender())
-	if n := f.sent(func() {
-		check(t, other.Check(t.Context(), queue, own.Place.Key, own.Token))
-	}); n != 1 {
-		t.Errorf("%d requests", n)
-	}
-	catchUp := f.lag()
-	defer catchUp()
-	check(t, s.Leave(t.Context(), queue, own.Place))
-	if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("left at a quorum: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s, other := open(t, f, c), open(t, f, c)
+		own := join(t, s, contender())
+		if n := f.sent(func() {
+			check(t, other.Check(t.Context(), queue, own.Place.Key, own.Token))
+		}); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+		catchUp := f.lag()
+		defer catchUp()
+		check(t, s.Leave(t.Context(), queue, own.Place))
+		if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("left at a quorum: %v", err)
+		}
+	})
 }
 
 // FuzzGuard: the comparison is of an entry of the queue that the sequencer

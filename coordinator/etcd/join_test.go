@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -51,29 +52,31 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 
 // A tail key may outlive its contender, and is no entry (J6).
 func TestAloneJoinsAQueueWithAStaleTailKey(t *testing.T) {
-	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	a, b, alone := contender(), contender(), contender()
-	a.Follows, b.Follows, alone.Follows, alone.Alone = true, true, true, true
-	first := join(t, s, a)
-	join(t, s, b)
-	check(t, s.Forget(t.Context(), queue, b.ID))
-	check(t, s.Leave(t.Context(), queue, first.Place))
-	sent := 0
-	f.before = func(context.Context, *pb.TxnRequest) error {
-		if sent++; sent > 10 { // stops an endless loop
-			return rpctypes.ErrGRPCTimeout
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s, other := open(t, f, c), open(t, f, c)
+		a, b, alone := contender(), contender(), contender()
+		a.Follows, b.Follows, alone.Follows, alone.Alone = true, true, true, true
+		first := join(t, s, a)
+		join(t, s, b)
+		check(t, s.Forget(t.Context(), queue, b.ID))
+		check(t, s.Leave(t.Context(), queue, first.Place))
+		sent := 0
+		f.before = func(context.Context, *pb.TxnRequest) error {
+			if sent++; sent > 10 { // stops an endless loop
+				return rpctypes.ErrGRPCTimeout
+			}
+			return nil
 		}
-		return nil
-	}
-	if j, err := other.Join(t.Context(), queue, alone); err != nil || !j.First {
-		t.Errorf("after %d requests: %+v, %v", sent, j, err)
-	}
-	behind := contender()
-	behind.Follows = true
-	if j := join(t, s, behind); j.Nearest != (driver.Place{}) {
-		t.Errorf("behind %+v, which the tail key should not name any more", j.Nearest)
-	}
+		if j, err := other.Join(t.Context(), queue, alone); err != nil || !j.First {
+			t.Errorf("after %d requests: %+v, %v", sent, j, err)
+		}
+		behind := contender()
+		behind.Follows = true
+		if j := join(t, s, behind); j.Nearest != (driver.Place{}) {
+			t.Errorf("behind %+v, which the tail key should not name any more", j.Nearest)
+		}
+	})
 }
 
 // So may markers, in any number.
@@ -106,17 +109,19 @@ func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 
 // F1: a join under way when it is forgotten is not applied, nor sent again.
 func TestForgetOvertakesJoin(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	me := contender()
-	answer := joinHeld(t, f, s, me)
-	check(t, s.Forget(t.Context(), queue, me.ID))
-	if err := answer(); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("got %v", err)
-	}
-	if got := ids(t, s); len(got) != 0 {
-		t.Errorf("queue %q", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		answer := joinHeld(t, f, s, me)
+		check(t, s.Forget(t.Context(), queue, me.ID))
+		if err := answer(); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("queue %q", got)
+		}
+	})
 }
 
 // F2: another contender's join survives any number of Forgets, at one request
@@ -183,25 +188,27 @@ func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 // the epoch and thereby refuses the others, so only its first attempt may do
 // that.
 func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	var raises []bool
-	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		raises = append(raises, r.Failure[len(r.Failure)-1].GetRequestTxn() != nil)
-		if len(raises) < 3 { // another join raises it meanwhile, twice
-			before := f.before
-			f.before = nil
-			defer func() { f.before = before }()
-			return s.Forget(ctx, queue, someID)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		var raises []bool
+		f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+			raises = append(raises, r.Failure[len(r.Failure)-1].GetRequestTxn() != nil)
+			if len(raises) < 3 { // another join raises it meanwhile, twice
+				before := f.before
+				f.before = nil
+				defer func() { f.before = before }()
+				return s.Forget(ctx, queue, someID)
+			}
+			return nil
 		}
-		return nil
-	}
-	me := contender()
-	me.Again = true
-	join(t, s, me)
-	if !slices.Equal(raises, []bool{true, false, false}) {
-		t.Errorf("attempts that raise the epoch: %v", raises)
-	}
+		me := contender()
+		me.Again = true
+		join(t, s, me)
+		if !slices.Equal(raises, []bool{true, false, false}) {
+			t.Errorf("attempts that raise the epoch: %v", raises)
+		}
+	})
 }
 
 // A lost reply leaves an old epoch in memory; the next join learns the new one.
@@ -224,23 +231,25 @@ func TestJoinAfterLostForget(t *testing.T) {
 
 // TestLostSessionIsFoundByItsSentinel, and makes no other (R2).
 func TestLostSessionIsFoundByItsSentinel(t *testing.T) {
-	for name, call := range map[string]func(s *session) error{
-		"Forget": func(s *session) error { return s.Forget(t.Context(), queue, someID) },
-		"SetRecord": func(s *session) error {
-			_, err := s.SetRecord(t.Context(), queue, []byte("r"), 0)
-			return err
-		},
-	} {
-		f, c := newFake(t)
-		s := open(t, f, c)
-		f.mu.Lock()
-		delete(f.kvs, s.Sentinel.Key) // without an event
-		f.mu.Unlock()
-		err := call(s)
-		if !errors.Is(err, driver.ErrSessionLost) || s.Alive() == nil || len(f.kvs) != 0 {
-			t.Errorf("%s = %v; alive: %v; left behind: %v", name, err, s.Alive(), f.kvs)
+	synctest.Test(t, func(t *testing.T) {
+		for name, call := range map[string]func(s *session) error{
+			"Forget": func(s *session) error { return s.Forget(t.Context(), queue, someID) },
+			"SetRecord": func(s *session) error {
+				_, err := s.SetRecord(t.Context(), queue, []byte("r"), 0)
+				return err
+			},
+		} {
+			f, c := newFake(t)
+			s := open(t, f, c)
+			f.mu.Lock()
+			delete(f.kvs, s.Sentinel.Key) // without an event
+			f.mu.Unlock()
+			err := call(s)
+			if !errors.Is(err, driver.ErrSessionLost) || s.Alive() == nil || len(f.kvs) != 0 {
+				t.Errorf("%s = %v; alive: %v; left behind: %v", name, err, s.Alive(), f.kvs)
+			}
 		}
-	}
+	})
 }
 
 func follower() driver.Contender {
@@ -278,16 +287,18 @@ func TestMarkerIsNoEntry(t *testing.T) {
 		alone, behind bool
 	}{{"the queue is empty", false, false}, {"alone", true, false}, {"an entry is queued", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			f, client := newFake(t)
-			s, x := open(t, f, client), contender()
-			leaveMarker(t, f, client, s, x, c.behind)
+			synctest.Test(t, func(t *testing.T) {
+				f, client := newFake(t)
+				s, x := open(t, f, client), contender()
+				leaveMarker(t, f, client, s, x, c.behind)
 
-			x.Follows, x.Again, x.Alone = true, true, c.alone
-			j := join(t, s, x)
-			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID)+x.Mode]
-			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
-				t.Errorf("joined with %+v, and there is %v", j, kv)
-			}
+				x.Follows, x.Again, x.Alone = true, true, c.alone
+				j := join(t, s, x)
+				kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID)+x.Mode]
+				if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
+					t.Errorf("joined with %+v, and there is %v", j, kv)
+				}
+			})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -86,16 +87,18 @@ func TestRemoveDeletesOnlyTheTailKeyThatNamesTheEntry(t *testing.T) {
 // TestRemoveOfAnEarlierLifeDeletesNothing: names are reused, so the key alone
 // does not identify the entry.
 func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
-	f, c := newFake(t)
-	s, x := open(t, f, c), contender()
-	old := join(t, s, x)
-	check(t, s.Leave(t.Context(), queue, old.Place))
-	now, err := s.Join(t.Context(), queue, x)
-	check(t, err)
-	if err := s.Remove(t.Context(), queue, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Remove of an earlier entry of the same name: %v", err)
-	}
-	if err := s.Check(t.Context(), queue, now.Place.Key, now.Token); err != nil {
-		t.Errorf("Remove of the present entry: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s, x := open(t, f, c), contender()
+		old := join(t, s, x)
+		check(t, s.Leave(t.Context(), queue, old.Place))
+		now, err := s.Join(t.Context(), queue, x)
+		check(t, err)
+		if err := s.Remove(t.Context(), queue, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Remove of an earlier entry of the same name: %v", err)
+		}
+		if err := s.Check(t.Context(), queue, now.Place.Key, now.Token); err != nil {
+			t.Errorf("Remove of the present entry: %v", err)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -30,16 +31,18 @@ func TestConstructorsRefuseNil(t *testing.T) {
 
 // The lease ends between the sentinel's put and its watch.
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
-	f, c := newFake(t)
-	d, _ := FromClient(c)
-	f.opens = func() { // just before the watch is created
-		for id := range f.leases {
-			_, _ = c.Revoke(context.Background(), id)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		d, _ := FromClient(c)
+		f.opens = func() { // just before the watch is created
+			for id := range f.leases {
+				_, _ = c.Revoke(context.Background(), id)
+			}
 		}
-	}
-	s, err := d.Open(t.Context(), 10*time.Second)
-	check(t, err)
-	wantDone(t, s)
+		s, err := d.Open(t.Context(), 10*time.Second)
+		check(t, err)
+		wantDone(t, s)
+	})
 }
 
 func TestCloseReleasesWithoutTheService(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -48,49 +49,53 @@ func (f *fake) fill(crossing bool) {
 // TestRequestThatCrossesTheQuotaIsFound: it was applied, although it was
 // refused.
 func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.fill(true)
-	j, err := s.Join(t.Context(), queue, contender())
-	if err != nil || j.First {
-		t.Fatalf("%+v, %v", j, err)
-	}
-	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next request: %v", err)
-	}
-	f.fill(true)
-	p, err := s.Convert(t.Context(), queue, j, "y", nil)
-	if err != nil || p.Mode != "y" {
-		t.Fatalf("%+v, %v", p, err)
-	}
-	j.Place = p
-	if _, err := s.Convert(t.Context(), queue, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next request: %v", err)
-	}
-	if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
-		t.Errorf("%+v", v)
-	}
-	check(t, s.Leave(t.Context(), queue, p))
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		f.fill(true)
+		j, err := s.Join(t.Context(), queue, contender())
+		if err != nil || j.First {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("the next request: %v", err)
+		}
+		f.fill(true)
+		p, err := s.Convert(t.Context(), queue, j, "y", nil)
+		if err != nil || p.Mode != "y" {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		j.Place = p
+		if _, err := s.Convert(t.Context(), queue, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("the next request: %v", err)
+		}
+		if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
+			t.Errorf("%+v", v)
+		}
+		check(t, s.Leave(t.Context(), queue, p))
+	})
 }
 
 // TestPassThatCrossesTheQuotaHasLeft: it was applied, although it was refused.
 func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
-	for _, crossing := range []bool{false, true} {
-		f, c := newFake(t)
-		s := open(t, f, c)
-		a, b := contender(), contender()
-		a.Follows, b.Follows = true, true
-		join(t, s, contender())
-		own := join(t, s, a)
-		join(t, s, b)
-		f.fill(crossing)
-		if err := s.Pass(t.Context(), queue, own.Place); err != nil {
-			t.Errorf("crossing %t: %v", crossing, err)
+	synctest.Test(t, func(t *testing.T) {
+		for _, crossing := range []bool{false, true} {
+			f, c := newFake(t)
+			s := open(t, f, c)
+			a, b := contender(), contender()
+			a.Follows, b.Follows = true, true
+			join(t, s, contender())
+			own := join(t, s, a)
+			join(t, s, b)
+			f.fill(crossing)
+			if err := s.Pass(t.Context(), queue, own.Place); err != nil {
+				t.Errorf("crossing %t: %v", crossing, err)
+			}
+			if left := ids(t, s); slices.Contains(left, a.ID) {
+				t.Errorf("crossing %t: left %q", crossing, left)
+			}
 		}
-		if left := ids(t, s); slices.Contains(left, a.ID) {
-			t.Errorf("crossing %t: left %q", crossing, left)
-		}
-	}
+	})
 }
 
 // F1 without space: Forget returns nil only if no late join can be applied. F2:
@@ -150,71 +155,77 @@ func TestForgetWithoutSpace(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, client := newFake(t)
-			s := open(t, f, client)
-			me, other := contender(), contender()
-			join(t, s, other)
-			late := c.before(t, f, s, me)
-			f.fill(false)
-			err := s.Forget(t.Context(), queue, me.ID)
-			if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("Forget = %v", err)
-			}
-			if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-				t.Errorf("queue %q", got)
-			}
-			f.before = nil
-			if !c.nil { // there is space again
-				check(t, s.Forget(t.Context(), queue, me.ID))
-			}
-			if late != nil {
-				_, err := f.Txn(t.Context(), *late)
-				check(t, err)
-			}
-			if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-				t.Errorf("a ghost in the queue: %q", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, client := newFake(t)
+				s := open(t, f, client)
+				me, other := contender(), contender()
+				join(t, s, other)
+				late := c.before(t, f, s, me)
+				f.fill(false)
+				err := s.Forget(t.Context(), queue, me.ID)
+				if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
+					t.Errorf("Forget = %v", err)
+				}
+				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+					t.Errorf("queue %q", got)
+				}
+				f.before = nil
+				if !c.nil { // there is space again
+					check(t, s.Forget(t.Context(), queue, me.ID))
+				}
+				if late != nil {
+					_, err := f.Txn(t.Context(), *late)
+					check(t, err)
+				}
+				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+					t.Errorf("a ghost in the queue: %q", got)
+				}
+			})
 		})
 	}
 }
 
 // TestForgetWithoutSpaceDuringAJoin, which may still be applied.
 func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	me := contender()
-	join := joinHeld(t, f, s, me)
-	f.fill(false)
-	for range 2 {
-		err := s.Forget(t.Context(), queue, me.ID)
-		if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
-			t.Errorf("Forget = %v, want the service's error as the cause", err)
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		join := joinHeld(t, f, s, me)
+		f.fill(false)
+		for range 2 {
+			err := s.Forget(t.Context(), queue, me.ID)
+			if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
+				t.Errorf("Forget = %v, want the service's error as the cause", err)
+			}
 		}
-	}
-	check(t, join())
-	f.before = nil
-	check(t, s.Forget(t.Context(), queue, me.ID))
-	if got := ids(t, s); len(got) != 0 {
-		t.Errorf("queue %q", got)
-	}
+		check(t, join())
+		f.before = nil
+		check(t, s.Forget(t.Context(), queue, me.ID))
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("queue %q", got)
+		}
+	})
 }
 
 // TestRecordThatCrossesTheQuotaIsFound: it was written, although it was
 // refused.
 func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.fill(true)
-	v, err := s.SetRecord(t.Context(), "m/x", []byte("one"), 0)
-	if err != nil || v == 0 {
-		t.Fatalf("the write that crosses the quota: %v, %v", v, err)
-	}
-	if _, err := s.SetRecord(t.Context(), "m/x", []byte("two"), v); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the next request: %v", err)
-	}
-	if r, err := s.Record(t.Context(), "m/x", driver.Any); err != nil || string(r.Value) != "one" || r.Version != v {
-		t.Errorf("the record is %+v, %v", r, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		f.fill(true)
+		v, err := s.SetRecord(t.Context(), "m/x", []byte("one"), 0)
+		if err != nil || v == 0 {
+			t.Fatalf("the write that crosses the quota: %v, %v", v, err)
+		}
+		if _, err := s.SetRecord(t.Context(), "m/x", []byte("two"), v); !errors.Is(err, driver.ErrRefused) {
+			t.Errorf("the next request: %v", err)
+		}
+		if r, err := s.Record(t.Context(), "m/x", driver.Any); err != nil || string(r.Value) != "one" || r.Version != v {
+			t.Errorf("the record is %+v, %v", r, err)
+		}
+	})
 }
 
 // TestCloseClosesTheClientWithADeadContext: a Close that has waited for a

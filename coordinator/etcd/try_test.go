@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -67,39 +68,41 @@ func TestTriesOfATakenNameAreReads(t *testing.T) {
 func TestForgetOvertakesWhatAJoinDoesFirst(t *testing.T) {
 	for name, o := range map[string][]Option{"native": nil, "concurrency": {Layout(Concurrency)}} {
 		t.Run(name, func(t *testing.T) {
-			f, c := newFake(t)
-			s, other := openWith(t, f, c, o...), openWith(t, f, c, o...)
-			held := join(t, other, follower())
-			_, _, _, _ = try(t, f, s)
-			check(t, other.Leave(t.Context(), queue, held.Place))
-			me := contender()
-			me.Alone = true
-			f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
-				f.before = nil
-				return s.Forget(ctx, queue, me.ID)
-			}
-			if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("got %v", err)
-			}
-			if got := ids(t, s); len(got) != 0 {
-				t.Errorf("queue %q", got)
-			}
-			if name == "native" {
-				return
-			}
-			join(t, s, contender())
-			me = contender()
-			c.Lease = &granting{c.Lease, func() { check(t, s.Forget(t.Context(), queue, me.ID)) }}
-			if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
-				t.Errorf("got %v", err)
-			}
-			if got := ids(t, s); len(got) != 1 {
-				t.Errorf("queue %q", got)
-			}
-			join(t, s, contender()) // the lease is free
-			if n := f.granted(); n != 3 {
-				t.Errorf("%d leases, want one of each session and the further one", n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f, c := newFake(t)
+				s, other := openWith(t, f, c, o...), openWith(t, f, c, o...)
+				held := join(t, other, follower())
+				_, _, _, _ = try(t, f, s)
+				check(t, other.Leave(t.Context(), queue, held.Place))
+				me := contender()
+				me.Alone = true
+				f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
+					f.before = nil
+					return s.Forget(ctx, queue, me.ID)
+				}
+				if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
+					t.Errorf("got %v", err)
+				}
+				if got := ids(t, s); len(got) != 0 {
+					t.Errorf("queue %q", got)
+				}
+				if name == "native" {
+					return
+				}
+				join(t, s, contender())
+				me = contender()
+				c.Lease = &granting{c.Lease, func() { check(t, s.Forget(t.Context(), queue, me.ID)) }}
+				if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
+					t.Errorf("got %v", err)
+				}
+				if got := ids(t, s); len(got) != 1 {
+					t.Errorf("queue %q", got)
+				}
+				join(t, s, contender()) // the lease is free
+				if n := f.granted(); n != 3 {
+					t.Errorf("%d leases, want one of each session and the further one", n)
+				}
+			})
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -104,29 +105,29 @@ func second[T any](_ T, err error) error { return err }
 // TestNamespaceInAnothersQueuesHasItsOwn: the locks of /app/mutex are no
 // entries in the queue of the lock "mutex" of /app.
 func TestNamespaceInAnothersQueuesHasItsOwn(t *testing.T) {
-	f, tr, outer := openTree(t)
-	for _, node := range []string{"/app/~/mutex", "/app/mutex", "/app/mutex/~"} {
-		tr.put(node, "")
-	}
-	d, err := Open(parse(t, f.url()+"/app/mutex"))
-	ok(t, err)
-	inner, err := d.Open(soon(t, 20*time.Second), testTTL)
-	ok(t, err)
-	t.Cleanup(func() { _ = inner.Close(soon(t, time.Millisecond)) })
-	for _, s := range []driver.Session{inner, outer} {
-		for _, name := range []driver.Queue{"mutex/mutex", "mutex/rwlock", "rwlock/mutex"} {
-			own, err := s.Join(soon(t, 20*time.Second), name, driver.Contender{ID: testID, Mode: "x", Alone: true})
-			if err != nil || !own.First {
-				t.Errorf("%v is not free: %+v, %v", s.(*session).Path(name), own, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, tr, outer := openTree(t)
+		for _, node := range []string{"/app/~/mutex", "/app/mutex", "/app/mutex/~"} {
+			tr.put(node, "")
+		}
+		inner, err := f.driver("/app/mutex").Open(soon(t, 20*time.Second), testTTL)
+		ok(t, err)
+		t.Cleanup(func() { _ = inner.Close(soon(t, time.Millisecond)) })
+		for _, s := range []driver.Session{inner, outer} {
+			for _, name := range []driver.Queue{"mutex/mutex", "mutex/rwlock", "rwlock/mutex"} {
+				own, err := s.Join(soon(t, 20*time.Second), name, driver.Contender{ID: testID, Mode: "x", Alone: true})
+				if err != nil || !own.First {
+					t.Errorf("%v is not free: %+v, %v", s.(*session).Path(name), own, err)
+				}
 			}
 		}
-	}
-	for _, chroot := range []string{"/~", "/app/~", "/app/~/mutex"} {
-		if _, err := Open(parse(t, f.url()+chroot)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), chroot[1:]) {
-			t.Errorf("%s: %v", chroot, err)
+		for _, chroot := range []string{"/~", "/app/~", "/app/~/mutex"} {
+			if _, err := Open(parse(t, f.url()+chroot)); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), chroot[1:]) {
+				t.Errorf("%s: %v", chroot, err)
+			}
+			if _, err := Guard(chroot, fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a"}, Token: 5, Key: "k"}); !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%s: %v", chroot, err)
+			}
 		}
-		if _, err := Guard(chroot, fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a"}, Token: 5, Key: "k"}); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("%s: %v", chroot, err)
-		}
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,35 +18,37 @@ func testSequencer(own driver.Joined) fence.Sequencer {
 }
 
 func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
-	_, _, s := openTree(t)
-	passes := func(own driver.Joined) bool {
-		t.Helper()
-		holds, err := Guard("/app", testSequencer(own))
-		ok(t, err)
-		write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
-		_, err = s.Multi(soon(t, 20*time.Second), nil, []any{holds, write})
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		_, _, s := openTree(t)
+		passes := func(own driver.Joined) bool {
+			t.Helper()
+			holds, err := Guard("/app", testSequencer(own))
+			ok(t, err)
+			write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
+			_, err = s.Multi(soon(t, 20*time.Second), nil, []any{holds, write})
+			if err != nil && !errors.Is(err, zk.ErrNoNode) {
+				t.Fatal(err)
+			}
+			return err == nil
 		}
-		return err == nil
-	}
-	own := testJoin(t, s, 1, "x")
-	if !passes(own) {
-		t.Error("Guard fails for a queued entry")
-	}
-	ok(t, s.Write(soon(t, 20*time.Second), "m/a", own.Place, []byte("leads")))
-	if !passes(own) {
-		t.Error("Guard fails after a write to the entry")
-	}
-	moved := testConvert(t, s, own, "y")
-	if passes(own) || !passes(moved) {
-		t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
-	}
-	ok(t, s.Leave(soon(t, 20*time.Second), "m/a", moved.Place))
-	testJoin(t, s, 1, "x")
-	if passes(own) || passes(moved) {
-		t.Error("Guard passes after the entry has left")
-	}
+		own := testJoin(t, s, 1, "x")
+		if !passes(own) {
+			t.Error("Guard fails for a queued entry")
+		}
+		ok(t, s.Write(soon(t, 20*time.Second), "m/a", own.Place, []byte("leads")))
+		if !passes(own) {
+			t.Error("Guard fails after a write to the entry")
+		}
+		moved := testConvert(t, s, own, "y")
+		if passes(own) || !passes(moved) {
+			t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
+		}
+		ok(t, s.Leave(soon(t, 20*time.Second), "m/a", moved.Place))
+		testJoin(t, s, 1, "x")
+		if passes(own) || passes(moved) {
+			t.Error("Guard passes after the entry has left")
+		}
+	})
 }
 
 func TestGuardRefusesInvalidSequencers(t *testing.T) {
@@ -81,35 +84,39 @@ func TestGuardRefusesInvalidSequencers(t *testing.T) {
 }
 
 func TestCheckIsOneReadAfterASync(t *testing.T) {
-	f, _, s := openTree(t)
-	own := testJoin(t, s, 1, "x")
-	count := func(op int32) int {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.ops[op]
-	}
-	syncs, reads := count(opSync), count(opExists)
-	ok(t, s.Check(soon(t, 20*time.Second), "m/a", own.Place.Key, own.Token))
-	if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
-		t.Errorf("%d syncs and %d reads", syncs, reads)
-	}
-	for _, key := range []string{"", "/", own.Place.Key + "/0000000001", "a\x00b0000000001", "nothing"} {
-		if err := s.Check(soon(t, 20*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("%q: %v", key, err)
+	synctest.Test(t, func(t *testing.T) {
+		f, _, s := openTree(t)
+		own := testJoin(t, s, 1, "x")
+		count := func(op int32) int {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.ops[op]
 		}
-	}
+		syncs, reads := count(opSync), count(opExists)
+		ok(t, s.Check(soon(t, 20*time.Second), "m/a", own.Place.Key, own.Token))
+		if syncs, reads = count(opSync)-syncs, count(opExists)-reads; syncs != 1 || reads != 1 {
+			t.Errorf("%d syncs and %d reads", syncs, reads)
+		}
+		for _, key := range []string{"", "/", own.Place.Key + "/0000000001", "a\x00b0000000001", "nothing"} {
+			if err := s.Check(soon(t, 20*time.Second), "m/a", key, own.Token); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	})
 }
 
 // TestCheckRefusesChildrenThatAreNoEntries: they have no token, not even 0.
 func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
-	_, tr, s := openTree(t)
-	testJoin(t, s, 1, "x")
-	for _, name := range []string{"successor_0000000008", "lease_holder"} {
-		tr.put("/app/~/m/a/"+name, "")
-		if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Check of %s = %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		_, tr, s := openTree(t)
+		testJoin(t, s, 1, "x")
+		for _, name := range []string{"successor_0000000008", "lease_holder"} {
+			tr.put("/app/~/m/a/"+name, "")
+			if err := s.Check(soon(t, 20*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Check of %s = %v", name, err)
+			}
 		}
-	}
+	})
 }
 
 // FuzzGuard: the operation is about a node of the queue that the sequencer

@@ -66,7 +66,7 @@ func TestUnansweredRequestMovesTheSession(t *testing.T) {
 func TestMovedSessionIsTakenBack(t *testing.T) {
 	const moved zk.ErrCode = -118
 	synctest.Test(t, func(t *testing.T) {
-		f, tr, s := openPipedTree(t)
+		f, tr, s := openTree(t)
 		tr.put("/app/~/m/a", "")
 		tr.put("/app/~/m/a/n0000000001", "")
 		waited := make(chan error, 1)
@@ -102,7 +102,7 @@ func TestMovedSessionIsTakenBack(t *testing.T) {
 // renewal is a sync, so no wait outlasts a TTL on such a server.
 func TestWaiterLeavesAServerThatStopsApplying(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, tr, s := openPipedTree(t)
+		f, tr, s := openTree(t)
 		tr.put("/app/~/m/a", "")
 		key := nodePrefix(driver.Contender{ID: testID, Mode: "x"}, "abc") + "0000000001"
 		tr.put("/app/~/m/a/"+key, "")

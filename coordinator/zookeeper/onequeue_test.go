@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -78,19 +79,21 @@ func (l *oneQueue) set(change func()) {
 }
 
 func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
-	f, l := newFake(t), &oneQueue{}
-	f.set(func() { f.reply = l.reply })
-	s := openFake(t, f, testTTL)
-	l.set(func() { l.session = s.ID() })
-	for i := range 2 {
-		j, err := s.Join(soon(t, 10*time.Second), "m/a", driver.Contender{ID: testID, Mode: "x"})
-		ok(t, err)
-		key := fmt.Sprintf("x_%s_%s_%010d", testID, s.ID(), i)
-		if want := (driver.Place{Key: key, ID: testID, Mode: "x", Session: s.ID()}); j.Place != want || j.Token != 42 || j.First != (i == 0) {
-			t.Errorf("join %d: %+v; want %+v, token 42, first %v", i, j, want, i == 0)
+	synctest.Test(t, func(t *testing.T) {
+		f, l := newPipes(t), &oneQueue{}
+		f.set(func() { f.reply = l.reply })
+		s := openFake(t, f, testTTL)
+		l.set(func() { l.session = s.ID() })
+		for i := range 2 {
+			j, err := s.Join(soon(t, 10*time.Second), "m/a", driver.Contender{ID: testID, Mode: "x"})
+			ok(t, err)
+			key := fmt.Sprintf("x_%s_%s_%010d", testID, s.ID(), i)
+			if want := (driver.Place{Key: key, ID: testID, Mode: "x", Session: s.ID()}); j.Place != want || j.Token != 42 || j.First != (i == 0) {
+				t.Errorf("join %d: %+v; want %+v, token 42, first %v", i, j, want, i == 0)
+			}
 		}
-	}
-	if n := f.count(opMulti); n != 2 {
-		t.Errorf("two joins took %d transactions", n)
-	}
+		if n := f.count(opMulti); n != 2 {
+			t.Errorf("two joins took %d transactions", n)
+		}
+	})
 }

@@ -27,18 +27,19 @@ const testTTL = 20 * time.Second
 const grace = 5 * time.Second
 
 func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
-	f := newFake(t)
-	f.grant = func(asked hello) (hello, bool) {
-		return hello{timeout: 5 * time.Second, session: 0x77, passwd: make([]byte, 16)}, true
-	}
-	d, _ := Open(parse(t, f.url()))
-	_, err := d.Open(soon(t, 20*time.Second), testTTL)
-	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "TTL 20s") || !strings.Contains(err.Error(), "grants 5s") {
-		t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
-	}
-	if got := f.askedSessions(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
-		t.Errorf("sessions asked for %x, %d ended; want one new one, which is ended", got, f.count(opCloseSession))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		f.grant = func(asked hello) (hello, bool) {
+			return hello{timeout: 5 * time.Second, session: 0x77, passwd: make([]byte, 16)}, true
+		}
+		_, err := f.driver("").Open(soon(t, 20*time.Second), testTTL)
+		if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "TTL 20s") || !strings.Contains(err.Error(), "grants 5s") {
+			t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
+		}
+		if got := f.askedSessions(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
+			t.Errorf("sessions asked for %x, %d ended; want one new one, which is ended", got, f.count(opCloseSession))
+		}
+	})
 }
 
 func TestOpenRefusesTTLsThatCannotBeAskedFor(t *testing.T) {
@@ -75,44 +76,45 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 // TestExpiredSessionIsNeverReplaced: by itself the client library would send
 // requests of the old session on a new one.
 func TestExpiredSessionIsNeverReplaced(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	f.set(func() { f.grant = func(asked hello) (hello, bool) { return hello{timeout: asked.timeout}, true } })
-	f.cut()
-	select {
-	case <-s.Done():
-	case <-time.After(20 * time.Second):
-		t.Fatal("Done is not closed")
-	}
-	own := driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.Hex) + "0000000001"}
-	for what, err := range map[string]error{
-		"Renew":             s.Renew(t.Context()),
-		"Join":              second(s.Join(t.Context(), "m/a", driver.Contender{ID: testID, Mode: "x"})),
-		"Leave":             s.Leave(t.Context(), "m/a", own),
-		"Forget":            s.Forget(t.Context(), "m/a", testID),
-		"Watch":             s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
-		"List":              second(s.List(t.Context(), "m/a", 0)),
-		"Watch of several":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}, driver.Place{Key: "n0000000002"}),
-		"Check":             s.Check(t.Context(), "m/a", "n0000000001", 1),
-		"Convert":           second(s.Convert(t.Context(), "m/a", driver.Joined{Place: own, Token: 1}, "y", nil)),
-		"Write":             s.Write(t.Context(), "m/a", own, nil),
-		"Head":              second(s.Head(t.Context(), "m/a", driver.Any)),
-		"Head that waits":   second(s.Head(t.Context(), "m/a", 0)),
-		"Record":            second(s.Record(t.Context(), "m/a", driver.Any)),
-		"Record that waits": second(s.Record(t.Context(), "m/a", 0)),
-		"SetRecord":         second(s.SetRecord(t.Context(), "m/a", []byte("5"), 0)),
-	} {
-		if !errors.Is(err, driver.ErrSessionLost) {
-			t.Errorf("%s = %v; want ErrSessionLost", what, err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() { f.grant = func(asked hello) (hello, bool) { return hello{timeout: asked.timeout}, true } })
+		f.cut()
+		select {
+		case <-s.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatal("Done is not closed")
 		}
-	}
-	if err := s.Close(soon(t, 10*time.Second)); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
-		t.Errorf("sessions asked for: %x; want a new one and then only this one", got)
-	}
+		own := driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.Hex) + "0000000001"}
+		for what, err := range map[string]error{
+			"Renew":             s.Renew(t.Context()),
+			"Join":              second(s.Join(t.Context(), "m/a", driver.Contender{ID: testID, Mode: "x"})),
+			"Leave":             s.Leave(t.Context(), "m/a", own),
+			"Forget":            s.Forget(t.Context(), "m/a", testID),
+			"Watch":             s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
+			"List":              second(s.List(t.Context(), "m/a", 0)),
+			"Watch of several":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}, driver.Place{Key: "n0000000002"}),
+			"Check":             s.Check(t.Context(), "m/a", "n0000000001", 1),
+			"Convert":           second(s.Convert(t.Context(), "m/a", driver.Joined{Place: own, Token: 1}, "y", nil)),
+			"Write":             s.Write(t.Context(), "m/a", own, nil),
+			"Head":              second(s.Head(t.Context(), "m/a", driver.Any)),
+			"Head that waits":   second(s.Head(t.Context(), "m/a", 0)),
+			"Record":            second(s.Record(t.Context(), "m/a", driver.Any)),
+			"Record that waits": second(s.Record(t.Context(), "m/a", 0)),
+			"SetRecord":         second(s.SetRecord(t.Context(), "m/a", []byte("5"), 0)),
+		} {
+			if !errors.Is(err, driver.ErrSessionLost) {
+				t.Errorf("%s = %v; want ErrSessionLost", what, err)
+			}
+		}
+		if err := s.Close(soon(t, 10*time.Second)); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) {
+			t.Errorf("sessions asked for: %x; want a new one and then only this one", got)
+		}
+	})
 }
 
 // TestReconnectGrantedAShorterTimeoutEndsTheSession at once: the service ends
@@ -302,28 +304,29 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 // TestConnectionWithAnotherSessionEndsTheSession: a reply on it says nothing
 // about this session.
 func TestConnectionWithAnotherSessionEndsTheSession(t *testing.T) {
-	t.Parallel()
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	f.set(func() {
-		f.grant = func(asked hello) (hello, bool) {
-			asked.session++
-			return asked, true
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.grant = func(asked hello) (hello, bool) {
+				asked.session++
+				return asked, true
+			}
+		})
+		f.cut()
+		eventually(t, "the end of the session", func() bool {
+			err := s.Renew(soon(t, 20*time.Second))
+			if err == nil {
+				t.Error("Renew succeeded on a connection with another session")
+			}
+			return errors.Is(err, driver.ErrSessionLost)
+		})
+		select {
+		case <-s.Done():
+		case <-time.After(20 * time.Second):
+			t.Error("Done is not closed")
 		}
 	})
-	f.cut()
-	eventually(t, "the end of the session", func() bool {
-		err := s.Renew(soon(t, 20*time.Second))
-		if err == nil {
-			t.Error("Renew succeeded on a connection with another session")
-		}
-		return errors.Is(err, driver.ErrSessionLost)
-	})
-	select {
-	case <-s.Done():
-	case <-time.After(20 * time.Second):
-		t.Error("Done is not closed")
-	}
 }
 
 // TestWaiterReadsAgainAfterReconnect, although no earlier watch fires: the fake
@@ -379,26 +382,28 @@ func TestCallsWaitForTheConnection(t *testing.T) {
 }
 
 func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
-		if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Leave of %q = %v; want ErrGone", key, err)
-		}
-		if err := s.Write(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}, nil); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Write of %q = %v; want ErrGone", key, err)
-		}
-		own := driver.Joined{Place: driver.Place{Key: key, Session: s.Hex}, Token: 1}
-		if _, err := s.Convert(t.Context(), "m/a", own, "y", nil); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Convert of %q = %v; want ErrGone", key, err)
-		}
-	}
-	f.set(func() {
-		for op, n := range f.ops {
-			if op != opPing {
-				t.Errorf("%d requests with code %d were sent", n, op)
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
+			if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Leave of %q = %v; want ErrGone", key, err)
+			}
+			if err := s.Write(t.Context(), "m/a", driver.Place{Key: key, Session: s.Hex}, nil); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Write of %q = %v; want ErrGone", key, err)
+			}
+			own := driver.Joined{Place: driver.Place{Key: key, Session: s.Hex}, Token: 1}
+			if _, err := s.Convert(t.Context(), "m/a", own, "y", nil); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("Convert of %q = %v; want ErrGone", key, err)
 			}
 		}
+		f.set(func() {
+			for op, n := range f.ops {
+				if op != opPing {
+					t.Errorf("%d requests with code %d were sent", n, op)
+				}
+			}
+		})
 	})
 }
 
@@ -441,7 +446,7 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 func TestFirstJoinsAtAnOldServerGetPlainNodes(t *testing.T) {
 	const unimplemented = -6
 	synctest.Test(t, func(t *testing.T) {
-		f, tr, s := openPipedTree(t)
+		f, tr, s := openTree(t)
 		tr.on(func(op int32, _ string) treeFate {
 			time.Sleep(time.Second) // the other call sends the same meanwhile
 			if op == opCreateContainer {
@@ -484,25 +489,24 @@ func TestJoinWhoseReplyEndsTooSoonMayHaveJoined(t *testing.T) {
 }
 
 func TestSlackFollowsTheTick(t *testing.T) {
-	t.Parallel()
-	const ttl = time.Second
-	for tick, slack := range map[string]time.Duration{
-		"": 300 * time.Millisecond, "?tick=100ms": 150 * time.Millisecond, "?tick=500ms": 350 * time.Millisecond,
-	} {
-		d, err := Open(parse(t, newFake(t).url()+"/app"+tick))
-		ok(t, err)
-		s, err := d.Open(soon(t, 20*time.Second), ttl)
-		ok(t, err)
-		if s.Slack() != slack {
-			t.Errorf("%q: %v, want %v", tick, s.Slack(), slack)
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		for tick, slack := range map[string]time.Duration{
+			"": 300 * time.Millisecond, "?tick=100ms": 150 * time.Millisecond, "?tick=500ms": 350 * time.Millisecond,
+		} {
+			d := newPipes(t).driver("/app" + tick)
+			s, err := d.Open(soon(t, 20*time.Second), ttl)
+			ok(t, err)
+			if s.Slack() != slack {
+				t.Errorf("%q: %v, want %v", tick, s.Slack(), slack)
+			}
+			_ = s.Close(soon(t, time.Millisecond))
 		}
-		_ = s.Close(soon(t, time.Millisecond))
-	}
-	d, err := Open(parse(t, newFake(t).url()+"/app?tick=600ms"))
-	ok(t, err)
-	if _, err := d.Open(soon(t, 20*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
-		t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
-	}
+		d := newPipes(t).driver("/app?tick=600ms")
+		if _, err := d.Open(soon(t, 20*time.Second), ttl); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "two ticks of 600ms") {
+			t.Errorf("Open = %v; want ErrInvalid that names the tick", err)
+		}
+	})
 }
 
 // TestRotatedAuthorityIsUsedForTheNextConnection: a session outlives the

@@ -82,15 +82,8 @@ func plant(f *fake) *tree {
 	return tr
 }
 
+// openTree opens a session on a tree, in virtual time.
 func openTree(t *testing.T) (*fake, *tree, *session) {
-	t.Helper()
-	f := newFake(t)
-	tr := plant(f)
-	return f, tr, openFake(t, f, testTTL)
-}
-
-// openPipedTree is openTree for a test in virtual time.
-func openPipedTree(t *testing.T) (*fake, *tree, *session) {
 	t.Helper()
 	f := newPipes(t)
 	tr := plant(f)

@@ -77,7 +77,7 @@ func TestAttemptThatEndsBeforeItsJoinLeavesNoQueue(t *testing.T) {
 // server ends the session, though the caller of Close has just a second.
 func TestCloseLeavesTimeToEndTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, tr, s := openPipedTree(t)
+		f, tr, s := openTree(t)
 		held, err := s.Join(t.Context(), "m/held", driver.Contender{ID: testID, Mode: "x"})
 		ok(t, err)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -64,6 +64,9 @@ func TestLastWaiterIsGrantedAfterOneTTLWhenAllOthersCrash(t *testing.T) {
 		if took := last.granted().at.Sub(crashed); took > ttl+late {
 			w.Errorf("granted after %v", took)
 		}
+		if n := len(w.queued(ways.Lock, "a")); n != 1 {
+			w.Errorf("granted behind %d others", n-1)
+		}
 		w.release(last.hold)
 	})
 }

@@ -102,10 +102,14 @@ func TestGrantIsDroppedWhenItsReplyArrivesAfterTheSessionEnded(t *testing.T) {
 		if !met() || p.over() && p.err == nil && p.hold.Err() == nil {
 			w.Errorf("two hold: %+v and %+v", p.hold, n)
 		}
-		c.link.Heal()
-		time.Sleep(ttl)
+		time.Sleep(ttl * 6 / 10) // the reply arrives, while requests are still held
 		if p.over() && p.err == nil && p.hold.Err() == nil {
 			w.Errorf("two hold after the late reply: %+v and %+v", p.hold, n)
+		}
+		c.link.Heal()
+		settle()
+		if p.over() && p.err == nil && p.hold.Err() == nil {
+			w.Errorf("two hold after the cut: %+v and %+v", p.hold, n)
 		}
 		w.release(n)
 		if p.await(); p.err == nil && (p.hold.Session == first.Session || p.hold.Token <= n.Token) {

@@ -73,7 +73,7 @@ func on(t *testing.T, name string, kind simulation.Kind, test func(w *world)) {
 }
 
 // plain draws what makes no service unusual: three members, none of which is
-// ill, and sessions of Baton's own.
+// ill, and sessions of Baton's own. On etcd members have host names.
 type plain struct{}
 
 func (plain) Uint64() uint64 { return math.MaxUint64 }
@@ -81,10 +81,12 @@ func (plain) Uint64() uint64 { return math.MaxUint64 }
 // nobody is a world without a judge.
 type nobody struct{}
 
-func (nobody) TTL() time.Duration  { return ttl }
-func (nobody) Reached(string)      {}
-func (nobody) Label(string) string { return "" }
-func (nobody) Refuses(bool)        {}
+func (nobody) TTL() time.Duration   { return ttl }
+func (nobody) Reached(string)       {}
+func (nobody) Label(string) string  { return "" }
+func (nobody) Refuses(bool)         {}
+func (nobody) Mended() bool         { return true }
+func (nobody) Blame(string, ...any) {}
 
 func (w *world) Context() context.Context { return w.bound }
 

@@ -1,5 +1,3 @@
-//go:debug randseednop=0
-
 // Package simulation_test runs the random worlds of
 // integration/internal/simulation, whose comment describes them.
 package simulation_test

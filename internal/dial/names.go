@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,14 +17,30 @@ const (
 	lookupPatience = 200 * time.Millisecond
 )
 
+// resolver resolves a name to addresses.
+type resolver = func(ctx context.Context, host string) ([]string, error)
+
+// resolves is the resolver of the process, see ReplaceNames.
+var resolves atomic.Pointer[resolver]
+
+func init() { ReplaceNames(net.DefaultResolver.LookupHost) }
+
+// ReplaceNames lets resolve answer all lookups of this process, until restore.
+// It is for tests in virtual time, like [Replace].
+func ReplaceNames(resolve func(ctx context.Context, host string) ([]string, error)) (restore func()) {
+	before := resolves.Swap(&resolve)
+	return func() { resolves.Store(before) }
+}
+
 // Names resolves host names. A lookup runs in the background and outlives the
 // call that began it: a caller with little time does not begin anew at a name
 // server that does not answer. Until it is done, and if it fails, the latest
 // known addresses are used. Its zero value is ready for use; it is safe for
 // concurrent use.
 type Names struct {
-	// Resolve resolves a name. It is net.DefaultResolver's, except in tests.
-	Resolve func(ctx context.Context, host string) ([]string, error)
+	// Resolve resolves a name. Nil is that of the process, which is
+	// net.DefaultResolver's unless a test has replaced it.
+	Resolve resolver
 
 	mu     sync.Mutex
 	hosts  map[string]*host
@@ -102,7 +119,7 @@ func (n *Names) run(ctx context.Context, name string, h *host, l *lookup) {
 	defer l.end()
 	resolve := n.Resolve
 	if resolve == nil {
-		resolve = net.DefaultResolver.LookupHost
+		resolve = *resolves.Load()
 	}
 	l.addrs, l.err = resolve(ctx, name)
 	if l.err == nil && len(l.addrs) == 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
@@ -115,13 +116,22 @@ func (w world) sleepThroughTheEnd(c *wallClock) {
 }
 
 // TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep: within a sixteenth of
-// the TTL.
+// the TTL. The driver does not notice the end, and the next renewal is far
+// away.
 func TestHolderThatWaitsForDoneIsNotifiedSoonAfterASleep(t *testing.T) {
-	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
-		time.Sleep(100 * time.Millisecond) // the renewal is far away
-		w.sleepThroughTheEnd(c)
+	synctest.Test(t, func(t *testing.T) {
+		var clock wallClock
+		svc := memory.NewService()
+		c, err := coordinator.New(late{svc.Driver()}, quiet, engine.WithWallClock(clock.now))
+		check(t, err)
+		defer func() { check(t, c.Close(t.Context())) }()
+		s, err := engine.Of(c).Session(t.Context())
+		check(t, err)
+		time.Sleep(s.TTL()/driver.RenewalsPerTTL + 100*time.Millisecond)
+		svc.Expire(s.ID())
+		clock.step(time.Hour)
 		began := time.Now()
-		<-l.Context().Done()
+		<-s.Context().Done()
 		if took := time.Since(began); took > engine.DefaultTTL/16 {
 			t.Errorf("notified after %v", took)
 		}

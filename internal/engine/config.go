@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -37,6 +38,10 @@ type Config struct {
 	Log       *slog.Logger
 	Observers []event.Observer
 	Jitter    float64 // varies the pauses between attempts by ± this share; for tests
+	// Source makes the source of the pause of a call with this context. Nil is
+	// the process's generator. Only a simulation sets it, which must be the
+	// same again.
+	Source func(context.Context) rand.Source
 
 	wall func() time.Time // the wall clock; nil for time.Now
 }

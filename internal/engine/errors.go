@@ -62,15 +62,15 @@ func Describe(ctx context.Context, op, name string, err error) error {
 	}
 }
 
-// IsCause reports whether err is itself the cause of the end of ctx, and does
-// not only wrap it. That cause can be any error, also one of the above, and
-// then it does not come from the service. IsCause does not call the Err of a
-// live ctx, as context.Cause does: the context of a hold might ask the service,
-// and wait.
+// IsCause reports whether err is itself the cause of the end of ctx, or that of
+// a WaitError, and does not only wrap it. That cause can be any error, also one
+// of the above, and then it does not come from the service. IsCause does not
+// call the Err of a live ctx, as context.Cause does: the context of a hold
+// might ask the service, and wait.
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():
-		return Same(err, context.Cause(ctx))
+		return Same(bareWait(err), context.Cause(ctx))
 	default:
 		return false
 	}

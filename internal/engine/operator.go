@@ -92,7 +92,7 @@ func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 		if err = f(s); !LostBefore(ctx, err) {
 			return err
 		}
-		if err := PauseAgain(ctx, losses); err != nil {
+		if err := c.PauseAgain(ctx, losses); err != nil {
 			return err
 		}
 	}

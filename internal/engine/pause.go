@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"math/rand" //nolint:depguard // the simulation seeds its global source, as that of the back-off
+	"math/rand/v2"
 	"time"
 )
 
@@ -18,9 +18,9 @@ const (
 //
 // Without it, writers that compete would fail together again, and a service
 // that fails at once would get as many requests as it can answer.
-func PauseAgain(ctx context.Context, n int) error {
+func (c *Client) PauseAgain(ctx context.Context, n int) error {
 	most := firstPause << min(max(n-1, 0), mostPauses)
-	timer := time.NewTimer(time.Duration(rand.Int63n(int64(most))))
+	timer := time.NewTimer(c.config.below(ctx, most))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -28,4 +28,18 @@ func PauseAgain(ctx context.Context, n int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// Vary returns a random time between a half and one and a half of d, which is
+// positive.
+func (c *Client) Vary(ctx context.Context, d time.Duration) time.Duration {
+	return d/2 + c.config.below(ctx, d)
+}
+
+// below returns a random time of less than most.
+func (c *Config) below(ctx context.Context, most time.Duration) time.Duration {
+	if c.Source == nil {
+		return rand.N(most)
+	}
+	return time.Duration(rand.New(c.Source(ctx)).Int64N(int64(most)))
 }

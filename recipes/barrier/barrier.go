@@ -101,7 +101,7 @@ func (b *Barrier) change(ctx context.Context, op string, set bool) error {
 		case err == nil:
 			return nil
 		case recipes.Overtaken(ctx, err):
-			err = recipes.PauseAgain(ctx, failures)
+			err = recipes.PauseAgain(ctx, b.queue, failures)
 		}
 		if err != nil {
 			if maybe > 0 {

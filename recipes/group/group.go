@@ -138,7 +138,7 @@ func (g *Group) announce(ctx context.Context) error {
 		case errors.Is(err, coordinator.ErrStale):
 			return nil // another member has written it since the read
 		}
-		if err := recipes.PauseAgain(ctx, failures); err != nil {
+		if err := recipes.PauseAgain(ctx, g.queue, failures); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, erro
 			if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
 				o.session = nil
 				losses++
-				if err = recipes.PauseAgain(ctx, losses); err == nil {
+				if err = recipes.PauseAgain(ctx, g.queue, losses); err == nil {
 					continue
 				}
 			}
@@ -305,7 +305,7 @@ func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error 
 				return err
 			}
 			losses++
-			if err := recipes.PauseAgain(ctx, losses); err != nil {
+			if err := recipes.PauseAgain(ctx, g.queue, losses); err != nil {
 				return err
 			}
 		}

@@ -231,7 +231,8 @@ func TestCancelledWaitReleasesAll(t *testing.T) {
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		_, err := s.set(two, "a", "b", "c").Lock(ctx)
-		if err != context.DeadlineExceeded { //nolint:errorlint // untouched
+		var wait *recipes.WaitError
+		if !errors.As(err, &wait) || !errors.Is(err, context.DeadlineExceeded) || wait.Queued != time.Second {
 			s.Errorf("got %v", err)
 		}
 		s.unlock(s.lock(s.set(one, "a")))
@@ -461,7 +462,7 @@ func TestReleaseOfSilentServicesIsBounded(t *testing.T) {
 		}
 		began := time.Now()
 		cancel()
-		if err := <-done; err != context.Canceled { //nolint:errorlint // untouched
+		if err := <-done; !errors.Is(err, context.Canceled) {
 			s.Errorf("got %v", err)
 		}
 		if took := time.Since(began); took > 2*time.Second {

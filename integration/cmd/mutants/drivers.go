@@ -1,7 +1,7 @@
 package main
 
-// ofDrivers are mutations of the two drivers. Tests with servers of their own
-// catch them.
+// ofDrivers are mutations of the two drivers. Tests on their fakes, in virtual
+// time, catch them.
 var ofDrivers = []mutation{{
 	name: "etcd-old-view", promise: "P1",
 	what:   "A view from a member that has not applied the contender's own join yet is accepted.",

@@ -9,9 +9,17 @@
 //
 // A mutation replaces a text that occurs once in a file. The file itself is not
 // changed: the go command gets the changed content with -overlay. A mutation is
-// caught if each of its named tests fails by its own verdict: a mutation that
-// does not compile, or whose tests time out, is an error in the list. First all
-// these tests must pass on the unchanged code.
+// caught if each of its named tests fails by its own verdict: one whose tests
+// time out is an error in the list. First all these tests must pass on the
+// unchanged code.
+//
+// Most mutations change the body of a function. Their tests' packages are
+// compiled once, with a copy of the function for each mutation; an environment
+// variable selects the one that a run calls. The others are compiled one by
+// one.
+//
+// No test that is named needs a server, and those of the drivers' and the
+// engine's rules run in virtual time.
 //
 // The simulation is TestSimulationOnMemory with its usual 200 seeds. Where it
 // is not named, it does not notice the mutation, or not with so few seeds: it
@@ -94,6 +102,10 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 	defer r.close()
 	began := time.Now()
 	if !every {
+		if err := r.build(ctx, chosen); err != nil {
+			return err
+		}
+		fmt.Printf("compiled (%.0fs)\n", time.Since(began).Seconds())
 		if err := r.baseline(ctx, chosen); err != nil {
 			return err
 		}

@@ -41,7 +41,9 @@ func (t test) String() string {
 	return s
 }
 
-var mutations = slices.Concat(ofRecipes, ofSessions, ofDrivers, ofFencing, ofShared, ofOperators, ofMembers, ofCompositions)
+var mutations = slices.Concat(ofRecipes, ofSessions, ofEngine,
+	ofDrivers, ofEtcdQueues, ofEtcdReads, ofEtcdSessions, ofZooKeeperQueues, ofZooKeeperSessions,
+	ofFencing, ofShared, ofSharedLayouts, ofOperators, ofMembers, ofCompositions)
 
 // regenerate is the command that writes the page.
 const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"

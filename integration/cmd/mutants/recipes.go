@@ -81,9 +81,9 @@ var ofRecipes = []mutation{{
 }, {
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
-	file:   "recipes/attempt.go",
-	old:    `		a.leaveLater()`,
-	new:    ``,
+	file:   "recipes/delay.go",
+	old:    `	if !a.queued {`,
+	new:    `	if a.queued || !a.queued {`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
@@ -126,7 +126,7 @@ var ofRecipes = []mutation{{
 	name: "refused-watch-hides-removal", promise: "P2",
 	what:   "A holder that was once refused the watch of its entry does not watch it any more.",
 	file:   "recipes/turn.go",
-	old:    `			if refused++; PauseAgain(t.ctx, refused) != nil {`,
+	old:    `			if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {`,
 	new:    `			if refused++; true {`,
 	caught: []test{{pkg: "recipes", name: "TestRefusedWatchDoesNotHideARemoval"}},
 }, {

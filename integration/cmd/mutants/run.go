@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +22,14 @@ const (
 	runTimeout  = 15 * time.Minute // including compilation
 )
 
-// runner runs go test on the repository.
+const module = "github.com/baton-go/baton"
+
+// runner runs tests of the repository.
 type runner struct {
-	root string // of the repository
-	tmp  string
+	root     string // of the repository
+	tmp      string
+	within   map[string]bool   // whether the binaries have a mutation, by its name
+	binaries map[string]string // test binaries with mutations, by package
 }
 
 func newRunner(ctx context.Context) (*runner, error) {
@@ -33,12 +38,12 @@ func newRunner(ctx context.Context) (*runner, error) {
 		return nil, err
 	}
 	tmp, err := os.MkdirTemp("", "mutants")
-	return &runner{root, tmp}, err
+	return &runner{root: root, tmp: tmp}, err
 }
 
 // repository returns the directory of the library's go.mod.
 func repository(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/baton-go/baton").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if dir := strings.TrimSpace(string(out)); err == nil && dir != "" {
 		return dir, nil
 	}
@@ -78,14 +83,9 @@ func (r *runner) overlay(m mutation) (string, error) {
 	return file, os.WriteFile(file, list, 0o600)
 }
 
-// event is an event of go test -json.
-type event struct {
-	Action, Package, Test, Output string
-}
-
-// result is the outcome of a run of go test.
+// result is the outcome of a run of tests.
 type result struct {
-	verdicts map[string]string // "pass", "fail" or "skip", by package and test
+	verdicts map[string]string // "pass", "fail" or "skip", by test
 	timedOut bool
 	output   string
 }
@@ -101,59 +101,74 @@ func (r *runner) module(pkg string) (dir, path string) {
 	return r.root, "./" + pkg
 }
 
-// gotest runs tests of a package.
+// test runs tests of a package with a mutation, or on the unchanged code if its
+// name is "".
+func (r *runner) test(ctx context.Context, pkg, run, env string, m mutation) (result, error) {
+	binary, dir := r.binaries[pkg], filepath.Join(r.root, pkg)
+	if binary != "" && (m.name == "" || r.within[m.name]) {
+		return r.run(ctx, dir, append(cases(env), switchEnv+"="+m.name), binary,
+			"-test.v=test2json", "-test.timeout="+testTimeout.String(), "-test.run="+run)
+	}
+	if m.name == "" {
+		return r.gotest(ctx, pkg, run, env, "")
+	}
+	overlay, err := r.overlay(m)
+	if err != nil {
+		return result{}, err
+	}
+	return r.gotest(ctx, pkg, run, env, overlay)
+}
+
+func cases(env string) []string {
+	if env == "" {
+		return nil
+	}
+	return []string{env}
+}
+
+// gotest compiles and runs tests of a package.
 func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
 	dir, path := r.module(pkg)
-	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-run", run}
+	args := []string{"test", "-v=test2json", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-run", run}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, path)...)
-	cmd.Dir = dir
+	return r.run(ctx, dir, cases(env), "go", append(args, path)...)
+}
+
+// verdict is a line of a test's outcome. With -test.v=test2json a control
+// character is before it, wherever the test's own output has ended.
+var verdict = regexp.MustCompile("\x16=== RUN +([^\\s/]+)\n|\x16--- (PASS|FAIL|SKIP): ([^\\s/]+) \\(")
+
+// run runs a program that runs tests.
+func (r *runner) run(
+	ctx context.Context, dir string, env []string, program string, args ...string,
+) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it end its children
-	if cmd.Env = os.Environ(); env != "" {
-		cmd.Env = append(cmd.Env, env)
-	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return result{}, fmt.Errorf("go test %s: %w", pkg, context.Cause(ctx))
+		return result{}, fmt.Errorf("%s: %w", program, context.Cause(ctx))
 	}
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return result{}, err
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) { // by a signal
+		return result{}, fmt.Errorf("%s: %w", program, err)
 	}
-	res := result{verdicts: map[string]string{}, output: stderr.String()}
-	for line := range bytes.Lines(out) {
-		var e event
-		if json.Unmarshal(line, &e) != nil {
-			continue
-		}
-		switch e.Action {
-		case "pass", "fail", "skip":
-			if e.Test != "" {
-				res.verdicts[e.Package+" "+e.Test] = e.Action
-			}
-		case "output", "build-output":
-			res.output += e.Output
-			res.timedOut = res.timedOut || strings.HasPrefix(e.Output, "panic: test timed out")
+	res := result{verdicts: map[string]string{}, output: string(out)}
+	res.timedOut = strings.Contains(res.output, "panic: test timed out")
+	for _, found := range verdict.FindAllStringSubmatch(res.output, -1) {
+		switch {
+		case found[1] != "": // if it panics there is no other line
+			res.verdicts[found[1]] = "fail"
+		default:
+			res.verdicts[found[3]] = strings.ToLower(found[2])
 		}
 	}
 	return res, nil
-}
-
-// of returns the verdict on a test, or "".
-func (res result) of(name string) string {
-	for key, verdict := range res.verdicts {
-		if strings.HasSuffix(key, " "+name) {
-			return verdict
-		}
-	}
-	return ""
 }
 
 // last returns the last lines of the output.
@@ -175,9 +190,9 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	}
 	failed := make(chan error, len(names))
 	each(slices.Collect(maps.Keys(names)), func(key test) {
-		res, err := r.gotest(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, "")
+		res, err := r.test(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, mutation{})
 		for _, name := range names[key] {
-			if v := res.of(name); err == nil && v != "pass" {
+			if v := res.verdicts[name]; err == nil && v != "pass" {
 				err = fmt.Errorf("on the unchanged code, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
 			}
 		}
@@ -193,16 +208,12 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 
 // judge runs the named tests of a mutation. ok: all of them failed.
 func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool) {
-	overlay, err := r.overlay(m)
-	if err != nil {
-		return err.Error(), false
-	}
 	var by []string
 	ok = len(m.caught) > 0
 	for _, t := range m.caught {
-		res, err := r.gotest(ctx, t.pkg, "^"+t.name+"$", t.env, overlay)
+		res, err := r.test(ctx, t.pkg, "^"+t.name+"$", t.env, m)
 		problem := ""
-		switch v := res.of(t.name); {
+		switch v := res.verdicts[t.name]; {
 		case err != nil:
 			problem = err.Error()
 		case res.timedOut:
@@ -233,8 +244,8 @@ func (r *runner) every(ctx context.Context, m mutation) (verdict string, ok bool
 	}
 	var by []string
 	for name, v := range res.verdicts {
-		if v == "fail" && !strings.Contains(name, "/Test") && strings.Count(name[strings.Index(name, " "):], "/") == 0 {
-			by = append(by, strings.TrimPrefix(name, "github.com/baton-go/baton/"))
+		if v == "fail" {
+			by = append(by, name)
 		}
 	}
 	slices.Sort(by)

@@ -8,10 +8,13 @@ type fault struct {
 	group string
 	what  string // for users
 	found string // by a review, a test, a seed of the simulation, a mutant, a report
-	mend  string // the first commit without it, with the test
-	pkg   string
-	test  string
-	now   string // the test's present name, if it has another
+	// worlds are the services whose simulation finds the fault today when the
+	// mend alone is taken back.
+	worlds string
+	mend   string // the first commit without it, with the test
+	pkg    string
+	test   string
+	now    string // the test's present name, if it has another
 }
 
 // today returns the present name of the test.
@@ -21,17 +24,17 @@ var faults = []fault{
 
 	// Holding.
 	{
-		name: "work-outlives-close", group: "Holding", found: "review", mend: "08b78bc",
+		name: "work-outlives-close", group: "Holding", found: "review", worlds: "memory and ZooKeeper", mend: "08b78bc",
 		pkg: "recipes", test: "TestContextOfWorkEndsBeforeTheNameIsGivenAway",
 		what: "Close sent the end of the session while the context of the work given to `Do` or `Run` was still open: the next holder began beside that work.",
 	},
 	{
-		name: "work-outlives-release", group: "Holding", found: "review", mend: "08b78bc",
+		name: "work-outlives-release", group: "Holding", found: "review", worlds: "memory and ZooKeeper", mend: "08b78bc",
 		pkg: "recipes", test: "TestContextOfWorkEndsBeforeItsReleaseIsSent",
 		what: "The same on a release: the entry left the queue before the context of the work had ended.",
 	},
 	{
-		name: "external-lease", group: "Holding", found: "review", mend: "0641a68",
+		name: "external-lease", group: "Holding", found: "review", worlds: "etcd", mend: "0641a68",
 		pkg: "coordinator/etcd", test: "TestExternalLeaseIsRenewedWhenItsSessionOpens",
 		what: "A session on a lease of another program counted a whole TTL from its opening, though the lease could have almost nothing left: two live holders.",
 	},
@@ -41,7 +44,7 @@ var faults = []fault{
 		what: "A session on a lease of another program accepted a renewal by a leader that had been deposed.",
 	},
 	{
-		name: "deposed-zookeeper-leader", group: "Holding", found: "review", mend: "5424596",
+		name: "deposed-zookeeper-leader", group: "Holding", found: "review", worlds: "ZooKeeper", mend: "5424596",
 		pkg: "coordinator/zookeeper", test: "TestLeaderThatWasDeposedInAPauseAcknowledgesNothing",
 		what: "A ZooKeeper leader that had been paused past an election acknowledged one renewal: two holders for 2.4 s.",
 	},
@@ -51,7 +54,7 @@ var faults = []fault{
 		what: "Two calls that noticed the end of a session together: one could close it before all holds were notified.",
 	},
 	{
-		name: "late-first-view", group: "Holding", found: "review", mend: "b16a1ef",
+		name: "late-first-view", group: "Holding", found: "review", worlds: "memory", mend: "b16a1ef",
 		pkg: "semaphore", test: "TestLateFirstViewIsJudgedByTheLimitInForce",
 		what: "The first view of a queue was judged by the limit of the join, however late it came: 20 of 1 permits were granted after the limit had been lowered.",
 	},
@@ -103,7 +106,7 @@ var faults = []fault{
 
 	// Waiting.
 	{
-		name: "stalled-member", group: "Waiting", found: "review", mend: "d275e5a",
+		name: "stalled-member", group: "Waiting", found: "review", worlds: "etcd", mend: "d275e5a",
 		pkg: "coordinator/etcd", test: "TestNoWaitRestsOnAMemberThatStopsToApply",
 		what: "A waiter rested on one watch at one member. If that member stopped to apply, the waiter and the queue behind it waited for ever.",
 	},
@@ -113,7 +116,7 @@ var faults = []fault{
 		what: "The same for a wait that begins at such a member.",
 	},
 	{
-		name: "unanswered-read", group: "Waiting", found: "review", mend: "d275e5a",
+		name: "unanswered-read", group: "Waiting", found: "review", worlds: "etcd", mend: "d275e5a",
 		pkg: "coordinator/etcd", test: "TestNoWaitRestsOnAnUnansweredRead",
 		what: "The read after a watch's creation had no bound of its own: a member that does not answer stopped the waiter for ever.",
 	},
@@ -123,7 +126,7 @@ var faults = []fault{
 		what: "A waiter at a member that stopped to apply did not notice the end of its own session.",
 	},
 	{
-		name: "watch-without-token", group: "Waiting", found: "review", mend: "d275e5a",
+		name: "watch-without-token", group: "Waiting", found: "review", worlds: "etcd", mend: "d275e5a",
 		pkg: "coordinator/etcd", test: "TestWatchesLeaveAStreamWithoutAToken",
 		what: "After authentication was switched on, each wait of a running client was refused.",
 	},
@@ -225,12 +228,12 @@ var faults = []fault{
 
 	// Services and networks.
 	{
-		name: "close-with-credentials", group: "Services and networks", found: "review", mend: "d8fc48b",
+		name: "close-with-credentials", group: "Services and networks", found: "review", worlds: "ZooKeeper", mend: "d8fc48b",
 		pkg: "coordinator/zookeeper", test: "TestCloseWorksWhereServersDemandCredentials",
 		what: "`Close` failed where ZooKeeper's servers demand credentials, and the names stayed locked for the TTL.",
 	},
 	{
-		name: "close-not-repeated", group: "Services and networks", found: "review", mend: "43c3d31",
+		name: "close-not-repeated", group: "Services and networks", found: "review", worlds: "etcd", mend: "43c3d31",
 		pkg: "internal/engine", test: "TestCloseIsSentAgainWhileItIsNotAnswered",
 		what: "A `Close` that got no answer was not sent again.",
 	},
@@ -240,7 +243,7 @@ var faults = []fault{
 		what: "One failed attempt to close a session on another program's lease left the entries for the life of the lease.",
 	},
 	{
-		name: "outage-dials", group: "Services and networks", found: "review", mend: "08523ce",
+		name: "outage-dials", group: "Services and networks", found: "review", worlds: "ZooKeeper", mend: "08523ce",
 		pkg: "coordinator/zookeeper", test: "TestLongOutageIsDialledSeldom",
 		what: "In an outage each client dialled every server ten times a second for as long as it lasted.",
 	},

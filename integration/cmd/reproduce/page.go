@@ -15,9 +15,17 @@ func page(faults []fault) string {
 			group = f.group
 			fmt.Fprintf(&b, "\n## %s\n\n| name | fault | found by | first commit without it | test |\n|---|---|---|---|---|\n", group)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s.%s` |\n", f.name, f.what, f.found, f.mend, f.pkg[strings.LastIndex(f.pkg, "/")+1:], f.today())
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s.%s` |\n", f.name, f.what, f.by(), f.mend, f.pkg[strings.LastIndex(f.pkg, "/")+1:], f.today())
 	}
 	return b.String()
+}
+
+// by says who has found a fault, and which worlds do.
+func (f fault) by() string {
+	if f.worlds == "" {
+		return f.found
+	}
+	return f.found + "; worlds on " + f.worlds
 }
 
 // head is the page's beginning. Without the history a fault cannot be shown.
@@ -38,5 +46,7 @@ that the old code lacks cannot be shown so, and are left out.
 
 Found by: a *review* is a person who reads or tries the code, a *test* one that existed, a *seed* a
 world of the [simulation](../CONTRIBUTING.md), a *mutant* a [mutation](mutants.md) that no test
-caught, a *report* what a user wrote. ` + "`integration/cmd/reproduce`" + ` writes this page.
+caught, a *report* what a user wrote. "Worlds on" a service means that today's simulation finds the
+fault, too, if its mend alone is taken back from today's code. ` + "`integration/cmd/reproduce`" + `
+writes this page.
 `

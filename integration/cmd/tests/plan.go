@@ -47,7 +47,7 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("60"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
 		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))

@@ -28,6 +28,9 @@ func (a *actor) pause(most time.Duration) {
 func (a *actor) dwell(ctx context.Context) {
 	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond,
 		a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
+	if a.does("long hold", 3) { // some faults show only in holds that outlive them
+		most = 8 * a.w.ttl
+	}
 	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
 	defer timer.Stop()
 	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))

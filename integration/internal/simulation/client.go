@@ -1,9 +1,12 @@
 package simulation
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -49,7 +52,7 @@ func (w *world) open(s *slot) {
 	c, err := coordinator.New(&jittery{Driver: l.Driver(), w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
-		func(c *engine.Config) { c.Jitter = 0 },
+		func(c *engine.Config) { c.Jitter, c.Source = 0, w.source(s) },
 		coordinator.WithObserver(w.book), coordinator.WithObserver(
 			event.ObserverFunc(func(e event.Event) { w.observe(s, l, e) })))
 	if err != nil {
@@ -64,6 +67,16 @@ func (w *world) open(s *slot) {
 	s.client, s.link, s.objects = c, l, objects
 	s.started++
 	w.links, w.owner[l] = append(w.links, l), s
+}
+
+// source makes the generators of pauses of a slot's client. Calls of several
+// goroutines at one instant draw the same, whatever their order.
+func (w *world) source(s *slot) func(context.Context) rand.Source {
+	return func(ctx context.Context) rand.Source {
+		h := fnv.New64a()
+		_, _ = fmt.Fprint(h, "pause ", s.index, " ", labelOf(ctx), w.now())
+		return rand.NewPCG(w.seed, h.Sum64())
+	}
 }
 
 // observe receives the events of the clients.

@@ -30,7 +30,11 @@
 // less or more than the TTL, in one direction or both, reset them, deliver late
 // what was sent before, stop the service. A process cannot be stopped here; a
 // client that is cut off, or that crashes, with its links cut for good, comes
-// nearest to it.
+// nearest to it. Half of the faults hit a client that holds something; some
+// holds outlive several faults. On etcd and ZooKeeper a client may reach one
+// member only, and in half of the worlds members have host names and move to
+// other addresses; on etcd a name may have a dead address first, and
+// authentication may be switched on.
 //
 // Most worlds have a random half of the kinds of faults and operations: with
 // all of them, those that end waits and holds hide the states that take long to
@@ -65,6 +69,8 @@
 //   - the slots of permits are unique, and observers of an election never go
 //     back and see each last change;
 //   - a client that was closed without an error has left nothing;
+//   - in a long outage a client begins few connections in a second, and none to
+//     an address that its name has not had for long;
 //   - when the faults have ended, every contender is admitted and can release,
 //     and then no entry, watch, session or goroutine is left.
 //
@@ -83,8 +89,8 @@
 // No world has a lock-delay, a WithMaxHold, a layout shared with another
 // library, a process that is stopped, or a sleeping machine. The drivers of
 // memory, etcd (package onetcd) and ZooKeeper (package onzk) run here; those of
-// databases and Redis have tests on real servers only. The judge does not count
-// connections. Sets of locks, groups, partitions, counters and barriers have
+// databases and Redis have tests on real servers only. No name server fails.
+// Sets of locks, groups, partitions, counters and barriers have
 // tests with random faults in their packages. A contender that is admitted by
 // the shared queue watch is judged by the limits since its join.
 //
@@ -93,9 +99,9 @@
 // Each goroutine has its own generator, and requests draw from a sequence named
 // after their sender. All delays are of random nanoseconds, so that events
 // hardly ever happen at the same time, and the scheduler decides hardly
-// anything. On ZooKeeper about half of the worlds differ a little when they are
-// run again: where several goroutines of one client send the same request at
-// one instant, and where a pause and a deadline end at one instant, the
-// scheduler chooses. On etcd the server's own goroutines add to that: repeat a
+// anything. On ZooKeeper two of five worlds differ a little when they are run
+// again: where several goroutines of one client send the same request at one
+// instant, and where a pause and a deadline end at one instant, the scheduler
+// chooses. On etcd the server's own goroutines add to that: repeat a
 // seed that failed a few times.
 package simulation

@@ -92,9 +92,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrNotHeld:
 		return since(seen.removed) && contains(more, known)
 	case coordinator.ErrRefused:
-		// A Close removes the entries of all actors of its client.
-		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing() ||
-			c.what == "close" && a.slot.anyRefused >= c.began
+		return since(max(seen.refused, a.slot.refused, a.w.refusedAt)) || a.refusing(c)
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
@@ -107,8 +105,11 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	return contains(more, known)
 }
 
-// refusing: what an actor waits for is being refused.
-func (a *actor) refusing() bool { return a.slot.refusing || a.w.refuses }
+// refusing: what an actor waits for is being refused. A Close removes the
+// entries of all actors of its client.
+func (a *actor) refusing(c calling) bool {
+	return a.slot.refusing || a.w.refuses || c.what == "close" && a.slot.anyRefused >= c.began
+}
 
 // unanswered: Close does not retry, and a limit may have been written without
 // an answer.

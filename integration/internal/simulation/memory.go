@@ -63,4 +63,5 @@ type levers = memory.Driver
 
 type memoryLink struct{ *levers }
 
+func (memoryLink) Dials() int              { return 0 }
 func (l memoryLink) Driver() driver.Driver { return l.levers }

@@ -127,10 +127,11 @@ func (w *world) acts() []act {
 				time.Duration(r.Int64N(int64(w.ttl/3))))
 		}},
 		{"service stopped", func(r *rand.Rand, _ Link) {
-			w.svc.Stop()
-			w.note(func() { w.stoppedAt = w.now() })
-			time.Sleep(time.Duration(r.Int64N(int64(2 * w.ttl))))
-			w.svc.Start()
+			lasts := time.Duration(r.Int64N(int64(2 * w.ttl)))
+			if r.IntN(3) == 0 && w.swarm.on("long outage") {
+				lasts += 4 * w.ttl
+			}
+			w.outage(lasts)
 		}},
 		{"session expired", func(r *rand.Rand, _ Link) {
 			if all := w.svc.Sessions(); len(all) > 0 && r.IntN(2) == 0 {
@@ -154,6 +155,18 @@ func (w *world) acts() []act {
 // cutHolder cuts off a client with a hold, for more than the TTL.
 func (w *world) cutHolder(r *rand.Rand) {
 	w.mu.Lock()
+	l := w.holder(r)
+	w.mu.Unlock()
+	if l == nil {
+		return
+	}
+	w.cut(l)
+	time.Sleep(w.ttl + w.some("cut while holding", w.ttl))
+	w.heal(l)
+}
+
+// holder is the link of a client with a hold, or nil. The caller holds w.mu.
+func (w *world) holder(r *rand.Rand) Link {
 	holding := map[int]bool{}
 	for _, l := range w.queues {
 		for _, h := range l.holds {
@@ -164,14 +177,9 @@ func (w *world) cutHolder(r *rand.Rand) {
 	}
 	all := slices.Sorted(maps.Keys(holding))
 	if len(all) == 0 {
-		w.mu.Unlock()
-		return
+		return nil
 	}
-	l := w.slots[all[r.IntN(len(all))]].link
-	w.mu.Unlock()
-	w.cut(l)
-	time.Sleep(w.ttl + w.some("cut while holding", w.ttl))
-	w.heal(l)
+	return w.slots[all[r.IntN(len(all))]].link
 }
 
 // readTimes is what an actor has read in its current attempt.
@@ -237,6 +245,9 @@ func (w *world) nature() {
 		time.Sleep(pause)
 		w.mu.Lock()
 		l := w.slots[r.IntN(len(w.slots))].link
+		if holder := w.holder(r); holder != nil && r.IntN(2) == 0 {
+			l = holder // most faults of others show nothing
+		}
 		a := act{"no fault", func(*rand.Rand, Link) {}}
 		if n := r.IntN(1 << 16); len(acts) > 0 && w.swarm.uses(acts[n%len(acts)].kind) {
 			a = acts[n%len(acts)]

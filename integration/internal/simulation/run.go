@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"fmt"
-	oldrand "math/rand" //nolint:depguard // backoff draws from its global source
 	"os"
 	"runtime/debug"
 	"strings"
@@ -53,7 +52,6 @@ func (k Kind) replay(set settings) string {
 // play runs a world and returns it.
 func play(t *testing.T, kind Kind, set settings) (w *world) {
 	t.Helper()
-	oldrand.Seed(int64(set.seed)) //nolint:staticcheck // see the import
 	note(t, kind, set)
 	hung := time.AfterFunc(3*time.Minute, func() {
 		panic(fmt.Sprintf("a world hangs; replay it with: %s", kind.replay(set)))

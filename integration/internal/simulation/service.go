@@ -107,6 +107,8 @@ type Link interface {
 	Deliver()
 	// Expire ends all sessions of this client at the service.
 	Expire() bool
+	// Dials is how often the client has begun to connect to an address.
+	Dials() int
 }
 
 // Message is one request of a driver. What is not known is empty.
@@ -139,6 +141,9 @@ type Traits struct {
 	// Passes: a contender may be admitted past an entry of another program, of
 	// which the contract promises nothing.
 	Passes bool
+	// Dials is how often a client may begin to connect in a second of a long
+	// outage; zero: connections are not counted.
+	Dials float64
 	// Late is how much later, besides, a client without faults may be notified
 	// or served than on memory.
 	Late time.Duration
@@ -162,6 +167,8 @@ type World interface {
 	// Label names the actor of a contender, or is empty. Contenders' IDs differ
 	// in each run; their labels do not.
 	Label(id string) string
+	// Blame records a violation.
+	Blame(format string, args ...any)
 	// Refuses says that the service refuses requests of all clients from now
 	// on, or that it no longer does.
 	Refuses(does bool)

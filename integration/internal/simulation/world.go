@@ -160,6 +160,9 @@ func (w *world) Reached(state string) {
 // Label implements World.
 func (w *world) Label(id string) string { return w.label(id) }
 
+// Blame implements World.
+func (w *world) Blame(format string, args ...any) { w.blame(format, args...) }
+
 // Refuses implements World.
 func (w *world) Refuses(does bool) {
 	w.mu.Lock()

@@ -3,7 +3,6 @@ package virtualetcd
 import (
 	"context"
 	"errors"
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -17,12 +16,18 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/internal/dial"
 )
 
 // Driver makes a driver that makes its own client, as that of a URL does.
 func (l *Link) Driver(namespace, query string) (driver.Driver, error) {
+	return l.DriverOf(nil, namespace, query)
+}
+
+// DriverOf is Driver with credentials.
+func (l *Link) DriverOf(user *url.Userinfo, namespace, query string) (driver.Driver, error) {
 	return etcd.Open(&url.URL{
-		Scheme: "etcd", Host: strings.Join(l.Endpoints(), ","), Path: "/" + namespace, RawQuery: query,
+		User: user, Scheme: "etcd", Host: strings.Join(l.Endpoints(), ","), Path: "/" + namespace, RawQuery: query,
 	})
 }
 
@@ -33,9 +38,7 @@ func (l *Link) Client(user string) (*clientv3.Client, error) {
 		Endpoints: l.Endpoints(), Logger: zap.NewNop(), Username: user, Password: user,
 		DialOptions: []grpc.DialOption{
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-				return l.etcd.dial(ctx, "tcp", addr)
-			}),
+			grpc.WithContextDialer(new(dial.Dialer).TCP),
 		},
 	})
 }

@@ -12,24 +12,35 @@ import (
 
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/masked"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
 )
 
 // TestConformance has all levers, also those that no test on real servers has.
 // The driver makes its own client, as that of a URL does.
 func TestConformance(t *testing.T) {
-	coordinatortest.Run(t, coordinatortest.Harness{
+	coordinatortest.Run(t, harness(""))
+}
+
+func TestConformanceOfForeignLayouts(t *testing.T) {
+	coordinatortest.Run(t, masked.Harness(harness("layout="+etcd.Concurrency)))
+}
+
+func harness(query string) coordinatortest.Harness {
+	return coordinatortest.Harness{
 		Start: func(t *testing.T) coordinatortest.Service {
-			return levers{newWorld(t), map[driver.Driver]*virtualetcd.Link{}}.service()
+			return levers{newWorld(t), query, map[driver.Driver]*virtualetcd.Link{}}.service()
 		},
 		TTL: 3 * time.Second, OddTTL: time.Second, GrantedTTL: 2 * time.Second, Patience: 20 * time.Second,
 		Bubble: synctest.Test,
-	})
+	}
 }
 
 // levers does what an operator or a fault does to the service.
 type levers struct {
 	*world
+	query string // of the drivers' URLs
 	links map[driver.Driver]*virtualetcd.Link
 }
 
@@ -60,23 +71,27 @@ func (l levers) service() coordinatortest.Service {
 
 func (l levers) connect() (coordinatortest.Client, error) {
 	link := l.Link()
-	d, err := link.Driver("conformance", "")
+	d, err := link.Driver("conformance", l.query)
 	l.links[d] = link
-	return coordinatortest.Client{
-		Driver: d, Link: link, Events: link.Events,
-		External: func(ctx context.Context) (driver.Driver, error) {
-			c, err := link.Client("")
-			if err != nil {
-				return nil, err
-			}
-			l.t.Cleanup(func() { _ = c.Close() })
-			lease, err := virtualetcd.Grant(ctx, c, 3*time.Second)
-			if err != nil {
-				return nil, err
-			}
-			return lease.Driver("conformance")
-		},
-	}, err
+	c := coordinatortest.Client{Driver: d, Link: link, Events: link.Events}
+	if l.query == "" {
+		c.External = func(ctx context.Context) (driver.Driver, error) { return l.external(ctx, link) }
+	}
+	return c, err
+}
+
+// external makes a driver on the lease of another program.
+func (l levers) external(ctx context.Context, link *virtualetcd.Link) (driver.Driver, error) {
+	c, err := link.Client("")
+	if err != nil {
+		return nil, err
+	}
+	l.t.Cleanup(func() { _ = c.Close() })
+	lease, err := virtualetcd.Grant(ctx, c, 3*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return lease.Driver("conformance")
 }
 
 func (l levers) expire(s driver.Session) error {

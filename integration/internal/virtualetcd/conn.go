@@ -25,7 +25,7 @@ func newConn(l *Link, m *Member) *conn {
 	c := &conn{link: l, member: m}
 	l.dialled[m.index]++
 	for w := range c.pipes {
-		c.pipes[w] = newPipe(l, way(w), l.etcd.rng("conn", l.index, m.index, l.dialled[m.index], w))
+		c.pipes[w] = newPipe(l, m, way(w), l.etcd.rng("conn", l.index, m.index, l.dialled[m.index], w))
 	}
 	ours, theirs := address{c, l.host()}, address{c, l.addr(m)}
 	c.client = &end{conn: c, in: c.pipes[down], out: c.pipes[up], local: ours, remote: theirs}

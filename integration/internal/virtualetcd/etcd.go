@@ -26,7 +26,10 @@ type Etcd struct {
 	dir     string
 	seed    uint64
 	members []*Member
-	restore func()        // of the process's dialer
+	restore func() // of the process's dialer and names
+	named   bool   // clients get host names
+	dead    bool   // see Options
+	stale   func(*Link, time.Duration)
 	timeout time.Duration // after which the server gives up requests
 
 	mu      sync.Mutex
@@ -51,6 +54,13 @@ type Options struct {
 	Dir string
 	// Members is how many members clients see, by default 3.
 	Members int
+	// Names: clients get host names. See Member.Move.
+	Names bool
+	// DeadAddresses: each name has another address first, which drops packets.
+	DeadAddresses bool
+	// Stale, if not nil, is called with each connection to an address that its
+	// name no longer has, and since when.
+	Stale func(link *Link, since time.Duration)
 	// Seed determines how long messages take.
 	Seed uint64
 }
@@ -63,13 +73,14 @@ func New(o Options) (*Etcd, error) {
 		o.Members = 3
 	}
 	e := &Etcd{
-		dir: o.Dir, seed: o.Seed, draws: map[string]uint64{}, keys: map[string]*mvccpb.KeyValue{},
+		dir: o.Dir, seed: o.Seed, named: o.Names, dead: o.DeadAddresses, stale: o.Stale, draws: map[string]uint64{}, keys: map[string]*mvccpb.KeyValue{},
 		more: make(chan struct{}), handled: map[*attempt]bool{},
 	}
 	for i := range o.Members {
 		e.members = append(e.members, &Member{etcd: e, index: i, opened: map[*watchStream]int{}})
 	}
-	e.restore = dial.Replace(e.dial)
+	dialer, names := dial.Replace(e.dial), dial.ReplaceNames(e.resolve)
+	e.restore = func() { dialer(); names() }
 	if err := e.Start(); err != nil {
 		e.restore()
 		return nil, err
@@ -158,12 +169,36 @@ func (e *Etcd) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	e.mu.Lock()
 	links := e.links
 	e.mu.Unlock()
-	var high, low, member int
-	if _, err := fmt.Sscanf(addr, "10.%d.%d.%d:2379", &high, &low, &member); err != nil ||
+	var net10, high, low, member int
+	if _, err := fmt.Sscanf(addr, "%d.%d.%d.%d:2379", &net10, &high, &low, &member); err != nil ||
 		high<<8+low >= len(links) || member < 1 || member > len(e.members) {
 		return nil, &net.AddrError{Err: "no such address in the bubble", Addr: addr}
 	}
-	return links[high<<8+low].dial(ctx, e.members[member-1])
+	l, m := links[high<<8+low], e.members[member-1]
+	if !l.leads(net10-firstNet, m) {
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
+	}
+	return l.dial(ctx, m)
+}
+
+// hostNames are the names of a member for a client, counted from 1 and 0.
+const hostNames = "etcd%d.client%d.world"
+
+// resolve is the name server.
+func (e *Etcd) resolve(_ context.Context, host string) ([]string, error) {
+	e.mu.Lock()
+	links := e.links
+	e.mu.Unlock()
+	var n, of int
+	if _, err := fmt.Sscanf(host, hostNames, &n, &of); err != nil || n < 1 || n > len(e.members) || of >= len(links) {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	found := []string{links[of].ip(e.members[n-1])}
+	if e.dead {
+		found = append([]string{fmt.Sprintf("%d.%d.%d.%d", deadNet, of>>8, of&255, n)}, found...)
+	}
+	return found, nil
 }
 
 // rng is a generator of its own.

@@ -16,16 +16,18 @@ type Link struct {
 	etcd  *Etcd
 	index int
 
-	mu      sync.Mutex
-	held    [2]bool // by way
-	delays  [2]time.Duration
-	events  int             // of watches that the members have sent
-	lost    map[string]bool // keys of watches whose stream has ended
-	dialled []uint64
-	resets  int           // how often connections were broken
-	turned  chan struct{} // closed and replaced at each change of the above
-	conns   []*conn       // in the order in which they were made
-	strays  []*conn       // stranded ones
+	mu       sync.Mutex
+	held     [2]bool // by way
+	only     *Member // nil: all members can be reached
+	delays   [2]time.Duration
+	events   int             // of watches that the members have sent
+	lost     map[string]bool // keys of watches whose stream has ended
+	dialled  []uint64
+	attempts int           // to connect
+	resets   int           // how often connections were broken
+	turned   chan struct{} // closed and replaced at each change of the above
+	conns    []*conn       // in the order in which they were made
+	strays   []*conn       // stranded ones
 }
 
 func newLink(e *Etcd, index int) *Link {
@@ -41,10 +43,36 @@ func (l *Link) Index() int { return l.index }
 // host is the client's own address.
 func (l *Link) host() string { return fmt.Sprintf("10.%d.%d.100:1", l.index>>8, l.index&255) }
 
-// addr is a member's address on this link. It is one of no interface, so that
-// the driver asks no name server.
-func (l *Link) addr(m *Member) string {
-	return fmt.Sprintf("10.%d.%d.%d:2379", l.index>>8, l.index&255, m.index+1)
+// firstNet is the first number of all addresses before a move, deadNet that of
+// addresses that lead nowhere.
+const firstNet, deadNet = 10, 9
+
+// ip is a member's present address on this link. It is one of no interface.
+func (l *Link) ip(m *Member) string {
+	moves, _ := m.lastMove()
+	return fmt.Sprintf("%d.%d.%d.%d", firstNet+moves, l.index>>8, l.index&255, m.index+1)
+}
+
+func (l *Link) addr(m *Member) string { return l.ip(m) + ":2379" }
+
+// leads notes an attempt to connect, and reports whether the address is one of
+// a machine.
+func (l *Link) leads(moves int, m *Member) bool {
+	l.mu.Lock()
+	l.attempts++
+	l.mu.Unlock()
+	now, when := m.lastMove()
+	if moves >= 0 && moves < now && l.etcd.stale != nil {
+		l.etcd.stale(l, time.Since(when))
+	}
+	return moves == now
+}
+
+// Dials counts the attempts to connect.
+func (l *Link) Dials() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempts
 }
 
 // Events counts the events of watches that the members have sent.
@@ -78,7 +106,11 @@ func (l *Link) hasLost(key string) bool {
 // Endpoints are the addresses of the members on this link.
 func (l *Link) Endpoints() (all []string) {
 	for _, m := range l.etcd.members {
-		all = append(all, l.addr(m))
+		if l.etcd.named {
+			all = append(all, fmt.Sprintf(hostNames, m.index+1, l.index)+":2379")
+		} else {
+			all = append(all, l.addr(m))
+		}
 	}
 	return all
 }
@@ -108,8 +140,17 @@ func (l *Link) HoldRequests() { l.change(func() { l.held[up] = true }) }
 // HoldReplies holds what the members send, until Heal.
 func (l *Link) HoldReplies() { l.change(func() { l.held[down] = true }) }
 
-// Heal ends Cut, HoldRequests and HoldReplies.
-func (l *Link) Heal() { l.change(func() { l.held = [2]bool{} }) }
+// Reach cuts the client off from all members but one, until Heal.
+func (l *Link) Reach(m *Member) { l.change(func() { l.only = m }) }
+
+// Heal ends Cut, HoldRequests, HoldReplies and Reach.
+func (l *Link) Heal() { l.change(func() { l.held, l.only = [2]bool{}, nil }) }
+
+// open reports whether something passes between the client and a member. The
+// caller holds l.mu.
+func (l *Link) open(m *Member, w way) bool {
+	return !l.held[w] && (l.only == nil || l.only == m)
+}
 
 // Delay sets how much longer requests and replies take, also those under way.
 func (l *Link) Delay(request, reply time.Duration) {
@@ -136,7 +177,7 @@ func (l *Link) Strand() {
 		for _, c := range slices.Clone(l.conns) {
 			c.strand()
 		}
-		l.held = [2]bool{}
+		l.held, l.only = [2]bool{}, nil
 	})
 }
 
@@ -172,6 +213,17 @@ func (l *Link) lose() {
 	})
 }
 
+// loseMember resets all connections with a member.
+func (l *Link) loseMember(m *Member) {
+	l.change(func() {
+		for _, c := range slices.Clone(l.conns) {
+			if c.member == m {
+				c.abort()
+			}
+		}
+	})
+}
+
 // drop forgets a connection. The caller holds l.mu.
 func (l *Link) drop(c *conn) {
 	l.conns = slices.DeleteFunc(l.conns, func(other *conn) bool { return other == c })
@@ -179,11 +231,11 @@ func (l *Link) drop(c *conn) {
 
 // dial connects to a member. It takes a round trip.
 func (l *Link) dial(ctx context.Context, m *Member) (net.Conn, error) {
-	if err := l.pass(ctx, up); err != nil {
+	if err := l.pass(ctx, m, up); err != nil {
 		return nil, err
 	}
 	c, err := l.connect(m)
-	if passing := l.pass(ctx, down); passing != nil || err != nil {
+	if passing := l.pass(ctx, m, down); passing != nil || err != nil {
 		if c != nil {
 			_ = c.client.Close()
 		}
@@ -211,7 +263,7 @@ func (l *Link) connect(m *Member) (*conn, error) {
 }
 
 // pass waits until a packet that is sent now would have arrived.
-func (l *Link) pass(ctx context.Context, w way) error {
+func (l *Link) pass(ctx context.Context, m *Member, w way) error {
 	sent := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +274,7 @@ func (l *Link) pass(ctx context.Context, w way) error {
 			return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNRESET}
 		}
 		wait := time.Until(sent.Add(takes + l.delays[w]))
-		if !l.held[w] && wait <= 0 {
+		if l.open(m, w) && wait <= 0 {
 			return nil
 		}
 		turned := l.turned

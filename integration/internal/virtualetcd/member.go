@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/etcdserver"
@@ -17,6 +19,7 @@ import (
 type Member struct {
 	etcd  *Etcd
 	index int
+	place atomic.Pointer[place]
 
 	mu     sync.Mutex
 	grpc   *grpc.Server
@@ -64,6 +67,33 @@ func (m *Member) Stop() {
 	server := m.grpc
 	m.mu.Unlock()
 	server.Stop()
+}
+
+// Move gives the member another address on all links. Its connections break;
+// packets to the old address are dropped. It goes on otherwise, as one that has
+// been replaced in no time.
+func (m *Member) Move() {
+	moves, _ := m.lastMove()
+	m.place.Store(&place{(moves + 1) % 100, time.Now()})
+	m.etcd.mu.Lock()
+	links := m.etcd.links
+	m.etcd.mu.Unlock()
+	for _, l := range links {
+		l.loseMember(m)
+	}
+}
+
+func (m *Member) lastMove() (moves int, at time.Time) {
+	if p := m.place.Load(); p != nil {
+		return p.moves, p.since
+	}
+	return 0, time.Time{}
+}
+
+// place is where a member is after so many moves.
+type place struct {
+	moves int
+	since time.Time
 }
 
 // accept gives a connection to the member, if it runs.

@@ -24,7 +24,7 @@ func (e *Etcd) at(do func(ctx context.Context, server *etcdserver.EtcdServer) er
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return do(ctx, server)
+	return do(server.AuthStore().WithRoot(ctx), server)
 }
 
 // Revoke ends a lease. It fails if there is none.

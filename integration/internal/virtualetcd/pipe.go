@@ -27,6 +27,7 @@ type chunk struct {
 // are guarded by the link's mu.
 type pipe struct {
 	link *Link
+	peer *Member
 	way  way
 	rand *rand.Rand // of the times that chunks take
 
@@ -44,8 +45,8 @@ type pipe struct {
 	changed sync.Cond // of arrived, end, gone or until
 }
 
-func newPipe(l *Link, w way, r *rand.Rand) *pipe {
-	p := &pipe{link: l, way: w, rand: r}
+func newPipe(l *Link, m *Member, w way, r *rand.Rand) *pipe {
+	p := &pipe{link: l, peer: m, way: w, rand: r}
 	p.changed.L = &l.mu
 	return p
 }
@@ -88,7 +89,7 @@ func (p *pipe) open() bool {
 	if p.strayed {
 		return p.delivers
 	}
-	return !p.link.held[p.way]
+	return p.link.open(p.peer, p.way)
 }
 
 // deliver is called by the timer.

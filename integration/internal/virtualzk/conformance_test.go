@@ -13,6 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/masked"
 	"github.com/baton-go/baton/integration/internal/virtualzk"
 )
 
@@ -20,13 +21,29 @@ import (
 // server, with all levers that a service of so many members has.
 func TestConformance(t *testing.T) {
 	for name, members := range map[string]int{"one member": 1, "three members": 3} {
-		t.Run(name, func(t *testing.T) { coordinatortest.Run(t, harness(members)) })
+		t.Run(name, func(t *testing.T) { coordinatortest.Run(t, harness(members, native)) })
 	}
 }
 
+func TestConformanceOfForeignLayouts(t *testing.T) {
+	for layout, members := range map[string]int{"curator": 1, "kazoo": 3} {
+		t.Run(layout, func(t *testing.T) {
+			coordinatortest.Run(t, masked.Harness(harness(members, queues{"?layout=" + layout, "/"})))
+		})
+	}
+}
+
+// queues says where the drivers' queues are.
+type queues struct {
+	query string // of the drivers' URLs
+	below string // the chroot
+}
+
+var native = queues{below: "/~/"}
+
 // harness removes empty containers all the time, so that a queue vanishes, and
 // its sequence restarts, whenever a case leaves it empty for a moment.
-func harness(members int) coordinatortest.Harness {
+func harness(members int, q queues) coordinatortest.Harness {
 	const longest = 40 * time.Second
 	lacks := map[coordinatortest.Lever]string{
 		coordinatortest.Compact:  "ZooKeeper keeps no history for clients that could be compacted",
@@ -48,7 +65,7 @@ func harness(members int) coordinatortest.Harness {
 				e.Close()
 				time.Sleep(5 * time.Second) // the client library's Close waits for a reply
 			})
-			s := levers{e, map[driver.Driver]*virtualzk.Link{}}.service()
+			s := levers{e, q, map[driver.Driver]*virtualzk.Link{}}.service()
 			if members == 1 {
 				s.Stall = nil
 			}
@@ -60,6 +77,7 @@ func harness(members int) coordinatortest.Harness {
 // levers does what an operator or a fault does to the service.
 type levers struct {
 	*virtualzk.Ensemble
+	queues
 	links map[driver.Driver]*virtualzk.Link
 }
 
@@ -69,7 +87,7 @@ func (l levers) service() coordinatortest.Service {
 	return coordinatortest.Service{
 		Connect: func() (coordinatortest.Client, error) {
 			link := l.Link("")
-			d, err := zookeeper.OpenWith(l.URL("/conformance"), zookeeper.Dialer(link.Dial))
+			d, err := zookeeper.OpenWith(l.URL("/conformance"+l.query), zookeeper.Dialer(link.Dial))
 			l.links[d] = link
 			return coordinatortest.Client{Driver: d, Link: link, Events: link.Notices}, err
 		},
@@ -81,7 +99,7 @@ func (l levers) service() coordinatortest.Service {
 			return err
 		},
 		Remove: func(_ context.Context, queue driver.Queue, p driver.Place) error {
-			if !l.Delete("/conformance/~/" + string(queue) + "/" + p.Key) {
+			if !l.Delete("/conformance" + l.below + string(queue) + "/" + p.Key) {
 				return errNone
 			}
 			return nil

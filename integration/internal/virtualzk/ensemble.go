@@ -1,13 +1,18 @@
 package virtualzk
 
 import (
+	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/baton-go/baton/internal/dial"
 )
 
 // Config describes an ensemble. The zero value is one server with ZooKeeper's
@@ -27,6 +32,13 @@ type Config struct {
 	// Peers is the longest time of a message between two members. Links have
 	// their own. Zero: none.
 	Peers time.Duration
+	// Names: the driver gets host names. Then a process has one ensemble at a
+	// time, since they are resolved in the whole process. See Ensemble.Move.
+	Names bool
+	// Stale, if not nil, is called with each connection to an address that its
+	// name no longer has, and since when.
+	Stale func(link *Link, since time.Duration)
+
 	// Random generates all times, session IDs and passwords. Nil: there are no
 	// random delays, and a message without a delay arrives before its sending
 	// returns.
@@ -65,6 +77,7 @@ func (e *Ensemble) reached(state string) {
 type Ensemble struct {
 	conf  Config
 	began time.Time
+	seed  uint64 // of all generators
 
 	mu       sync.Mutex // guards everything, of links, too
 	see      func(Txn)
@@ -73,12 +86,12 @@ type Ensemble struct {
 	head     *tree // after the whole log
 	log      []*Txn
 	sessions map[int64]*session
-	opened   int64 // sessions and connections, ever
 	members  []*member
 	leader   int // or nobody
 	epoch    int // counts the changes of the leader, and the starts and stops
 	links    []*Link
 	reaping  bool
+	restore  func() // of the process's names
 	closed   bool
 }
 
@@ -95,8 +108,16 @@ func New(conf Config) *Ensemble {
 	or(&conf.MaxTimeout, 20*conf.Tick)
 	or(&conf.Containers, time.Minute)
 	e := &Ensemble{conf: conf, began: time.Now(), head: newTree(), sessions: map[int64]*session{}}
+	e.restore = func() {}
+	if conf.Names {
+		e.restore = dial.ReplaceNames(e.resolve)
+	}
+	if conf.Random != nil {
+		e.seed = conf.Random.Uint64()
+	}
 	for i := range conf.Members {
 		e.members = append(e.members, &member{
+			toLeader: lane{rand: e.rng("to leader", i)}, fromLeader: lane{rand: e.rng("from leader", i)},
 			Ensemble: e, index: i, tree: newTree(), watches: watches{}, up: true,
 			heard: map[int64]time.Duration{},
 		})
@@ -106,6 +127,7 @@ func New(conf Config) *Ensemble {
 
 // Close stops the ensemble for good.
 func (e *Ensemble) Close() {
+	e.restore()
 	e.locked(func() {
 		e.closed = true
 		e.leader = nobody
@@ -128,35 +150,48 @@ func (e *Ensemble) locked(f func()) {
 	f()
 }
 
-// draw returns a random number below n, or 0 without a generator.
-func (e *Ensemble) draw(n int) int {
+// rng returns a generator of its own, or nil without a generator. So what is
+// drawn does not depend on the order in which the scheduler lets goroutines of
+// one instant run.
+func (e *Ensemble) rng(name ...any) *rand.Rand {
 	if e.conf.Random == nil {
-		return 0
+		return nil
 	}
-	return e.conf.Random.IntN(n)
-}
-
-// jitter returns a random time of at most that much, at least a nanosecond
-// unless there is no generator.
-func (e *Ensemble) jitter(most time.Duration) time.Duration {
-	if e.conf.Random == nil {
-		return most
-	}
-	return 1 + time.Duration(e.conf.Random.Int64N(int64(most)+1))
+	h := fnv.New64a()
+	_, _ = fmt.Fprintln(h, name...)
+	return rand.New(rand.NewPCG(e.seed, h.Sum64()))
 }
 
 // URL returns the URL of the driver, with a chroot and perhaps parameters.
 func (e *Ensemble) URL(chroot string) *url.URL {
 	var hosts []string
-	for i := range e.members {
-		hosts = append(hosts, address(i))
+	for _, m := range e.members {
+		if e.conf.Names {
+			hosts = append(hosts, fmt.Sprintf(hostNames, m.index+1)+":2181")
+		} else {
+			hosts = append(hosts, m.address()+":2181")
+		}
 	}
 	path, query, _ := strings.Cut(chroot, "?")
 	return &url.URL{Scheme: "zk", Host: strings.Join(hosts, ","), Path: path, RawQuery: query}
 }
 
-// address is where a member listens.
-func address(member int) string { return fmt.Sprintf("10.0.0.%d:2181", member+1) }
+// hostNames are the names of members, from 1 on.
+const hostNames = "zk%d.world"
+
+// address is where a member listens at present. Each move gives it another.
+func (m *member) address() string { return fmt.Sprintf("10.0.%d.%d", m.moves, m.index+1) }
+
+// resolve is the name server.
+func (e *Ensemble) resolve(_ context.Context, host string) ([]string, error) {
+	var n int
+	if _, err := fmt.Sscanf(host, hostNames, &n); err != nil || n < 1 || n > len(e.members) {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return []string{e.members[n-1].address()}, nil
+}
 
 // OnCommit calls see for each transaction when it is committed, before any
 // member has applied it. see runs with the ensemble's lock held: it must

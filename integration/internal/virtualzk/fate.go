@@ -67,9 +67,13 @@ func (w *wire) flush() {
 		batch[i].key = w.sortKey(batch[i].messages[0])
 	}
 	slices.SortStableFunc(batch, func(a, b write) int { return cmp.Compare(a.key, b.key) })
-	for _, b := range batch {
-		for _, m := range b.messages {
-			fate := fateOf(w, m, decide)
+	var fate Fate
+	for i, b := range batch {
+		for j, m := range b.messages {
+			// Which goroutine has sent which of two same requests is by chance.
+			if same := i > 0 && j == 0 && b.key != "" && b.key == batch[i-1].key; !same {
+				fate = fateOf(w, m, decide)
+			}
 			w.locked(func() { w.carryUp(m, fate) })
 		}
 	}

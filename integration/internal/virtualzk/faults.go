@@ -146,6 +146,15 @@ func (e *Ensemble) Start(member int) {
 	})
 }
 
+// Move gives a member that is stopped another address. Packets to the old one
+// are dropped.
+func (e *Ensemble) Move(member int) {
+	e.locked(func() {
+		m := e.members[member]
+		m.moves, m.moved = (m.moves+1)%250, time.Now()
+	})
+}
+
 func (e *Ensemble) chosen(member int) []*member {
 	if member == -1 {
 		return e.members

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"syscall"
@@ -16,15 +15,23 @@ import (
 type Link struct {
 	*Ensemble
 	name     string
-	seed     uint64 // of its wires' generators; 0: none
-	dialled  uint64
+	dialled  map[dialled]int // for generators
+	attempts int             // to connect
+	index    int
 	offset   time.Duration // in nanoseconds, so that no two send at once
 	spread   time.Duration
 	up, down direction
+	only     int     // the one member that can be reached, or nobody: all
 	wires    []*wire // that are not broken, in the order of dialling
 	sessions []int64 // that began or went on here
 	stranded []func()
 	notices  int
+}
+
+// dialled is an attempt to connect.
+type dialled struct {
+	member int
+	at     time.Duration
 }
 
 // direction is one direction of a link. It delays messages, and then delivers
@@ -57,20 +64,14 @@ type wire struct {
 
 // stream is one direction of a wire, with a generator of its own: messages of
 // one instant on several wires draw the same numbers in any order.
-type stream struct {
-	lane
-	rand *rand.Rand // or nil
-}
+type stream struct{ lane }
 
 // Link makes the network of a client process. Each message takes a random time
 // up to a microsecond, if the ensemble has a generator.
 func (e *Ensemble) Link(name string) *Link {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, offset: time.Duration(len(e.links))}
-	if e.conf.Random != nil {
-		l.seed = 1 | e.conf.Random.Uint64()
-	}
+	l := &Link{Ensemble: e, name: name, spread: time.Microsecond, only: nobody, index: len(e.links), dialled: map[dialled]int{}, offset: time.Duration(len(e.links))}
 	e.links = append(e.links, l)
 	return l
 }
@@ -80,22 +81,27 @@ func (l *Link) Name() string { return l.name }
 
 // Dial connects to the member with an address, for zookeeper.Dialer.
 func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	var member int
-	if _, err := fmt.Sscanf(addr, "10.0.0.%d:2181", &member); err != nil || member < 1 || member > len(l.members) {
+	var moves, member int
+	_, err := fmt.Sscanf(addr, "10.0.%d.%d:2181", &moves, &member)
+	if err != nil || member < 1 || member > len(l.members) {
 		return nil, fmt.Errorf("virtualzk: %q is no member", addr)
+	}
+	if !l.leads(moves, l.members[member-1]) {
+		<-ctx.Done()
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
 	}
 	w := &wire{Link: l, member: member - 1, fates: map[int32]Fate{}}
 	w.client = newSocket(w, addr)
 	accepted := make(chan error, 1)
 	l.locked(func() {
-		if l.dialled++; l.seed != 0 {
-			w.ups.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled))
-			w.downs.rand = rand.New(rand.NewPCG(l.seed, 2*l.dialled+1))
-		}
+		// Two sessions of a client may dial two members at one instant.
+		now := dialled{w.member, time.Since(l.began)}
+		l.dialled[now]++
+		w.ups.rand = l.rng("up", l.name, l.index, now, l.dialled[now])
+		w.downs.rand = l.rng("down", l.name, l.index, now, l.dialled[now])
 		l.wires = append(l.wires, w)
 		l.carry(&l.up, &w.ups, w, 0, func() { w.accept(accepted) })
 	})
-	var err error
 	select {
 	case err = <-accepted:
 	case <-ctx.Done():
@@ -108,14 +114,32 @@ func (l *Link) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return w.client, nil
 }
 
+// leads notes an attempt to connect, and reports whether the address is one of
+// a machine.
+func (l *Link) leads(moves int, m *member) (leads bool) {
+	l.locked(func() {
+		l.attempts++
+		if leads = moves == m.moves; !leads && moves < m.moves && l.conf.Stale != nil {
+			l.conf.Stale(l, time.Since(m.moved))
+		}
+	})
+	return leads
+}
+
+// Dials counts the attempts to connect.
+func (l *Link) Dials() (n int) {
+	l.locked(func() { n = l.attempts })
+	return n
+}
+
 // accept is what the member's machine does with a new connection.
 func (w *wire) accept(accepted chan<- error) {
 	m := w.members[w.member]
 	var err error
 	if m.up {
-		w.opened++
+		m.accepted++
 		w.server = &conn{
-			member: m, number: int(w.opened), wire: w, watching: map[spot]struct{}{},
+			member: m, number: m.accepted, wire: w, watching: map[spot]struct{}{},
 		}
 		m.conns = append(m.conns, w.server)
 	} else {
@@ -150,7 +174,7 @@ func (l *Link) arrive(d *direction, w *wire, deliver func()) {
 	case w.reset:
 	case w.isStranded && d == &l.up:
 		l.stranded = append(l.stranded, deliver)
-	case d.held || d.draining:
+	case d.held || d.draining || !l.reaches(w):
 		d.queue = append(d.queue, parcel{w, deliver})
 	default:
 		deliver()
@@ -167,9 +191,13 @@ func (l *Link) release(d *direction) {
 }
 
 func (l *Link) drain(d *direction) {
-	for d.draining = true; len(d.queue) > 0 && !d.held; {
-		p := d.queue[0]
-		d.queue = d.queue[1:]
+	for d.draining = true; !d.held; {
+		i := slices.IndexFunc(d.queue, func(p parcel) bool { return l.reaches(p.of) })
+		if i < 0 {
+			break
+		}
+		p := d.queue[i]
+		d.queue = slices.Delete(d.queue, i, i+1)
 		if p.of.reset {
 			continue
 		}
@@ -193,9 +221,24 @@ func (l *Link) HoldRequests() { l.locked(func() { l.up.held = true }) }
 // HoldReplies holds what the members send, until Heal.
 func (l *Link) HoldReplies() { l.locked(func() { l.down.held = true }) }
 
-// Heal ends Cut, HoldRequests and HoldReplies.
+// Reach cuts the client off from all members but one, until Heal.
+func (l *Link) Reach(member int) {
+	l.locked(func() {
+		l.only = member
+		for _, d := range []*direction{&l.up, &l.down} { // it may have been another
+			if !d.held && !d.draining {
+				l.drain(d)
+			}
+		}
+	})
+}
+
+func (l *Link) reaches(w *wire) bool { return l.only == nobody || l.only == w.member }
+
+// Heal ends Cut, HoldRequests, HoldReplies and Reach.
 func (l *Link) Heal() {
 	l.locked(func() {
+		l.only = nobody
 		l.release(&l.up)
 		l.release(&l.down)
 	})
@@ -250,6 +293,7 @@ func (l *Link) Strand() {
 			w.client.fail(syscall.ECONNRESET)
 			w.hangUp()
 		}
+		l.only = nobody
 		l.release(&l.up)
 		l.release(&l.down)
 	})

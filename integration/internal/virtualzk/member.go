@@ -1,6 +1,7 @@
 package virtualzk
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -9,15 +10,18 @@ import (
 // member is one server.
 type member struct {
 	*Ensemble
-	index   int
-	tree    *tree
-	applied int   // transactions of the log
-	zxid    int64 // of the last
-	watches watches
-	conns   []*conn       // by number
-	short   time.Duration // the longest timeout of a session that continues, or 0
+	index            int
+	tree             *tree
+	applied          int   // transactions of the log
+	zxid             int64 // of the last
+	watches          watches
+	conns            []*conn       // by number
+	accepted, opened int           // connections and sessions, ever
+	short            time.Duration // the longest timeout of a session that continues, or 0
 
 	up      bool
+	moves   int           // so often has its address changed
+	moved   time.Time     // last
 	lag     time.Duration // before it applies a transaction
 	stalled bool          // it applies nothing
 	paused  bool          // it does nothing
@@ -35,13 +39,25 @@ type member struct {
 }
 
 // lane keeps the order of messages.
-type lane struct{ last time.Time }
+type lane struct {
+	last time.Time
+	rand *rand.Rand // or nil
+}
+
+// takes is a random time of at most that much, at least a nanosecond unless
+// there is no generator.
+func (l *lane) takes(most time.Duration) time.Duration {
+	if l.rand == nil {
+		return most
+	}
+	return 1 + time.Duration(l.rand.Int64N(int64(most)+1))
+}
 
 // post calls f after a random time, in the order of the lane, unless there is
 // another leader or the member has stopped by then.
 func (m *member) post(l *lane, extra time.Duration, f func()) {
 	epoch := m.epoch
-	at := time.Now().Add(m.jitter(m.conf.Peers) + extra)
+	at := time.Now().Add(l.takes(m.conf.Peers) + extra)
 	if !at.After(l.last) {
 		at = l.last.Add(1)
 	}

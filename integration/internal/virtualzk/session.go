@@ -41,14 +41,19 @@ func (e *Ensemble) checkSession(id int64, member int) (code int32) {
 
 // newSession makes a session. It exists when its transaction is committed.
 func (e *Ensemble) newSession(member int, timeout time.Duration) *session {
-	e.opened++
+	m := e.members[member]
+	m.opened++
+	draw := func(n int) int { return 0 }
+	if r := e.rng("session", member, m.opened); r != nil {
+		draw = r.IntN
+	}
 	s := &session{
-		id:       int64(member+1)<<56 | e.opened<<16 | int64(e.draw(1<<16)),
+		id:       int64(member+1)<<56 | int64(m.opened)<<16 | int64(draw(1<<16)),
 		password: make([]byte, 16), timeout: timeout, owner: member,
-		offset: time.Duration(e.opened),
+		offset: time.Duration(m.opened*len(e.members) + member),
 	}
 	for i := range s.password {
-		s.password[i] = byte(1 + e.draw(255))
+		s.password[i] = byte(1 + draw(255))
 	}
 	return s
 }

@@ -335,7 +335,7 @@ func TestMemberThatGivesUpLeavingIsReported(t *testing.T) {
 		defer cancel()
 		one, two := w.leave(ctx, members[0]), w.leave(w.Context(), members[1])
 		w.returned(one)
-		if one.err != cause { //nolint:errorlint // unchanged
+		if !errors.Is(one.err, cause) {
 			w.Errorf("got %v", one.err)
 		}
 		w.loses(crew[:1], two, w.leave(w.Context(), members[2]))

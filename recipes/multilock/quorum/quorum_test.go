@@ -528,12 +528,12 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, enough)
 		defer cancel()
 		w.took(time.Second, func() {
-			if _, err := p.Lock(ctx); err != enough { //nolint:errorlint // untouched
+			if _, err := p.Lock(ctx); !errors.Is(err, enough) {
 				w.Errorf("got %v", err)
 			}
 		})
 		before := p.links[0].Stats().Requests[memory.OpJoin]
-		if _, err := p.Lock(ctx); err != enough { //nolint:errorlint // untouched
+		if _, err := p.Lock(ctx); !errors.Is(err, enough) {
 			w.Errorf("got %v", err)
 		}
 		if after := p.links[0].Stats().Requests[memory.OpJoin]; after != before {

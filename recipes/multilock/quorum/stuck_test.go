@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,13 +72,14 @@ func TestWaitersOfAQuorumWithoutAStuckMember(t *testing.T) {
 		w.services[0].AddForeign(nightly)
 		l := w.callerNamed("first", quorum.Majority).lock()
 		granted := make(chan string)
+		var released sync.WaitGroup
 		for _, name := range []string{"a", "b", "c"} {
 			p := w.callerNamed(name, quorum.Majority)
-			go func() {
+			released.Go(func() {
 				l := p.lock()
 				granted <- name
 				w.unlock(l)
-			}()
+			})
 			time.Sleep(3 * patience)
 		}
 		w.unlock(l)
@@ -88,6 +90,7 @@ func TestWaitersOfAQuorumWithoutAStuckMember(t *testing.T) {
 				}
 			}
 		})
+		released.Wait()
 	})
 }
 

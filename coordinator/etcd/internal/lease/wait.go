@@ -73,8 +73,8 @@ func (s *Session) await(
 var errSilent = errors.New("etcd: a member has not answered a read for a quarter of the TTL")
 
 // within bounds a read of a wait, which has no deadline of its own. A member
-// may take a request and never answer it. The caller of the wait repeats it, and
-// Get asks two members then.
+// may take a request and never answer it. The caller of the wait repeats it,
+// and Get asks two members then.
 func (s *Session) within(ctx context.Context, read func(context.Context) error) error {
 	bound, stop := patience.Bind(ctx, s.patience.Context())
 	defer stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -160,27 +161,32 @@ func (r *rotation) pause() time.Duration {
 func (r *rotation) resolve(ctx context.Context) (round []target) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	type result struct {
+		of      int
+		targets []target
+	}
 	var lookups int
-	found := make(chan []target, len(r.servers))
-	for _, server := range r.servers {
+	some := false
+	results, all := make(chan result, len(r.servers)), make([][]target, len(r.servers))
+	for i, server := range r.servers {
 		host, port, err := net.SplitHostPort(server)
 		if err != nil || dial.IsAddress(host) {
-			round = append(round, target{addr: server, host: host, err: err})
+			all[i], some = []target{{addr: server, host: host, err: err}}, true
 			continue
 		}
 		lookups++
-		go func() { found <- r.lookup(ctx, server, host, port) }()
+		go func() { results <- result{i, r.lookup(ctx, server, host, port)} }()
 	}
 	for late := time.After(lookupPatience); lookups > 0 && ctx.Err() == nil; {
 		select {
-		case targets := <-found:
-			if len(round) == 0 {
+		case found := <-results:
+			if !some {
 				late = time.After(lookupPatience)
 			}
-			round = append(round, targets...)
+			all[found.of], some = found.targets, true
 			lookups--
 		case <-late:
-			if len(round) > 0 { // else there is nothing else to do
+			if some { // else there is nothing else to do
 				lookups = 0
 			} else {
 				r.waits(noAnswerYet(strings.Join(r.servers, ",")))
@@ -188,6 +194,7 @@ func (r *rotation) resolve(ctx context.Context) (round []target) {
 		case <-ctx.Done():
 		}
 	}
+	round = slices.Concat(all...) // in the order of the servers, whichever came first
 	r.random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 	for i, t := range round {
 		if t.addr == r.last {

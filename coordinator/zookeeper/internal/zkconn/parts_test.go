@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -151,4 +152,24 @@ func TestMalformedHandshakesAreErrors(t *testing.T) {
 			t.Errorf("a password of %d bytes is no error", length)
 		}
 	}
+}
+
+// TestWatchThatFiredWhileItWasSetIsNotUsedAgain: it would never fire.
+func TestWatchThatFiredWhileItWasSetIsNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConn(&Config{}, time.Second)
+		target := Target{Data, "/a"}
+		w, _ := c.watches.add(target)
+		found := make(chan *Watch)
+		go func() {
+			w, _ := c.ActiveWatch(t.Context(), target)
+			found <- w
+		}()
+		synctest.Wait()
+		c.watches.fire(zk.Event{Type: zk.EventNodeDataChanged, Path: "/a"})
+		close(w.ready)
+		if again := <-found; again != nil {
+			t.Errorf("found %+v", again)
+		}
+	})
 }

@@ -28,7 +28,7 @@ type leasing struct {
 }
 
 func (s *service) onLeases(l *link, r *rand.Rand) (driver.Driver, error) {
-	c, err := l.Client("")
+	c, err := l.Client(s.user.Username())
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 var states = []string{
 	"compacted while contenders wait", "a member lags behind a watch", "a member stalls behind a watch",
 	"a member is mute", "a holder is cut off while a deposed leader acknowledges", "out of space",
-	"a member is ill for long",
+	"a member is ill for long", "members moved", "authentication switched on while contenders wait",
+	simulation.LongOutage,
 }
 
 // Faults are those of etcd alone.
@@ -26,7 +27,10 @@ func (s *service) Faults() []simulation.Fault {
 			s.suffers(c, lasts, r, l.(*link), state)
 		}}
 	}
-	return []simulation.Fault{
+	all := []simulation.Fault{
+		{Kind: "one member reached", Do: func(w simulation.World, r *rand.Rand, l simulation.Link) {
+			s.reachesOne(w, r, l.(*link), s.Members()[r.IntN(3)])
+		}},
 		condition("member lags", virtualetcd.Lagging, "a member lags behind a watch"),
 		condition("member stalls", virtualetcd.Stalled, "a member stalls behind a watch"),
 		condition("member is mute", virtualetcd.Mute, "a member is mute"),
@@ -43,6 +47,31 @@ func (s *service) Faults() []simulation.Fault {
 		}},
 		{Kind: "out of space", Do: s.fills},
 	}
+	if s.named {
+		all = append(all, simulation.Fault{Kind: "members move", Do: s.move})
+	}
+	if s.user != nil {
+		all = append(all, simulation.Fault{Kind: "authentication", Do: s.authenticates})
+	}
+	return all
+}
+
+// authenticates switches authentication on, once.
+func (s *service) authenticates(w simulation.World, _ *rand.Rand, _ simulation.Link) {
+	waiting := s.waiting()
+	if s.EnableAuth() == nil && waiting {
+		w.Reached("authentication switched on while contenders wait")
+	}
+}
+
+// reachesOne cuts a client off from all members but one, for a time and beside
+// other faults.
+func (s *service) reachesOne(w simulation.World, r *rand.Rand, l *link, m *virtualetcd.Member) {
+	if serving := l.Serving(); serving != nil && r.IntN(2) == 0 {
+		m = serving
+	}
+	l.Reach(m)
+	time.AfterFunc(time.Duration(1+r.Int64N(int64(longestFault(w.TTL())))), func() { l.Reach(nil) })
 }
 
 // longestFault is how long a member is not healthy at most.
@@ -125,10 +154,25 @@ func (s *service) deposes(w simulation.World, r *rand.Rand, chosen simulation.Li
 	m.Suffer(virtualetcd.Deposed)
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()))))
 	w.Reached("a holder is cut off while a deposed leader acknowledges")
-	chosen.Cut()
+	if r.IntN(2) == 0 { // or it reaches the deposed leader alone
+		chosen.Cut()
+	} else {
+		chosen.(*link).Reach(m)
+	}
 	time.Sleep(w.TTL() + time.Duration(1+r.Int64N(int64(w.TTL()/2))))
 	chosen.Heal()
 	m.Heal()
+}
+
+// move replaces some members by others with their names and data.
+func (s *service) move(w simulation.World, r *rand.Rand, _ simulation.Link) {
+	for _, m := range s.Members() {
+		if r.IntN(3) > 0 {
+			m.Move()
+			time.Sleep(time.Duration(1 + r.Int64N(int64(w.TTL()/10))))
+		}
+	}
+	w.Reached("members moved")
 }
 
 // calm lets requests have no faults, and heals all links.

@@ -33,7 +33,7 @@ func (s *service) Connect(name string) (simulation.Link, error) {
 	if s.external && r.IntN(4) > 0 {
 		l.d, err = s.onLeases(l, r)
 	} else {
-		l.d, err = l.Link.Driver(namespace, "")
+		l.d, err = l.DriverOf(s.user, namespace, "")
 	}
 	if err != nil {
 		return nil, err

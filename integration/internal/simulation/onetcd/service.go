@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,10 @@ type service struct {
 	world simulation.World
 	seed  uint64
 	ttl   time.Duration
+	named bool // drivers resolve names
+	// user are the clients' credentials, or nil. At first the service does not
+	// ask for them.
+	user *url.Userinfo
 	// external: some clients have sessions on external leases.
 	external bool
 	// chronic: a member may be ill for long, and requests to it cost a part of
@@ -67,14 +72,29 @@ type call struct {
 }
 
 func start(c simulation.Conditions) (simulation.Service, error) {
-	e, err := virtualetcd.New(virtualetcd.Options{Dir: c.T.TempDir(), Seed: c.Seed})
+	o := virtualetcd.Options{Dir: c.T.TempDir(), Seed: c.Seed}
+	names := c.Rand.IntN(4)
+	o.Names, o.DeadAddresses = names >= 2, names == 3
+	o.Stale = func(l *virtualetcd.Link, since time.Duration) {
+		// etcd's own client, of external leases, gives an attempt 20 s.
+		if since > c.TTL+25*time.Second {
+			c.World.Blame("client %d connects to an address that its name has not had for %v", l.Index(), since)
+		}
+	}
+	e, err := virtualetcd.New(o)
 	if err != nil {
 		return nil, err
 	}
 	s := &service{
-		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
+		Etcd: e, world: c.World, seed: c.Seed, ttl: c.TTL, named: o.Names, external: c.Rand.IntN(3) == 0, chronic: c.Rand.IntN(4) == 0,
 		links: map[*virtualetcd.Link]*link{}, keys: map[string]*mvccpb.KeyValue{},
 		byHand: map[string]bool{}, calls: map[string]call{},
+	}
+	if c.Rand.IntN(3) == 0 {
+		s.user = url.UserPassword("root", "root")
+		if err := s.AddRoot(); err != nil {
+			return nil, err
+		}
 	}
 	s.over, s.end = context.WithCancel(context.Background())
 	e.OnChange(s.changed)
@@ -109,7 +129,7 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 // Rounds: the join of a contended queue is two transactions, and to follow
 // another contender is a watch and a read.
 func (s *service) Traits() simulation.Traits {
-	t := simulation.Traits{Stale: true, Ill: longestFault(s.ttl), Rounds: 4, Late: expires + redials, Passes: true}
+	t := simulation.Traits{Stale: true, Ill: longestFault(s.ttl), Rounds: 4, Late: expires + redials, Passes: true, Dials: 30}
 	if s.chronic {
 		t.Ill, t.Late = chronicFault*s.ttl, t.Late+s.ttl*5/4+3*(s.ttl/4+pauses)
 	}

@@ -10,10 +10,14 @@ import (
 // Faults are those of ZooKeeper's members.
 func (s *service) Faults() []simulation.Fault {
 	all := []simulation.Fault{{Kind: "timeout shortened", Do: s.shortens}}
+	if s.named {
+		all = append(all, simulation.Fault{Kind: "members move", Do: s.move})
+	}
 	if s.Members() == 1 {
 		return all
 	}
 	return append(all,
+		simulation.Fault{Kind: "one member reached", Do: s.reachesOne},
 		simulation.Fault{Kind: "member lags", Do: s.lags},
 		simulation.Fault{Kind: "member stalls", Do: s.stalls},
 		simulation.Fault{Kind: "leader changes", Do: s.elects},
@@ -67,6 +71,17 @@ func (s *service) mayCut(w simulation.World, r *rand.Rand, l simulation.Link) {
 	l.Heal()
 }
 
+// reachesOne cuts a client off from all members but one, for a time and beside
+// other faults. It is often the leader.
+func (s *service) reachesOne(w simulation.World, r *rand.Rand, l simulation.Link) {
+	m := s.serving(r, l)
+	if leader := s.Leader(); leader >= 0 && r.IntN(2) == 0 {
+		m = leader
+	}
+	l.(*link).Reach(m)
+	time.AfterFunc(some(r, 2*w.TTL()), func() { l.(*link).Reach(-1) })
+}
+
 func (s *service) lags(w simulation.World, r *rand.Rand, l simulation.Link) {
 	m := s.serving(r, l)
 	s.Lag(m, some(r, w.TTL()/2))
@@ -90,19 +105,32 @@ func (s *service) elects(_ simulation.World, r *rand.Rand, _ simulation.Link) {
 }
 
 // pausesLeader pauses the leader while the others elect another. When it goes
-// on it does not know that, for up to a tick. Then a client may be cut off.
+// on it does not know that, for up to a tick. A client may reach no other
+// member, and may be cut off then.
 func (s *service) pausesLeader(w simulation.World, r *rand.Rand, l simulation.Link) {
 	m := s.Leader()
 	if m < 0 {
 		return
 	}
+	if r.IntN(2) == 0 {
+		l.(*link).Reach(m)
+		defer l.Heal()
+		time.Sleep(w.TTL()/3 + some(r, w.TTL()/3)) // until the client has gone there
+	}
 	s.Pause(m)
 	s.Isolate(m)
-	time.Sleep(some(r, w.TTL()/time.Duration(1+r.IntN(4))))
+	if lasts := some(r, w.TTL()/4); r.IntN(2) == 0 {
+		time.Sleep(lasts)
+	} else { // connections do not outlive it
+		time.Sleep(w.TTL()/4 + 2*lasts)
+	}
 	s.Resume(m)
 	until := some(r, s.tick)
-	time.AfterFunc(until, func() { s.Rejoin(m) })
-	time.Sleep(some(r, until))
+	time.AfterFunc(until+1, func() { s.Rejoin(m) })
+	if r.IntN(2) == 0 {
+		until = some(r, until)
+	}
+	time.Sleep(until)
 	s.mayCut(w, r, l)
 }
 
@@ -117,6 +145,21 @@ func (s *service) isolates(_ simulation.World, r *rand.Rand, l simulation.Link) 
 	s.Isolate(m)
 	time.Sleep(some(r, most))
 	s.Rejoin(m)
+}
+
+// move replaces some members by others with their names and data.
+func (s *service) move(w simulation.World, r *rand.Rand, _ simulation.Link) {
+	for m := range s.Members() {
+		if s.Members() > 1 && r.IntN(3) == 0 {
+			continue
+		}
+		s.Ensemble.Stop(m)
+		s.Move(m)
+		time.Sleep(some(r, w.TTL()/10))
+		s.Ensemble.Start(m)
+		time.Sleep(some(r, w.TTL()/10))
+	}
+	w.Reached("members moved")
 }
 
 func (s *service) crashes(w simulation.World, r *rand.Rand, l simulation.Link) {

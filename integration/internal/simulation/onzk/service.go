@@ -30,7 +30,7 @@ var Worlds = simulation.Kind{
 		"connect", "sync", "multi", "delete", "setData", "getData", "getChildren2", "createContainer",
 		"closeSession",
 	},
-	States: virtualzk.States,
+	States: append([]string{simulation.LongOutage, "members moved"}, virtualzk.States...),
 }
 
 // service is a simulation.Service. Its queues are guarded by mu, which is
@@ -43,6 +43,7 @@ type service struct {
 	tick  time.Duration
 	url   string        // chroot and parameters
 	user  *url.Userinfo // or nil
+	named bool          // the driver resolves names
 	world simulation.World
 
 	mu      sync.Mutex
@@ -63,6 +64,14 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 		Random:     rand.New(rand.NewPCG(c.Seed, 0x2ee)), Reached: c.World.Reached,
 		EnforceAuth: r.IntN(4) == 0,
 	}
+	conf.Names = r.IntN(2) == 0
+	// The last address of a round is tried after all others have timed out.
+	round := time.Duration(members) * max(time.Second, c.TTL/3)
+	conf.Stale = func(l *virtualzk.Link, since time.Duration) {
+		if since > round+c.TTL {
+			c.World.Blame("%s connects to an address that its name has not had for %v", l.Name(), since)
+		}
+	}
 	conf.Key = func(path string) string {
 		if n, ok := parse(path); ok && n.id != "" {
 			return fmt.Sprint(n.queue, n.seq, n.mode, c.World.Label(n.id))
@@ -71,7 +80,7 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 	}
 	s := &service{
 		Ensemble: virtualzk.New(conf), world: c.World, foreign: map[string]bool{}, began: time.Now(), seed: c.Seed, ttl: c.TTL, tick: tick, url: chroot,
-		queues: newQueues(), links: map[*virtualzk.Link]*link{},
+		named: conf.Names, queues: newQueues(), links: map[*virtualzk.Link]*link{},
 	}
 	if conf.EnforceAuth {
 		s.user = url.UserPassword("baton", "secret")
@@ -260,6 +269,7 @@ func (s *service) Stats() simulation.Stats {
 func (s *service) Traits() simulation.Traits {
 	return simulation.Traits{
 		Stale: true, Lag: s.ttl, Ill: s.ttl, Rounds: 4, Late: s.ttl/2 + 3*time.Second + 2*s.tick,
+		Dials: 15,
 	}
 }
 

@@ -180,7 +180,7 @@ func (u *update) write(ctx context.Context, again bool) error {
 			return bare(ctx, err)
 		}
 		u.failures++
-		return recipes.PauseAgain(ctx, u.failures)
+		return recipes.PauseAgain(ctx, u.queue, u.failures)
 	}
 	u.setDoubt(again) // this request was not applied; the one before may be
 	switch {
@@ -202,7 +202,7 @@ func (u *update) wasOvertaken(ctx context.Context) error {
 		u.queueUntil = time.Now().Add(queueTime)
 		return u.enqueue(ctx)
 	}
-	return recipes.PauseAgain(ctx, 1)
+	return recipes.PauseAgain(ctx, u.queue, 1)
 }
 
 // enqueue joins the queue. If it cannot, the writer goes on without.

@@ -191,7 +191,7 @@ func (s *Store) signal(
 		if err == nil || !recipes.Overtaken(ctx, err) {
 			return found, err
 		}
-		if err := recipes.PauseAgain(ctx, failures); err != nil {
+		if err := recipes.PauseAgain(ctx, s.turns, failures); err != nil {
 			return found, err
 		}
 	}

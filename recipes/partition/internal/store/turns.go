@@ -44,7 +44,7 @@ func (s *Store) inTurn(
 		if !again {
 			return now, err
 		}
-		if err := recipes.PauseAgain(ctx, failures); err != nil {
+		if err := recipes.PauseAgain(ctx, s.turns, failures); err != nil {
 			return now, err
 		}
 	}
