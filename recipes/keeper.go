@@ -139,8 +139,8 @@ func (k *keeper) wait(w *caller) (*Hold, error) {
 }
 
 // served is the outcome of a caller that got a turn. If that is of no use, the
-// caller waits for another one, but a Try joins alone: those that wait would get
-// its error.
+// caller waits for another one, but a Try joins alone: those that wait would
+// get its error.
 func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 	h, err := t.serve(w)
 	switch {
@@ -291,8 +291,8 @@ func (k *keeper) won(won *attempt) {
 	all := k.next
 	k.next = nil
 	for i, w := range all {
-		// The join was cancelled too late for its last caller, whose context has
-		// ended. It gets the turn only if it need not wait for others.
+		// The join was cancelled too late for its last caller, whose context
+		// has ended. It gets the turn only if it need not wait for others.
 		if w.last && i > 0 {
 			w.err = context.Cause(w.ctx)
 			w.get(nil)

@@ -33,8 +33,8 @@ func (n *nested) Value(key any) any {
 }
 
 // nest returns a context under that of a hold of the grant, for a handle taken
-// with ctx, or nil if ctx carries no hold beside the grant's own: those in which
-// the grant itself was taken were hooked when it began. Then it allocates
+// with ctx, or nil if ctx carries no hold beside the grant's own: those in
+// which the grant itself was taken were hooked when it began. Then it allocates
 // nothing.
 func (g *grant) nest(ctx, under context.Context) (n *nested) {
 	for o := engine.OuterOf(ctx); o != nil && o.Holds() != any(g); o = engine.OuterOf(o.Beyond()) {

@@ -80,6 +80,14 @@ func (w *world) startActors() {
 		}
 	}
 	for _, n := range w.names {
+		// Callers that wait in line at a client, while others queue.
+		if c := w.rng("line " + n.name); n.recipe == "mutex" && c.IntN(3) == 0 && w.retains(n) &&
+			w.swarm.uses("line of callers") {
+			s := w.slots[c.IntN(2)]
+			for i := range 3 + c.IntN(6) {
+				w.actor(s, n, fmt.Sprintf("line%d-%s", i, n.name), (*actor).live)
+			}
+		}
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
 			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 && w.swarm.uses("many contenders") {

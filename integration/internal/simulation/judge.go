@@ -70,7 +70,7 @@ type hold struct {
 	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
 	given      time.Duration // when the release of its last handle began
-	lentAt     time.Duration // when its token was first given to another caller; see lent
+	againAt    time.Duration // when its token was first given to another caller; see grantedAgain
 	slots      []int
 }
 
@@ -168,7 +168,7 @@ func (w *world) granted(c claim) *handle {
 	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
-		w.lent(l, l.holds[c.token], h)
+		w.grantedAgain(l, l.holds[c.token], h)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)

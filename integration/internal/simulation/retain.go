@@ -43,7 +43,8 @@ func (s *slot) keeper(queue driver.Queue) string {
 func (a *actor) ofTurn(own evidence) evidence {
 	early := a.w.longest + a.w.ttl
 	for label, seen := range a.w.seen {
-		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) {
+		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) &&
+			!strings.HasPrefix(label, "line") {
 			continue
 		}
 		if seen.removed > 0 {
@@ -63,10 +64,10 @@ func (a *actor) usesTurn(l *queue) bool {
 		func(h *hold) bool { return h.slot == a.slot.index && slices.ContainsFunc(h.handles, (*handle).live) })
 }
 
-// lent judges a grant of a token that was granted before. The caller holds
-// w.mu.
-func (w *world) lent(l *queue, before, h *hold) {
-	w.reach(lent)
+// grantedAgain judges a grant of a token that was granted before. The caller
+// holds w.mu.
+func (w *world) grantedAgain(l *queue, before, h *hold) {
+	w.reach(passedLocally)
 	switch {
 	case !w.retains(l.name):
 		w.violation("%s: token %d was granted twice", l.name.queue, h.token)
@@ -75,9 +76,9 @@ func (w *world) lent(l *queue, before, h *hold) {
 	case slices.ContainsFunc(before.handles, (*handle).live):
 		w.violation("%s: token %d was granted again while a context of it is alive", l.name.queue, h.token)
 	}
-	h.lentAt = before.lentAt
-	if h.lentAt == 0 {
-		h.lentAt = before.given // another contender is seen from then on
+	h.againAt = before.againAt
+	if h.againAt == 0 {
+		h.againAt = before.given // another contender is seen from then on
 	}
 	i := l.place(h)
 	if i < 0 || i+1 >= len(l.entries) || w.recoveredAt == 0 {
@@ -85,7 +86,7 @@ func (w *world) lent(l *queue, before, h *hold) {
 	}
 	// The queue is watched from the first time on. Then the callers that wait
 	// already are served for 10 ms or two holds.
-	since := max(l.joined[l.entries[i+1].Token], h.lentAt, w.recoveredAt)
+	since := max(l.joined[l.entries[i+1].Token], h.againAt, w.recoveredAt)
 	most := max(10*time.Millisecond, 2*(before.given-before.granted)) + w.prompt
 	if late := w.now() - since; late > most {
 		w.violation("%s: token %d was granted again while %d waits for %v, which is more than %v",

@@ -56,7 +56,7 @@ var states = map[string]int{
 	observerShownNobody:     1,
 	observerShownAfterLoss:  1,
 	queuedBesideOwnOldEntry: 1,
-	lent:                    100,
+	passedLocally:           100,
 }
 
 const (
@@ -96,7 +96,7 @@ const (
 	foreignEntryLeft        = "foreign entry that left ahead of contenders"
 	observerShownNobody     = "observer that is shown an empty queue"
 	observerShownAfterLoss  = "observer that outlives its session"
-	lent                    = "turn that was kept and served another caller"
+	passedLocally           = "turn that was kept and served another caller"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 
