@@ -80,7 +80,7 @@ func (w *world) startActors() {
 		}
 	}
 	for _, n := range w.names {
-		// Callers that wait in line at a client, while others queue.
+		// Callers that wait for each other at a client, while others queue.
 		if c := w.rng("line " + n.name); n.recipe == "mutex" && c.IntN(3) == 0 && w.retains(n) &&
 			w.swarm.uses("line of callers") {
 			s := w.slots[c.IntN(2)]

@@ -37,10 +37,15 @@ func (s *slot) keeper(queue driver.Queue) string {
 	return fmt.Sprintf("keeper%d-%s", s.index, queue)
 }
 
-// ofTurn adds to the evidence of an actor that of the other callers of its
-// client, with which it shares entries. What ended the entry may have happened
-// before the actor came, while its reply was under way. The caller holds w.mu.
-func (a *actor) ofTurn(own evidence) evidence {
+// evidence is that of an actor, and in a queue whose turns its client keeps
+// also that of the other callers of the client, with which it shares entries.
+// What ended the entry may have happened before the actor came, while its reply
+// was under way. The caller holds w.mu.
+func (a *actor) evidence() evidence {
+	own := a.w.seen[a.label]
+	if a.slot.retain(a.name) == 0 {
+		return own
+	}
 	early := a.w.longest + a.w.ttl
 	for label, seen := range a.w.seen {
 		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) &&
@@ -55,6 +60,12 @@ func (a *actor) ofTurn(own evidence) evidence {
 		}
 	}
 	return own
+}
+
+// mayBeTaken reports whether a Try may have found the name taken since a time.
+// The caller holds w.mu.
+func (a *actor) mayBeTaken(l *queue, since time.Duration) bool {
+	return a.w.traits.Stale || a.w.otherQueued(l, a.label, since) || a.usesTurn(l)
 }
 
 // usesTurn reports whether a caller of the actor's client uses a turn of a
