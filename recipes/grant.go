@@ -103,6 +103,9 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	switch {
 	case g.handles() == 0:
 		g.nested.release()
+		if turn.kept != nil && g.nested != nil { // else it ends with the turn
+			g.nested.cancel(coordinator.ErrReleased)
+		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
 		// A turn that may be kept is not leaving yet: its keeper decides that

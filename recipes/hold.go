@@ -175,7 +175,7 @@ func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 // that was itself taken within this one.
 func (g *grant) again(ctx context.Context, l *level) *Hold {
 	h := g.handle(ctx, l)
-	if n := g.turn.nest(ctx, l.ctx); n != nil {
+	if n := g.nest(ctx, l.ctx); n != nil {
 		n.again, h.ctx.Context = true, n
 	}
 	return h

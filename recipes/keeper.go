@@ -46,10 +46,10 @@ type caller struct {
 	last   bool  // it has given up as the last one, and waits for the join
 	waited bool  // in a local queue
 
-	got    chan *kept   // the turn, or nil if err is set; has room for one
-	err    error        // set before got
-	token  driver.Token // with err: of the entry that the join has left
-	handed time.Time    // set before got
+	got    chan *kept // the turn, or nil if err is set; has room for one
+	err    error      // set before got
+	left   *attempt   // with err: its entry has left, and this caller's event says so
+	handed time.Time  // set before got
 
 	grant grant
 	hold  Hold
@@ -112,6 +112,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in = turn
 		turn.waiting = append(turn.waiting, waiter)
+		turn.want()
 	default:
 		k.next = append(k.next, waiter)
 		k.join()
@@ -138,7 +139,8 @@ func (k *keeper) wait(w *caller) (*Hold, error) {
 }
 
 // served is the outcome of a caller that got a turn. If that is of no use, the
-// caller waits for another one.
+// caller waits for another one, but a Try joins alone: those that wait would
+// get its error.
 func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 	h, err := t.serve(w)
 	switch {
@@ -146,14 +148,20 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 		return nil, k.failed(w, err)
 	case h != nil:
 		return h, nil
+	case w.Try:
+		return k.try(w)
 	}
 	return k.wait(w)
 }
 
 // failed notifies the observers of a caller that does not get the turn.
 func (k *keeper) failed(w *caller, err error) error {
-	k.queue.client.Observe(event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id,
-		Token: w.token, Context: w.ctx, Duration: time.Since(w.began), Err: err})
+	e := event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id, Context: w.ctx,
+		Duration: time.Since(w.began), Err: err}
+	if a := w.left; a != nil && a.session != nil {
+		e.Session, e.Token = a.session.ID(), a.joined.Token
+	}
+	k.queue.client.Observe(e)
 	return err
 }
 
@@ -224,7 +232,7 @@ func (k *keeper) join() {
 	r := k.next[0].Request
 	if !k.queue.client.Go(func() { k.attempt(ctx, j, r) }) {
 		cancel(nil)
-		k.joined(j, coordinator.ErrClosed, 0) // nobody else can be in next
+		k.joined(j, coordinator.ErrClosed, nil) // nobody else can be in next
 	}
 }
 
@@ -246,7 +254,7 @@ func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.joined(join, err, won.joined.Token)
+	k.joined(join, err, won)
 }
 
 func (k *keeper) begin(r Request) *attempt {
@@ -258,7 +266,7 @@ func (k *keeper) begin(r Request) *attempt {
 // joined ends a join that has failed. If it was cancelled, only the caller that
 // has cancelled it gets the error: the others came later, and try again. The
 // caller holds k.mu.
-func (k *keeper) joined(j *joining, err error, token driver.Token) {
+func (k *keeper) joined(j *joining, err error, left *attempt) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
@@ -267,8 +275,8 @@ func (k *keeper) joined(j *joining, err error, token driver.Token) {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.token = err, token
-		token = 0 // one event ends the one entry
+		w.err, w.left = err, left
+		left = nil // one event ends the one entry
 		w.get(nil)
 	}
 	k.join()
@@ -280,9 +288,18 @@ func (k *keeper) won(won *attempt) {
 	turn := k.take(won, true)
 	k.mu.Lock()
 	k.joining = nil
-	turn.waiting, k.next = k.next, nil
-	for _, w := range turn.waiting {
+	all := k.next
+	k.next = nil
+	for i, w := range all {
+		// The join was cancelled too late for its last caller, whose context
+		// has ended. It gets the turn only if it need not wait for others.
+		if w.last && i > 0 {
+			w.err = context.Cause(w.ctx)
+			w.get(nil)
+			continue
+		}
 		w.in = turn
+		turn.waiting = append(turn.waiting, w)
 	}
 	k.open(turn)
 	k.mu.Unlock()
@@ -306,7 +323,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	won := k.begin(waiter.Request)
 	defer won.leaveLater() // as in contend
 	if err := won.win(waiter.ctx); err != nil {
-		waiter.token = won.joined.Token
+		waiter.left = won
 		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()

@@ -32,17 +32,17 @@ func (n *nested) Value(key any) any {
 	return n.Context.Value(key)
 }
 
-// nest returns a context under that of a hold of the turn, for a handle taken
-// with ctx, or nil if ctx carries no hold beside the turn's own: those in which
-// the turn itself was taken were hooked when it began. Then it allocates
+// nest returns a context under that of a hold of the grant, for a handle taken
+// with ctx, or nil if ctx carries no hold beside the grant's own: those in
+// which the grant itself was taken were hooked when it began. Then it allocates
 // nothing.
-func (t *turn) nest(ctx, under context.Context) (n *nested) {
-	for o := engine.OuterOf(ctx); o != nil && o.Holds() != any(t); o = engine.OuterOf(o.Beyond()) {
+func (g *grant) nest(ctx, under context.Context) (n *nested) {
+	for o := engine.OuterOf(ctx); o != nil && o.Holds() != any(g); o = engine.OuterOf(o.Beyond()) {
 		if n == nil {
 			n = &nested{}
 			n.Context, n.cancel = context.WithCancelCause(under)
 		}
-		n.unhook = append(n.unhook, o.OnLost(n.hook(t, o)))
+		n.unhook = append(n.unhook, o.OnLost(n.hook(g.turn, o)))
 	}
 	return n
 }
@@ -68,7 +68,7 @@ func (n *nested) release() {
 	}
 }
 
-func (c *holdContext) Holds() any              { return c.grant.turn }
+func (c *holdContext) Holds() any              { return c.grant }
 func (c *holdContext) Lost() error             { return engine.LossOf(c.Context) }
 func (c *holdContext) Beyond() context.Context { return c.values }
 

@@ -43,6 +43,8 @@ func nestable(t *testing.T, c *coordinator.Client) map[string]func(ctx context.C
 	check(t, err)
 	long, err := mutex.New(c, "inner", mutex.WithMaxHold(24*time.Hour))
 	check(t, err)
+	retains, err := mutex.New(c, "inner", mutex.WithRetain(time.Millisecond))
+	check(t, err)
 	l, err := rwlock.New(c, "inner")
 	check(t, err)
 	s, err := semaphore.New(c, "inner", 3)
@@ -58,6 +60,11 @@ func nestable(t *testing.T, c *coordinator.Client) map[string]func(ctx context.C
 		},
 		"mutex with a longest hold": func(ctx context.Context) (inner, release) {
 			h, err := long.Lock(ctx)
+			check(t, err)
+			return h, h.Unlock
+		},
+		"mutex that is retained": func(ctx context.Context) (inner, release) {
+			h, err := retains.Lock(ctx)
 			check(t, err)
 			return h, h.Unlock
 		},

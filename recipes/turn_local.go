@@ -46,7 +46,9 @@ type kept struct {
 	idle    *time.Timer   // runs while it is idle
 	since   time.Time     // when it became idle
 	told    bool          // there was an event.Kept
-	closing func()        // stops Session.OnClose
+	// its end was reported
+	reported bool
+	closing  func() // stops Session.OnClose
 }
 
 const (
@@ -109,7 +111,10 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		}
 		t.shut()
 		// At once: this caller came before those of the local queue.
-		waiting := append([]*caller{waiter}, t.waiting...)
+		waiting := t.waiting
+		if !waiter.Try { // see served
+			waiting = append([]*caller{waiter}, waiting...)
+		}
 		t.waiting = nil
 		keeper.requeue(waiting)
 		return nil, nil
@@ -123,7 +128,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	t.mu.Lock()
 	grant.begin(&t.turn, &waiter.Request)
 	grant.watchTime(waiter.ctx)
-	grant.nested = t.nest(waiter.ctx, t.ctx)
+	grant.nested = grant.nest(waiter.ctx, t.ctx)
 	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
 	t.mu.Unlock()
 	t.look()
@@ -281,13 +286,17 @@ func (t *kept) end(ctx context.Context) {
 	}
 }
 
-// report notifies the observers that a turn which was kept is over, once.
+// report notifies the observers that a turn which was kept is over, once. If
+// no caller has held, since those that waited for it have given up, it also
+// reports that: each entry that has joined is granted or not.
 func (t *kept) report() {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	t.idle.Stop()
 	stop, told := t.closing, t.told
 	t.closing, t.told = func() {}, false
+	unused := t.grants == 0 && !t.reported
+	t.reported = true
 	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
 		Token: t.token, Duration: time.Since(t.began)}
 	if !t.asked.IsZero() {
@@ -295,6 +304,11 @@ func (t *kept) report() {
 	}
 	keeper.mu.Unlock()
 	stop()
+	if unused {
+		t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
+			Op: t.won.Op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
+			Duration: time.Since(t.began), Err: context.Cause(t.ctx)})
+	}
 	if told {
 		t.queue.client.Observe(e)
 	}

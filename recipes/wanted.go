@@ -68,8 +68,19 @@ func (h *Hold) Wanted(ctx context.Context) error {
 
 // wait adds a call to the grant's wait, and starts that if it is the first.
 func (g *grant) wait() *wanted {
+	local := false
+	if t := g.turn.kept; t != nil {
+		t.keeper.mu.Lock() // before the turn's
+		defer t.keeper.mu.Unlock()
+		local = t.grant == g && len(t.waiting) > 0
+	}
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
+	if local { // callers of this process have no entry
+		over := make(chan struct{})
+		close(over)
+		return &wanted{calls: 1, cancel: func() {}, changed: over, over: true}
+	}
 	w := g.wanted
 	if w == nil {
 		ctx, cancel := context.WithCancel(g.turn.ctx)
@@ -99,11 +110,31 @@ func (g *grant) leaveWait(w *wanted) {
 func (g *grant) endWait(w *wanted, err error) {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
+	g.finishWait(w, err)
+}
+
+// finishWait is endWait for callers that hold the turn's mu.
+func (g *grant) finishWait(w *wanted, err error) {
+	if w.over {
+		return
+	}
 	w.over, w.err = true, err
 	close(w.changed)
 	// The next call begins anew: the contender may have left by then.
 	if g.wanted == w {
 		g.wanted = nil
+	}
+}
+
+// want ends the wait of the grant, if there is one: another caller of the
+// process waits. The caller holds the keeper's mu.
+func (t *kept) want() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.grant; g != nil && g.wanted != nil {
+		w := g.wanted
+		g.finishWait(w, nil)
+		w.cancel()
 	}
 }
 

@@ -34,12 +34,16 @@ type actor struct {
 const warn = 300 * time.Millisecond
 
 // object creates a recipe's object for a name on a client.
-func (n *name) object(c *coordinator.Client) any {
+func (s *slot) object(n *name, c *coordinator.Client) any {
 	var o any
 	var err error
 	switch n.recipe {
 	case "mutex":
-		o, err = mutex.New(c, n.name, mutex.WithHoldWarning(warn))
+		opts := []mutex.Option{mutex.WithHoldWarning(warn)}
+		if d := s.retain(n); d > 0 {
+			opts = append(opts, mutex.WithRetain(d))
+		}
+		o, err = mutex.New(c, n.name, opts...)
 	case "rwlock":
 		o, err = rwlock.New(c, n.name, rwlock.WithHoldWarning(warn))
 	case "semaphore":
@@ -76,6 +80,14 @@ func (w *world) startActors() {
 		}
 	}
 	for _, n := range w.names {
+		// Callers that wait for each other at a client, while others queue.
+		if c := w.rng("line " + n.name); n.recipe == "mutex" && c.IntN(3) == 0 && w.retains(n) &&
+			w.swarm.uses("line of callers") {
+			s := w.slots[c.IntN(2)]
+			for i := range 3 + c.IntN(6) {
+				w.actor(s, n, fmt.Sprintf("line%d-%s", i, n.name), (*actor).live)
+			}
+		}
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
 			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 && w.swarm.uses("many contenders") {

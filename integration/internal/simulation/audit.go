@@ -117,6 +117,7 @@ func (w *world) auditor(until time.Duration) {
 		for _, l := range w.queues {
 			w.audit(l)
 			w.auditWaiters(l)
+			w.auditKept(l)
 		}
 		if w.recoveredAt > 0 {
 			w.auditWatchers()

@@ -38,7 +38,7 @@ func (a *actor) call(ctx context.Context, what string, grace time.Duration,
 	ended.Store(-1)
 	stop := context.AfterFunc(ctx, func() { ended.Store(int64(a.w.now())) })
 	began := a.w.now()
-	a.w.trying(a.label, strings.HasPrefix(what, "try-"))
+	a.w.trying(a.label, strings.HasPrefix(what, "try-") && !a.w.retains(a.name))
 	dead := ctx.Err() != nil
 	if dead {
 		ended.Store(int64(began))

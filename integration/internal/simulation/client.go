@@ -60,7 +60,7 @@ func (w *world) open(s *slot) {
 	}
 	objects := map[*name]any{}
 	for _, n := range w.names {
-		objects[n] = n.object(c)
+		objects[n] = s.object(n, c)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

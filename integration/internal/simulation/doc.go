@@ -56,6 +56,10 @@
 //     the conversion of its entry, or closes its session;
 //   - no two live holds exclude each other, nor exceed the limit;
 //   - tokens rise;
+//   - a token is granted again only by a client that keeps its turns
+//     (WithRetain), when the hold before has ended; and after the faults such
+//     a turn is passed on as soon as another contender waits, or, if callers of
+//     the client wait, in the bounded time that they have;
 //   - no contender is admitted on a session that has ended;
 //   - every call returns soon after its context or session ended, and its error
 //     is true;

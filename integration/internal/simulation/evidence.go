@@ -73,14 +73,14 @@ func (a *actor) judgeError(c calling, more ...error) {
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
 	queue := a.w.queues[a.name.queue]
-	switch seen := a.w.seen[a.label]; known {
+	switch seen := a.evidence(); known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
 		return c.ctx.Err() != nil || a.overdue(c) || c.unanswered()
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
 		return strings.HasPrefix(c.what, "try-") &&
-			(a.w.traits.Stale || a.w.otherQueued(queue, a.label, c.began))
+			a.mayBeTaken(queue, c.began)
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:

@@ -88,6 +88,16 @@ func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return &jitterySession{coordinatortest.WithCapabilities(s), d}, nil
 }
 
+// as labels a request for contenders that callers share.
+func (d *jittery) as(ctx context.Context, queue driver.Queue) context.Context {
+	for _, n := range d.w.names {
+		if labelOf(ctx) == "" && n.queue == queue && d.slot.retain(n) > 0 {
+			return context.WithValue(ctx, actorKey{}, d.slot.keeper(queue))
+		}
+	}
+	return ctx
+}
+
 type jitterySession struct {
 	coordinatortest.Full
 	d *jittery
@@ -121,6 +131,7 @@ func (s *jitterySession) Renew(ctx context.Context) error {
 
 func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 	c driver.Contender) (driver.Joined, error) {
+	ctx = s.d.as(ctx, queue)
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
@@ -140,6 +151,7 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
 
 func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 	own driver.Place) (driver.View, error) {
+	ctx = s.d.as(ctx, queue)
 	defer s.linger(ctx, memory.OpAhead, own.ID)
 	view, err := s.Full.Ahead(ctx, queue, own)
 	if label := labelOf(ctx); label != "" && err == nil {
@@ -150,6 +162,7 @@ func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
 
 func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
 	places ...driver.Place) (err error) {
+	ctx = s.d.as(ctx, queue)
 	if len(places) > 0 {
 		s.d.w.waits(ctx, memory.OpWatch)
 		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
@@ -161,6 +174,7 @@ func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
 // Follow counts the results of followers.
 func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
 	ahead driver.Place) (bool, error) {
+	ctx = s.d.as(ctx, queue)
 	// A separate sequence: the entry's holder may watch it too.
 	defer s.linger(ctx, "follow", ahead.ID)
 	s.d.w.waits(ctx, memory.OpWatch)

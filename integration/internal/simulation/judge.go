@@ -69,6 +69,8 @@ type hold struct {
 	permits    int
 	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
+	given      time.Duration // when the release of its last handle began
+	againAt    time.Duration // when its token was first given to another caller; see grantedAgain
 	slots      []int
 }
 
@@ -166,7 +168,7 @@ func (w *world) granted(c claim) *handle {
 	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
-		w.violation("%s: token %d was granted twice", l.name.queue, c.token)
+		w.grantedAgain(l, l.holds[c.token], h)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)
@@ -207,7 +209,7 @@ func (w *world) unaware(fate fateOf) time.Duration {
 
 // judgeGrant judges what must be true at the moment of a grant.
 func (w *world) judgeGrant(l *queue, h *hold, c claim) {
-	if h.token <= c.floor {
+	if h.token < c.floor || h.token == c.floor && !w.retains(l.name) {
 		w.violation("%s: token %d was granted to a call that began after the grant of %d", l.name.queue,
 			h.token, c.floor)
 	}

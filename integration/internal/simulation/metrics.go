@@ -84,6 +84,12 @@ func (b *book) Observe(e event.Event) {
 	defer b.mu.Unlock()
 	p := place{e.Session, e.Queue, e.Token}
 	b.stages[p] = append(b.stages[p], e.Kind)
+	// A turn that is kept is granted again.
+	if n := len(b.stages[p]); e.Kind == event.Granted && e.Local && n == 4 &&
+		b.stages[p][n-2] == event.Released {
+		b.stages[p] = slices.Delete(b.stages[p], n-2, n)
+		return
+	}
 	for _, o := range orders {
 		if n := len(b.stages[p]); n <= len(o) && slices.Equal(o[:n], b.stages[p]) {
 			return

@@ -28,6 +28,9 @@ func (w *world) giving(x *handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x.given = true
+	if !slices.ContainsFunc(x.hold.handles, func(x *handle) bool { return !x.given }) {
+		x.hold.given = w.now()
+	}
 }
 
 // gave judges the result of the release.
@@ -38,7 +41,7 @@ func (w *world) gave(n *name, x *handle, err error) {
 	h := x.hold
 	last := !slices.ContainsFunc(h.handles, func(x *handle) bool { return !x.given })
 	w.log("%s: %d released, last %v: %s", n.queue, h.token, last, brief(err))
-	if last && err == nil && l.place(h) >= 0 {
+	if last && err == nil && l.place(h) >= 0 && !w.mayKeep(l, h) {
 		w.violation("%s: %d was released and is queued", n.queue, h.token)
 	}
 	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" &&

@@ -56,6 +56,7 @@ var states = map[string]int{
 	observerShownNobody:     1,
 	observerShownAfterLoss:  1,
 	queuedBesideOwnOldEntry: 1,
+	passedLocally:           100,
 }
 
 const (
@@ -95,6 +96,7 @@ const (
 	foreignEntryLeft        = "foreign entry that left ahead of contenders"
 	observerShownNobody     = "observer that is shown an empty queue"
 	observerShownAfterLoss  = "observer that outlives its session"
+	passedLocally           = "turn that was kept and served another caller"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 
