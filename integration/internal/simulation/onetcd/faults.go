@@ -56,12 +56,21 @@ func (s *service) Faults() []simulation.Fault {
 	return all
 }
 
-// authenticates switches authentication on, once.
+// authenticates switches authentication on, once. A member that lags does not
+// know it yet and gives no token to a client with a user. If that client
+// reaches one other member only, it can ask for its token at the first and send
+// its request to the second each time, until the first has caught up.
 func (s *service) authenticates(w simulation.World, _ *rand.Rand, _ simulation.Link) {
 	waiting := s.waiting()
-	if s.EnableAuth() == nil && waiting {
+	w.Refuses(true)
+	defer w.Refuses(false)
+	if s.EnableAuth() != nil {
+		return
+	}
+	if waiting {
 		w.Reached("authentication switched on while contenders wait")
 	}
+	time.Sleep(longestFault(w.TTL()))
 }
 
 // reachesOne cuts a client off from all members but one, for a time and beside
