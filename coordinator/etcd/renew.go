@@ -139,8 +139,9 @@ func (r *renewals) send(
 		all.Add(resp.Header, clientv3.LeaseID(resp.ID), resp.TTL)
 	}
 	r.source.noteDialError(nil)
-	s.member = all.Header.GetMemberId()
-	all.Refuse = func() { r.refuse(s.member) }
+	member := all.Header.GetMemberId()
+	s.member = member
+	all.Refuse = func() { r.refuse(member) } // when another call may use s
 	r.put(s, stop())
 	return all, nil
 }

@@ -77,3 +77,23 @@ func TestStreamsThatWouldFailTooAreClosed(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalDoesNotReadAStreamInUse: an answer is refused after a read, when
+// another call may use its stream. The race detector sees it.
+func TestRefusalDoesNotReadAStreamInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _, _, _ := keeper(t)
+		for range 5 {
+			kept, err := r.keepAlive(t.Context(), 1)
+			check(t, err)
+			used := make(chan error, 1)
+			go func() {
+				_, err := r.keepAlive(t.Context(), 1)
+				used <- err
+			}()
+			time.Sleep(time.Second) // synctest.Wait would put the two in order
+			kept.Refuse()
+			check(t, <-used)
+		}
+	})
+}

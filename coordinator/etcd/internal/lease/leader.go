@@ -56,12 +56,12 @@ func (l *leadership) shows(header *pb.ResponseHeader, sent time.Time) (time.Time
 	return later(l.quorum, l.other), nil
 }
 
-// confirmed notes the reply of a quorum to a request that was sent at this
-// time.
-func (l *leadership) confirmed(header *pb.ResponseHeader, sent time.Time) {
+// confirmed notes the term that a quorum's reply has shown, to a request that
+// was sent at this time.
+func (l *leadership) confirmed(term uint64, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.learn(header.GetRaftTerm()) {
+	if l.learn(term) {
 		l.quorum = later(l.quorum, sent)
 	}
 }

@@ -28,6 +28,7 @@ type Reading struct {
 	Rev   int64
 	Kvs   []*mvccpb.KeyValue // of all ranges that the request asked for
 	Count int64              // of all keys in the first range, whatever options left out
+	Term  uint64             // that the member has shown
 }
 
 // Read gets a view that is at least as new as revision floor and as the last
@@ -56,31 +57,11 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 // for a TTL. The client sends requests to the members in turn, so they go to
 // two members. One read after the other may meet the silent member each time,
 // if other requests come between them at the same pace.
-func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (r Reading, err error) {
+func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 	if time.Since(s.began) >= time.Duration(s.doubled.Load()) {
 		return s.get(ctx, ops...)
 	}
-	type reply struct {
-		Reading
-		err error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	replies := make(chan reply, 2)
-	for range cap(replies) {
-		go func() {
-			r, err := s.get(ctx, ops...)
-			replies <- reply{r, err}
-		}()
-	}
-	first := <-replies
-	if first.err != nil {
-		first = <-replies
-		cancel()
-		return first.Reading, first.err
-	}
-	cancel()
-	<-replies // at once
-	return first.Reading, nil
+	return s.race(ctx, 2, nil, 0, ops...)
 }
 
 func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
@@ -90,7 +71,7 @@ func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 			return Reading{}, err
 		}
 		r := resp.Get()
-		return Reading{r.Header.Revision, r.Kvs, r.Count}, nil
+		return Reading{r.Header.Revision, r.Kvs, r.Count, r.Header.RaftTerm}, nil
 	}
 	return reading(s.Txn(ctx).Then(ops...).Commit())
 }
@@ -103,7 +84,8 @@ func reading(resp *clientv3.TxnResponse, err error) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	r := Reading{Rev: resp.Header.Revision, Count: resp.Responses[0].GetResponseRange().Count}
+	r := Reading{Rev: resp.Header.Revision, Term: resp.Header.RaftTerm}
+	r.Count = resp.Responses[0].GetResponseRange().Count
 	for _, one := range resp.Responses {
 		r.Kvs = append(r.Kvs, one.GetResponseRange().Kvs...)
 	}

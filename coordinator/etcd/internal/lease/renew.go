@@ -100,11 +100,11 @@ func (s *Session) confirm(ctx context.Context, header *pb.ResponseHeader, sent t
 		return err
 	}
 	asked := time.Now()
-	resp, err := s.Conn.Client.Get(s.Conn.Lead(ctx), s.Sentinel.Key, clientv3.WithKeysOnly())
+	r, err := s.GetFromAny(ctx, s.ttl/driver.RenewalsPerTTL/2, s.ReadSentinel())
 	if err != nil {
 		return err
 	}
-	s.leader.confirmed(resp.Header, asked)
+	s.leader.confirmed(r.Term, asked)
 	return s.Counts(header)
 }
 

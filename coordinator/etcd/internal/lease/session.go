@@ -102,7 +102,7 @@ func Begin(
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
-	s.leader.confirmed(resp.Header, sent)
+	s.leader.confirmed(resp.Header.GetRaftTerm(), sent)
 	s.life, s.End = context.WithCancel(context.Background())
 	s.unhook = context.AfterFunc(c.Client.Ctx(), s.End) // if its owner closes it
 	s.watcher = watch.Watcher{
