@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// mostMoves bounds how many other streams one Refresh tries. Less than half of
-// the members are behind, and streams go to the members in turn.
+// mostMoves is how many other streams one Refresh tries at once. Less than half
+// of the members are behind, and streams go to the members in turn.
 const mostMoves = 3
 
 // Refresh makes sure that the watches are on a member that has applied revision
@@ -36,21 +36,53 @@ func (w *Watcher) Refresh(key string, rev int64, within time.Duration) bool {
 		release()
 		return true
 	}
-	to := from
+	if errors.Is(ended(from), errLeft) { // another session has moved the watches
+		return true
+	}
+	return w.move(from, key, rev, within)
+}
+
+// move moves the watches from a stream to the first of several whose member
+// shows the revision. These are opened at once, so that they lead to different
+// members: one after the other they may meet the silent member each time, if
+// other requests of the client come between.
+func (w *Watcher) move(from *stream, key string, rev int64, within time.Duration) bool {
+	type outcome struct {
+		st      *stream
+		release func()
+		ok      bool
+	}
+	outcomes := make(chan outcome, mostMoves)
+	var tried []*stream
 	for range mostMoves {
-		if errors.Is(ended(from), errLeft) { // another session has moved the watches
-			return true
-		}
-		to = to.next()
-		if release, ok := w.shows(to, key, rev, within); ok {
-			w.Streams.replace(from, to)
+		st := w.Streams.next()
+		tried = append(tried, st)
+		go func() {
+			release, ok := w.shows(st, key, rev, within)
+			outcomes <- outcome{st, release, ok}
+		}()
+	}
+	moved := false
+	for range tried {
+		o := <-outcomes // within the time
+		switch {
+		case !o.ok:
+		case moved:
+			o.release()
+		default:
+			moved = true
+			w.Streams.replace(from, o.st)
 			// Without any watch the client would close the stream, and open
 			// the next one on another member.
-			time.AfterFunc(within, release)
-			return true
+			time.AfterFunc(within, o.release)
+			for _, st := range tried {
+				if st != o.st {
+					close(st.left) // ends its attempt
+				}
+			}
 		}
 	}
-	return false
+	return moved
 }
 
 // shows reports whether the member behind a stream shows a revision in time. If

@@ -27,8 +27,9 @@ var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.M
 // A stream stays with its member for as long as their connection lives, even if
 // the member applies nothing any more: see Refresh.
 type Streams struct {
-	mu  sync.Mutex
-	now *stream // nil before the first watch
+	mu   sync.Mutex
+	now  *stream // nil before the first watch
+	last int64   // the newest stream, also of those that were tried only
 }
 
 // stream is a gRPC stream of clientv3. The client opens it with the first watch
@@ -52,8 +53,15 @@ func newStream(gen int64) *stream {
 	return &stream{gen: gen, md: md, left: make(chan struct{})}
 }
 
-// next returns another stream. Other metadata make another one.
-func (st *stream) next() *stream { return newStream(st.gen + 1) }
+// next returns another stream. Other metadata make another one. It was never
+// used before: one that was tried in vain may still be open, since a watch whose
+// member is silent cannot be cancelled (see open), and leads to that member.
+func (all *Streams) next() *stream {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.last++
+	return newStream(all.last)
+}
 
 // current returns the stream to use.
 func (all *Streams) current() *stream {

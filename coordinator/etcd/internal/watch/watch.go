@@ -59,7 +59,7 @@ func (w *Watcher) Await(
 			return err
 		case errors.Is(err, errLeft), answer.Is(err, rpctypes.ErrCompacted):
 		case w.unauthenticated(err):
-			w.Streams.replace(st, st.next())
+			w.Streams.replace(st, w.Streams.next())
 			if !again { // a new stream is refused, too: the caller pauses
 				return answer.Passing(err)
 			}
