@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,6 +20,9 @@ import (
 // systemd stops a service while the loss of the hold ends its command.
 func TestSignalDuringALossEndsTheCampaigns(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		// Under nohup this process has inherited that it ignores SIGHUP. Then
+		// baton would ignore it, too.
+		signal.Notify(make(chan os.Signal, 1), sig)
 		dir, service := t.TempDir(), fmt.Sprintf("again-%d", sig)
 		stages.Store(service, memory.NewService())
 		at := func(file string) string { return filepath.Join(dir, file) }
