@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
@@ -29,10 +31,21 @@ type leasing struct {
 
 func (s *service) onLeases(l *link, r *rand.Rand) (driver.Driver, error) {
 	c, err := l.Client(s.user.Username())
+	for passes(err) { // a program whose start fails is started again
+		time.Sleep(s.ttl / 10)
+		c, err = l.Client(s.user.Username())
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &leasing{s: s, client: c, rand: r}, nil
+}
+
+// passes reports whether the cause of an error passes. The first request of a
+// client with a user, to authenticate, may go to a member that cannot.
+func passes(err error) bool {
+	known := rpctypes.EtcdError{}
+	return errors.As(rpctypes.Error(err), &known) && known.Code() == codes.Unavailable
 }
 
 var (
