@@ -153,7 +153,8 @@ func ExampleLock_Wanted() {
 	urgent := make(chan error)
 	err := ma.Do(ctx, func(ctx context.Context, lock *mutex.Lock) error {
 		go func() {
-			urgent <- mb.Do(ctx, func(context.Context, *mutex.Lock) error {
+			// Not with alice's context, which ends with her lock.
+			urgent <- mb.Do(context.Background(), func(context.Context, *mutex.Lock) error {
 				fmt.Println("bob works")
 				return nil
 			})

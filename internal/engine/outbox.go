@@ -51,6 +51,11 @@ func (o *outbox[T]) full() bool { return len(o.items) >= mostItems }
 // add is put without a bound. The caller holds o.mu.
 func (o *outbox[T]) add(item T) {
 	o.items = append(o.items, item)
+	o.start()
+}
+
+// start starts run, unless it runs. The caller holds o.mu.
+func (o *outbox[T]) start() {
 	if !o.running {
 		o.running = true
 		go o.run(nil, 0) // flush waits for it
@@ -88,7 +93,8 @@ func (o *outbox[T]) run(items []T, dropped int) {
 		o.mu.Lock()
 		items, dropped, done = o.items, o.dropped, 0
 		o.items, o.dropped = spare, 0
-		if idle = len(items) == 0; idle {
+		// A mailbox also drops while it is empty: see mailbox.takes.
+		if idle = len(items) == 0 && dropped == 0; idle {
 			o.running = false
 			if o.idle != nil {
 				close(o.idle)
@@ -104,6 +110,9 @@ func (o *outbox[T]) run(items []T, dropped int) {
 // flush waits until nothing is left to deliver, or ctx ends.
 func (o *outbox[T]) flush(ctx context.Context) {
 	o.mu.Lock()
+	if o.dropped > 0 { // perhaps since run has ended
+		o.start()
+	}
 	if !o.running {
 		o.mu.Unlock()
 		return

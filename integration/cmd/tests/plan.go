@@ -47,10 +47,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(library(nil), worlds("2000", "60"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(library(all), worlds("20000", "1000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -77,11 +77,13 @@ func library(env []string) (steps []step) {
 	})
 }
 
-// worlds are the simulation. The race detector sees some of them.
-func worlds(seeds string) []step {
+// worlds are the simulation. The race detector sees some of them on memory, as
+// many on ZooKeeper, and those on the core of the contract.
+func worlds(seeds, raced string) []step {
 	return []step{{
-		name: "worlds and races", why: "200 simulated worlds, and worlds on the core of the contract, with the race detector",
+		name: "worlds and races", why: raced + " simulated worlds on each of memory and ZooKeeper, and on the core of the contract, with the race detector",
 		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd,
+		env: []string{"BATON_SEEDS=" + raced},
 	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
 		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnMemory$", env: []string{"BATON_SEEDS=" + seeds},
