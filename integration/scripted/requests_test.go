@@ -253,7 +253,10 @@ func TestBrokenAndSlowLinksKeepOrder(t *testing.T) {
 				all.Go(func() {
 					for ctx.Err() == nil {
 						disturb(r, c)
-						time.Sleep(50 * time.Millisecond)
+						// A client dials again within a quarter of a second,
+						// and has nine renewals before a session counts as
+						// lost.
+						time.Sleep(ttl / 20)
 					}
 					c.link.Delay(0, 0)
 					if err := long.Err(); err != nil {

@@ -72,8 +72,8 @@ func library(env []string) (steps []step) {
 		steps = append(steps, step{name: dir, why: "unit tests, with the race detector", dir: dir, packages: []string{"./..."}, race: true, cached: true, env: env})
 	}
 	return append(steps, step{
-		name: "bounds", why: "without the race detector, which crashes in one of them",
-		dir: ".", packages: []string{"./internal/engine"}, run: "AreBounded", cached: true,
+		name: "without races", why: "tests in which the race detector crashes, or finds a race of a client library",
+		dir: ".", packages: []string{"./internal/engine", "./coordinator/zookeeper"}, run: "AreBounded|WhileConnectionsFail", cached: true,
 	})
 }
 

@@ -54,8 +54,9 @@ func newStream(gen int64) *stream {
 }
 
 // next returns another stream. Other metadata make another one. It was never
-// used before: one that was tried in vain may still be open, since a watch whose
-// member is silent cannot be cancelled (see open), and leads to that member.
+// used before: one that was tried in vain may still be open, since a watch
+// whose member is silent cannot be cancelled (see open), and leads to that
+// member.
 func (all *Streams) next() *stream {
 	all.mu.Lock()
 	defer all.mu.Unlock()
