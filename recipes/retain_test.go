@@ -432,6 +432,7 @@ func TestIdleTurnThatIsLostIsNoLossOfAHold(t *testing.T) {
 		next := w.queued(w.a, w.Context(), 0)
 		w.svc.Expire(h.Session())
 		<-next.done
+		synctest.Wait() // observers are called from a queue
 		if n := tally.Count(event.Lost); n != 1 || next.err != nil || next.hold.Token() <= h.Token() {
 			w.Errorf("%d holds lost; error %v", n, next.err)
 		}
