@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
@@ -45,7 +46,8 @@ func (s *service) onLeases(l *link, r *rand.Rand) (driver.Driver, error) {
 // client with a user, to authenticate, may go to a member that cannot.
 func passes(err error) bool {
 	known := rpctypes.EtcdError{}
-	return errors.As(rpctypes.Error(err), &known) && known.Code() == codes.Unavailable
+	return status.Code(err) == codes.Unavailable || // its connection broke
+		errors.As(rpctypes.Error(err), &known) && known.Code() == codes.Unavailable
 }
 
 var (
