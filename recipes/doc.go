@@ -19,14 +19,20 @@
 //
 // # The files
 //
-// A file uses those below it; the few exceptions are within a row.
+// A file uses those below it. The exceptions are within a row, and where what
+// an option adds hooks into the life of a turn or a hold: keeper, wanted,
+// nested.
 //
 //	acquire                      Acquire: a request becomes an attempt
+//	keeper kept kept_gate        WithRetain: the turns that a process keeps, and
+//	                             the callers that wait for them
 //	count queuewatch, follow     how an attempt is admitted: by terms, or by the
 //	                             places ahead
-//	attempt delay strays         join -> wait -> lock-delay -> hold
+//	attempt delay try            join -> wait -> lock-delay -> hold
+//	strays selfwait              what a long wait warns of
 //	several                      one hold made of several
 //	entry hold context           what a caller has: handles, contexts, re-entry
+//	wanted nested                a hold that others wait for; one in another
 //	grant warnings               the handles of a caller, and how long it holds
 //	turn conversion              the admitted entry: its loss, its mode, and how
 //	                             it is passed on

@@ -15,7 +15,7 @@ import (
 
 // keeper has the turns of a queue with WithRetain, and the callers that wait
 // for them. Nothing of it runs for a queue without the option: see
-// turn_local.go for the life of a turn.
+// kept.go for the life of a turn.
 //
 // Callers that need another entry share one: it belongs to the turn to come,
 // and not to the caller that began it. So a caller that gives up takes nobody

@@ -51,43 +51,26 @@ func nestable(t *testing.T, c *coordinator.Client) map[string]func(ctx context.C
 	check(t, err)
 	set, err := multilock.New(multilock.Mutex(c, "x"), multilock.Write(c, "y"))
 	check(t, err)
-	type release = func(context.Context) error
-	return map[string]func(ctx context.Context) (inner, release){
-		"mutex": func(ctx context.Context) (inner, release) {
-			h, err := m.Lock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
-		"mutex with a longest hold": func(ctx context.Context) (inner, release) {
-			h, err := long.Lock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
-		"mutex that is retained": func(ctx context.Context) (inner, release) {
-			h, err := retains.Lock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
-		"writer": func(ctx context.Context) (inner, release) {
-			h, err := l.Lock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
-		"reader": func(ctx context.Context) (inner, release) {
-			h, err := l.RLock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
-		"permits": func(ctx context.Context) (inner, release) {
-			p, err := s.Acquire(ctx, 2)
-			check(t, err)
-			return p, p.Release
-		},
-		"set": func(ctx context.Context) (inner, release) {
-			h, err := set.Lock(ctx)
-			check(t, err)
-			return h, h.Unlock
-		},
+	return map[string]func(ctx context.Context) (inner, func(context.Context) error){
+		"mutex":                     taking(t, m.Lock, (*mutex.Lock).Unlock),
+		"mutex with a longest hold": taking(t, long.Lock, (*mutex.Lock).Unlock),
+		"mutex that is retained":    taking(t, retains.Lock, (*mutex.Lock).Unlock),
+		"writer":                    taking(t, l.Lock, (*rwlock.Lock).Unlock),
+		"reader":                    taking(t, l.RLock, (*rwlock.Lock).Unlock),
+		"set":                       taking(t, set.Lock, (*multilock.Lock).Unlock),
+		"permits": taking(t, func(ctx context.Context) (*semaphore.Permit, error) {
+			return s.Acquire(ctx, 2)
+		}, (*semaphore.Permit).Release),
+	}
+}
+
+func taking[H inner](
+	t *testing.T, take func(context.Context) (H, error), release func(H, context.Context) error,
+) func(context.Context) (inner, func(context.Context) error) {
+	return func(ctx context.Context) (inner, func(context.Context) error) {
+		h, err := take(ctx)
+		check(t, err)
+		return h, func(ctx context.Context) error { return release(h, ctx) }
 	}
 }
 

@@ -15,18 +15,6 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
-// live counts the leases at the service.
-func (f *fake) live() (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, ttl := range f.leases {
-		if ttl > 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // TestOpenThatFailsLeavesNoLease: its sentinel cannot be written, or the
 // service grants a longer TTL, for which holders would outlive their deadline's
 // bound.
@@ -49,8 +37,8 @@ func TestOpenThatFailsLeavesNoLease(t *testing.T) {
 				if _, err = d.Open(t.Context(), 10*time.Second); !errors.Is(err, test.want) {
 					t.Errorf("got %v, want %v", err, test.want)
 				}
-				if len(f.leases) != 1 || f.live() != 0 {
-					t.Errorf("%d of %d leases live on", f.live(), len(f.leases))
+				if len(f.leases) != 1 || f.granted() != 0 {
+					t.Errorf("%d of %d leases live on", f.granted(), len(f.leases))
 				}
 			})
 		})
@@ -156,10 +144,10 @@ func TestCloseRevokesTheLeasesOfAllContenders(t *testing.T) {
 		g := openForeign(t, f, c)
 		join(t, g, contender())
 		join(t, g, contender())
-		before := f.live()
+		before := f.granted()
 		check(t, g.Close(t.Context()))
-		if before != 2 || f.live() != 0 {
-			t.Errorf("%d leases, %d after Close", before, f.live())
+		if before != 2 || f.granted() != 0 {
+			t.Errorf("%d leases, %d after Close", before, f.granted())
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (s *Session) Wanted(
 ) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		if s.can.Revoker == nil {
-			return s.behind(ctx, queue, own, wants)
+			return s.awaitBehind(ctx, queue, own, wants)
 		}
 		either, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -29,7 +29,7 @@ func (s *Session) Wanted(
 			}
 			asked <- err
 		}()
-		err := s.behind(either, queue, own, wants)
+		err := s.awaitBehind(either, queue, own, wants)
 		ended := either.Err() != nil // by ctx, or by the other wait
 		cancel()
 		if other := <-asked; err != nil && ended && !errors.Is(other, ErrInvalid) {
@@ -39,28 +39,52 @@ func (s *Session) Wanted(
 	})
 }
 
-// behind waits until wants accepts a contender behind own.
-func (s *Session) behind(
+// awaitBehind waits until wants accepts a contender behind own.
+func (s *Session) awaitBehind(
 	ctx context.Context, queue driver.Queue, own driver.Place, wants func(driver.Place) bool,
 ) error {
-	left, wanted := false, false
-	show := func(places []driver.Place) bool {
-		left = true
-		for _, p := range places {
-			switch {
-			case p.Key == own.Key:
-				left = false
-			case !left && wants(p):
-				wanted = true
-			}
-		}
-		return !left && !wanted
-	}
-	err := s.watchQueue(ctx, queue, show)
-	if err == nil && left {
+	queued := false
+	err := s.watchQueue(ctx, queue, func(places []driver.Place) bool {
+		var wanted bool
+		queued, wanted = behind(places, own, wants)
+		return queued && !wanted
+	})
+	if err == nil && !queued {
 		err = driver.ErrGone
 	}
 	return err
+}
+
+// Behind is Wanted by one read of the queue: it reports whether wants accepts a
+// contender behind own now.
+func (s *Session) Behind(
+	ctx context.Context, queue driver.Queue, own driver.Place, wants func(driver.Place) bool,
+) (bool, error) {
+	view, err := s.Ahead(ctx, queue, driver.Place{})
+	if err != nil {
+		return false, err
+	}
+	queued, wanted := behind(view.Ahead, own, wants)
+	if !queued {
+		return false, ErrRemoved
+	}
+	return wanted, nil
+}
+
+// behind reports whether own is in the queue, and whether wants accepts one of
+// those behind it.
+func behind(
+	places []driver.Place, own driver.Place, wants func(driver.Place) bool,
+) (queued, wanted bool) {
+	for _, p := range places {
+		switch {
+		case p.Key == own.Key:
+			queued = true
+		case queued && wants(p):
+			wanted = true
+		}
+	}
+	return queued, wanted
 }
 
 // watchQueue is WatchQueue of the driver, or reads the queue every

@@ -27,11 +27,7 @@ func TestBytesPassBothWaysAndAreCounted(t *testing.T) {
 }
 
 func TestCutHoldsBothWaysAndHealDeliversLate(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "before ")
-	expect(t, conn, "before ")
+	server, p, conn := linked(t, "before ")
 	p.Cut()
 	send(t, conn, "during")
 	silent(t, conn)
@@ -46,11 +42,7 @@ func TestCutHoldsBothWaysAndHealDeliversLate(t *testing.T) {
 }
 
 func TestHeldRequestOfAClosedClientArrivesLate(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	server, p, conn := linked(t, "a")
 	p.Cut()
 	send(t, conn, "last words")
 	if err := conn.Close(); err != nil {
@@ -63,11 +55,7 @@ func TestHeldRequestOfAClosedClientArrivesLate(t *testing.T) {
 }
 
 func TestCutHidesTheEndOfAConnection(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	server, p, conn := linked(t, "a")
 	p.Cut()
 	if err := conn.SetLinger(0); err != nil {
 		t.Fatal(err)
@@ -110,11 +98,7 @@ func TestCutUpLetsServerBytesPass(t *testing.T) {
 }
 
 func TestDropHeldNeverDelivers(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	server, p, conn := linked(t, "a")
 	p.Cut()
 	send(t, conn, "lost")
 	until(t, "it is held", func() bool { return p.Stats().HeldUp == 4 })
@@ -129,11 +113,7 @@ func TestDropHeldNeverDelivers(t *testing.T) {
 }
 
 func TestResetIsSeenByBothSides(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	server, p, conn := linked(t, "a")
 	p.Reset()
 	expectReset(t, conn)
 	until(t, "the server sees the reset", func() bool {

@@ -124,6 +124,18 @@ func startProxy(t *testing.T, targets ...string) *netproxy.Proxy {
 	return p
 }
 
+// linked starts an echo server behind a proxy, and makes a connection on which
+// it has answered words.
+func linked(t *testing.T, words string) (*echo, *netproxy.Proxy, *net.TCPConn) {
+	t.Helper()
+	server := startEcho(t, "")
+	p := startProxy(t, server.addr())
+	conn := dial(t, p)
+	send(t, conn, words)
+	expect(t, conn, words)
+	return server, p, conn
+}
+
 func dial(t *testing.T, p *netproxy.Proxy) *net.TCPConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())

@@ -33,11 +33,7 @@ func TestLoseReplyAppliesTheRequestAndHidesTheReply(t *testing.T) {
 }
 
 func TestLoseRequestNeverReachesTheServer(t *testing.T) {
-	server := startEcho(t, "")
-	p := startProxy(t, server.addr())
-	conn := dial(t, p)
-	send(t, conn, "a")
-	expect(t, conn, "a")
+	server, p, conn := linked(t, "a")
 	trap := p.LoseRequest(netproxy.Any)
 	send(t, conn, "b")
 	if err := trap.Wait(t.Context()); err != nil {

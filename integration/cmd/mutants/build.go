@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -76,23 +75,16 @@ func (r *runner) compile(ctx context.Context, packages []string, overlay string)
 	for _, pkg := range packages {
 		r.binaries[pkg] = filepath.Join(r.tmp, strings.ReplaceAll(pkg, "/", "_")+".test")
 	}
-	failed := make(chan error, len(packages))
-	each(packages, func(pkg string) {
+	return each(packages, func(pkg string) error {
 		dir, path := r.module(pkg)
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", r.binaries[pkg], path)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			err = fmt.Errorf("%s with mutations: %w\n%s", pkg, err, out)
+			return fmt.Errorf("%s with mutations: %w\n%s", pkg, err, out)
 		}
-		failed <- err
+		return nil
 	})
-	close(failed)
-	var all error
-	for err := range failed {
-		all = errors.Join(all, err)
-	}
-	return all
 }
 
 func (r *runner) write(name string, content []byte) (path string, err error) {

@@ -143,7 +143,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-renewal-confirmed-by-one", promise: "P2",
 	what:   "The read that confirms a renewal waits for one member, which may be silent each time.",
-	file:   "coordinator/etcd/internal/lease/race.go",
+	file:   "coordinator/etcd/internal/lease/fastest.go",
 	old:    `len(s.Conn.Client.Endpoints())`,
 	new:    `0`,
 	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestSilentMembersCostNoSession"}},

@@ -235,6 +235,13 @@ var ofEtcdSessions = []mutation{{
 	new:    `	if false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWaitsOfASessionShareTheirRefresh"}},
 }, {
+	name: "etcd-refresh-leaves-the-stream", promise: "P5",
+	what:   "A stream to which watches move is closed before they get there.",
+	file:   "coordinator/etcd/internal/watch/refresh.go",
+	old:    `			time.AfterFunc(within, o.release)`,
+	new:    `			o.release()`,
+	caught: []test{{pkg: "coordinator/etcd/internal/watch", name: "TestStreamToWhichWatchesMoveStaysOpen"}},
+}, {
 	name: "etcd-refresh-tries-one-member", promise: "P5",
 	what:   "A refresh tries one other member, which may be behind, too.",
 	file:   "coordinator/etcd/internal/watch/refresh.go",

@@ -34,6 +34,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -113,7 +114,7 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 	}
 	var mu sync.Mutex
 	missed := 0
-	each(chosen, func(m mutation) {
+	_ = each(chosen, func(m mutation) error { // a mutation that is missed is no error of the run
 		began := time.Now()
 		verdict, ok := r.judge(ctx, m)
 		if every {
@@ -127,6 +128,7 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 			missed++
 		}
 		fmt.Printf("%s  %-28s %s  %4.0fs  %s\n", word, m.name, m.promise, time.Since(began).Seconds(), verdict)
+		return nil
 	})
 	fmt.Printf("%d mutations, %d caught, %d not, %.0fs\n", len(chosen), len(chosen)-missed, missed, time.Since(began).Seconds())
 	if missed > 0 {
@@ -135,16 +137,17 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 	return nil
 }
 
-// each calls f with each mutation, a few concurrently.
-func each[T any](all []T, f func(T)) {
+// each calls f with each of all, a few concurrently, and joins the errors.
+func each[T any](all []T, f func(T) error) error {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for _, one := range all {
+	slots, errs := make(chan struct{}, atOnce), make([]error, len(all))
+	for i, one := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			f(one)
+			errs[i] = f(one)
 		})
 	}
 	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -188,22 +188,15 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 			}
 		}
 	}
-	failed := make(chan error, len(names))
-	each(slices.Collect(maps.Keys(names)), func(key test) {
+	return each(slices.Collect(maps.Keys(names)), func(key test) error {
 		res, err := r.test(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, mutation{})
 		for _, name := range names[key] {
 			if v := res.verdicts[name]; err == nil && v != "pass" {
 				err = fmt.Errorf("on the unchanged code, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
 			}
 		}
-		failed <- err
+		return err
 	})
-	close(failed)
-	var all error
-	for err := range failed {
-		all = errors.Join(all, err)
-	}
-	return all
 }
 
 // judge runs the named tests of a mutation. ok: all of them failed.

@@ -61,7 +61,7 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 	if time.Since(s.began) >= time.Duration(s.doubled.Load()) {
 		return s.get(ctx, ops...)
 	}
-	return s.race(ctx, 2, nil, 0, ops...)
+	return s.fastest(ctx, 2, nil, ops...)
 }
 
 func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {

@@ -58,7 +58,7 @@ func (t *kept) look() {
 	}
 	t.read = time.Now()
 	t.session.Go(func() {
-		behind, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace())
+		behind, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), anyone)
 		if err == nil && behind {
 			t.ask()
 		}

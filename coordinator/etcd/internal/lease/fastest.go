@@ -15,21 +15,22 @@ func (s *Session) GetFromAny(
 ) (Reading, error) {
 	silent := time.NewTimer(pause)
 	defer silent.Stop()
-	return s.race(ctx, 1, silent.C, len(s.Conn.Client.Endpoints()), ops...)
+	return s.fastest(ctx, 1, silent.C, ops...)
 }
 
-// race sends a read n times at once, and more times when late has an element.
-// The client sends requests to the members in turn. It returns the first
-// answer, or the last error if all that were sent have failed.
-func (s *Session) race(
-	ctx context.Context, n int, late <-chan time.Time, more int, ops ...clientv3.Op,
+// fastest sends a read n times at once, and when silent fires once more for
+// each address. The client sends requests to the members in turn. It returns
+// the first answer, or the last error if all that were sent have failed.
+func (s *Session) fastest(
+	ctx context.Context, n int, silent <-chan time.Time, ops ...clientv3.Op,
 ) (Reading, error) {
 	type reply struct {
 		Reading
 		err error
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	replies := make(chan reply, n+more)
+	all := len(s.Conn.Client.Endpoints())
+	replies := make(chan reply, n+all)
 	send := func() {
 		r, err := s.get(ctx, ops...)
 		replies <- reply{r, err}
@@ -39,11 +40,11 @@ func (s *Session) race(
 	}
 	for {
 		select {
-		case <-late:
-			for range more {
+		case <-silent:
+			for range all {
 				go send()
 			}
-			n += more
+			n += all
 		case first := <-replies:
 			if n--; first.err != nil && n > 0 {
 				continue
