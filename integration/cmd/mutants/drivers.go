@@ -134,6 +134,13 @@ var ofDrivers = []mutation{{
 	new:    `	if !l.learn(shown) && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestKeepAlivesOfADeposedLeaderDoNotCount"}},
 }, {
+	name: "etcd-silent-member-goes-unnoticed", promise: "P5",
+	what:   "A request that a silent member took is repeated at one member.",
+	file:   "coordinator/etcd/internal/lease/session.go",
+	old:    `context.Cause(ctx), context.DeadlineExceeded`,
+	new:    `nil, context.DeadlineExceeded`,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRequestThatASilentMemberTookIsRepeatedAtTwo"}},
+}, {
 	name: "etcd-renewal-unconfirmed", promise: "P2",
 	what:   "A renewal counts although no other member was asked.",
 	file:   "coordinator/etcd/internal/lease/renew.go",

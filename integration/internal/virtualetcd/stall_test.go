@@ -148,7 +148,7 @@ func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
 			go func() { got <- take(w.t.Context()) }()
 			time.Sleep(2 * ttl)
 			release()
-			time.Sleep(time.Second)
+			time.Sleep(ttl / 2) // the first read may meet the silent member again
 			synctest.Wait()
 			select {
 			case err := <-got:
@@ -160,4 +160,41 @@ func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestThatASilentMemberTookIsRepeatedAtTwo: a view of the queue is no
+// read of a wait, and is repeated by its caller.
+func TestRequestThatASilentMemberTookIsRepeatedAtTwo(t *testing.T) {
+	inWorld(t, func(w *world) {
+		waiter, link := w.client("")
+		holder, _ := w.client("")
+		take, release := recipes["mutex"](w.t, w.baton(holder), w.baton(waiter))
+		first, end := context.WithTimeout(w.t.Context(), ttl)
+		defer end()
+		_ = take(first) // it has a session
+		var views []time.Time // when they arrived
+		w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+			txn, ok := r.Message.(*pb.TxnRequest)
+			if !ok || r.Link != link || txn.Success[0].GetRequestRange() == nil {
+				return virtualetcd.Fate{}
+			}
+			if views = append(views, time.Now()); len(views) == 1 {
+				return virtualetcd.Fate{DelayReply: ttl / 2}
+			}
+			return virtualetcd.Fate{}
+		})
+		got := make(chan error, 1)
+		go func() { got <- take(w.t.Context()) }()
+		time.Sleep(ttl)
+		synctest.Wait()
+		atOnce := false
+		for i := 2; i < len(views); i++ {
+			atOnce = atOnce || views[i].Sub(views[i-1]) < 100*time.Millisecond
+		}
+		if !atOnce {
+			w.t.Errorf("requests for a view at %v, want two at once after the first", views)
+		}
+		release()
+		check(w.t, <-got)
+	})
 }

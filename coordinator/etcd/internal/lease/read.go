@@ -53,8 +53,8 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 // single range is a plain read, which the client repeats by itself when a
 // connection breaks.
 //
-// After a read of a wait that a member has not answered, Get sends two at once,
-// for a TTL. The client sends requests to the members in turn, so they go to
+// After a request that a member has not answered, Get sends two at once, for a
+// TTL. The client sends requests to the members in turn, so they go to
 // two members. One read after the other may meet the silent member each time,
 // if other requests come between them at the same pace.
 func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {

@@ -154,8 +154,12 @@ func (s *Session) Alive() error {
 
 // Failed makes an error of the contract of err, and ends the session if etcd
 // says that the lease does not exist. A context whose cause is ErrSessionLost
-// does not count: the service did not say so.
+// does not count: the service did not say so. If the attempt has lasted as long
+// as it may, a member was silent, and Get asks two from then on.
 func (s *Session) Failed(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		s.double()
+	}
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.End()
 	}
