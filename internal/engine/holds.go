@@ -65,13 +65,17 @@ func (s *Session) settle() {
 }
 
 // endHolds notifies the holds that the session's context has ended, before
-// observers and the log, which may block.
+// observers and the log, which may block. Each caller waits until all know. One
+// that comes later finds nothing to do: that may be every waiter and hold of
+// the session. A hold that is added later needs no call, since its contexts
+// are derived from the session's, which has ended.
 func (s *Session) endHolds() {
 	s.mu.Lock()
 	// A copy: a hold's mutex is locked before the session's, so ended is
 	// called without it.
 	var all []*hold
-	if s.holds != nil { // nil after the first caller of end has returned from here
+	if s.holds != nil && !s.holdsEnded {
+		all = make([]*hold, 0, s.holds.Len())
 		for e := s.holds.Front(); e != nil; e = e.Next() {
 			all = append(all, e.Value.(*hold))
 		}
@@ -80,4 +84,7 @@ func (s *Session) endHolds() {
 	for _, h := range all {
 		h.ended()
 	}
+	s.mu.Lock()
+	s.holdsEnded = true
+	s.mu.Unlock()
 }
