@@ -58,8 +58,9 @@ func (e *Ends) run(key any) {
 		if (key == nil || x.of.Value(key) != nil) && x.of.Err() != nil {
 			x.f()
 			// Not before f has returned: a concurrent Run, which does not find
-			// it, must not return earlier. But then: the loss of a session calls
-			// Run for each hold of it, and a set has a function for each member.
+			// it, must not return earlier. But then: the loss of a session
+			// calls Run for each of its holds, and a set has a function for
+			// each member.
 			e.mu.Lock()
 			e.all.Remove(elem)
 			e.mu.Unlock()
