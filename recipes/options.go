@@ -86,9 +86,10 @@ func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold =
 //
 // A contender that the readers keep out is never starved: once it is seen, calls
 // that come later share another entry, which is queued behind it. A contender of
-// the same Queue is seen at once, others by a watch, which begins when the turn
-// serves its second call. So another process is overtaken only by calls that
-// came before the watch has shown it.
+// the same Queue is seen at once, others by a watch, which begins when a second
+// call waits for the turn or gets it. So another process is overtaken only by
+// calls that came before the watch has shown it: by the one that begins the
+// watch, and those that come in the round trip that it takes.
 //
 // All holds of a turn have the same token and the same entry. A call may get a
 // token that was granted before it began, also if another process has got a

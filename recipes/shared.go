@@ -64,21 +64,26 @@ func (t *shared) join(ctx context.Context) {
 	t.won.Queued = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		t.queued = time.Now()
+		t.enqueued()
 		if s.rivalBehind(t.won) {
 			t.shut()
+		}
+		if len(t.waiting) > 1 {
+			t.watch()
 		}
 	}
 	err := t.won.win(ctx)
 	s.mu.Lock()
 	if err != nil {
 		t.fail(err, t.won)
+		if t.inQueue() {
+			t.cancel(err)
+		}
 		s.mu.Unlock()
 		return
 	}
 	waiting := t.waiting
-	t.waiting, t.users = nil, len(waiting)
-	t.admit()
+	t.waiting, t.users, t.admitted = nil, len(waiting), true
 	s.mu.Unlock()
 	// The users are counted by now. If the session has ended, each of them sees
 	// that and joins again.
@@ -100,11 +105,12 @@ func (t *shared) fail(err error, left *attempt) {
 	t.waiting = nil
 }
 
-// admit makes the turn that of its entry. The caller holds the sharer's mu.
-func (t *shared) admit() {
+// enqueued makes the turn that of its entry, which may not be admitted yet. The
+// caller holds the sharer's mu.
+func (t *shared) enqueued() {
 	a := t.won
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
-	t.many, t.admitted, t.queued, t.read = t, true, time.Now(), time.Now()
+	t.many, t.queued, t.read = t, time.Now(), time.Now()
 }
 
 // begin makes the session report its end to the turn.
@@ -188,9 +194,6 @@ func (t *shared) serve(u *user) (*Hold, error) {
 	s.mu.Lock()
 	t.served++
 	local := t.served > 1
-	if local {
-		t.watch()
-	}
 	s.mu.Unlock()
 	t.granted(u, local)
 	s.mu.Lock()
@@ -340,9 +343,9 @@ func (t *shared) shut() {
 	}
 }
 
-// watch begins to look for contenders that the turn keeps out: when it serves a
-// second call, so that a single reader pays nothing. The caller holds the
-// sharer's mu.
+// watch begins to look for contenders that the turn keeps out: when a second
+// call waits for it or gets it, so that a single reader pays nothing. The entry
+// is queued. The caller holds the sharer's mu.
 func (t *shared) watch() {
 	if t.unwatch != nil || t.closed {
 		return

@@ -104,12 +104,16 @@ func (s *sharer) enter(u *user) *shared {
 	switch {
 	case turn != nil && turn.admitted:
 		turn.users++
+		turn.watch()
 		return turn
 	case u.Try:
 		return nil
 	case turn != nil:
 		u.got = make(chan error, 1)
 		turn.waiting = append(turn.waiting, u)
+		if turn.inQueue() {
+			turn.watch()
+		}
 		return turn
 	}
 	u.got = make(chan error, 1)
@@ -147,8 +151,9 @@ func (s *sharer) try(u *user) (*shared, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	turn.users, turn.closed = 1, s.open != nil || s.rivalBehind(turn.won)
-	turn.admit()
+	turn.enqueued()
+	turn.users, turn.admitted = 1, true
+	turn.closed = s.open != nil || s.rivalBehind(turn.won)
 	if !turn.closed {
 		s.open = turn
 	}

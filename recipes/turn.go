@@ -209,7 +209,8 @@ func (t *turn) over(cause error) bool {
 	// and locks the session: this is the order of the two locks.
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := t.unhook()
+	// Without unhook it is not admitted yet: its attempt sees the removal.
+	first := t.unhook != nil && t.unhook()
 	if first {
 		t.finish(cause)
 	}

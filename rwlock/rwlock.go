@@ -127,8 +127,10 @@ func WithoutReentry() Option { return recipes.WithoutReentry() }
 //
 // Writers are not starved: once a writer that waits is seen, readers that come
 // later queue behind it. A writer of this RWLock is seen at once, others by a
-// watch of the queue. So a writer in another process is overtaken only by
-// readers that came before the watch has shown it, within a round trip or so.
+// watch of the queue, which begins with the second reader that shares. So a
+// writer in another process is overtaken only by readers that came before the
+// watch has shown it: the second one of an entry, and those that come in the
+// round trip or two that the watch takes.
 //
 // Readers that share have the same token, also one that comes after a reader in
 // another process has got a greater one. If an operator removes the entry, each
