@@ -126,7 +126,8 @@ func WithoutReentry() Option { return recipes.WithoutReentry() }
 // time. The default is an entry for each.
 //
 // Writers are not starved: once a writer that waits is seen, readers that come
-// later queue behind it. A writer of this RWLock is seen at once, others by a
+// later queue behind it. A writer of this RWLock is seen at its call, or if the
+// entry of the readers is on its way then, when both have joined; others by a
 // watch of the queue, which begins with the second reader that shares. So a
 // writer in another process is overtaken only by readers that came before the
 // watch has shown it: the second one of an entry, and those that come in the
