@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -149,7 +150,11 @@ func admitted(t *testing.T, want string, all ...*pending) {
 // unlock unlocks, and returns when all goroutines are blocked.
 func (g *pending) unlock() {
 	g.Helper()
-	<-g.done
+	select {
+	case <-g.done:
+	case <-time.After(10 * time.Minute):
+		g.Fatal("the call has not ended")
+	}
 	if g.err != nil {
 		g.Fatal(g.err)
 	}

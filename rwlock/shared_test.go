@@ -213,7 +213,13 @@ func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 			}
 			time.Sleep(time.Second + 100*time.Microsecond)
 			began := time.Now()
-			w := b.lock()
+			bound, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+			defer cancel()
+			w, err := b.l.Lock(bound)
+			stop()
+			if err != nil {
+				t.Fatalf("silent %v: %v", silent, err)
+			}
 			most := 2 * time.Millisecond
 			if silent {
 				most = b.session().TTL()/10 + 2*time.Millisecond
@@ -222,7 +228,6 @@ func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 				t.Errorf("silent %v: the writer waited for %v", silent, d)
 			}
 			b.unlock(w)
-			stop()
 			readers.Wait()
 		})
 	}
