@@ -47,6 +47,13 @@ var ofZooKeeperSessions = []mutation{{
 			c.finish`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOpenRefusesAnotherTimeoutAndEndsThatSession"}},
 }, {
+	name: "zookeeper-denial-of-one-server", promise: "P4",
+	what:   "Close believes the first server that says that the session is over.",
+	file:   "coordinator/zookeeper/internal/zkconn/link.go",
+	old:    `		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != 0:`,
+	new:    `		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != -1:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNoSingleServerIsBelievedThatASessionIsOver"}},
+}, {
 	name: "zookeeper-reconnect-by-one-server", promise: "P2",
 	what:   "The first renewal over a new connection is confirmed by one server alone.",
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",

@@ -62,6 +62,7 @@ type Conn struct {
 	socket  *socket       // the latest
 	hello   hello         // as requested; after the first reply, as granted
 	lastErr error         // of the last attempt
+	denier  string        // the address of a server that says that the session is over, or ""
 }
 
 // maxRunning bounds the unanswered requests of a session: a renewal is sent
@@ -263,12 +264,12 @@ func (c *Conn) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	session := c.hello
+	session, denier := c.hello, c.denier
 	c.mu.Unlock()
 	if session.session == 0 || c.ended.Load() {
 		return nil // never established, or its end is confirmed
 	}
-	if _, err := c.conf.endSession(ctx, session); err != nil {
+	if err := c.conf.endSession(ctx, session, denier); err != nil {
 		return err
 	}
 	c.ended.Store(true)
