@@ -61,6 +61,13 @@ var ofZooKeeperSessions = []mutation{{
 	new:    `	if false { // else`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused"}},
 }, {
+	name: "zookeeper-sync-by-one-server", promise: "P4",
+	what:   "A sync over a new connection rests on the word of one server.",
+	file:   "coordinator/zookeeper/internal/zkconn/wire.go",
+	old:    `	return !s.again || s.confirmed > 0`,
+	new:    `	return true`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSyncOverANewConnectionIsConfirmedByAMajority"}},
+}, {
 	name: "zookeeper-late-replies-by-one-server", promise: "P2",
 	what:   "A renewal after a pause of the leader is confirmed by the leader alone.",
 	file:   "coordinator/zookeeper/internal/zkconn/request.go",

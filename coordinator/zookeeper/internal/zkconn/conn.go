@@ -52,6 +52,7 @@ type Conn struct {
 	watches watches
 	synced  atomic.Value  // the up for which Fresh has synced
 	slots   chan struct{} // holds an element for each running request
+	proving chan struct{} // holds an element while a call proves the connection
 	running sync.WaitGroup
 
 	hosts  *rotation // for the client's loop only
@@ -80,6 +81,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 		stopped: make(chan struct{}),
 		watches: watches{m: make(map[Target]*Watch)},
 		slots:   make(chan struct{}, maxRunning),
+		proving: make(chan struct{}, 1),
 		hosts:   conf.newRotation(),
 		up:      make(chan struct{}),
 		hello:   hello{timeout: ttl},

@@ -62,7 +62,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hello.session != 0 { // else a majority has written the session down
-		s.doubts = 1
+		s.again, s.doubts = true, 1
 	}
 	if c.ctx.Err() != nil { // over meanwhile: nothing would close the new socket
 		_ = s.Close()
