@@ -48,7 +48,6 @@ func TestSignalDuringALossEndsTheCampaigns(t *testing.T) {
 		}()
 		shows("token", "\n")
 		token, _ := os.ReadFile(at("token"))
-		time.Sleep(300 * time.Millisecond) // a younger hold does not watch its entry
 		if code := Main(t.Context(), []string{"break", "--kind=election", "name", "--token", strings.TrimSpace(string(token))}, env); code != 0 {
 			t.Fatalf("baton break exits with %d", code)
 		}
