@@ -328,10 +328,10 @@ func TestStraysAreNamed(t *testing.T) {
 				t.Errorf("inspect does not say %q", command)
 			}
 			if c.what != "curator" { // whose queues cannot be listed
-				doctor := baton(t, c.url, "doctor")
-				if doctor.code() != 1 || !strings.Contains(doctor.out.String(), command) {
-					t.Errorf("doctor does not say %q: %s", command, doctor.out.String())
-				}
+				await.State(t, "doctor to say "+command, func() (string, bool) { // it has ten seconds, which may be few
+					doctor := baton(t, c.url, "doctor")
+					return doctor.out.String(), doctor.code() == 1 && strings.Contains(doctor.out.String(), command)
+				})
 			}
 			if errors.Is(err, coordinator.ErrRefused) {
 				if err := remove(); err != nil {
