@@ -9,9 +9,25 @@ import (
 	"strings"
 )
 
+// lane is a list of steps that run one after the other, beside the other lanes.
+type lane string
+
+const (
+	// raced and plain are for steps with and without the race detector: two
+	// lanes never compile the same code at a time.
+	raced lane = "raced"
+	plain lane = "plain"
+	// real is for tests on real servers, which wait most of the time. The other
+	// lanes give way to them: time is virtual in nearly all of their tests.
+	real lane = "real"
+	// alone is for steps that run when all others have ended.
+	alone lane = "alone"
+)
+
 // step is one go test.
 type step struct {
 	name, why string
+	lane      lane     // empty: raced or plain
 	dir       string   // of the module, below the project's root
 	packages  []string // patterns, then import paths
 	without   string   // an expression: packages that match it are left out
@@ -47,10 +63,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000", "60"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(servers(matrix, false), library(nil), worlds("2000", "60"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000", "1000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(servers(matrix, true), library(all), worlds("20000", "1000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -131,7 +147,7 @@ func documents() []step {
 // support are the tests of what the tests on real servers use.
 func support() []step {
 	return []step{{
-		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector",
+		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector", lane: alone,
 		dir: "integration", packages: []string{"./internal/..."}, without: "/(virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
@@ -153,7 +169,7 @@ func virtual(all bool) []step {
 // for servers, so more run at a time than there are processors.
 func servers(matrix string, race bool) []step {
 	return []step{{
-		name: "servers", why: "conformance, recipes and the command on real servers",
+		name: "servers", why: "conformance, recipes and the command on real servers", lane: real,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples"},
 		race: race, parallel: 8, skip: matrix,
 	}}
@@ -162,7 +178,7 @@ func servers(matrix string, race bool) []step {
 // faults is the matrix. Its tests start clusters of their own: two at a time.
 func faults(matrix string) []step {
 	return []step{{
-		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector",
+		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector", lane: alone,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./interop", "./bench", "./release"},
 		race: true, parallel: 2, run: matrix, timeout: "90m", env: []string{"BATON_TESTS=all"},
 	}}
@@ -190,8 +206,16 @@ func matrixTests(dir string) (string, error) {
 	return "^(" + strings.Join(names, "|") + ")$", nil
 }
 
-// expand replaces the step's patterns by the packages that they match.
+// expand sets the step's lane, and replaces its patterns by the packages that
+// they match.
 func (s *step) expand(root string) error {
+	switch {
+	case s.lane != "":
+	case s.race:
+		s.lane = raced
+	default:
+		s.lane = plain
+	}
 	without, err := regexp.Compile(s.without)
 	if err != nil {
 		return err
