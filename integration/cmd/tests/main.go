@@ -2,12 +2,14 @@
 //
 //	go run ./cmd/tests -ring test
 //
-// It prints a line of progress at least every ten seconds, what failed as soon
-// as it fails, and everything again at the end. The whole output of the tests
-// is in build/tests.log.
+// Three lanes of steps run beside each other: see plan.go. It prints a line of
+// progress at least every ten seconds, what failed as soon as it fails, and
+// everything again at the end. The whole output of the tests is in
+// build/tests.log.
 //
 // A test that failed because it was late, while the machine stood still, is run
-// once more, and the end says so: see again.go. Any other failure is final.
+// once more, when all others have ended, and the end says so: see again.go. Any
+// other failure is final.
 package main
 
 import (
