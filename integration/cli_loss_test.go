@@ -18,12 +18,16 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// witnessScript is a command that records, as does its child, the times at
-// which it is alive. Both ignore SIGTERM if the third argument is "stubborn".
-// The clock is the machine's uptime, which is never set.
+// witnessScript is a command of bash that records, as does its child, the times
+// at which it is alive. Both ignore SIGTERM if the third argument is
+// "stubborn". The clock is the machine's uptime, which is never set.
+//
+// A witness waits on a pipe that nobody writes to: eighty that start a sleep
+// twenty times a second keep two processors busy.
 const witnessScript = `
 [ "$3" = stubborn ] && trap '' TERM
-alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }
+exec 9<> <(:)
+alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do read -r -t 0.05 -u 9; done; }
 alive "$2" "$1" &
 alive "$2" "$1"
 `
@@ -32,7 +36,7 @@ alive "$2" "$1"
 type testimony struct{ path string }
 
 func (w testimony) command(who, manners string) []string {
-	return []string{"--", "sh", "-c", witnessScript, "-", w.path, who, manners}
+	return []string{"--", "bash", "-c", witnessScript, "-", w.path, who, manners}
 }
 
 // seen returns when a witness was first and last alive, in seconds; zero if
