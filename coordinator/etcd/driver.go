@@ -139,6 +139,7 @@ type service struct {
 	namespace string
 	keys      keys.Layout
 	streams   watch.Streams
+	silence   lease.Silence
 	cluster   atomic.Uint64 // of the latest session
 }
 
@@ -171,7 +172,8 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	}
 	return lease.Conn{
 		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
-		Several: len(c.Endpoints()) > 1,
+		Several: len(c.Endpoints()) > 1, TTL: ttl, Silence: &d.silence,
+		Any: d.keys.Sentinel(0, ""),
 	}, nil
 }
 
@@ -184,11 +186,11 @@ func (d *service) Begin(
 	if err != nil {
 		return nil, err
 	}
-	id, err := conn.Grant(ctx, ttl)
+	id, err := conn.Grant(ctx)
 	if err != nil {
 		return nil, d.source.explain(err)
 	}
-	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
+	s, err := lease.Begin(ctx, conn, layout, id, d.keys.Sentinel(id, lease.NewNonce()))
 	if err != nil {
 		_ = conn.Revoke(ctx, id)
 		if errors.Is(err, driver.ErrSessionLost) { // the lease has ended, or a member does not know it

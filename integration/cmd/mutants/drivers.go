@@ -136,10 +136,24 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-silent-member-goes-unnoticed", promise: "P5",
 	what:   "A request that a silent member took is repeated at one member.",
-	file:   "coordinator/etcd/internal/lease/session.go",
-	old:    `context.Cause(ctx), context.DeadlineExceeded`,
-	new:    `nil, context.DeadlineExceeded`,
+	file:   "coordinator/etcd/internal/lease/silence.go",
+	old:    `	if err != nil && (`,
+	new:    `	if false && (`,
 	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRequestThatASilentMemberTookIsRepeatedAtTwo"}},
+}, {
+	name: "etcd-writes-meet-the-silent-member", promise: "P8",
+	what:   "Other requests of the client decide whether each attempt to write meets a silent member.",
+	file:   "coordinator/etcd/internal/lease/silence.go",
+	old:    `		c.shift()`,
+	new:    ``,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestWritesDoNotMeetASilentMemberForEver"}},
+}, {
+	name: "etcd-close-at-one-member", promise: "P4",
+	what:   "The request that ends a session is repeated at one member.",
+	file:   "coordinator/etcd/internal/lease/session.go",
+	old:    `c.Silence.copies(), nil, 0, revoke`,
+	new:    `1, nil, 0, revoke`,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestWritesDoNotMeetASilentMemberForEver"}},
 }, {
 	name: "etcd-renewal-unconfirmed", promise: "P2",
 	what:   "A renewal counts although no other member was asked.",

@@ -171,7 +171,7 @@ func TestRequestThatASilentMemberTookIsRepeatedAtTwo(t *testing.T) {
 		take, release := recipes["mutex"](w.t, w.baton(holder), w.baton(waiter))
 		first, end := context.WithTimeout(w.t.Context(), ttl)
 		defer end()
-		_ = take(first) // it has a session
+		_ = take(first)       // it has a session
 		var views []time.Time // when they arrived
 		w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
 			txn, ok := r.Message.(*pb.TxnRequest)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -53,15 +52,11 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 // single range is a plain read, which the client repeats by itself when a
 // connection breaks.
 //
-// After a request that a member has not answered, Get sends two at once, for a
-// TTL. The client sends requests to the members in turn, so they go to
-// two members. One read after the other may meet the silent member each time,
-// if other requests come between them at the same pace.
+// After a request that a member has not answered, Get sends two at once, for
+// two TTLs. They go to two members: see Silence.
 func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
-	if time.Since(s.began) >= time.Duration(s.doubled.Load()) {
-		return s.get(ctx, ops...)
-	}
-	return s.fastest(ctx, 2, nil, ops...)
+	read := func(ctx context.Context) (Reading, error) { return s.get(ctx, ops...) }
+	return fastest(ctx, s.Conn.Silence.copies(), nil, 0, read)
 }
 
 func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
