@@ -144,9 +144,16 @@ var ofDrivers = []mutation{{
 	name: "etcd-writes-meet-the-silent-member", promise: "P8",
 	what:   "Other requests of the client decide whether each attempt to write meets a silent member.",
 	file:   "coordinator/etcd/internal/lease/silence.go",
-	old:    `		c.shift()`,
+	old:    `		c.Go(c.shift) // no call may last longer for it`,
 	new:    ``,
 	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestWritesDoNotMeetASilentMemberForEver"}},
+}, {
+	name: "etcd-session-of-no-caller-stays", promise: "P4",
+	what:   "A session that was opened when its caller had given up lives for its TTL.",
+	file:   "coordinator/etcd/driver.go",
+	old:    `				_ = s.Close(going)`,
+	new:    `				s.Stop()`,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestSessionThatNoCallerWaitsForIsEnded"}},
 }, {
 	name: "etcd-close-at-one-member", promise: "P4",
 	what:   "The request that ends a session is repeated at one member.",

@@ -2,6 +2,7 @@ package virtualetcd_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -165,4 +166,45 @@ func isWrite(message any) bool {
 		return true
 	}
 	return false
+}
+
+// TestSessionThatNoCallerWaitsForIsEnded: a caller that gives up while its
+// session opens leaves none at the service.
+func TestSessionThatNoCallerWaitsForIsEnded(t *testing.T) {
+	for name, slow := range map[string]func(any) bool{
+		"at the grant": func(message any) bool {
+			_, ok := message.(*pb.LeaseGrantRequest)
+			return ok
+		},
+		"at the sentinel": func(message any) bool {
+			_, ok := message.(*pb.TxnRequest)
+			return ok
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				c, _ := w.client("")
+				b := w.baton(c)
+				w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+					if slow(r.Message) {
+						return virtualetcd.Fate{DelayReply: 200 * time.Millisecond}
+					}
+					return virtualetcd.Fate{}
+				})
+				ctx, cancel := context.WithTimeout(w.t.Context(), 100*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := errOf(b.Session(ctx)); !errors.Is(err, context.DeadlineExceeded) {
+					w.t.Errorf("got %v", err)
+				}
+				if took := time.Since(began); took != 100*time.Millisecond {
+					w.t.Errorf("the call took %v", took)
+				}
+				time.Sleep(time.Second)
+				if n := len(w.Leases()); n > 0 {
+					w.t.Errorf("%d leases remain", n)
+				}
+			})
+		})
+	}
 }

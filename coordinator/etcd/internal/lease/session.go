@@ -44,6 +44,9 @@ type Conn struct {
 	TTL     time.Duration // of the session
 	Silence *Silence
 	Any     string // a key that the user may read
+	// Go calls a function that ends soon in a goroutine that the driver's Close
+	// waits for.
+	Go func(func())
 }
 
 // Session is a lease and its sentinel. It has the methods of driver.Session

@@ -60,10 +60,15 @@ func (c Conn) Failed(ctx context.Context, err error) error {
 func (c Conn) noteSilence() {
 	again, until := c.Silence.recent(), time.Now().Add(2*c.TTL)
 	c.Silence.until.Store(&until)
-	if conn := c.Client.ActiveConnection(); again && c.Several && conn != nil &&
-		conn.GetState() == connectivity.Ready { // else nobody was silent
-		c.shift()
+	if again && c.Several && c.Ready() { // else no member was silent
+		c.Go(c.shift) // no call may last longer for it
 	}
+}
+
+// Ready reports whether the client is connected with a member.
+func (c Conn) Ready() bool {
+	conn := c.Client.ActiveConnection() // nil in tests
+	return conn != nil && conn.GetState() == connectivity.Ready
 }
 
 // shiftTime is how long a shift may take, all the time if a read meets the
