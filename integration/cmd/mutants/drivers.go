@@ -146,7 +146,21 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/internal/lease/silence.go",
 	old:    `		c.Go(c.shift) // no call may last longer for it`,
 	new:    ``,
-	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestWritesDoNotMeetASilentMemberForEver"}},
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRequestsDoNotMeetASilentMemberForEver"}},
+}, {
+	name: "etcd-first-entry-read-at-one-member", promise: "P8",
+	what:   "A read of the known first entry that a silent member took is repeated at one member.",
+	file:   "coordinator/etcd/internal/lease/read.go",
+	old:    `s.Conn.Silence.copies(), nil, 0, send`,
+	new:    `1, nil, 0, send`,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRequestsDoNotMeetASilentMemberForEver"}},
+}, {
+	name: "etcd-refusal-waits-for-the-silent", promise: "P8",
+	what:   "Of two reads at once, the refusal of one waits for the other, which a silent member took.",
+	file:   "coordinator/etcd/internal/lease/fastest.go",
+	old:    ` && !isAnswer(first.err)`,
+	new:    ``,
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRefusalCountsWhileAMemberIsSilent"}},
 }, {
 	name: "etcd-session-of-no-caller-stays", promise: "P4",
 	what:   "A session that was opened when its caller had given up lives for its TTL.",
@@ -160,7 +174,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/internal/lease/session.go",
 	old:    `c.Silence.copies(), nil, 0, revoke`,
 	new:    `1, nil, 0, revoke`,
-	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestWritesDoNotMeetASilentMemberForEver"}},
+	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestRequestsDoNotMeetASilentMemberForEver"}},
 }, {
 	name: "etcd-renewal-unconfirmed", promise: "P2",
 	what:   "A renewal counts although no other member was asked.",

@@ -14,14 +14,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/virtualetcd"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/semaphore"
 )
 
-// writes are calls that change the service. Each is prepared, and made when a
-// member is silent.
-var writes = map[string]struct {
+// requests are calls whose requests meet a silent member. Most of them change
+// the service.
+var requests = map[string]struct {
 	prepare func(*coordinator.Client) (call func(context.Context) error)
 	within  time.Duration // longer than chance allows
 }{
@@ -39,6 +40,12 @@ var writes = map[string]struct {
 	"unlock": {func(b *coordinator.Client) func(context.Context) error {
 		return must(must(mutex.New(b, "a")).Lock(context.Background())).Unlock
 	}, 50 * ttl},
+	"read the leader": {func(b *coordinator.Client) func(context.Context) error {
+		e := must(election.New(b, "a"))
+		must(e.Campaign(context.Background(), nil))
+		must(e.Leader(context.Background())) // from now on it reads the known entry
+		return func(ctx context.Context) error { return errOf(e.Leader(ctx)) }
+	}, ttl / 2}, // as for close
 	"set a limit": {func(b *coordinator.Client) func(context.Context) error {
 		must(b.Session(context.Background()))
 		return func(ctx context.Context) error { return must(semaphore.New(b, "a", 1)).SetLimit(ctx, 2) }
@@ -49,11 +56,11 @@ var writes = map[string]struct {
 	}, ttl / 2}, // an attempt at one member, and one at two
 }
 
-// TestWritesDoNotMeetASilentMemberForEver: requests go to the members in turn.
+// TestRequestsDoNotMeetASilentMemberForEver: requests go to the members in turn.
 // Others of the same client come between the attempts so that each of them
 // meets the member that answers none.
-func TestWritesDoNotMeetASilentMemberForEver(t *testing.T) {
-	for name, test := range writes {
+func TestRequestsDoNotMeetASilentMemberForEver(t *testing.T) {
+	for name, test := range requests {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				c, link := w.client("")
@@ -207,4 +214,33 @@ func TestSessionThatNoCallerWaitsForIsEnded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalCountsWhileAMemberIsSilent: of two reads at once, one is refused,
+// and the silent member does not answer the other.
+func TestRefusalCountsWhileAMemberIsSilent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, link := w.client("")
+		b := w.baton(c)
+		must(b.Session(w.t.Context()))
+		e := must(election.New(b, "a"))
+		o := w.others(c, link)
+		defer o.silent.Heal()
+		o.silent.Suffer(virtualetcd.Mute)
+		o.aim()
+		_ = errOf(e.Leader(w.t.Context())) // now the session knows of the silence
+		o.aim()
+		w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
+			if txn, ok := r.Message.(*pb.TxnRequest); ok && !isWrite(txn) && r.Member != o.silent {
+				return virtualetcd.Fate{Err: virtualetcd.Refused}
+			}
+			return virtualetcd.Fate{}
+		})
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second) // less than an attempt
+		defer cancel()
+		if err := errOf(e.Leader(ctx)); !errors.Is(err, coordinator.ErrRefused) {
+			w.t.Errorf("got %v, want a refusal", err)
+		}
+		w.OnRequest(nil)
+	})
 }

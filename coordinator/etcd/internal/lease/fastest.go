@@ -2,9 +2,13 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
 // GetFromAny reads by quorum, whichever members are silent: if one has not
@@ -21,7 +25,8 @@ func (s *Session) GetFromAny(
 
 // fastest sends a request n times at once, and when silent fires, more times.
 // The client sends requests to the members in turn. It returns the first
-// answer, or the last error if all that were sent have failed.
+// answer, which may be a refusal, or the last error if all that were sent have
+// failed.
 func fastest[T any](
 	ctx context.Context, n int, silent <-chan time.Time, more int,
 	send func(context.Context) (T, error),
@@ -30,14 +35,14 @@ func fastest[T any](
 		return send(ctx)
 	}
 	type reply struct {
-		answer T
-		err    error
+		value T
+		err   error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	replies := make(chan reply, n+more)
 	sendOne := func() {
-		answer, err := send(ctx)
-		replies <- reply{answer, err}
+		value, err := send(ctx)
+		replies <- reply{value, err}
 	}
 	for range n {
 		go sendOne()
@@ -50,14 +55,19 @@ func fastest[T any](
 			}
 			n += more
 		case first := <-replies:
-			if n--; first.err != nil && n > 0 {
+			if n--; n > 0 && first.err != nil && !isAnswer(first.err) {
 				continue
 			}
 			cancel()
 			for range n {
 				<-replies // at once
 			}
-			return first.answer, first.err
+			return first.value, first.err
 		}
 	}
+}
+
+// isAnswer reports whether another member's answer would be the same error.
+func isAnswer(err error) bool {
+	return !errors.Is(answer.Kind(err), driver.ErrUnavailable) || tooLarge(err)
 }

@@ -59,6 +59,16 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 	return fastest(ctx, s.Conn.Silence.copies(), nil, 0, read)
 }
 
+// ask is Get for a transaction with conditions, all of whose operations read.
+func (s *Session) ask(
+	ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op,
+) (*clientv3.TxnResponse, error) {
+	send := func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
+	}
+	return fastest(ctx, s.Conn.Silence.copies(), nil, 0, send)
+}
+
 func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 	if len(ops) == 1 {
 		resp, err := s.Do(ctx, ops[0])
