@@ -331,18 +331,18 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 	}()
 	c := s.Client()
 	defer c.Close()
-	members := func(n int64) {
+	members := func(n int64, renewed ...driver.Session) {
 		await.State(t, "the server", func() (string, bool) {
-			if err := alive.Renew(ctx); err != nil {
-				t.Fatal(err)
+			for _, s := range renewed {
+				ok(t, s.Renew(ctx))
 			}
 			got, err := c.ZCard(ctx, "baton:{/tests}:index").Result()
 			return fmt.Sprintf("%d members of the index, %v; want %d", got, err, n), got == n
 		})
 	}
-	members(6) // two entries, two watches with their ends at the session
+	members(6, alive, dead) // two entries, two watches with their ends at the session
 	link.Each((*netproxy.Proxy).Cut)
-	members(1)
+	members(1, alive)
 	link.Each((*netproxy.Proxy).Heal)
 	if err := dead.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("a renewal of the dead session: %v", err)
