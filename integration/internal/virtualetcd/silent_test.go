@@ -56,9 +56,9 @@ var requests = map[string]struct {
 	}, ttl / 2}, // an attempt at one member, and one at two
 }
 
-// TestRequestsDoNotMeetASilentMemberForEver: requests go to the members in turn.
-// Others of the same client come between the attempts so that each of them
-// meets the member that answers none.
+// TestRequestsDoNotMeetASilentMemberForEver: requests go to the members in
+// turn. Others of the same client come between the attempts so that each of
+// them meets the member that answers none.
 func TestRequestsDoNotMeetASilentMemberForEver(t *testing.T) {
 	for name, test := range requests {
 		t.Run(name, func(t *testing.T) {
