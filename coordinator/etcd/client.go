@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -32,6 +33,8 @@ type source struct {
 	client   *clientv3.Client
 	closed   bool
 	renewals *renewals // nil without a client, or if that has no connection
+
+	late sync.WaitGroup // see lease.Conn's Go
 
 	// dialErr is gRPC's latest reason for a missing connection, or nil.
 	dialErr atomic.Pointer[string]
@@ -148,8 +151,9 @@ func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, erro
 	return c, nil
 }
 
-// close closes the client that the driver made. clientv3's Close takes no
-// context; it waits for the client's own goroutines, which end soon.
+// close closes the client that the driver made, after what goes on without a
+// caller. clientv3's Close takes no context; it waits for the client's own
+// goroutines. Both end soon.
 func (d *source) close(ctx context.Context) error {
 	if err := d.lock.acquire(ctx); err != nil {
 		return err
@@ -161,15 +165,21 @@ func (d *source) close(ctx context.Context) error {
 	d.dialer.Names.Close()
 	c := d.client
 	d.client, d.closed = nil, true
-	if c == nil {
-		return nil
-	}
 	done := make(chan error, 1)
-	go func() { done <- c.Close() }()
+	go func() {
+		if d.late.Wait(); c == nil {
+			done <- nil
+			return
+		}
+		done <- c.Close()
+	}()
 	select {
 	case err := <-done:
 		return answer.Wrap(ctx, err)
 	case <-ctx.Done():
+		if c == nil {
+			return nil
+		}
 		return context.Cause(ctx)
 	}
 }

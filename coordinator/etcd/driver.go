@@ -139,6 +139,7 @@ type service struct {
 	namespace string
 	keys      keys.Layout
 	streams   watch.Streams
+	silence   lease.Silence
 	cluster   atomic.Uint64 // of the latest session
 }
 
@@ -171,12 +172,18 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	}
 	return lease.Conn{
 		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
-		Several: len(c.Endpoints()) > 1,
+		Several: len(c.Endpoints()) > 1, TTL: ttl, Silence: &d.silence,
+		Any: d.keys.Sentinel(0, ""), Go: d.source.late.Go,
 	}, nil
 }
 
-// Begin starts a session on a lease of its own. If it fails after the grant, it
-// revokes the lease if ctx still allows; else the TTL ends it (O4).
+// longestLate is how long an opening goes on without its caller.
+const longestLate = 500 * time.Millisecond
+
+// Begin starts a session on a lease of its own. If ctx ends first, most likely
+// the answer is a round trip away. So the opening goes on in the background,
+// and ends the session that no caller waits for. Without an answer by
+// longestLate the TTL ends what was made (O4).
 func (d *service) Begin(
 	ctx context.Context, layout lease.Layout, ttl time.Duration,
 ) (*lease.Session, error) {
@@ -184,11 +191,48 @@ func (d *service) Begin(
 	if err != nil {
 		return nil, err
 	}
-	id, err := conn.Grant(ctx, ttl)
+	going, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var s *lease.Session
+	done, left := make(chan error), make(chan struct{})
+	conn.Go(func() {
+		defer stop()
+		var err error
+		s, err = d.begin(going, conn, layout)
+		select {
+		case done <- err:
+		case <-left:
+			if err == nil {
+				_ = s.Close(going)
+			}
+		}
+	})
+	select {
+	case err := <-done:
+		return s, err
+	case <-ctx.Done():
+	}
+	if !conn.Ready() { // nothing is under way, and the error tells why
+		stop()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			return s, err
+		}
+	} else {
+		close(left)
+		time.AfterFunc(longestLate, stop)
+	}
+	return nil, d.source.explain(conn.Failed(ctx, ctx.Err()))
+}
+
+// begin is Begin with a context that does not end with its caller. If it fails
+// after the grant, it revokes the lease if ctx still allows.
+func (d *service) begin(
+	ctx context.Context, conn lease.Conn, layout lease.Layout,
+) (*lease.Session, error) {
+	id, err := conn.Grant(ctx)
 	if err != nil {
 		return nil, d.source.explain(err)
 	}
-	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
+	s, err := lease.Begin(ctx, conn, layout, id, d.keys.Sentinel(id, lease.NewNonce()))
 	if err != nil {
 		_ = conn.Revoke(ctx, id)
 		if errors.Is(err, driver.ErrSessionLost) { // the lease has ended, or a member does not know it

@@ -47,7 +47,7 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	id := d.owner.Lease()
 	info, err := conn.Client.TimeToLive(conn.Lead(ctx), id)
 	if err != nil {
-		return nil, answer.Wrap(ctx, err)
+		return nil, conn.Failed(ctx, err)
 	}
 	if info.TTL <= 0 {
 		return nil, driver.ErrSessionLost
@@ -58,12 +58,12 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 	kept, err := conn.KeepAlive(ctx, id)
 	switch {
 	case err != nil:
-		return nil, answer.Wrap(ctx, err)
+		return nil, conn.Failed(ctx, err)
 	case len(kept.Missing) > 0:
 		return nil, driver.ErrSessionLost
 	}
 	sentinel := d.keys.Sentinel(id, d.nonce)
-	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
+	s, err := lease.Begin(ctx, conn, d.keys, id, sentinel)
 	if err == nil { // a deposed leader cannot have shown the sentinel's term
 		if err = answer.Wrap(ctx, s.Counts(kept.Header)); err != nil {
 			s.Stop()
@@ -206,7 +206,7 @@ func (x *externalSession) remove(ctx context.Context) error {
 		return err
 	}
 	if _, err := x.Do(ctx, clientv3.OpDelete(x.Sentinel.Key)); err != nil {
-		return answer.Wrap(ctx, err)
+		return x.Conn.Failed(ctx, err)
 	}
 	for some := range slices.Chunk(x.memory.all(), maxPerTxn) {
 		var ops []clientv3.Op
@@ -216,7 +216,7 @@ func (x *externalSession) remove(ctx context.Context) error {
 				clientv3.OpDelete(keys.Converted(contender), clientv3.WithPrefix()))
 		}
 		if _, err := x.Txn(ctx).Then(ops...).Commit(); err != nil {
-			return answer.Wrap(ctx, err)
+			return x.Conn.Failed(ctx, err)
 		}
 		for _, contender := range some { // without the sentinel it gets no entry
 			x.memory.drop(contender)

@@ -55,8 +55,8 @@ var ofEtcdReads = []mutation{{
 	name: "etcd-head-of-a-gone-entry", promise: "P1",
 	what:   "A head that has left is read alone: the queue counts as empty.",
 	file:   "coordinator/etcd/internal/lease/firsts.go",
-	old:    `s.Txn(ctx).If(f.Exists()).Then(clientv3.OpGet(f.Key)).Else(ops...).Commit())`,
-	new:    `s.Txn(ctx).Then(clientv3.OpGet(f.Key)).Commit())`,
+	old:    `[]clientv3.Cmp{f.Exists()}, []clientv3.Op{clientv3.OpGet(f.Key)}, ops`,
+	new:    `nil, []clientv3.Op{clientv3.OpGet(f.Key)}, nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNextHeadIsReadWhenTheKnownOneHasLeft"}},
 }, {
 	name: "etcd-listing-of-several-moments", promise: "P1",

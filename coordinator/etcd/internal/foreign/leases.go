@@ -190,7 +190,7 @@ func (s *session) leaseFor(
 		if l != nil || err != nil {
 			return l, err
 		}
-		granted, err := s.Conn.Grant(ctx, s.TTL())
+		granted, err := s.Conn.Grant(ctx)
 		if err != nil {
 			return nil, err
 		}

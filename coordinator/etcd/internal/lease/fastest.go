@@ -2,9 +2,13 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
 // GetFromAny reads by quorum, whichever members are silent: if one has not
@@ -15,45 +19,55 @@ func (s *Session) GetFromAny(
 ) (Reading, error) {
 	silent := time.NewTimer(pause)
 	defer silent.Stop()
-	return s.fastest(ctx, 1, silent.C, ops...)
+	read := func(ctx context.Context) (Reading, error) { return s.get(ctx, ops...) }
+	return fastest(ctx, 1, silent.C, len(s.Conn.Client.Endpoints()), read)
 }
 
-// fastest sends a read n times at once, and when silent fires once more for
-// each address. The client sends requests to the members in turn. It returns
-// the first answer, or the last error if all that were sent have failed.
-func (s *Session) fastest(
-	ctx context.Context, n int, silent <-chan time.Time, ops ...clientv3.Op,
-) (Reading, error) {
+// fastest sends a request n times at once, and when silent fires, more times.
+// The client sends requests to the members in turn. It returns the first
+// answer, which may be a refusal, or the last error if all that were sent have
+// failed.
+func fastest[T any](
+	ctx context.Context, n int, silent <-chan time.Time, more int,
+	send func(context.Context) (T, error),
+) (T, error) {
+	if n == 1 && silent == nil {
+		return send(ctx)
+	}
 	type reply struct {
-		Reading
-		err error
+		value T
+		err   error
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	all := len(s.Conn.Client.Endpoints())
-	replies := make(chan reply, n+all)
-	send := func() {
-		r, err := s.get(ctx, ops...)
-		replies <- reply{r, err}
+	replies := make(chan reply, n+more)
+	sendOne := func() {
+		value, err := send(ctx)
+		replies <- reply{value, err}
 	}
 	for range n {
-		go send()
+		go sendOne()
 	}
 	for {
 		select {
 		case <-silent:
-			for range all {
-				go send()
+			for range more {
+				go sendOne()
 			}
-			n += all
+			n += more
 		case first := <-replies:
-			if n--; first.err != nil && n > 0 {
+			if n--; n > 0 && first.err != nil && !isAnswer(first.err) {
 				continue
 			}
 			cancel()
 			for range n {
 				<-replies // at once
 			}
-			return first.Reading, first.err
+			return first.value, first.err
 		}
 	}
+}
+
+// isAnswer reports whether another member's answer would be the same error.
+func isAnswer(err error) bool {
+	return !errors.Is(answer.Kind(err), driver.ErrUnavailable) || tooLarge(err)
 }

@@ -71,17 +71,18 @@ func (s *Session) Look(
 	if !f.refused {
 		return nil, nil
 	}
-	txn := s.Txn(ctx)
+	var resp *clientv3.TxnResponse
+	var err error
 	if f.Key == "" {
-		txn = txn.Then(s.ReadSentinel(), some)
+		resp, err = s.ask(ctx, nil, []clientv3.Op{s.ReadSentinel(), some}, nil)
 	} else {
 		first := clientv3.OpGet(f.Key)
 		if some.IsKeysOnly() { // else the caller needs its lease
 			clientv3.WithKeysOnly()(&first)
 		}
-		txn = txn.If(f.Exists()).Then(s.ReadSentinel(), first).Else(s.ReadSentinel(), some)
+		resp, err = s.ask(ctx, []clientv3.Cmp{f.Exists()},
+			[]clientv3.Op{s.ReadSentinel(), first}, []clientv3.Op{s.ReadSentinel(), some})
 	}
-	resp, err := txn.Commit()
 	if err != nil {
 		return nil, s.Failed(ctx, err)
 	}
@@ -99,7 +100,7 @@ func (s *Session) getFirst(queue driver.Queue) getter {
 		return s.Get
 	}
 	return func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
-		return reading(s.Txn(ctx).If(f.Exists()).Then(clientv3.OpGet(f.Key)).Else(ops...).Commit())
+		return reading(s.ask(ctx, []clientv3.Cmp{f.Exists()}, []clientv3.Op{clientv3.OpGet(f.Key)}, ops))
 	}
 }
 

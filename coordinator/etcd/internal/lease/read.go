@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -53,15 +52,21 @@ func (s *Session) Read(ctx context.Context, floor int64, ops ...clientv3.Op) (Re
 // single range is a plain read, which the client repeats by itself when a
 // connection breaks.
 //
-// After a request that a member has not answered, Get sends two at once, for a
-// TTL. The client sends requests to the members in turn, so they go to
-// two members. One read after the other may meet the silent member each time,
-// if other requests come between them at the same pace.
+// After a request that a member has not answered, Get sends two at once, for
+// two TTLs. They go to two members: see Silence.
 func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
-	if time.Since(s.began) >= time.Duration(s.doubled.Load()) {
-		return s.get(ctx, ops...)
+	read := func(ctx context.Context) (Reading, error) { return s.get(ctx, ops...) }
+	return fastest(ctx, s.Conn.Silence.copies(), nil, 0, read)
+}
+
+// ask is Get for a transaction with conditions, all of whose operations read.
+func (s *Session) ask(
+	ctx context.Context, conds []clientv3.Cmp, then, otherwise []clientv3.Op,
+) (*clientv3.TxnResponse, error) {
+	send := func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.Txn(ctx).If(conds...).Then(then...).Else(otherwise...).Commit()
 	}
-	return s.fastest(ctx, 2, nil, ops...)
+	return fastest(ctx, s.Conn.Silence.copies(), nil, 0, send)
 }
 
 func (s *Session) get(ctx context.Context, ops ...clientv3.Op) (Reading, error) {

@@ -96,11 +96,11 @@ const mostRefused = 3
 // member has been asked for too long, it asks a quorum.
 func (s *Session) confirm(ctx context.Context, header *pb.ResponseHeader, sent time.Time) error {
 	since, err := s.leader.shows(header, sent)
-	if err != nil || !s.Conn.Several || sent.Sub(since) <= s.ttl/driver.RenewalsPerTTL*3/2 {
+	if err != nil || !s.Conn.Several || sent.Sub(since) <= s.TTL()/driver.RenewalsPerTTL*3/2 {
 		return err
 	}
 	asked := time.Now()
-	r, err := s.GetFromAny(ctx, s.ttl/driver.RenewalsPerTTL/2, s.ReadSentinel())
+	r, err := s.GetFromAny(ctx, s.TTL()/driver.RenewalsPerTTL/2, s.ReadSentinel())
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,12 @@ type Conn struct {
 	KeepAlive func(context.Context, ...clientv3.LeaseID) (Kept, error)
 	// Several: the client knows several addresses.
 	Several bool
+	TTL     time.Duration // of the session
+	Silence *Silence
+	Any     string // a key that the user may read
+	// Go calls a function that ends soon in a goroutine that the driver's Close
+	// waits for.
+	Go func(func())
 }
 
 // Session is a lease and its sentinel. It has the methods of driver.Session
@@ -49,7 +55,6 @@ type Session struct {
 	Conn   Conn
 	Lease  clientv3.LeaseID
 	layout Layout
-	ttl    time.Duration
 	id     string // the lease, as etcdctl formats it
 	// Cluster is the ID of the etcd cluster.
 	Cluster uint64
@@ -70,8 +75,6 @@ type Session struct {
 	patience *patience.Patience
 	firsts   firsts
 	quorum   atomic.Int64 // the revision of the last refresh, read by quorum
-	began    time.Time
-	doubled  atomic.Int64 // until when reads are sent twice, since began; see Get
 
 	leader leadership
 
@@ -85,7 +88,7 @@ type Session struct {
 // lease.
 func Begin(
 	ctx context.Context, c Conn, layout Layout,
-	lease clientv3.LeaseID, ttl time.Duration, sentinel string,
+	lease clientv3.LeaseID, sentinel string,
 ) (*Session, error) {
 	sent := time.Now()
 	resp, err := c.Client.Txn(c.Lead(ctx)).Then(
@@ -93,12 +96,12 @@ func Begin(
 		clientv3.OpGet(sentinel, clientv3.WithKeysOnly()),
 	).Commit()
 	if err != nil {
-		return nil, answer.Wrap(ctx, err)
+		return nil, c.Failed(ctx, err)
 	}
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
 	s := &Session{
-		Conn: c, Lease: lease, layout: layout, ttl: ttl, id: keys.LeaseHex(lease),
-		Cluster: resp.Header.GetClusterId(), began: sent,
+		Conn: c, Lease: lease, layout: layout, id: keys.LeaseHex(lease),
+		Cluster:  resp.Header.GetClusterId(),
 		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
 		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
 	}
@@ -124,7 +127,7 @@ func NewNonce() string {
 func (s *Session) ID() string { return s.id }
 
 // TTL is the granted TTL, which is the requested one.
-func (s *Session) TTL() time.Duration { return s.ttl }
+func (s *Session) TTL() time.Duration { return s.Conn.TTL }
 
 // Slack is zero: the leader counts the TTL from the moment when it handles a
 // renewal, after the sending, and a new leader restarts it at its election. A
@@ -154,31 +157,27 @@ func (s *Session) Alive() error {
 
 // Failed makes an error of the contract of err, and ends the session if etcd
 // says that the lease does not exist. A context whose cause is ErrSessionLost
-// does not count: the service did not say so. If the attempt has lasted as long
-// as it may, a member was silent, and Get asks two from then on.
+// does not count: the service did not say so.
 func (s *Session) Failed(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		s.double()
-	}
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.End()
 	}
-	return answer.Wrap(ctx, err)
+	return s.Conn.Failed(ctx, err)
 }
 
-// Grant grants a lease of exactly this TTL, or returns ErrInvalid (O2).
-func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	secs := int64(ttl / time.Second)
+// Grant grants a lease of exactly the TTL, or returns ErrInvalid (O2).
+func (c Conn) Grant(ctx context.Context) (clientv3.LeaseID, error) {
+	secs := int64(c.TTL / time.Second)
 	lease, err := c.Client.Grant(c.Lead(ctx), secs)
 	if err != nil {
-		return 0, answer.Wrap(ctx, err)
+		return 0, c.Failed(ctx, err)
 	}
 	if lease.TTL != secs {
 		// The server applied its floor. A session with that TTL would outlive
 		// its holders by more than the caller agreed to.
 		_ = c.Revoke(ctx, lease.ID)
 		return 0, answer.Invalid("asked for a TTL of %v, etcd grants %v "+
-			"(its floor is 1.5 election timeouts)", ttl, time.Duration(lease.TTL)*time.Second)
+			"(its floor is 1.5 election timeouts)", c.TTL, time.Duration(lease.TTL)*time.Second)
 	}
 	return lease.ID, nil
 }
@@ -194,16 +193,21 @@ func (c Conn) Closed() error {
 
 var errClosed = errors.New("etcd: the owner of the clientv3.Client has closed it")
 
-// Revoke ends a lease and deletes its keys.
+// Revoke ends a lease and deletes its keys. After a silence it sends two
+// requests at once, as Session.Get does: the second one finds no lease.
 func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
 	if err := c.Closed(); err != nil {
 		return err
 	}
-	_, err := c.Client.Revoke(c.Lead(ctx), lease)
-	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
+	revoke := func(ctx context.Context) (struct{}, error) {
+		_, err := c.Client.Revoke(c.Lead(ctx), lease)
+		if answer.Is(err, rpctypes.ErrLeaseNotFound) {
+			err = nil
+		}
+		return struct{}{}, err
 	}
-	return answer.Wrap(ctx, err)
+	_, err := fastest(ctx, c.Silence.copies(), nil, 0, revoke)
+	return c.Failed(ctx, err)
 }
 
 // watchSentinel waits for the end of the session, over failures of its watches.

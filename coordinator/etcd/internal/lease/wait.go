@@ -31,7 +31,7 @@ import (
 const longestRest = 30 * time.Second
 
 // rest is how long a wait may rest on one member.
-func (s *Session) rest() time.Duration { return min(s.ttl, longestRest) }
+func (s *Session) rest() time.Duration { return min(s.TTL(), longestRest) }
 
 // Await is watch.Watcher.Await, with an error of the contract. What tell reads
 // at the first message, Created, is bounded by within. At later ones tell has
@@ -80,14 +80,11 @@ func (s *Session) within(ctx context.Context, read func(context.Context) error) 
 	defer stop()
 	err := read(bound)
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
-		s.double()
+		s.Conn.noteSilence()
 		return errSilent
 	}
 	return err
 }
-
-// double lets Get send two requests at once, for a TTL.
-func (s *Session) double() { s.doubled.Store(int64(time.Since(s.began) + s.ttl)) }
 
 // waits counts the waits of a session, and refreshes them.
 type waits struct {
@@ -171,7 +168,7 @@ func (s *Session) refresh() {
 		case s.life.Err() != nil:
 			return
 		case err != nil:
-			s.double()
+			s.Conn.noteSilence()
 			continue
 		}
 		if _, err := s.JudgeSentinel(r.Kvs); err == nil {
