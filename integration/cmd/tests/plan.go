@@ -17,9 +17,9 @@ const (
 	// lanes never compile the same code at a time.
 	raced lane = "raced"
 	plain lane = "plain"
-	// real is for tests on real servers, which wait most of the time. The other
+	// served is for tests on real servers, which wait most of the time. The other
 	// lanes give way to them: time is virtual in nearly all of their tests.
-	real lane = "real"
+	served lane = "served"
 	// alone is for steps that run when all others have ended.
 	alone lane = "alone"
 )
@@ -183,7 +183,7 @@ const restarts = "^TestConformance$/-3$/./^(Follow|WatchQueue|Head|Record):_(a_c
 // wait for servers, so more run at a time than there are processors.
 func servers(skip string, race bool) []step {
 	return []step{{
-		name: "servers", why: "conformance, recipes and the command on real servers", lane: real,
+		name: "servers", why: "conformance, recipes and the command on real servers", lane: served,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples"},
 		race: race, parallel: 8, skip: skip,
 	}}
