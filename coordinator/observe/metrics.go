@@ -92,7 +92,7 @@ var metrics = [...]Metric{
 		Labels: []string{"kind", "class", "op", "reason"},
 		Help:   "Calls that ended without a grant."},
 	LocalGrants: {Name: "baton_local_grants_total", Type: Counter, Labels: byClass,
-		Help: "Grants that needed no request, since the turn was kept: see WithRetain."},
+		Help: "Grants that needed no request, since the turn was kept or shared: see WithRetain, WithSharedReads."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byClass,
 		Help: "Calls that re-entered the hold of their context."},
 	Wait: {Name: "baton_wait_seconds", Type: Histogram, Labels: byOp, Buckets: long,
