@@ -90,13 +90,17 @@ func risesOverEmpty(e *env) {
 	}
 }
 
-// risesOverRestart: tokens and order must not be kept in memory only.
+// risesOverRestart: tokens and order must not be kept in memory only. A session
+// may end if the restart takes too long; its entry is then gone.
 func risesOverRestart(e *env) {
 	q := e.trio()
 	if e.has(Converter) {
 		q.own = e.convert(q.s, q.queue, q.own, "r", "value")
 	}
 	e.restart()
+	for _, s := range []session{q.ahead, q.s, q.behind} {
+		e.ok(e.again(s.Renew), "Renew after a restart")
+	}
 	next := e.joinAs(q.behind, q.queue, contender())
 	e.rises(next, q.last.Token, "after a restart")
 	e.same(e.queued(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")

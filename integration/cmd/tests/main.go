@@ -97,7 +97,7 @@ func runLanes(ctx context.Context, root string, steps []step, report *report, st
 		}
 	}
 	var beside sync.WaitGroup
-	for _, l := range []lane{real, raced, plain} {
+	for _, l := range []lane{served, raced, plain} {
 		beside.Go(func() { in(l) })
 	}
 	beside.Wait()

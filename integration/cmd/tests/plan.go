@@ -17,9 +17,10 @@ const (
 	// lanes never compile the same code at a time.
 	raced lane = "raced"
 	plain lane = "plain"
-	// real is for tests on real servers, which wait most of the time. The other
-	// lanes give way to them: time is virtual in nearly all of their tests.
-	real lane = "real"
+	// served is for tests on real servers, which wait most of the time. The
+	// other lanes give way to them: time is virtual in nearly all of their
+	// tests.
+	served lane = "served"
 	// alone is for steps that run when all others have ended.
 	alone lane = "alone"
 )
@@ -107,8 +108,8 @@ func worlds(seeds, raced, core, racedCore string) []step {
 	}}
 }
 
-// replays is the test that seeds can be replayed. It needs twice as many worlds,
-// and finds no races.
+// replays is the test that seeds can be replayed. It needs twice as many
+// worlds, and finds no races.
 const replays = "^TestSameSeedIsSameWorld$"
 
 // onEtcd is the test of the worlds on a real etcd.
@@ -175,15 +176,15 @@ func virtual(all bool) []step {
 
 // restarts are cases of the suite that restart all members during a wait. On
 // three real members make test has those of one wait, Watch. It has all on one
-// member, and on three members of a ZooKeeper in virtual time; what members keep
-// on their disks does not depend on who waits.
+// member, and on three members of a ZooKeeper in virtual time; what members
+// keep on their disks does not depend on who waits.
 const restarts = "^TestConformance$/-3$/./^(Follow|WatchQueue|Head|Record):_(a_change_after_a_restart|a_broken_connection_or_a_restart)"
 
-// servers are the tests on real servers, but for the tests to skip. Most of them
-// wait for servers, so more run at a time than there are processors.
+// servers are the tests on real servers, but for the tests to skip. Most of
+// them wait for servers, so more run at a time than there are processors.
 func servers(skip string, race bool) []step {
 	return []step{{
-		name: "servers", why: "conformance, recipes and the command on real servers", lane: real,
+		name: "servers", why: "conformance, recipes and the command on real servers", lane: served,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples"},
 		race: race, parallel: 8, skip: skip,
 	}}

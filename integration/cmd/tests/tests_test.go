@@ -155,7 +155,7 @@ func TestLanesRunBesideEachOtherAndTheRestAfterThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	var steps []step
-	for l, test := range map[lane]string{alone: "TestIsLast", plain: "TestReads", real: "TestWrites"} {
+	for l, test := range map[lane]string{alone: "TestIsLast", plain: "TestReads", served: "TestWrites"} {
 		s.name, s.lane, s.run = test, l, "^"+test+"$"
 		steps = append(steps, s)
 	}
