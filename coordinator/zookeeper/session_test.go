@@ -185,8 +185,8 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newPipes(t)
 		s := openFake(t, f, testTTL)
-		// The server does not answer on the first connection. Close must not depend
-		// on it.
+		// The server does not answer on the first connection. Close must not
+		// depend on it.
 		f.set(func() {
 			f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
 		})
