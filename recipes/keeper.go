@@ -10,7 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // keeper has the turns of a queue with WithRetain, and the callers that wait
@@ -42,9 +41,10 @@ type caller struct {
 	began time.Time
 
 	// guarded by the keeper's mu
-	in     *kept // it waits in the local queue of this turn
-	last   bool  // it has given up as the last one, and waits for the join
-	waited bool  // in a local queue
+	in     *kept     // it waits in the local queue of this turn
+	last   bool      // it has given up as the last one, and waits for the join
+	waited bool      // in a local queue
+	since  time.Time // when it was queued: there, or at the service
 
 	got    chan *kept // the turn, or nil if err is set; has room for one
 	err    error      // set before got
@@ -62,9 +62,20 @@ func (w *caller) get(t *kept) {
 
 // joining is a join for all callers of next.
 type joining struct {
-	cancel    context.CancelCauseFunc
-	cancelled bool
-	session   *engine.Session // on which it is queued, or nil
+	cancel            context.CancelCauseFunc
+	cancelled, queued bool
+}
+
+// enqueued notes that the callers are in the queue of the service.
+func (k *keeper) enqueued() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.joining.queued = true
+	for _, w := range k.next {
+		if w.since.IsZero() { // else it was in a local queue before
+			w.since = time.Now()
+		}
+	}
 }
 
 // keeps reports whether a request can have a turn that is kept. All callers
@@ -110,10 +121,13 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 		k.mu.Unlock()
 		return k.try(waiter)
 	case turn != nil:
-		waiter.in = turn
+		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
 		turn.want()
 	default:
+		if k.joining != nil && k.joining.queued {
+			waiter.since = waiter.began
+		}
 		k.next = append(k.next, waiter)
 		k.join()
 	}
@@ -154,7 +168,8 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 	return k.wait(w)
 }
 
-// failed notifies the observers of a caller that does not get the turn.
+// failed notifies the observers of a caller that does not get the turn, and
+// returns its error.
 func (k *keeper) failed(w *caller, err error) error {
 	e := event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id, Context: w.ctx,
 		Duration: time.Since(w.began), Err: err}
@@ -162,7 +177,10 @@ func (k *keeper) failed(w *caller, err error) error {
 		e.Session, e.Token = a.session.ID(), a.joined.Token
 	}
 	k.queue.client.Observe(e)
-	return err
+	k.mu.Lock()
+	since := w.since
+	k.mu.Unlock()
+	return k.queue.explain(w.ctx, w.Op, since, err)
 }
 
 // giveUp removes a caller whose context has ended, and returns the cause. If it
@@ -209,12 +227,8 @@ func (j *joining) ends(next []*caller, w *caller) bool {
 // the cause, with ErrUnavailable if the service does not answer. The caller
 // holds k.mu.
 func (k *keeper) why(ctx context.Context, cause error) error {
-	answers := errors.Is(ctx.Err(), context.Canceled) // else the time was too short
-	if s := k.joining.session; s != nil {
-		state, _ := s.State()
-		answers = state == event.StateConnected
-	}
-	if answers {
+	inTime := k.joining.queued || errors.Is(ctx.Err(), context.Canceled)
+	if inTime && k.queue.client.Connected() {
 		return cause
 	}
 	return driver.Wrap(coordinator.ErrUnavailable, cause)
@@ -239,13 +253,8 @@ func (k *keeper) join() {
 // attempt joins and waits, for whichever callers there are by then.
 func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
-	var won *attempt
-	request.Queued = func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		join.session = won.session
-	}
-	won = k.begin(request)
+	request.Queued = k.enqueued
+	won := k.begin(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
 	err := won.win(ctx)
 	if err == nil {
@@ -323,7 +332,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	won := k.begin(waiter.Request)
 	defer won.leaveLater() // as in contend
 	if err := won.win(waiter.ctx); err != nil {
-		waiter.left = won
+		waiter.left, waiter.since = won, won.since
 		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()

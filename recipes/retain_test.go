@@ -289,9 +289,8 @@ func TestLastCallerThatGivesUpLeavesNothing(t *testing.T) {
 		cancel()
 		<-one.done
 		<-two.done
-		if one.err != context.Canceled || two.err != context.Canceled { //nolint:errorlint // unwrapped
-			w.Errorf("errors %v and %v", one.err, two.err)
-		}
+		wantErr(w.T, one.err, context.Canceled)
+		wantErr(w.T, two.err, context.Canceled)
 		synctest.Wait()
 		w.entries(1)
 		next := w.queued(w.a, w.Context(), 0) // is not given the end of the others
