@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -191,6 +192,34 @@ func TestCancelledCallersSayWhetherTheServiceAnswers(t *testing.T) {
 					w.Errorf("%s, %d: %v", state, i, x.err)
 				}
 			}
+		})
+	}
+}
+
+// TestTurnWhoseWriteIsUnderWayIsNotKept: the payload of a released hold, which
+// may be written later or have been written without a reply, is not shown for
+// the next one.
+func TestTurnWhoseWriteIsUnderWayIsNotKept(t *testing.T) {
+	for what, fate := range map[string]memory.Fate{
+		"late": {DelayRequest: time.Second}, "lost reply": {DropReply: true},
+	} {
+		retaining(t, func(w world) {
+			h := w.hold(w.a, w.Context(), exclusive)
+			next := w.queued(w.a, w.Context(), time.Second)
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op == memory.OpWrite {
+					return fate
+				}
+				return memory.Fate{}
+			})
+			go func() { _ = h.Write(w.bounded(2*time.Second), []byte("of the first")) }()
+			time.Sleep(time.Millisecond)
+			w.release(h)
+			if <-next.done; next.hold.Token() == h.Token() {
+				w.Errorf("%s: kept", what)
+			}
+			w.svc.OnRequest(nil)
+			time.Sleep(time.Minute)
 		})
 	}
 }
