@@ -42,6 +42,7 @@ func TestContenderSeenDuringAReleaseIsNotForgotten(t *testing.T) {
 // but it is not kept.
 func TestTurnThatIsWonWhileTheSessionIsSuspendedIsGranted(t *testing.T) {
 	retaining(t, func(w world) {
+		w.a.link.Delay(time.Millisecond, time.Millisecond)
 		w.once(w.a)
 		w.once(w.b)
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
