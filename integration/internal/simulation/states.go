@@ -57,6 +57,9 @@ var states = map[string]int{
 	observerShownAfterLoss:  1,
 	queuedBesideOwnOldEntry: 1,
 	passedLocally:           100,
+	grantedAfterDelay:       20,
+	idleTurnLost:            1,
+	heldTooLong:             50,
 }
 
 const (
@@ -97,6 +100,9 @@ const (
 	observerShownNobody     = "observer that is shown an empty queue"
 	observerShownAfterLoss  = "observer that outlives its session"
 	passedLocally           = "turn that was kept and served another caller"
+	grantedAfterDelay       = "grant after a lock-delay"
+	idleTurnLost            = "idle turn that was lost, with a lock-delay"
+	heldTooLong             = "hold that lasted too long"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 
