@@ -297,4 +297,31 @@ var ofKept = []mutation{{
 	old:    `	return k.queue.explain(w.ctx, w.Op, since, err)`,
 	new:    `	return k.queue.explain(w.ctx, w.Op, time.Time{}.Add(0*time.Since(since)), err)`,
 	caught: []test{{pkg: "recipes", name: "TestCallersOfAKeptTurnSayHowLongTheyWereQueued"}},
+}, {
+	name: "lock-delay-is-not-waited-for", promise: "P1",
+	what:   "A contender that finds the note of a lost holder holds at once.",
+	file:   "recipes/delay.go",
+	old:    `			case left > 0:`,
+	new:    `			case left > time.Hour:`,
+	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestLostHolderIsSucceededAfterTheLockDelay"}},
+}, {
+	name: "longest-hold-ends-nothing", promise: "P2",
+	what: "A hold that lasts too long is reported, and its context does not end.",
+	file: "recipes/warnings.go",
+	old: `		g.top.end(ErrHeldTooLong)
+`,
+	new:    ``,
+	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestLongestHoldEndsTheContextAndNothingElse"}},
+}, {
+	name: "kept-turn-is-passed-on-in-a-hold", promise: "P1",
+	what: "A turn whose hold has lasted too long is given to the next caller of the process.",
+	file: "recipes/warnings.go",
+	old: `	turn.mu.Unlock()
+	turn.ends.Run()`,
+	new: `	turn.mu.Unlock()
+	if tooLong && turn.kept != nil {
+		turn.kept.handOver()
+	}
+	turn.ends.Run()`,
+	caught: []test{simulated("mutex")},
 }}
