@@ -174,7 +174,7 @@ var ofKept = []mutation{{
 	caught: []test{{pkg: "recipes", name: "TestTurnThatIsWonWhileTheSessionIsSuspendedIsGranted"}},
 }, {
 	name: "kept-granted-without-the-clock", promise: "P2",
-	what: "A turn is given to a caller without a look at the clock.",
+	what: "A turn is given to a caller without a reading of the clock.",
 	file: "recipes/kept.go",
 	old: `	if t.err(ctx) != nil {
 		return false
