@@ -133,7 +133,8 @@ func BenchmarkRelock(b *testing.B) {
 	b.Cleanup(func() { _ = c.Close(context.Background()) })
 	m, err := mutex.New(c, "jobs", mutex.WithRetain(time.Minute))
 	check(b, err)
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background()) // as most callers have
+	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
 		l, err := m.Lock(ctx)

@@ -86,7 +86,7 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)
-		return nil, a.explain(ctx, err)
+		return nil, q.explain(ctx, a.Op, a.since, err)
 	}
 	// Before the hold exists: observers get a grant before its loss.
 	a.observe(ctx, began, event.Granted, nil)
@@ -98,10 +98,11 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 // the name.
 type WaitError = engine.WaitError
 
-// explain makes a WaitError of an error with which ctx has ended the wait.
-// "context deadline exceeded" alone does not say which lock was not free.
-func (a *attempt) explain(ctx context.Context, err error) error {
-	if a.since.IsZero() || ctx.Err() == nil {
+// explain makes a WaitError of an error with which ctx has ended the wait that
+// began at since, if it is not zero. "context deadline exceeded" alone does not
+// say which lock was not free.
+func (q *Queue) explain(ctx context.Context, op string, since time.Time, err error) error {
+	if since.IsZero() || ctx.Err() == nil {
 		return err
 	}
 	if !engine.IsCause(ctx, err) {
@@ -112,8 +113,8 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 			err = step.Err
 		}
 	}
-	return &engine.Error{Op: a.Op, Name: a.queue.name,
-		Err: &WaitError{Queued: time.Since(a.since), Err: err}}
+	return &engine.Error{Op: op, Name: q.name,
+		Err: &WaitError{Queued: time.Since(since), Err: err}}
 }
 
 // attempt returns the attempt of a request, with the admission that it needs.

@@ -62,6 +62,13 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		return err
 	}
 	turn.mu.Lock()
+	if h.ctx.grant.handles() == 0 {
+		turn.mu.Unlock()
+		return coordinator.ErrReleased
+	}
+	// Before the request: a turn that is released meanwhile is not kept for
+	// another caller, which would be shown with this payload.
+	turn.written = true
 	shown, place := turn.info, turn.place
 	turn.mu.Unlock()
 	shown.Payload = append([]byte(nil), payload...)
@@ -76,7 +83,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	switch {
 	case err == nil:
 		turn.mu.Lock()
-		turn.info, turn.value, turn.written = shown, value, true
+		turn.info, turn.value = shown, value
 		turn.mu.Unlock()
 		return nil
 	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:

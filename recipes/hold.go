@@ -113,8 +113,13 @@ func (h *Hold) release(ctx context.Context) error {
 	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
 		return nil
 	}
-	ctx, stop := engine.ReleaseContext(ctx)
-	defer stop()
+	// A turn that may be kept sends nothing here, unless the service has to be
+	// asked: the context would cost more than all else.
+	if _, kept := turn.many.(*kept); !kept || turn.session.MustAsk() {
+		var stop context.CancelFunc
+		ctx, stop = engine.ReleaseContext(ctx)
+		defer stop()
+	}
 	err := turn.err(ctx)       // before its contexts end with ErrReleased
 	if turn.ctx.Err() == nil { // not known to be over
 		err = nil

@@ -42,9 +42,10 @@ type caller struct {
 	began time.Time
 
 	// guarded by the keeper's mu
-	in     *kept // it waits in the local queue of this turn
-	last   bool  // it has given up as the last one, and waits for the join
-	waited bool  // in a local queue
+	in     *kept     // it waits in the local queue of this turn
+	last   bool      // it has given up as the last one, and waits for the join
+	waited bool      // in a local queue
+	since  time.Time // when it was queued: there, or at the service
 
 	got    chan *kept // the turn, or nil if err is set; has room for one
 	err    error      // set before got
@@ -62,9 +63,20 @@ func (w *caller) get(t *kept) {
 
 // joining is a join for all callers of next.
 type joining struct {
-	cancel    context.CancelCauseFunc
-	cancelled bool
-	session   *engine.Session // on which it is queued, or nil
+	cancel            context.CancelCauseFunc
+	cancelled, queued bool
+}
+
+// enqueued notes that the callers are in the queue of the service.
+func (k *keeper) enqueued() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.joining.queued = true
+	for _, w := range k.next {
+		if w.since.IsZero() { // else it was in a local queue before
+			w.since = time.Now()
+		}
+	}
 }
 
 // keeps reports whether a request can have a turn that is kept. All callers
@@ -110,10 +122,13 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 		k.mu.Unlock()
 		return k.try(waiter)
 	case turn != nil:
-		waiter.in = turn
+		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
 		turn.want()
 	default:
+		if k.joining != nil && k.joining.queued {
+			waiter.since = waiter.began
+		}
 		k.next = append(k.next, waiter)
 		k.join()
 	}
@@ -154,7 +169,8 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 	return k.wait(w)
 }
 
-// failed notifies the observers of a caller that does not get the turn.
+// failed notifies the observers of a caller that does not get the turn, and
+// returns its error.
 func (k *keeper) failed(w *caller, err error) error {
 	e := event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id, Context: w.ctx,
 		Duration: time.Since(w.began), Err: err}
@@ -162,7 +178,10 @@ func (k *keeper) failed(w *caller, err error) error {
 		e.Session, e.Token = a.session.ID(), a.joined.Token
 	}
 	k.queue.client.Observe(e)
-	return err
+	k.mu.Lock()
+	since := w.since
+	k.mu.Unlock()
+	return k.queue.explain(w.ctx, w.Op, since, err)
 }
 
 // giveUp removes a caller whose context has ended, and returns the cause. If it
@@ -182,7 +201,7 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 		return t, nil
 	case at >= 0:
 		k.next = slices.Delete(k.next, at, at+1)
-		err := unanswered(waiter.ctx, cause, k.joining.session)
+		err := unanswered(waiter.ctx, cause, k.queue.client, k.joining.queued)
 		k.mu.Unlock()
 		return nil, err
 	case waiter.in != nil:
@@ -206,15 +225,10 @@ func (j *joining) ends(next []*caller, w *caller) bool {
 }
 
 // unanswered is the error of a caller that gives up while its join goes on for
-// others: the cause, with ErrUnavailable if the service does not answer. The
-// session is nil until the entry is queued on it.
-func unanswered(ctx context.Context, cause error, s *engine.Session) error {
-	answers := errors.Is(ctx.Err(), context.Canceled) // else the time was too short
-	if s != nil {
-		state, _ := s.State()
-		answers = state == event.StateConnected
-	}
-	if answers {
+// others: the cause, with ErrUnavailable if the service does not answer.
+func unanswered(ctx context.Context, cause error, c *engine.Client, queued bool) error {
+	inTime := queued || errors.Is(ctx.Err(), context.Canceled)
+	if inTime && c.Connected() {
 		return cause
 	}
 	return driver.Wrap(coordinator.ErrUnavailable, cause)
@@ -239,13 +253,8 @@ func (k *keeper) join() {
 // attempt joins and waits, for whichever callers there are by then.
 func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
-	var won *attempt
-	request.Queued = func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		join.session = won.session
-	}
-	won = k.begin(request)
+	request.Queued = k.enqueued
+	won := k.begin(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
 	err := won.win(ctx)
 	if err == nil {
@@ -323,7 +332,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	won := k.begin(waiter.Request)
 	defer won.leaveLater() // as in contend
 	if err := won.win(waiter.ctx); err != nil {
-		waiter.left = won
+		waiter.left, waiter.since = won, won.since
 		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()

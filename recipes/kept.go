@@ -6,6 +6,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // kept is a turn that may serve several callers of one process, one after the
@@ -188,6 +189,8 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 	}
 	keeper.mu.Unlock()
 	if gone || due {
+		ctx, stop := engine.ReleaseContext(ctx)
+		defer stop()
 		err := grant.end(ctx)
 		t.report()
 		return err

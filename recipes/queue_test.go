@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -66,4 +67,26 @@ func TestReenteringAllocatesTheHandleAlone(t *testing.T) {
 		}
 	}
 	check(t, errors.Join(locked.Unlock(ctx), reading.Unlock(ctx)))
+}
+
+// TestRelockOfAKeptTurnAllocatesFourObjects: the recipe's handle, the call with
+// its hold, and a context that ends with it, which is two. Nothing is allocated
+// for a request that is not sent, also with a context that can end.
+func TestRelockOfAKeptTurnAllocatesFourObjects(t *testing.T) {
+	c, err := coordinator.New(memory.NewService().Driver(), quiet)
+	check(t, err)
+	defer c.Close(context.Background())
+	m, err := mutex.New(c, "m", mutex.WithRetain(time.Hour))
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	pair := func() {
+		l, err := m.Lock(ctx)
+		check(t, err)
+		check(t, l.Unlock(ctx))
+	}
+	pair() // its first turn
+	if n := testing.AllocsPerRun(1000, pair); n != 4 {
+		t.Errorf("locking again and unlocking allocates %v times, want 4", n)
+	}
 }

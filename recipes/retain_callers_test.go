@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -125,5 +126,100 @@ func TestEachEntryOfAKeptTurnEndsOnce(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%v has %d ends too few", at, n)
 		}
+	}
+}
+
+// TestCallersOfAKeptTurnSayHowLongTheyWereQueued: each for itself, in the local
+// queue of a turn, or behind another client with an entry that they share.
+func TestCallersOfAKeptTurnSayHowLongTheyWereQueued(t *testing.T) {
+	for _, holder := range []string{"own", "other"} {
+		retaining(t, func(w world) {
+			p := w.a
+			if holder == "other" {
+				p = w.b
+			}
+			h := w.hold(p, w.Context(), exclusive)
+			var all []*waiter
+			for range 3 { // the last one takes the entry with it
+				why := errors.New("enough")
+				ctx, cancel := context.WithTimeoutCause(w.Context(), 3*time.Second, why)
+				defer cancel()
+				all = append(all, w.queued(w.a, ctx, 0))
+				time.Sleep(time.Second)
+			}
+			for i, x := range all {
+				<-x.done
+				var wait *recipes.WaitError
+				if !errors.As(x.err, &wait) || wait.Queued != 3*time.Second || wait.Err.Error() != "enough" {
+					w.Errorf("%s, %d: %v", holder, i, x.err)
+				}
+			}
+			w.release(h)
+		})
+	}
+}
+
+// TestCancelledCallersSayWhetherTheServiceAnswers, whether they are the last
+// or not: while there is no session, and while it is suspended.
+func TestCancelledCallersSayWhetherTheServiceAnswers(t *testing.T) {
+	for _, state := range []string{"no session", "suspended", "connected"} {
+		retaining(t, func(w world) {
+			if state != "no session" {
+				w.once(w.b)
+				w.once(w.a)
+				h := w.hold(w.b, w.Context(), exclusive)
+				defer w.release(h)
+			}
+			if state != "connected" {
+				w.a.link.Cut()
+				defer time.Sleep(time.Minute) // for sessions whose opening was cancelled
+				defer w.a.link.Heal()
+				time.Sleep(4 * time.Second)
+			}
+			ctx, cancel := context.WithCancel(w.Context())
+			defer cancel()
+			second, stop := context.WithCancel(w.Context())
+			defer stop()
+			one, two := w.queued(w.a, ctx, 0), w.queued(w.a, second, 0)
+			time.Sleep(time.Second)
+			cancel()
+			<-one.done
+			stop()
+			<-two.done
+			for i, x := range []*waiter{one, two} {
+				wantErr(w.T, x.err, context.Canceled)
+				if away := errors.Is(x.err, coordinator.ErrUnavailable); away != (state != "connected") {
+					w.Errorf("%s, %d: %v", state, i, x.err)
+				}
+			}
+		})
+	}
+}
+
+// TestTurnWhoseWriteIsUnderWayIsNotKept: the payload of a released hold, which
+// may be written later or have been written without a reply, is not shown for
+// the next one.
+func TestTurnWhoseWriteIsUnderWayIsNotKept(t *testing.T) {
+	for what, fate := range map[string]memory.Fate{
+		"late": {DelayRequest: time.Second}, "lost reply": {DropReply: true},
+	} {
+		retaining(t, func(w world) {
+			h := w.hold(w.a, w.Context(), exclusive)
+			next := w.queued(w.a, w.Context(), time.Second)
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op == memory.OpWrite {
+					return fate
+				}
+				return memory.Fate{}
+			})
+			go func() { _ = h.Write(w.bounded(2*time.Second), []byte("of the first")) }()
+			time.Sleep(time.Millisecond)
+			w.release(h)
+			if <-next.done; next.hold.Token() == h.Token() {
+				w.Errorf("%s: kept", what)
+			}
+			w.svc.OnRequest(nil)
+			time.Sleep(time.Minute)
+		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // shared is a turn that serves several callers of one process at the same time:
@@ -139,7 +138,18 @@ func (t *shared) wait(u *user) error {
 	if err == nil {
 		return nil
 	}
-	return t.won.explain(u.ctx, err)
+	t.sharer.mu.Lock()
+	since := t.since(u)
+	t.sharer.mu.Unlock()
+	return t.sharer.queue.explain(u.ctx, u.Op, since, err)
+}
+
+// since is when a call was queued, or zero. The caller holds the sharer's mu.
+func (t *shared) since(u *user) time.Time {
+	if t.inQueue() && t.queued.Before(u.began) {
+		return u.began
+	}
+	return t.queued
 }
 
 // giveUp removes a call whose context has ended, and returns the error. left is
@@ -160,15 +170,8 @@ func (t *shared) giveUp(u *user) (left bool, err error) {
 		return false, nil
 	}
 	t.waiting = slices.Delete(t.waiting, at, at+1)
-	if !t.inQueue() {
-		return true, unanswered(u.ctx, cause, nil)
-	}
-	since := t.queued
-	if since.Before(u.began) {
-		since = u.began
-	}
-	return true, &engine.Error{Op: u.Op, Name: s.queue.name, Err: &WaitError{
-		Queued: time.Since(since), Err: unanswered(u.ctx, cause, t.won.session)}}
+	return true, s.queue.explain(u.ctx, u.Op, t.since(u),
+		unanswered(u.ctx, cause, s.queue.client, t.inQueue()))
 }
 
 // serve gives a call that is counted in users its grant. Without a hold and an

@@ -45,7 +45,7 @@ type turn struct {
 	mu      sync.Mutex
 	holder  holder // notified of the loss; set when the turn is taken
 	many    many   // nil: the turn has one grant
-	written bool   // the entry's value was written by a holder
+	written bool   // a holder has written the entry's value, or may have
 	leaving bool   // no grant is left, and there will be none: the entry is removed
 	info    info
 	place   driver.Place // after the last conversion known to have succeeded

@@ -159,7 +159,7 @@ func (r *Result) setting() string {
 // Print writes all figures for a terminal.
 func (r *Result) Print(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s\n\n", r.setting())
-	for _, t := range []table{r.full(), r.waitersTable(), r.barsTable()} {
+	for _, t := range []table{r.full(), r.waitersTable(), r.keptTable(), r.barsTable()} {
 		if len(t) == 1 {
 			continue
 		}

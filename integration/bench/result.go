@@ -27,6 +27,7 @@ type Result struct {
 	Cases    []CaseResult      `json:"cases"`
 	Waiters  []WaitersResult   `json:"waiters"`
 	Idle     []IdleResult      `json:"idle,omitempty"`
+	Kept     []KeptResult      `json:"kept,omitempty"`
 }
 
 // Machine describes the machine of the run.

@@ -222,6 +222,18 @@ func (r *run) specials(ctx context.Context, place string) error {
 			r.result.Waiters = append(r.result.Waiters, w)
 		}
 	}
+	if name := "kept/" + place; r.Cases != nil && r.wants(name) { // by request only: ratios to Baton itself
+		f, err := r.field(ctx, contest{name: name, place: place})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Progress, "%s\n", name)
+		all, err := f.kept(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.result.Kept = append(r.result.Kept, all...)
+	}
 	if name := "idle/" + place; r.Cases != nil && r.wants(name) { // by request only: it waits for minutes
 		f, err := r.field(ctx, contest{name: name, place: place})
 		if err != nil {

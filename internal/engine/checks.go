@@ -50,6 +50,9 @@ func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
 
+// MustAsk reports whether Check has to ask the service.
+func (s *Session) MustAsk() bool { return s.mayHaveSlept(s.client.now()) }
+
 // ask starts confirm unless it runs already. The channel is closed when it has
 // returned, or the session has ended.
 func (s *Session) ask() <-chan struct{} {

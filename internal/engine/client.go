@@ -147,6 +147,18 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
+// Connected reports whether there is a session that the service answers.
+func (c *Client) Connected() bool {
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s == nil {
+		return false
+	}
+	state, _ := s.State()
+	return state == event.StateConnected
+}
+
 // firstAttempt is short, so that the log soon says why no session opens.
 const firstAttempt = 1250 * time.Millisecond
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/internal/engine"
@@ -60,4 +61,25 @@ func mustNotReenter(work context.Context, l *mutex.Lock) error {
 		return nil
 	}
 	return errors.Join(err, engine.ErrSessionLost)
+}
+
+// TestKeptTurnIsNotGrantedAfterASleep: the machine has slept, and no timer of
+// the session has run yet. The next caller waits for the service.
+func TestKeptTurnIsNotGrantedAfterASleep(t *testing.T) {
+	var c wallClock
+	within(t, func(w world) {
+		m, err := mutex.New(w.client, "kept", mutex.WithRetain(time.Hour))
+		check(w, err)
+		check(w, w.lock(m).Unlock(w.Context()))
+		synctest.Wait()
+		w.link.HoldRequests()
+		c.step(time.Hour)
+		ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
+		defer cancel()
+		if l, err := m.Lock(ctx); err == nil {
+			t.Errorf("granted: %v", l.Unlock(w.Context()))
+		}
+		w.link.Heal()
+		check(w, w.lock(m).Unlock(w.Context()))
+	}, engine.WithWallClock(c.now))
 }

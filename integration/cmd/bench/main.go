@@ -5,6 +5,7 @@
 //	go run ./cmd/bench -quick                         all cases at a small size, two minutes
 //	go run ./cmd/bench -run 'turns/etcd/' -rounds 3   some of them
 //	go run ./cmd/bench -run '^(fleet|fresh)/'         64 clients: 1,000 names at random, and new names
+//	go run ./cmd/bench -run '^kept/'                  turns that a process keeps, without and with WithRetain; only by request
 //	go run ./cmd/bench -run '^idle/'                  1,000 clients that keep their sessions; only by request
 package main
 
@@ -40,7 +41,7 @@ type flags struct {
 func parse() (flags, error) {
 	f := flags{Options: bench.Options{Progress: os.Stderr}}
 	quick := flag.Bool("quick", false, "few rounds of few grants: checks that all cases run; the figures mean nothing")
-	cases := flag.String("run", "", "regular expression of cases to run: pair, permit, turns, scale, fleet, fresh, permits, waiters, idle (only by request), then /service and /contenders")
+	cases := flag.String("run", "", "regular expression of cases to run: pair, permit, turns, scale, fleet, fresh, permits, waiters, kept and idle (only by request), then /service and /contenders")
 	subjects := flag.String("subjects", "", "regular expression of subjects to run; without the floor there are no ratios")
 	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject (default: 5, or 1 with -quick); more in cases with finer rounds")
 	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement (default: 500ms, or 50ms with -quick)")

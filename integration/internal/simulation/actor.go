@@ -43,6 +43,12 @@ func (s *slot) object(n *name, c *coordinator.Client) any {
 		if d := s.retain(n); d > 0 {
 			opts = append(opts, mutex.WithRetain(d))
 		}
+		if d := s.w.lockDelay(n); d > 0 {
+			opts = append(opts, mutex.WithLockDelay(d))
+		}
+		if d := s.maxHold(n); d > 0 {
+			opts = append(opts, mutex.WithMaxHold(d))
+		}
 		o, err = mutex.New(c, n.name, opts...)
 	case "rwlock":
 		opts := []rwlock.Option{rwlock.WithHoldWarning(warn)}

@@ -164,7 +164,7 @@ func (w *world) next(l *queue) {
 // auditWaiters: after the faults, a contender that can be admitted is, and
 // entries that nobody waits for are removed.
 func (w *world) auditWaiters(l *queue) {
-	prompt := w.prompt
+	prompt := w.prompt + w.lockDelay(l.name)
 	if l.name.recipe == "semaphore" {
 		// A contender that waits for the conversion of its predecessor may have
 		// seen another queue than that: see recipes/queuewatch.go.

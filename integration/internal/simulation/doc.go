@@ -65,6 +65,10 @@
 //     after; none of them is granted while the session is suspended, or if it
 //     came after its client had seen a writer behind the entry: one of its own
 //     at the call, one of another client, after the faults, in bounded time;
+//   - a turn that is granted after the loss of another is granted a lock-delay
+//     later, and no contender waits for longer than that after the faults;
+//   - the context of a hold ends after its longest time, and not before, and
+//     the hold stays until its release;
 //   - no contender is admitted on a session that has ended;
 //   - every call returns soon after its context or session ended, and its error
 //     is true;
@@ -91,8 +95,8 @@
 // # What is not covered
 //
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
-// No world has a lock-delay, a WithMaxHold, a layout shared with another
-// library, a process that is stopped, or a sleeping machine. The drivers of
+// No world has a layout shared with another library, a process that is stopped,
+// or a sleeping machine. The drivers of
 // memory, etcd (package onetcd) and ZooKeeper (package onzk) run here; those of
 // databases and Redis have tests on real servers only. No name server fails.
 // Sets of locks, groups, partitions, counters and barriers have

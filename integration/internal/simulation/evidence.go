@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -31,7 +32,7 @@ var knownErrors = []error{
 	coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld,
 	coordinator.ErrReleased,
 	context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown,
-	election.ErrNoLeader,
+	election.ErrNoLeader, recipes.ErrHeldTooLong,
 }
 
 // judgeError judges an error by the evidence: all that it says must have
@@ -95,6 +96,8 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 		return queue.unlimited(c.began - a.w.traits.Lag)
 	case coordinator.ErrInvalid:
 		return a.wants > 0 && queue.least(c.began-a.w.traits.Lag) < a.wants
+	case recipes.ErrHeldTooLong:
+		return a.slot.maxHold(a.name) > 0
 	case election.ErrStepDown:
 		return c.what == "run"
 	}

@@ -236,6 +236,7 @@ func (s *jitterySession) Head(ctx context.Context, queue driver.Queue,
 
 func (s *jitterySession) Record(ctx context.Context, queue driver.Queue,
 	known driver.Version) (driver.Record, error) {
+	ctx = s.d.as(ctx, queue)
 	defer s.linger(ctx, memory.OpRecord, "")
 	if known != driver.Any {
 		s.d.w.waits(ctx, memory.OpRecord)
@@ -245,6 +246,7 @@ func (s *jitterySession) Record(ctx context.Context, queue driver.Queue,
 
 func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, value []byte,
 	known driver.Version) (driver.Version, error) {
+	ctx = s.d.as(ctx, queue)
 	defer s.linger(ctx, memory.OpSetRecord, "")
 	return s.Full.SetRecord(ctx, queue, value, known)
 }

@@ -26,7 +26,9 @@ type queue struct {
 	granted map[coordinator.Token]bool // returned to a caller
 	// won are tokens whose grant was observed. The call may still return an
 	// error, if its context has ended by then.
-	won map[coordinator.Token]bool
+	won  map[coordinator.Token]bool
+	note holderNote // with a lock-delay
+	loss lossOf
 	// condemned are tokens of entries that an operator removed.
 	condemned map[coordinator.Token]fateOf
 	next      struct { // the next contender to admit, and since when
@@ -68,6 +70,7 @@ type hold struct {
 	// generation is that of the client in the slot.
 	generation int
 	permits    int
+	most       time.Duration // the longest hold, or zero
 	decided    time.Duration // when the view changed last by which it was admitted
 	granted    time.Duration
 	given      time.Duration // when the release of its last handle began
@@ -164,7 +167,8 @@ func (w *world) granted(c claim) *handle {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
 	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
-		permits: c.permits, decided: w.decided(l, c), granted: w.now()}
+		permits: c.permits, decided: w.decided(l, c), granted: w.now(),
+		most: w.slots[c.slot].maxHold(c.name)}
 	if i := l.place(h); i >= 0 {
 		h.id = l.entries[i].ID
 	}
@@ -178,6 +182,8 @@ func (w *world) granted(c claim) *handle {
 		}
 	case l.granted[c.token]:
 		w.grantedAgain(l, before, h)
+	default:
+		w.judgeDelay(l, c.token)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)

@@ -92,7 +92,8 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 // of the wait.
 func (a *actor) revive(x *handle, writes bool, generation int,
 	take func(context.Context) (lock, error)) {
-	if x.ctx.Err() == nil || !a.does("lock anew", 2) {
+	// One that has lasted too long still holds: it would be re-entered.
+	if x.ctx.Err() == nil || x.tooLong() || !a.does("lock anew", 2) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), a.w.ttl/2)

@@ -28,6 +28,7 @@ func (w *world) giving(x *handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x.given = true
+	w.judgeLength(x)
 	if !slices.ContainsFunc(x.hold.handles, func(x *handle) bool { return !x.given }) {
 		x.hold.given = w.now()
 	}

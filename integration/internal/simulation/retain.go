@@ -65,7 +65,8 @@ func (a *actor) evidence() evidence {
 // mayBeTaken reports whether a Try may have found the name taken since a time.
 // The caller holds w.mu.
 func (a *actor) mayBeTaken(l *queue, since time.Duration) bool {
-	return a.w.traits.Stale || a.w.otherQueued(l, a.label, since) || a.usesTurn(l)
+	return a.w.traits.Stale || a.w.otherQueued(l, a.label, since) || a.usesTurn(l) ||
+		l.delays(since-a.w.traits.Lag)
 }
 
 // usesTurn reports whether a caller of the actor's client uses a turn of a
@@ -84,6 +85,8 @@ func (w *world) grantedAgain(l *queue, before, h *hold) {
 		w.violation("%s: token %d was granted twice", l.name.queue, h.token)
 	case before.slot != h.slot || before.session != h.session || before.generation != h.generation:
 		w.violation("%s: token %d was granted to two clients", l.name.queue, h.token)
+	case before.given == 0:
+		w.violation("%s: token %d was granted again before it was released", l.name.queue, h.token)
 	case slices.ContainsFunc(before.handles, (*handle).live):
 		w.violation("%s: token %d was granted again while a context of it is alive", l.name.queue, h.token)
 	}

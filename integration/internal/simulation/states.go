@@ -59,6 +59,9 @@ var states = map[string]int{
 	passedLocally:           100,
 	sharedRead:              200,
 	sharedBeforeOwnWriter:   1,
+	grantedAfterDelay:       20,
+	idleTurnLost:            1,
+	heldTooLong:             50,
 }
 
 const (
@@ -101,6 +104,9 @@ const (
 	passedLocally           = "turn that was kept and served another caller"
 	sharedRead              = "read lock that shares the entry of another reader"
 	sharedBeforeOwnWriter   = "reader of a shared entry that came before a writer of its client"
+	grantedAfterDelay       = "grant after a lock-delay"
+	idleTurnLost            = "idle turn that was lost, with a lock-delay"
+	heldTooLong             = "hold that lasted too long"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 

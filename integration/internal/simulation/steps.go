@@ -20,6 +20,10 @@ func (w *world) step(s memory.Step) {
 	}
 	i := slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == s.Entry.Token })
 	if s.Kind == memory.StepRecord {
+		if l.name.recipe == "mutex" {
+			w.stepNote(l, s)
+			return
+		}
 		var r struct{ Limit int }
 		_ = json.Unmarshal(s.Record.Value, &r)
 		l.limits = append(l.limits, limitAt{w.now(), r.Limit})
@@ -80,6 +84,8 @@ func (w *world) stepConverted(l *queue, s memory.Step) {
 // stepLeft: an entry that leaves has no live hold, unless an operator removed
 // it.
 func (w *world) stepLeft(l *queue, s memory.Step) {
+	w.stepLost(l, s)
+	w.stepTooLong(l, s)
 	h := l.holds[s.Entry.Token]
 	if s.By != memory.ByClient {
 		w.wasRemoved(s.Entry.ID)

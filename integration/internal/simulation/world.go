@@ -239,6 +239,9 @@ func (w *world) run(t *testing.T) {
 // each of them.
 func (w *world) bound() time.Duration {
 	late := min(time.Duration(w.contenders)*w.traits.Late, w.traits.Ill+w.traits.Late)
+	for _, n := range w.names {
+		late += w.lockDelay(n)
+	}
 	return 3*w.ttl + 2*w.longest + 20*time.Second + late
 }
 
