@@ -325,8 +325,8 @@ func TestReaderThatBeganTheJoinGivesUpAlone(t *testing.T) {
 			t.Errorf("error %q, want %q", first.err, said)
 		}
 		a.queued("wr")
-		if a.svc.Snapshot(queue)[1].Place != place {
-			t.Error("the others have another place")
+		if all := a.svc.Snapshot(queue); len(all) != 2 || all[1].Place != place {
+			t.Errorf("the others have another place: %v", all)
 		}
 		second.cancel(why)
 		<-second.done

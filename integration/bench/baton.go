@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -133,6 +134,47 @@ func batonMutex(c *coordinator.Client, name string, _ load) (contender, error) {
 		}
 		return l.Unlock, nil
 	}}, nil
+}
+
+// readWriter is a contender that reads, or writes.
+type readWriter struct {
+	read, write taker
+}
+
+func (r *readWriter) acquire(ctx context.Context) error { return r.read.acquire(ctx) }
+func (r *readWriter) release(ctx context.Context) error { return r.read.release(ctx) }
+
+// batonReads makes contenders of read-write locks: those of a client use one
+// object, as the goroutines of a program do.
+func batonReads(opts ...rwlock.Option) recipe {
+	type use struct {
+		c    *coordinator.Client
+		name string
+	}
+	var mu sync.Mutex
+	locks := map[use]*rwlock.RWLock{}
+	return func(c *coordinator.Client, name string, _ load) (contender, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		l := locks[use{c, name}]
+		if l == nil {
+			var err error
+			if l, err = rwlock.New(c, name, opts...); err != nil {
+				return nil, err
+			}
+			locks[use{c, name}] = l
+		}
+		taking := func(take func(context.Context) (*rwlock.Lock, error)) taker {
+			return taker{lock: func(ctx context.Context) (func(context.Context) error, error) {
+				held, err := take(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return held.Unlock, nil
+			}}
+		}
+		return &readWriter{read: taking(l.RLock), write: taking(l.Lock)}, nil
+	}
 }
 
 func batonRead(c *coordinator.Client, name string, _ load) (contender, error) {

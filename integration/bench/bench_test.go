@@ -34,6 +34,10 @@ func requests(c CaseResult, subject string) want {
 		return about(3)
 	case "turns Baton mutex":
 		return want{2, 6.5}
+	case "readers Baton rwlock":
+		return want{2, 12} // each change of the queue is read again by those that wait
+	case "readers Baton rwlock shared reads":
+		return want{0, 3} // the quick run has few reads
 	case "permits Baton semaphore":
 		return want{2, 9}
 	case "turns etcd concurrency.Mutex":

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/baton-go/baton/rwlock"
 )
 
 // Role is a subject's role in the comparison.
@@ -172,7 +174,8 @@ func contests(place string) []contest {
 	for _, n := range scale {
 		all = append(all, ownNames(service, n))
 	}
-	return append(all, fleetOf(service, fleet), fleetOf(service, fresh), manyPermits(service))
+	return append(all, fleetOf(service, fleet), fleetOf(service, fresh), manyPermits(service),
+		manyReaders(service))
 }
 
 func pairsOn(place, service string) contest {
@@ -238,6 +241,16 @@ func fleetOf(service string, f form) contest {
 		c.load.names, c.history = 1000, 30_000 // each client uses names again
 	}
 	return c
+}
+
+// manyReaders has 64 readers in four processes, and a writer in a fifth.
+func manyReaders(service string) contest {
+	return contest{
+		name: "readers/" + service, place: service,
+		load:  load{form: readers, contenders: readerClients * 16, clients: readerClients + 1},
+		least: 1000, most: 20000,
+		subjects: []subject{baton("rwlock", batonReads()), baton("rwlock shared reads", batonReads(rwlock.WithSharedReads()))},
+	}
 }
 
 func manyPermits(service string) contest {

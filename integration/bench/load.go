@@ -20,6 +20,7 @@ const (
 	names   form = "names"   // goroutines acquire and release their own names
 	fleet   form = "fleet"   // each contender acquires and releases one of many names at random
 	fresh   form = "fresh"   // each contender acquires and releases new names
+	readers form = "readers" // most contenders read one name, and one writes now and then
 	permits form = "permits" // contenders acquire and release permits, of which there are fewer than contenders
 )
 
@@ -108,6 +109,8 @@ func (c contention) play(ctx context.Context, p *play) (times, error) {
 		return c.fleet(ctx, p)
 	case permits:
 		return c.permitted(ctx, p)
+	case readers:
+		return c.readers(ctx, p)
 	}
 	return times{}, fmt.Errorf("bench: unknown form: %s", c.form)
 }

@@ -41,7 +41,7 @@ type flags struct {
 func parse() (flags, error) {
 	f := flags{Options: bench.Options{Progress: os.Stderr}}
 	quick := flag.Bool("quick", false, "few rounds of few grants: checks that all cases run; the figures mean nothing")
-	cases := flag.String("run", "", "regular expression of cases to run: pair, permit, turns, scale, fleet, fresh, permits, waiters, kept and idle (only by request), then /service and /contenders")
+	cases := flag.String("run", "", "regular expression of cases to run: pair, permit, turns, scale, fleet, fresh, permits, readers, waiters, kept and idle (only by request), then /service and /contenders")
 	subjects := flag.String("subjects", "", "regular expression of subjects to run; without the floor there are no ratios")
 	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject (default: 5, or 1 with -quick); more in cases with finer rounds")
 	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement (default: 500ms, or 50ms with -quick)")
