@@ -92,7 +92,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
 			" not over; Proclaim changes its value, Resign ends it")
 	}
-	r.Mode = mode
+	r.Mode, r.Waits = mode, recipes.WaitsForAll
 	h, err := e.queue.Acquire(ctx, r)
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // answer; ErrSessionLost; ErrRemoved; ErrRefused;
 // ErrClosed; ErrInvalid, if the service does not accept the TTL.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Waits: recipes.WaitsForAll})
 }
 
 // TryLock is like Lock, but does not wait for other contenders. It still waits

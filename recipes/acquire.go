@@ -76,7 +76,7 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	}
 	began := time.Now()
 	a := q.attempt(request, info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond),
-		Payload: request.Payload})
+		Payload: request.Payload, Nest: q.nested(ctx, request.Waits)})
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)

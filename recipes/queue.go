@@ -146,6 +146,9 @@ func (q *Queue) contender(e driver.Entry) Contender {
 		return c
 	}
 	c.Identity, c.Since, c.Payload, c.Retains = i.Identity, i.Since, i.Payload, i.Retains
+	if n := i.Nest.checked(); n != nil {
+		c.Under, c.UnderLeftOut = n.Under, n.LeftOut
+	}
 	return c
 }
 

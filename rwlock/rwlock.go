@@ -147,7 +147,8 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // ErrRemoved; ErrRefused; ErrClosed; [ErrUpgrade]; ErrInvalid, if the service
 // does not accept the TTL.
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading,
+		Waits: recipes.WaitsForAll})
 }
 
 // TryLock is like Lock, but does not wait for other contenders. It still waits
@@ -163,7 +164,8 @@ func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 // until all writers ahead have left. With the context of a write lock it
 // returns at once. The rest is as for [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
+	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared,
+		Waits: recipes.WaitsForOthers})
 }
 
 // TryRLock is like RLock, but does not wait for writers: if one holds or waits,
