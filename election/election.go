@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -55,7 +56,7 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 		err = recipes.RefuseMaxHold(queue, kind)
 	}
 	if err == nil {
-		err = recipes.RefuseRetain(queue, kind)
+		err = cmp.Or(recipes.RefuseRetain(queue, kind), recipes.RefuseDeadlockError(queue, kind))
 	}
 	if err != nil {
 		return nil, err

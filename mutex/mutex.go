@@ -101,6 +101,10 @@ func WithoutReentry() Option { return recipes.WithoutReentry() }
 // what a killed process leaves behind.
 func WithRetain(d time.Duration) Option { return recipes.WithRetain(d) }
 
+// WithDeadlockError makes Lock return recipes.ErrDeadlock if it is part of a
+// deadlock and the youngest in it: see [recipes.WithDeadlockError].
+func WithDeadlockError() Option { return recipes.WithDeadlockError() }
+
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no
 // I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {

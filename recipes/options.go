@@ -21,6 +21,8 @@ type options struct {
 
 	warnAfter, maxHold time.Duration
 
+	yields bool // WithDeadlockError
+
 	retains bool // WithRetain was given
 	retain  time.Duration
 }
@@ -76,6 +78,19 @@ func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnA
 // until Release it is held, and Err returns nil. With both options the warning
 // comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
+
+// WithDeadlockError makes a call that waits give up if it is part of a deadlock
+// and the youngest of those contenders that have the option: the error is a
+// [WaitError] that wraps a [*DeadlockError], so that errors.Is(err,
+// ErrDeadlock) is true. The others then go on waiting, for what its caller
+// holds. Without the option a deadlock is only reported.
+//
+// A call is part of a deadlock if its context carries a hold for which others
+// wait, and one of those, perhaps through further ones, holds what the call
+// waits for: see package mutex. The youngest is the one whose call began last,
+// by the clocks of the processes. It gives up some 11.5 seconds after it began
+// to wait.
+func WithDeadlockError() Option { return func(o *options) { o.yields = true } }
 
 // MaxRetain is the longest time for WithRetain.
 const MaxRetain = time.Hour

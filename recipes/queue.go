@@ -171,6 +171,17 @@ func RefuseRetain(q *Queue, recipe string) error {
 	return engine.Invalid("retention of %v for %s %q: only a mutex has one", q.retain, recipe, q.name)
 }
 
+// RefuseDeadlockError returns an error if the queue has the option
+// WithDeadlockError. It is for recipes that wait for one of several holders, or
+// whose callers do not wait.
+func RefuseDeadlockError(q *Queue, recipe string) error {
+	if !q.yields {
+		return nil
+	}
+	return engine.Invalid("an error for deadlocks of %s %q: only a mutex and a read-write lock have one",
+		recipe, q.name)
+}
+
 // RefuseMaxHold returns an error if the queue has a longest hold. It is for
 // recipes whose holds have no end that their users choose.
 func RefuseMaxHold(q *Queue, recipe string) error {

@@ -61,6 +61,7 @@ type nest struct {
 	Under   []OuterHold `json:"under"`              // the innermost first
 	LeftOut int         `json:"left_out,omitempty"` // more of them than fit
 	Waits   Waits       `json:"waits,omitempty"`
+	Yields  bool        `json:"yields,omitempty"` // WithDeadlockError
 
 	sessions []*engine.Session // of Under, in this process
 }
@@ -73,7 +74,7 @@ func (q *Queue) nested(ctx context.Context, waits Waits) (n *nest) {
 	}
 	for h := engine.HolderOf(ctx); h != nil; h = engine.HolderOf(h.Beyond()) {
 		if n == nil {
-			n = &nest{Waits: waits}
+			n = &nest{Waits: waits, Yields: q.yields && waits != 0}
 		}
 		h.EachHeld(func(held engine.Held) { n.add(q, held) })
 	}
