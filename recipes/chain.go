@@ -254,20 +254,21 @@ func signature(cycle []link) string {
 	return strings.Join(all, ", ")
 }
 
-// youngest returns the index of the contender that gives up: of those that may,
-// the one whose call began last, by the clock of its process. All that read the
-// cycle agree, since they read the same. It is -1 if none may.
-func youngest(cycle []link) int {
-	best := -1
-	for i, w := range cycle {
-		if !w.info.Nest.Yields {
-			continue
-		}
-		if best < 0 || later(w, cycle[best]) {
-			best = i
+// rank returns how many contenders of a cycle give up before its first one, or
+// -1 if that never does. Of those that may, the one gives up first whose call
+// began last, by the clock of its process. All that read the cycle agree, since
+// they read the same.
+func rank(cycle []link) int {
+	before := 0
+	for _, w := range cycle[1:] {
+		if w.info.Nest.Yields && later(w, cycle[0]) {
+			before++
 		}
 	}
-	return best
+	if !cycle[0].info.Nest.Yields {
+		return -1
+	}
+	return before
 }
 
 func later(a, b link) bool {

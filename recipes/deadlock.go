@@ -20,7 +20,9 @@ import (
 //	                    |
 //	                    v
 //	     cycle -> 0.5 s -> confirm -> report -> 1 s -> confirm -> give up
-//	                                           if it may and is the youngest
+//
+// It gives up only with WithDeadlockError, and 12.5 s later for each younger
+// contender of the cycle that has it: if that gives up, nobody else does.
 //
 // A search reads the queue of each hold, and no more if nobody waits there who
 // holds something: 16 queues at most, 64 entries of each. After the first five
@@ -33,6 +35,10 @@ const (
 	longestPause = 320 * time.Second      // between two searches
 	confirmAfter = 500 * time.Millisecond // more than an entry outlives its call
 	yieldAfter   = time.Second            // so that others can report the cycle
+	// nextYields is by how much the next youngest gives up later: the youngest
+	// may only just have begun to wait. It may also be blind, if it has no
+	// client of a service in the cycle.
+	nextYields = chainDelay + confirmAfter + 2*yieldAfter
 )
 
 // ErrDeadlock means that the caller waited for a contender that waited, perhaps
@@ -145,7 +151,8 @@ func (d *deadlocks) once(ctx context.Context) (over bool) {
 		d.reported = is
 		d.report(found)
 	}
-	if youngest(cycle) != 0 || !d.lasts(ctx, s, cycle, yieldAfter) {
+	rank := rank(cycle)
+	if rank < 0 || !d.lasts(ctx, s, cycle, yieldAfter+time.Duration(rank)*nextYields) {
 		return false
 	}
 	d.giveUp(found)

@@ -79,17 +79,17 @@ func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnA
 // comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 
-// WithDeadlockError makes a call that waits give up if it is part of a deadlock
-// and the youngest of those contenders that have the option: the error is a
-// [WaitError] that wraps a [*DeadlockError], so that errors.Is(err,
-// ErrDeadlock) is true. The others then go on waiting, for what its caller
-// holds. Without the option a deadlock is only reported.
+// WithDeadlockError makes a call give up that is part of a deadlock: the error
+// is a [WaitError] that wraps a [*DeadlockError], so that errors.Is(err,
+// ErrDeadlock) is true. Its caller must then release what it holds, for which
+// the others wait. Without the option a deadlock is only reported: see package
+// mutex for what a deadlock is.
 //
-// A call is part of a deadlock if its context carries a hold for which others
-// wait, and one of those, perhaps through further ones, holds what the call
-// waits for: see package mutex. The youngest is the one whose call began last,
-// by the clocks of the processes. It gives up some 11.5 seconds after it began
-// to wait.
+// Of the contenders that have the option, the youngest gives up, some 11.5
+// seconds after it began to wait, and no other. It is the one whose call began
+// last, by the clocks of the processes. If it cannot see the deadlock, for want
+// of a client of one of the services, the next youngest does 12.5 s later, and
+// so on.
 func WithDeadlockError() Option { return func(o *options) { o.yields = true } }
 
 // MaxRetain is the longest time for WithRetain.
