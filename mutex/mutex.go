@@ -43,6 +43,15 @@
 // with the context of the inner lock does not run on without the outer one. The
 // inner lock stays until Unlock, and its Err is nil. The release of the outer
 // hold changes nothing.
+//
+// # Deadlocks
+//
+// Callers that take locks within locks, in different orders, may wait for each
+// other for ever. If each passes the context of its hold, those that wait for
+// ten seconds notice it, also over several services: they log a warning with
+// the names, identities and tokens of all, and notify observers
+// (event.Deadlocked). With [WithDeadlockError] the youngest gives up. See
+// docs/concepts.md for what is not noticed.
 package mutex
 
 import (

@@ -72,8 +72,8 @@ type search struct {
 	left     int // reads
 }
 
-func newSearch(sessions []*engine.Session) *search {
-	return &search{sessions: sessions, read: map[site][]driver.Entry{}, left: chainReads}
+func newSearch(sessions []*engine.Session, reads int) *search {
+	return &search{sessions: sessions, read: map[site][]driver.Entry{}, left: reads}
 }
 
 // list returns the first entries of a queue. A queue that cannot be read has
@@ -90,17 +90,22 @@ func (s *search) list(ctx context.Context, at site) []driver.Entry {
 
 // find returns the shortest cycle of which first is a part, beginning with it,
 // or nil. It is a snapshot of nothing: see confirm.
-func (s *search) find(ctx context.Context, first link, n *nest) []link {
+func (s *search) find(ctx context.Context, first link) []link {
 	type entry struct {
 		queue driver.Queue
 		id    string
 		token driver.Token
 	}
+	n := first.info.Nest
 	seen := map[entry]bool{{first.at.queue, first.id, first.token}: true}
 	var open []*step
 	for i, o := range n.Under {
 		first.holds = o
-		open = append(open, &step{link: first, in: n.sessions[i]})
+		next := &step{link: first}
+		if n.sessions != nil { // of this process
+			next.in = n.sessions[i]
+		}
+		open = append(open, next)
 	}
 	for ; len(open) > 0 && ctx.Err() == nil; open = open[1:] {
 		for _, w := range s.behind(ctx, open[0]) {

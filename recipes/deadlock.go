@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,8 +142,8 @@ func (d *deadlocks) once(ctx context.Context) (over bool) {
 		}
 	}
 	var cycle []link
-	s := newSearch(sessions)
-	d.inTurn(ctx, func() { cycle = s.find(ctx, me, n) })
+	s := newSearch(sessions, chainReads)
+	d.inTurn(ctx, func() { cycle = s.find(ctx, me) })
 	if cycle == nil || !d.lasts(ctx, s, cycle, confirmAfter) {
 		return false
 	}
@@ -184,6 +185,49 @@ func (d *deadlocks) report(found *DeadlockError) {
 		"token", d.joined.Token, "waited", waited, "error", found)
 	c.Observe(event.Event{Kind: event.Deadlocked, Session: d.session.ID(), Op: d.Op, Queue: d.queue.id,
 		Token: d.joined.Token, Duration: waited, Err: found})
+}
+
+// mostQueues is how many queues Deadlocks reads.
+const mostQueues = 1000
+
+// Deadlocks returns the deadlocks among the contenders of a client's service
+// and namespace, each once: see [WithDeadlockError]. It reads the first 64
+// entries of each queue, of 1,000 queues at most, and if it finds a cycle, it
+// reads its queues again half a second later. It does not see cycles that also
+// go through other services. For a client of a shared layout the error is
+// ErrInvalid.
+func Deadlocks(ctx context.Context, client *coordinator.Client) ([]*DeadlockError, error) {
+	names, err := client.Queues(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	session, err := engine.Of(client).Session(ctx)
+	if err != nil {
+		return nil, engine.Describe(ctx, "find deadlocks", client.String(), err)
+	}
+	s, cycles := newSearch([]*engine.Session{session}, mostQueues), map[string][]link{}
+	for _, n := range names {
+		at := site{session, driver.NewQueue(n.Kind, n.Name)}
+		for _, e := range s.list(ctx, at) {
+			w := linkOf(at, e)
+			if w.info.Nest == nil || w.info.Nest.Waits == 0 {
+				continue
+			}
+			if cycle := s.find(ctx, w); cycle != nil {
+				cycles[signature(cycle)] = cycle
+			}
+		}
+	}
+	if len(cycles) == 0 || !slept(ctx, confirmAfter) {
+		return nil, context.Cause(ctx)
+	}
+	var found []*DeadlockError
+	for _, is := range slices.Sorted(maps.Keys(cycles)) {
+		if s.confirm(ctx, cycles[is]) {
+			found = append(found, deadlockOf(cycles[is]))
+		}
+	}
+	return found, context.Cause(ctx)
 }
 
 // slept waits for d, and reports whether ctx is still alive.

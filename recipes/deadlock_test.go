@@ -553,3 +553,49 @@ func TestSearchReadsSixteenQueuesAtMost(t *testing.T) {
 		check(t, theirs.Unlock(all.Context()))
 	})
 }
+
+// TestReadsOfTheConfirmationAreFresh: before each service is read again, it is
+// sent a write of no version, so that it shows no state from before the first
+// reads. If the service refuses that, nothing is confirmed.
+func TestReadsOfTheConfirmationAreFresh(t *testing.T) {
+	for _, refuses := range []bool{false, true} {
+		dine(t, 2, 2, func(all *table) {
+			ctx, cancel := context.WithCancel(all.Context())
+			calls := all.ring(ctx, 0)
+			time.Sleep(10*time.Second + 250*time.Millisecond) // after the first reads
+			var mu sync.Mutex
+			var sent []string
+			for _, svc := range all.services {
+				svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+					mu.Lock()
+					defer mu.Unlock()
+					if r.Op == memory.OpSetRecord || r.Op == memory.OpList {
+						sent = append(sent, string(r.Op))
+					}
+					if r.Op == memory.OpSetRecord && refuses {
+						f.Err = driver.ErrRefused
+					}
+					return f
+				})
+			}
+			time.Sleep(time.Second / 2)
+			mu.Lock()
+			got := strings.Join(sent, " ")
+			mu.Unlock()
+			write, list := string(memory.OpSetRecord)+" ", string(memory.OpList)+" "
+			// of two parties, at the same time
+			if n := strings.Count(got+" ", write); !refuses && (n != 4 || strings.Count(got+" ", list) != 4 ||
+				!strings.HasPrefix(got+" ", write+write) || !strings.HasSuffix(got+" ", list+list)) {
+				t.Errorf("the confirmation sent %s", got)
+			}
+			if n := all.parties[0].reports() + all.parties[1].reports(); refuses != (n == 0) {
+				t.Errorf("refused %v: %d reports", refuses, n)
+			}
+			for _, svc := range all.services {
+				svc.OnRequest(nil)
+			}
+			cancel()
+			ended(t, calls)
+		})
+	}
+}

@@ -47,7 +47,7 @@ type arena struct {
 	expires  bool // sessions end
 
 	mu       sync.Mutex
-	waits    map[string]waitAt  // by actor
+	waits    map[string]waitAt    // by actor
 	cycles   map[string]time.Time // deadlocks, since when
 	samples  []map[string]int     // the latest: which actors are in a deadlock, by its number
 	reported map[string]time.Time // by actor

@@ -93,7 +93,7 @@ var metrics = [...]Metric{
 		Labels: []string{"kind", "class", "op", "reason"},
 		Help:   "Calls that ended without a grant."},
 	Deadlocks: {Name: "baton_deadlocks_total", Type: Counter, Labels: byClass,
-		Help: "Waits of this process that were part of a deadlock: see Deadlocks."},
+		Help: "Waits of this process that were part of a deadlock."},
 	LocalGrants: {Name: "baton_local_grants_total", Type: Counter, Labels: byClass,
 		Help: "Grants that needed no request, since the turn was kept: see WithRetain."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byClass,

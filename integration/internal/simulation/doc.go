@@ -87,7 +87,8 @@
 //
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
 // No world has a lock-delay, a WithMaxHold, a layout shared with another
-// library, a process that is stopped, or a sleeping machine. The drivers of
+// library, a process that is stopped, or a sleeping machine. Locks within locks
+// and their deadlocks have worlds of their own in package recipes. The drivers of
 // memory, etcd (package onetcd) and ZooKeeper (package onzk) run here; those of
 // databases and Redis have tests on real servers only. No name server fails.
 // Sets of locks, groups, partitions, counters and barriers have
