@@ -88,12 +88,13 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 }
 
 // WaitError is what the error of a call wraps that waited in the queue until
-// its context ended, or a deadlock: see WithDeadlockError. The [coordinator.Error] around it has the operation and
-// the name.
+// its context ended, or a deadlock: see WithDeadlockError. The
+// [coordinator.Error] around it has the operation and the name.
 type WaitError = engine.WaitError
 
 // explain makes a WaitError of an error with which ctx, or a deadlock, has
-// ended the wait. "context deadline exceeded" alone does not say which lock was not free.
+// ended the wait. "context deadline exceeded" alone does not say which lock was
+// not free.
 func (a *attempt) explain(ctx context.Context, err error) error {
 	var cycle *DeadlockError
 	switch {

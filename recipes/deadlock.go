@@ -15,7 +15,7 @@ import (
 )
 
 // This file finds the deadlocks of which a contender of this process is a part.
-// Only one that holds something looks: whoever is in a cycle does.
+// Only a contender that holds something looks: each one in a cycle does.
 //
 //	waits for 10 s -> search -> nothing: again after 10 s, 20 s, 40 s, …, 320 s
 //	                    |

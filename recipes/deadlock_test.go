@@ -296,7 +296,7 @@ func TestDeadlockOfOthersIsNotThatOfAContenderBehind(t *testing.T) {
 }
 
 // taker takes a name on a client, for the tests of recipes in a cycle.
-type taker func(c *coordinator.Client, ctx context.Context) (inner, error) //nolint:revive // as a call reads
+type taker func(c *coordinator.Client, ctx context.Context) (inner, error)
 
 func takers() map[string]taker {
 	return map[string]taker{
@@ -482,7 +482,6 @@ func TestCycleThatEndsBetweenTheReadsIsNotReported(t *testing.T) {
 		time.Sleep(10*time.Second + 250*time.Millisecond)
 		cancel() // it was seen, and not confirmed
 		ended(t, calls)
-		calls = nil
 		ctx, cancel = context.WithCancel(all.Context())
 		calls = all.ring(ctx, 0)
 		all.quietFor(10*time.Second, "ended")
@@ -502,7 +501,7 @@ func TestSearchesAreBounded(t *testing.T) {
 			theirs := b.lock(all.Context(), b.mutex(0, "b"))
 			own := a.lock(all.Context(), a.mutex(0, "a"))
 			ctx, cancel := context.WithCancel(all.Context())
-			var under context.Context = ctx
+			under := ctx
 			if holds {
 				under = merged{ctx, own.Context()}
 			}
