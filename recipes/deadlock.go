@@ -101,7 +101,7 @@ func deadlockOf(cycle []link) *DeadlockError {
 // seekDeadlock looks for deadlocks while the contender waits with the context
 // that it returns, which ends with ctx, or with a DeadlockError. It does
 // nothing for a contender that holds nothing.
-func (a *attempt) seekDeadlock(ctx context.Context) (bound context.Context, stop func()) {
+func (a *attempt) seekDeadlock(ctx context.Context) (context.Context, func()) {
 	if n := a.info.Nest; n == nil || n.Waits == 0 {
 		return ctx, func() {}
 	}

@@ -68,17 +68,21 @@ type nest struct {
 
 // nested returns the nest of a contender that is called with ctx, or nil if ctx
 // carries no hold. Then it allocates nothing.
-func (q *Queue) nested(ctx context.Context, waits Waits) (n *nest) {
-	if q.shared != nil {
-		return nil // the entry has the other clients' format
+func (q *Queue) nested(ctx context.Context, waits Waits) *nest {
+	h := engine.HolderOf(ctx)
+	if h == nil || q.shared != nil { // shared: the entry has another format
+		return nil
 	}
-	for h := engine.HolderOf(ctx); h != nil; h = engine.HolderOf(h.Beyond()) {
-		if n == nil {
-			n = &nest{Waits: waits, Yields: q.yields && waits != 0}
-		}
+	// In a function of its own, whose closure would be allocated for each lock.
+	return q.nestedIn(h, waits)
+}
+
+func (q *Queue) nestedIn(h engine.Holder, waits Waits) *nest {
+	n := &nest{Waits: waits, Yields: q.yields && waits != 0}
+	for ; h != nil; h = engine.HolderOf(h.Beyond()) {
 		h.EachHeld(func(held engine.Held) { n.add(q, held) })
 	}
-	if n == nil || len(n.Under) == 0 { // they are over
+	if len(n.Under) == 0 { // they are over
 		return nil
 	}
 	return n

@@ -129,8 +129,8 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 // upgrade waits for itself.
 func WithoutReentry() Option { return recipes.WithoutReentry() }
 
-// WithDeadlockError makes Lock or RLock return recipes.ErrDeadlock if it is in a
-// deadlock and the youngest of its contenders: see [recipes.WithDeadlockError].
+// WithDeadlockError makes Lock and RLock return recipes.ErrDeadlock in a
+// deadlock, if they are the youngest: see [recipes.WithDeadlockError].
 func WithDeadlockError() Option { return recipes.WithDeadlockError() }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It
