@@ -18,12 +18,16 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// witnessScript is a command that records, as does its child, the times at
-// which it is alive. Both ignore SIGTERM if the third argument is "stubborn".
-// The clock is the machine's uptime, which is never set.
+// witnessScript is a command of bash that records, as does its child, the times
+// at which it is alive. Both ignore SIGTERM if the third argument is
+// "stubborn". The clock is the machine's uptime, which is never set.
+//
+// A witness waits on a pipe that nobody writes to: eighty that start a sleep
+// twenty times a second keep two processors busy.
 const witnessScript = `
 [ "$3" = stubborn ] && trap '' TERM
-alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }
+exec 9<> <(:)
+alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do read -r -t 0.05 -u 9; done; }
 alive "$2" "$1" &
 alive "$2" "$1"
 `
@@ -32,7 +36,7 @@ alive "$2" "$1"
 type testimony struct{ path string }
 
 func (w testimony) command(who, manners string) []string {
-	return []string{"--", "sh", "-c", witnessScript, "-", w.path, who, manners}
+	return []string{"--", "bash", "-c", witnessScript, "-", w.path, who, manners}
 }
 
 // seen returns when a witness was first and last alive, in seconds; zero if
@@ -57,6 +61,12 @@ func (w testimony) seen(t *testing.T, who string) (first, last float64) {
 		}
 	}
 	return first, last
+}
+
+// alive reports whether the first witness was seen at a time or later.
+func (w testimony) alive(t *testing.T, since float64) bool {
+	_, last := w.seen(t, "first")
+	return last >= since
 }
 
 // uptime reads the witnesses' clock.
@@ -167,12 +177,12 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 		proxy.DropHeld()
 
 		since = uptime(t)
+		for _, r := range killed {
+			await.Until(t, "the command to be alive right before the fault", func() bool { return r.alive(t, since) })
+		}
 		own.Kill()
 		for _, r := range killed {
 			r.first.wants(124, "got SIGTERM")
-			if _, last := r.seen(t, "first"); last < since {
-				t.Errorf("the first command had ended %.2f s before the server was killed", since-last)
-			}
 		}
 		if err := own.Restart(await.Context(t)); err != nil {
 			t.Fatal(err)
@@ -188,7 +198,7 @@ func TestCommandEndsBeforeTheNextHolds(t *testing.T) {
 func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
-		const ttl = 3 * time.Second
+		const ttl = 6 * time.Second // a busy machine renews in time
 		for n, c := range []struct {
 			how   string
 			flags []string
@@ -207,11 +217,9 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 					return last-first > 2*ttl.Seconds()
 				})
 				since := uptime(t)
+				await.Until(t, "the command to be alive right before the fault", func() bool { return r.alive(t, since) })
 				c.harm(r)
 				r.judge(t, since)
-				if _, last := r.seen(t, "first"); last < since-0.2 {
-					t.Errorf("the first command had ended %.2f s before the fault", since-last)
-				}
 				_ = r.first.cmd.Process.Signal(syscall.SIGCONT)
 				if strings.HasPrefix(c.how, "stopped") {
 					r.first.wants(124, "killed")
@@ -243,13 +251,13 @@ func TestElectAgainAfterALostTerm(t *testing.T) {
 	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
 		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
-		c := baton(t, s.url(3*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",
+		c := baton(t, s.url(6*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",
 			`echo "term $BATON_TOKEN"; exec sleep 600`)
 		c.says("term ")
 		proxy.Cut()
 		await.Until(t, "the first term to be lost", func() bool { return strings.Contains(c.err.String(), "campaigning again") })
 		proxy.DropHeld()
-		await.Until(t, "a second term", func() bool { return strings.Count(c.out.String(), "term ") == 2 })
+		await.Until(t, "a second term", func() bool { return strings.Count(c.out.String(), "term ") >= 2 })
 		var first, second int64
 		if _, err := fmt.Sscanf(c.out.String(), "term %d\nterm %d\n", &first, &second); err != nil || second <= first {
 			t.Errorf("terms: %q, %v", c.out.String(), err)

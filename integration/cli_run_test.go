@@ -199,9 +199,10 @@ func TestEnvironmentDescribesTheHold(t *testing.T) {
 func TestChildrenAreEndedBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	eachOne(t, func(t *testing.T, s site) {
-		url, name := s.url(10*time.Second), servers.Name(t)
-		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c",
-			`trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!; setsid sleep 600 >/dev/null 2>&1 & echo $!; exit 4`)
+		url, name, ready := s.url(10*time.Second), servers.Name(t), filepath.Join(t.TempDir(), "ready")
+		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c", `trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!
+			setsid sh -c ': >"$0"; exec sleep 600' "$0" >/dev/null 2>&1 & echo $!
+			until [ -e "$0" ]; do sleep 0.05; done; exit 4`, ready) // exists when the daemon has its session
 		c.wants(4, "setsid")
 		pids := strings.Fields(c.out.String())
 		left, err := strconv.Atoi(pids[0])

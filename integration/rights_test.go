@@ -3,6 +3,7 @@ package integration_test
 import (
 	"crypto/sha1" // used by ZooKeeper's digest scheme
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,12 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/integration/internal/zkwire"
 	"github.com/baton-go/baton/internal/pages"
 )
 
@@ -113,4 +116,43 @@ func zkCli(t *testing.T) string {
 	}
 	t.Fatal("no zkCli.sh in ZOOKEEPER_HOME nor where Debian has it")
 	return ""
+}
+
+// javaRandom returns n bytes of java.util.Random with a seed.
+func javaRandom(seed int64, n int) (all []byte) {
+	const factor, mask = 0x5DEECE66D, 1<<48 - 1
+	for state := (uint64(seed) ^ factor) & mask; len(all) < n; {
+		state = (state*factor + 0xB) & mask
+		all = binary.LittleEndian.AppendUint32(all, uint32(state>>16))
+	}
+	return all[:n]
+}
+
+// SECURITY.md says that all who can connect to ZooKeeper can end sessions, no
+// matter what the ACLs are: a session's password follows from its number.
+func TestZooKeeperEndsASessionForAnyClient(t *testing.T) {
+	t.Parallel()
+	addr := servers.NewZooKeeper(t, zkserver.Options{Nodes: 1}).Endpoints()[0]
+	stranger := zooKeeperConn(addr)
+	defer stranger.Close()
+	if _, _, err := stranger.Exists("/"); err != nil { // it has a session
+		t.Fatal(err)
+	}
+	c, err := coordinator.Open("zk://orders:secret@"+addr+"/orders", logTo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, c)
+	l, err := newMutex(t, c, servers.Name(t)).Lock(await.Context(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server counts sessions, so the stranger knows the next number. The
+	// constant is in ZooKeeper's source.
+	next := stranger.SessionID() + 1
+	session := zkwire.Session{ID: next, Password: javaRandom(next^0xB3415C00, 16), Timeout: 10 * time.Second}
+	if err := session.Kill(await.Context(t), addr); err != nil {
+		t.Fatalf("ending session %#x: %v", next, err)
+	}
+	await.Receive(t, "the end of the hold's context", l.Context().Done())
 }

@@ -66,6 +66,9 @@ func (q *Queue) acquire(ctx context.Context, request Request) (*Hold, error) {
 	if q.keeper != nil && q.keeper.keeps(ctx, &request) {
 		return q.keeper.acquire(ctx, request)
 	}
+	if q.sharer != nil && q.sharer.shares(ctx, &request) {
+		return q.sharer.acquire(ctx, request)
+	}
 	return q.contend(ctx, request)
 }
 
@@ -77,6 +80,9 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	began := time.Now()
 	a := q.attempt(request, info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond),
 		Payload: request.Payload, Nest: q.nested(ctx, request.Waits)})
+	if q.sharer != nil {
+		q.sharer.contends(a)
+	}
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)

@@ -20,12 +20,14 @@
 // # The files
 //
 // A file uses those below it. The exceptions are within a row, and where what
-// an option adds hooks into the life of a turn or a hold: keeper, wanted,
-// nested.
+// an option adds hooks into the life of a turn or a hold: keeper, sharer,
+// wanted, nested.
 //
 //	acquire                      Acquire: a request becomes an attempt
 //	keeper kept kept_gate        WithRetain: the turns that a process keeps, and
 //	                             the callers that wait for them
+//	sharer shared                WithSharedTurns: the turns that the readers of a
+//	                             process share
 //	count queuewatch, follow     how an attempt is admitted: by terms, or by the
 //	                             places ahead
 //	attempt delay try            join -> wait -> lock-delay -> hold

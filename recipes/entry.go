@@ -16,7 +16,8 @@ var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
 // Convert changes the mode of this hold's entry to one that excludes less, and
 // wakes the contenders that watch it. After an error with Maybe set it
-// continues in the background. The error is ErrInvalid for an invalid mode.
+// continues in the background. The error is ErrInvalid for an invalid mode, and
+// for an entry that others may hold, too: see [WithSharedTurns].
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
@@ -26,6 +27,9 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 			coordinator.ErrInvalid, mode)
 	}
 	t := h.turn()
+	if err := t.alone(); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	// With the lock of convert: between the two the last handle could leave.
 	if h.ctx.grant.handles() == 0 {
@@ -40,12 +44,15 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 // Write changes the payload that listings show. Concurrent calls for a grant
 // run one after the other. After an error listings may show either payload,
 // until the next call succeeds. If the hold ends first, the error is that of
-// Err.
+// Err. It is ErrInvalid as for Convert.
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	turn := h.turn()
 	if len(payload) > MaxPayload {
 		return fmt.Errorf("%w: payload has %d bytes; at most %d are allowed",
 			coordinator.ErrInvalid, len(payload), MaxPayload)
+	}
+	if err := turn.alone(); err != nil {
+		return err
 	}
 	if err := h.lockWriting(ctx); err != nil {
 		return err

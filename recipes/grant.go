@@ -68,7 +68,7 @@ func (g *grant) enter(l *level) {
 	// they must not last while another caller works.
 	switch {
 	case l.count > 0:
-	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.kept == nil:
+	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:
 		l.ctx = g.context()
 	default:
 		l.ctx, l.cancel = context.WithCancelCause(g.context())
@@ -103,14 +103,14 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	switch {
 	case g.handles() == 0:
 		g.nested.release()
-		if turn.kept != nil && g.nested != nil { // else it ends with the turn
+		if turn.many != nil && g.nested != nil { // else it ends with the turn
 			g.nested.cancel(coordinator.ErrReleased)
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
 		// A turn that may be kept is not leaving yet: its keeper decides that
 		// after the contexts of this grant have ended.
-		turn.leaving = turn.kept == nil
+		turn.leaving = turn.many == nil
 		g.stopTimers()
 		return true, nil
 	case of == &g.top && of.count == 0 && !over:

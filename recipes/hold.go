@@ -127,8 +127,8 @@ func (h *Hold) release(ctx context.Context) error {
 		lost := err // else err would be on the heap in each release
 		h.lost.Store(&lost)
 		return err
-	case last && turn.kept != nil:
-		return turn.kept.release(ctx, grant)
+	case last && turn.many != nil:
+		return turn.many.release(ctx, grant)
 	case last:
 		return grant.end(ctx)
 	case conv == nil: // others hold in the same mode, or in one that excludes more

@@ -182,7 +182,7 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 		return t, nil
 	case at >= 0:
 		k.next = slices.Delete(k.next, at, at+1)
-		err := k.why(waiter.ctx, cause)
+		err := unanswered(waiter.ctx, cause, k.joining.session)
 		k.mu.Unlock()
 		return nil, err
 	case waiter.in != nil:
@@ -205,12 +205,12 @@ func (j *joining) ends(next []*caller, w *caller) bool {
 	return !others && !j.cancelled
 }
 
-// why is the error of a caller that gives up while its join goes on for others:
-// the cause, with ErrUnavailable if the service does not answer. The caller
-// holds k.mu.
-func (k *keeper) why(ctx context.Context, cause error) error {
+// unanswered is the error of a caller that gives up while its join goes on for
+// others: the cause, with ErrUnavailable if the service does not answer. The
+// session is nil until the entry is queued on it.
+func unanswered(ctx context.Context, cause error, s *engine.Session) error {
 	answers := errors.Is(ctx.Err(), context.Canceled) // else the time was too short
-	if s := k.joining.session; s != nil {
+	if s != nil {
 		state, _ := s.State()
 		answers = state == event.StateConnected
 	}

@@ -69,7 +69,7 @@ func (k *keeper) take(a *attempt, open bool) *kept {
 	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
 		read: time.Now(), closing: func() {}}
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
-	t.noted, t.kept = a.noted, t
+	t.noted, t.many = a.noted, t
 	if a.first {
 		t.handoff = a.joined.Place
 	}

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -20,30 +18,12 @@ func (t *kept) watch() {
 		return
 	}
 	t.watched = true
-	t.session.Go(t.await)
-	t.closing = t.session.OnClose(t.giveUp)
-}
-
-// await waits until another contender is behind the entry. As for watchSelf, a
-// refused watch is tried again.
-func (t *kept) await() {
-	for refused := 0; ; {
-		place := t.settledPlace()
-		err := t.session.Wanted(t.ctx, t.queue.id, place, anyone)
-		switch {
-		case err == nil:
+	t.session.Go(func() {
+		if t.seen(t.ctx, anyone) {
 			t.ask()
-			return
-		case t.settledPlace() != place:
-			continue // it was converted
-		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
-			t.removed()
-			return
 		}
-		if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {
-			return
-		}
-	}
+	})
+	t.closing = t.session.OnClose(t.giveUp)
 }
 
 // anyone: all contenders behind the entry are kept out, and so are those of a

@@ -22,7 +22,7 @@ type options struct {
 	warnAfter, maxHold time.Duration
 
 	yields bool // WithDeadlockError
-
+	shares  bool // WithSharedTurns was given
 	retains bool // WithRetain was given
 	retain  time.Duration
 }
@@ -91,6 +91,33 @@ func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold =
 // of a client of one of the services, the next youngest does 12.5 s later, and
 // so on.
 func WithDeadlockError() Option { return func(o *options) { o.yields = true } }
+
+// WithSharedTurns makes concurrent calls of Acquire on this Queue hold one
+// entry together if their requests have Shares: readers. The first of them
+// joins the queue. Those that come while it waits or holds need no request, and
+// the last that releases removes the entry. It is for names that many
+// goroutines of a process read at the same time. The default is an entry for
+// each.
+//
+// A contender that the readers keep out is never starved: once it is seen,
+// calls that come later share another entry, which is queued behind it. A
+// contender of the same Queue is seen at its call, or if the entry of the
+// readers is on its way then, when both have joined; others by a watch, which
+// begins when a second call waits for the turn or gets it. So another process
+// is overtaken only by calls that came before the watch has shown it: by the
+// one that begins the watch, and those that come in the round trip that it
+// takes.
+//
+// All holds of a turn have the same token and the same entry. A call may get a
+// token that was granted before it began, also if another process has got a
+// greater one since. What an operator does to the entry happens to all of them.
+// A sequencer is valid until the last of them is released. Convert and Write
+// return ErrInvalid.
+//
+// It has no effect on a service that cannot watch a queue, such as a database,
+// Redis, or the layout of another client, and on requests with a payload of
+// their own. NewQueue returns ErrInvalid for a queue with WithRetain.
+func WithSharedTurns() Option { return func(o *options) { o.shares = true } }
 
 // MaxRetain is the longest time for WithRetain.
 const MaxRetain = time.Hour

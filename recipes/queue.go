@@ -24,6 +24,7 @@ type Queue struct {
 	shared driver.Sharer // nil, unless other clients use the queue too
 
 	keeper  *keeper // nil without WithRetain
+	sharer  *sharer // nil without WithSharedTurns
 	vacancy vacancy
 	// the token of the latest hold that this client was suspected to wait for
 	// itself; see attempt.suspectOwn
@@ -75,6 +76,13 @@ func NewQueue(client *coordinator.Client, kind, name string, opts ...Option) (*Q
 				"queue do not know it", queue.retain, name)
 		}
 		queue.keeper = &keeper{queue: queue}
+	}
+	if queue.shares {
+		if queue.retains {
+			return nil, engine.Invalid("retention of %v for %q: its turns cannot be shared as well",
+				queue.retain, name)
+		}
+		queue.sharer = &sharer{queue: queue}
 	}
 	queue.client.Observe(event.Event{Kind: event.Created, Queue: queue.id})
 	return queue, nil

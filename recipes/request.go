@@ -15,6 +15,9 @@ type Request struct {
 	// Lesser is a mode that excludes less. The hold can be re-entered in it,
 	// and is converted to it when only such handles are left. It may be empty.
 	Lesser string
+	// Shares: concurrent calls may hold one entry together, if the queue has
+	// [WithSharedTurns]. It needs a Rule and no Lesser mode.
+	Shares bool
 	// Fresh: join the queue also if the context carries a hold.
 	Fresh bool
 	// Waits is what listings and other contenders may rely on while the
@@ -37,6 +40,8 @@ func (r *Request) check(name string) error {
 		return engine.Invalid("%s %q: a request has a rule or terms, not both", r.Op, name)
 	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return engine.Invalid("%s %q: a request needs a mode", r.Op, name)
+	case r.Shares && (r.Rule == nil || r.Lesser != ""):
+		return engine.Invalid("%s %q: a request that shares a turn needs a rule and no lesser mode", r.Op, name)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ type turn struct {
 	// sent or an observer called.
 	mu      sync.Mutex
 	holder  holder // notified of the loss; set when the turn is taken
-	kept    *kept  // nil without WithRetain
+	many    many   // nil: the turn has one grant
 	written bool   // the entry's value was written by a holder
 	leaving bool   // no grant is left, and there will be none: the entry is removed
 	info    info
@@ -64,6 +64,13 @@ type holder interface {
 	// lost is called once if the turn is lost, without locks, in the goroutine
 	// that has ended it.
 	lost(cause error)
+}
+
+// many is a turn that serves several grants: see kept and shared.
+type many interface {
+	// release ends one of its grants, whose contexts have ended, and removes
+	// the entry if that is due.
+	release(ctx context.Context, g *grant) error
 }
 
 // take makes the turn that of an entry which was admitted.
@@ -161,6 +168,39 @@ func (t *turn) removed() {
 	t.lost()
 }
 
+// alone returns an error if the entry is not the caller's alone: a change would
+// be one of the holds of others.
+func (t *turn) alone() error {
+	if _, several := t.many.(*shared); several {
+		return engine.Invalid("%q: the entry is shared with other calls of this process", t.queue.name)
+	}
+	return nil
+}
+
+// seen waits until wants accepts a contender behind the entry, and then returns
+// true. It returns false if ctx or the turn ends first. As for watchSelf, a
+// refused watch is tried again.
+func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
+	for refused := 0; ; {
+		place := t.settledPlace()
+		err := t.session.Wanted(ctx, t.queue.id, place, wants)
+		switch {
+		case err == nil:
+			return true
+		case ctx.Err() != nil:
+			return false
+		case t.settledPlace() != place:
+			continue // it was converted
+		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
+			t.removed()
+			return false
+		}
+		if refused++; PauseAgain(ctx, t.queue, refused) != nil {
+			return false
+		}
+	}
+}
+
 // over ends a turn with a cause, and reports whether it did so before the
 // session's end.
 func (t *turn) over(cause error) bool {
@@ -169,7 +209,8 @@ func (t *turn) over(cause error) bool {
 	// and locks the session: this is the order of the two locks.
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := t.unhook()
+	// Without unhook it is not admitted yet: its attempt sees the removal.
+	first := t.unhook != nil && t.unhook()
 	if first {
 		t.finish(cause)
 	}

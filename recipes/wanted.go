@@ -69,7 +69,7 @@ func (h *Hold) Wanted(ctx context.Context) error {
 // wait adds a call to the grant's wait, and starts that if it is the first.
 func (g *grant) wait() *wanted {
 	local := false
-	if t := g.turn.kept; t != nil {
+	if t, ok := g.turn.many.(*kept); ok {
 		t.keeper.mu.Lock() // before the turn's
 		defer t.keeper.mu.Unlock()
 		local = t.grant == g && len(t.waiting) > 0

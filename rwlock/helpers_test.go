@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -35,6 +36,13 @@ func parties(t *testing.T, f func(a, b, c party)) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		a, b, c := join(t, svc), join(t, svc), join(t, svc)
+		defer func() {
+			if t.Failed() { // after t.Fatal the clients would go on for ever
+				for _, p := range []party{a, b, c} {
+					_ = p.client.Close(context.Background())
+				}
+			}
+		}()
 		f(a, b, c)
 		synctest.Wait()
 		if n := len(svc.Snapshot(queue)); n != 0 {
@@ -149,7 +157,12 @@ func admitted(t *testing.T, want string, all ...*pending) {
 // unlock unlocks, and returns when all goroutines are blocked.
 func (g *pending) unlock() {
 	g.Helper()
-	<-g.done
+	select {
+	case <-g.done:
+	case <-time.After(10 * time.Minute):
+		g.cancel(nil)
+		g.Fatal("the call has not ended")
+	}
 	if g.err != nil {
 		g.Fatal(g.err)
 	}

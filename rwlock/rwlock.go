@@ -129,6 +129,25 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 // upgrade waits for itself.
 func WithoutReentry() Option { return recipes.WithoutReentry() }
 
+// WithSharedReads makes the readers that use this RWLock share one entry of the
+// queue: while one of them holds or waits for the lock, the others need no
+// request. It is for names that many goroutines of a process read at the same
+// time. The default is an entry for each.
+//
+// Writers are not starved: once a writer that waits is seen, readers that come
+// later queue behind it. A writer of this RWLock is seen at its call, or if the
+// entry of the readers is on its way then, when both have joined; others by a
+// watch of the queue, which begins with the second reader that shares. So a
+// writer in another process is overtaken only by readers that came before the
+// watch has shown it: the second one of an entry, and those that come in the
+// round trip or two that the watch takes.
+//
+// Readers that share have the same token, also one that comes after a reader in
+// another process has got a greater one. If an operator removes the entry, each
+// of them loses the lock. A service that cannot watch a queue (SQL, Redis, the
+// layouts of other clients) ignores the option.
+func WithSharedReads() Option { return recipes.WithSharedTurns() }
+
 // WithDeadlockError makes Lock and RLock return recipes.ErrDeadlock in a
 // deadlock, if they are the youngest: see [recipes.WithDeadlockError].
 func WithDeadlockError() Option { return recipes.WithDeadlockError() }
@@ -177,14 +196,15 @@ func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 // until all writers ahead have left. With the context of a write lock it
 // returns at once. The rest is as for [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared,
+	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared, Shares: true,
 		Waits: recipes.WaitsForOthers})
 }
 
 // TryRLock is like RLock, but does not wait for writers: if one holds or waits,
 // and the call does not re-enter, it returns the error of [RWLock.TryLock].
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
+	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Shares: true,
+		Try: true})
 }
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {

@@ -73,30 +73,32 @@ func TestListReadsPages(t *testing.T) {
 
 // A watched queue and a view of all of it are read in pages without values.
 func TestWholeQueueIsReadInPages(t *testing.T) {
-	const n = 10_000
-	f, c := newFake(t)
-	s := open(t, f, c)
-	fill(t, f, s, c, n, 10)
-	read := map[string]func() (places int, err error){
-		"Ahead": func() (int, error) {
-			v, err := s.Ahead(t.Context(), queue, driver.Place{})
-			return len(v.Ahead), err
-		},
-		"WatchQueue": func() (places int, err error) {
-			err = s.WatchQueue(t.Context(), queue, func(all []driver.Place) bool {
-				places = len(all)
-				return false
-			})
-			return places, err
-		},
-	}
-	for name, read := range read {
-		f.largest, f.atRevs = 0, nil
-		places, err := read()
-		if check(t, err); places != n || len(f.atRevs) != 3 || f.largest > 1<<20 {
-			t.Errorf("%s: %d places in pages at revisions %d, with up to %d bytes", name, places, f.atRevs, f.largest)
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		f, c := newFake(t)
+		s := open(t, f, c)
+		fill(t, f, s, c, n, 10)
+		read := map[string]func() (places int, err error){
+			"Ahead": func() (int, error) {
+				v, err := s.Ahead(t.Context(), queue, driver.Place{})
+				return len(v.Ahead), err
+			},
+			"WatchQueue": func() (places int, err error) {
+				err = s.WatchQueue(t.Context(), queue, func(all []driver.Place) bool {
+					places = len(all)
+					return false
+				})
+				return places, err
+			},
 		}
-	}
+		for name, read := range read {
+			f.largest, f.atRevs = 0, nil
+			places, err := read()
+			if check(t, err); places != n || len(f.atRevs) != 3 || f.largest > 1<<20 {
+				t.Errorf("%s: %d places in pages at revisions %d, with up to %d bytes", name, places, f.atRevs, f.largest)
+			}
+		}
+	})
 }
 
 // A compaction between two pages makes the list start again.

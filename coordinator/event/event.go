@@ -88,7 +88,7 @@ const (
 	HeldLong
 	// Queue, Token; Duration: held so far; its context was ended for that
 	HeldTooLong
-	// Queue, Token, Err; Duration: of the hold; Long; Local: the turn was kept
+	// Queue, Token, Err; Duration: of the hold; Long; Local: the entry stays
 	Released
 	// Queue, Token, Err; Duration: of the hold; Long
 	Lost
@@ -156,6 +156,6 @@ type Event struct {
 	Waited   bool
 	HandOver time.Duration
 	Long     bool // there was a HeldLong
-	Local    bool // without the service: see recipes.WithRetain
+	Local    bool // without the service: see recipes.WithRetain and WithSharedTurns
 	Count    int  // of events
 }

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -61,21 +62,23 @@ func TestStaleViewsShowEntriesThatHaveLeft(t *testing.T) {
 }
 
 func TestStaleViewsAreLimitedInAge(t *testing.T) {
-	svc := memory.NewService(memory.WithStaleViews(1))
-	s := open(t, svc.Driver())
-	join(t, s) // stays, so that the queue is never empty
-	var coming []driver.Joined
-	for range 500 {
-		coming = append(coming, join(t, s))
-	}
-	own := join(t, s)
-	for i, j := range coming {
-		must(t, s.Leave(t.Context(), queue, j.Place))
-		v, err := s.Ahead(t.Context(), queue, own.Place)
-		must(t, err)
-		view := v.Ahead
-		if least := len(coming) - i; len(view) < least || len(view) > least+64 {
-			t.Fatalf("view of %d places, want %d to %d", len(view), least, least+64)
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService(memory.WithStaleViews(1))
+		s := open(t, svc.Driver())
+		join(t, s) // stays, so that the queue is never empty
+		var coming []driver.Joined
+		for range 500 {
+			coming = append(coming, join(t, s))
 		}
-	}
+		own := join(t, s)
+		for i, j := range coming {
+			must(t, s.Leave(t.Context(), queue, j.Place))
+			v, err := s.Ahead(t.Context(), queue, own.Place)
+			must(t, err)
+			view := v.Ahead
+			if least := len(coming) - i; len(view) < least || len(view) > least+64 {
+				t.Fatalf("view of %d places, want %d to %d", len(view), least, least+64)
+			}
+		}
+	})
 }

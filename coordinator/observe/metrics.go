@@ -95,7 +95,7 @@ var metrics = [...]Metric{
 	Deadlocks: {Name: "baton_deadlocks_total", Type: Counter, Labels: byClass,
 		Help: "Waits of this process that were part of a deadlock."},
 	LocalGrants: {Name: "baton_local_grants_total", Type: Counter, Labels: byClass,
-		Help: "Grants that needed no request, since the turn was kept: see WithRetain."},
+		Help: "Grants that needed no request, since the turn was kept or shared: see WithRetain, WithSharedReads."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byClass,
 		Help: "Calls that re-entered the hold of their context."},
 	Wait: {Name: "baton_wait_seconds", Type: Histogram, Labels: byOp, Buckets: long,

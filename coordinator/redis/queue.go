@@ -172,12 +172,20 @@ func (s *session) Record(
 	return r, err
 }
 
-// SetRecord implements driver.Session.
+// SetRecord implements driver.Session. With Any it sends nothing: the master
+// that answers Record has all finished writes.
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
 	if len(value) == 0 || len(value) > largest {
 		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
+	}
+	switch {
+	case known != driver.Any:
+	case s.ctx.Err() != nil:
+		return 0, statuses["lost"]
+	default:
+		return 0, driver.ErrStale
 	}
 	reply, err := s.run(ctx, "write", queue, int64(known), value)
 	if err != nil {

@@ -268,11 +268,22 @@ func (s *session) Record(
 }
 
 // SetRecord writes the record. Its versions count from 1.
+//
+// With Any it sends nothing: the server that answers Record has all finished
+// writes, and the statement would lock the queue's row, which is a write, and
+// make it for a name that was never used.
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
 	if len(value) == 0 || len(value) > largest {
 		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
+	}
+	switch {
+	case known != driver.Any:
+	case s.ctx.Err() != nil:
+		return 0, errLost
+	default:
+		return 0, driver.ErrStale
 	}
 	outcome, version, err := s.call(ctx, "set_record", s.d.path(queue), s.id, value, int64(known))
 	if err == nil && outcome == "stale" {

@@ -43,6 +43,7 @@ func TestOneFlightOfAContenderAtATime(t *testing.T) {
 				t.Errorf("Forget = %v with a request under way", err)
 			}
 			ok(t, s.Forget(soon(t, 10*time.Second), "m/a", testID[:16])) // another contender's
+			tr.on(func(int32, string) treeFate { return treeFate{} })
 			f.cut()
 			ok(t, s.Forget(soon(t, 10*time.Second), "m/a", testID))
 		}

@@ -67,6 +67,39 @@ func TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused(t *testing.T) {
 	})
 }
 
+// TestSyncOverANewConnectionIsConfirmedByAMajority, once: a leader that was
+// deposed in a pause syncs with itself.
+func TestSyncOverANewConnectionIsConfirmedByAMajority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		sync := func(when string, calls, writes int) {
+			t.Helper()
+			syncs, writes := calls+f.count(opSync), writes+f.count(opMulti)
+			done := make(chan error, calls)
+			for range calls {
+				go func() { done <- s.Sync(soon(t, testTTL), "/") }()
+			}
+			for range calls {
+				ok(t, <-done)
+			}
+			if f.count(opSync) != syncs || f.count(opMulti) != writes {
+				t.Errorf("%s: after it %d syncs and %d writes; want %d and %d",
+					when, f.count(opSync), f.count(opMulti), syncs, writes)
+			}
+		}
+		sync("on the first connection", 2, 0)
+		f.cut()
+		time.Sleep(time.Second)
+		sync("on the next connection", 100, 1)
+		sync("afterwards", 2, 0)
+		f.cut()
+		time.Sleep(time.Second)
+		ok(t, s.Renew(soon(t, testTTL)))
+		sync("after a renewal", 2, 0)
+	})
+}
+
 // TestLateReplyNeedsNoWriteIfTheMarginCoversAPause: writes are slow when the
 // disks are, and must not cost short sessions their renewals.
 func TestLateReplyNeedsNoWriteIfTheMarginCoversAPause(t *testing.T) {

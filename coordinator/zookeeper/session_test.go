@@ -182,54 +182,58 @@ func TestReconnectRefusesALongerTimeout(t *testing.T) {
 }
 
 func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	// The server does not answer on the first connection. Close must not depend
-	// on it.
-	f.set(func() {
-		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		// The server does not answer on the first connection. Close must not depend
+		// on it.
+		f.set(func() {
+			f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
+		})
+		left := make(chan error, 1)
+		go func() { left <- s.Renew(context.Background()) }()
+		eventually(t, "the renewal under way", func() bool { return f.count(opSync) == 1 })
+		if err := s.Close(soon(t, 10*time.Second)); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("a call under way = %v; want ErrSessionLost", err)
+		}
+		if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
+			t.Errorf("sessions asked for %x, %d ended", got, f.count(opCloseSession))
+		}
+		select {
+		case <-s.Done():
+		default:
+			t.Error("Done is open after the service confirmed the end")
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Errorf("second Close = %v", err)
+		}
 	})
-	left := make(chan error, 1)
-	go func() { left <- s.Renew(context.Background()) }()
-	eventually(t, "the renewal under way", func() bool { return f.count(opSync) == 1 })
-	if err := s.Close(soon(t, 10*time.Second)); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("a call under way = %v; want ErrSessionLost", err)
-	}
-	if got := f.askedSessions(); !slices.Equal(got, []int64{0, s.Number()}) || f.count(opCloseSession) != 1 {
-		t.Errorf("sessions asked for %x, %d ended", got, f.count(opCloseSession))
-	}
-	select {
-	case <-s.Done():
-	default:
-		t.Error("Done is open after the service confirmed the end")
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Errorf("second Close = %v", err)
-	}
 }
 
 // TestCloseWithoutServiceReleasesEverything is not parallel: sessions of other
 // tests would run.
 func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
-	f := newFake(t)
-	s := openFake(t, f, testTTL)
-	f.set(func() {
-		f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, nil, false }
-		f.grant = func(hello) (hello, bool) { return hello{}, false }
+	synctest.Test(t, func(t *testing.T) {
+		f := newPipes(t)
+		s := openFake(t, f, testTTL)
+		f.set(func() {
+			f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, nil, false }
+			f.grant = func(hello) (hello, bool) { return hello{}, false }
+		})
+		for range 40 { // more than the client's queue holds
+			go func() { _, _ = s.Join(context.Background(), "m/a", driver.Contender{ID: testID, Mode: "x"}) }()
+		}
+		eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
+		began := time.Now()
+		err := s.Close(soon(t, 50*time.Millisecond))
+		if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) != 50*time.Millisecond {
+			t.Errorf("Close = %v after %v; want ErrUnavailable after 50ms", err, time.Since(began))
+		}
+		eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 	})
-	for range 40 { // more than the client's queue holds
-		go func() { _, _ = s.Join(context.Background(), "m/a", driver.Contender{ID: testID, Mode: "x"}) }()
-	}
-	eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
-	began := time.Now()
-	err := s.Close(soon(t, 50*time.Millisecond))
-	if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) > 50*time.Millisecond+grace {
-		t.Errorf("Close = %v after %v; want ErrUnavailable after 50ms", err, time.Since(began))
-	}
-	eventually(t, "nothing of the session runs", func() bool { return running() == "" })
 }
 
 // TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections

@@ -23,6 +23,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/redisserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/barrier"
+	"github.com/baton-go/baton/recipes/counter"
 	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -331,18 +333,18 @@ func TestDeadWaitersLeaveNoWatches(t *testing.T) {
 	}()
 	c := s.Client()
 	defer c.Close()
-	members := func(n int64) {
+	members := func(n int64, renewed ...driver.Session) {
 		await.State(t, "the server", func() (string, bool) {
-			if err := alive.Renew(ctx); err != nil {
-				t.Fatal(err)
+			for _, s := range renewed {
+				ok(t, s.Renew(ctx))
 			}
 			got, err := c.ZCard(ctx, "baton:{/tests}:index").Result()
 			return fmt.Sprintf("%d members of the index, %v; want %d", got, err, n), got == n
 		})
 	}
-	members(6) // two entries, two watches with their ends at the session
+	members(6, alive, dead) // two entries, two watches with their ends at the session
 	link.Each((*netproxy.Proxy).Cut)
-	members(1)
+	members(1, alive)
 	link.Each((*netproxy.Proxy).Heal)
 	if err := dead.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("a renewal of the dead session: %v", err)
@@ -383,5 +385,25 @@ func TestUsedNamesLeaveNoKeys(t *testing.T) {
 	state, err := c.HKeys(ctx, left[0]).Result()
 	if err != nil || len(state) != 1 || state[0] != "last" {
 		t.Errorf("left in the state: %q, %v", state, err)
+	}
+}
+
+// TestLatestReadsAreOneScript, although they have to see all finished writes.
+func TestLatestReadsAreOneScript(t *testing.T) {
+	t.Parallel()
+	ctx, name := await.Context(t), servers.Name(t)
+	c, asked := counted(t, start(t, redisserver.Options{}))
+	orders, err := counter.New(c, name)
+	ok(t, err)
+	gate, err := barrier.New(c, name)
+	ok(t, err)
+	_, err = orders.Get(ctx) // opens the session
+	ok(t, err)
+	asked.since()
+	_, err = orders.Get(ctx)
+	ok(t, err)
+	ok(t, gate.Wait(ctx))
+	if n := asked.since(); n != 2 {
+		t.Errorf("two reads sent %d scripts", n)
 	}
 }

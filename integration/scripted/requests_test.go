@@ -264,7 +264,12 @@ func TestBrokenAndSlowLinksKeepOrder(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(ttl)
+			for enough, end := false, time.Now().Add(3*ttl); !enough && time.Now().Before(end); {
+				time.Sleep(ttl)
+				mu.Lock()
+				enough = grants >= 10 // each may take some delays
+				mu.Unlock()
+			}
 			stop()
 			all.Wait()
 			settle()

@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/baton-go/baton/integration/internal/simulation"
@@ -11,10 +12,15 @@ import (
 func TestSimulationOnMemory(t *testing.T) { simulation.Run(t, simulation.Memory) }
 
 // TestSimulationOnTheCore of the contract: recipes need no capabilities.
+// BATON_SIM_CORE is the number of worlds for each recipe.
 func TestSimulationOnTheCore(t *testing.T) {
 	seeds := 40
-	if os.Getenv("BATON_TESTS") == "all" {
-		seeds = 100
+	if s := os.Getenv("BATON_SIM_CORE"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			t.Fatalf("BATON_SIM_CORE=%q: want a number of worlds", s)
+		}
+		seeds = n
 	}
 	simulation.OnTheCore(t, simulation.Memory, seeds)
 }

@@ -9,6 +9,8 @@ import (
 	batonsql "github.com/baton-go/baton/coordinator/sql"
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes/barrier"
+	"github.com/baton-go/baton/recipes/counter"
 )
 
 // safety is the time between reads of a client that is notified.
@@ -43,6 +45,40 @@ func TestUncontendedLockTakesTwoStatements(t *testing.T) {
 			if kind != "transaction_read_only" && kind != "SET " && kind != "read" && kind != "LISTEN" || n > 10 {
 				t.Errorf("%d more statements: %q", n, kind)
 			}
+		}
+	})
+}
+
+// TestLatestReadsWriteNothing: a read that has to see all finished writes is
+// one statement, and makes no row for a name that was never used.
+func TestLatestReadsWriteNothing(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		m, proxy := db.metered(t)
+		c := db.clientAt(t, proxy.Addr())
+		orders, err := counter.New(c, "never-written")
+		ok(t, err)
+		gate, err := barrier.New(c, "never-set")
+		ok(t, err)
+		get := func() {
+			n, err := orders.Get(soon(t))
+			ok(t, err)
+			if ok(t, gate.Wait(soon(t))); n != 0 {
+				t.Errorf("Get = %d", n)
+			}
+		}
+		get() // opens the session
+		m.reset()
+		const rounds = 20
+		for range rounds {
+			get()
+		}
+		if got := m.get(); got["read"] < 2*rounds || got["set_record"] != 0 {
+			t.Errorf("%v in %d rounds", got, rounds)
+		}
+		var rows int
+		ok(t, db.pool.QueryRow("SELECT COUNT(*) FROM baton_queues WHERE name LIKE '%never-%'").Scan(&rows))
+		if rows != 0 {
+			t.Errorf("%d rows of names that were only read", rows)
 		}
 	})
 }

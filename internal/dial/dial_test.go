@@ -4,10 +4,15 @@ package dial_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
+	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,17 +45,42 @@ func occupied(t *testing.T) (addr string, accept func()) {
 	return "", nil
 }
 
-// The first attempt's packet would be repeated after one second only, and again
-// two seconds later.
+// attempts counts the connections to an address that the kernel has begun and
+// not made.
+func attempts(t *testing.T, addr string) int {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Error(err)
+	}
+	at := netip.MustParseAddrPort(addr)
+	ip := at.Addr().As4()
+	const sent = "02" // SYN_SENT
+	return strings.Count(string(table), fmt.Sprintf(" %08X:%04X %s ", binary.NativeEndian.Uint32(ip[:]), at.Port(), sent))
+}
+
+// The first attempt's packet is repeated after one second only, and again two
+// seconds later. By then others have begun.
 func TestConnectionIsTriedAgainBesideTheFirstAttempt(t *testing.T) {
 	addr, accept := occupied(t)
 	before := runtime.NumGoroutine()
-	time.AfterFunc(1100*time.Millisecond, accept) // just after the kernel's repetition
-	ctx, cancel := context.WithTimeout(t.Context(), 2900*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	most := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; n < 3 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			n = max(n, attempts(t, addr))
+		}
+		accept()
+		most <- n
+	}()
 	conn, err := dial.TCP(ctx, addr)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n := <-most; n < 3 {
+		t.Errorf("%d attempts at once", n)
 	}
 	cancel()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {

@@ -1,8 +1,8 @@
 package engine
 
 import (
+	"container/list"
 	"context"
-	"slices"
 	"sync"
 )
 
@@ -15,7 +15,7 @@ import (
 //	the one that ends ctx:  cancel ctx -> Run -> remove the entry
 type Ends struct {
 	mu  sync.Mutex
-	all []*end
+	all list.List // of *end
 }
 
 type end struct {
@@ -27,22 +27,21 @@ type end struct {
 // has ended, it calls f at once. f is short, does not block, and may be called
 // more than once, also at the same time. After stop, no call begins.
 func (e *Ends) Add(ctx context.Context, f func()) (stop func()) {
-	x := &end{ctx, f}
 	e.mu.Lock()
-	e.all = append(e.all, x)
+	elem := e.all.PushBack(&end{ctx, f})
 	e.mu.Unlock()
+	stop = func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all.Remove(elem) // nothing, if it is gone
+	}
 	// After the function was added: a Run that has not seen it came before, so
 	// the end of ctx is seen here.
 	if ctx.Err() != nil {
 		f()
+		stop()
 	}
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if i := slices.Index(e.all, x); i >= 0 {
-			e.all = slices.Delete(e.all, i, i+1)
-		}
-	}
+	return stop
 }
 
 // Run calls the functions of all contexts that have ended. When it returns, all
@@ -54,14 +53,33 @@ func (e *Ends) Run() { e.run(nil) }
 func (e *Ends) RunUnder(key any) { e.run(key) }
 
 func (e *Ends) run(key any) {
-	e.mu.Lock()
-	all := slices.Clone(e.all) // f may lock what is locked around Add
-	e.mu.Unlock()
-	for _, x := range all {
+	for _, elem := range e.left() { // f may lock what is locked around Add
+		x := elem.Value.(*end)
 		if (key == nil || x.of.Value(key) != nil) && x.of.Err() != nil {
 			x.f()
+			// Not before f has returned: a concurrent Run, which does not find
+			// it, must not return earlier. But then: the loss of a session
+			// calls Run for each of its holds, and a set has a function for
+			// each member.
+			e.mu.Lock()
+			e.all.Remove(elem)
+			e.mu.Unlock()
 		}
 	}
+}
+
+// left returns those that have not been called.
+func (e *Ends) left() []*list.Element {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all.Len() == 0 {
+		return nil
+	}
+	all := make([]*list.Element, 0, e.all.Len())
+	for elem := e.all.Front(); elem != nil; elem = elem.Next() {
+		all = append(all, elem)
+	}
+	return all
 }
 
 // OnEnd calls f when ctx ends. If ctx is the context of a hold, f is called

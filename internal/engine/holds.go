@@ -41,6 +41,9 @@ func (s *Session) Hold(settled, ended, lost func()) (stop func() bool, alive boo
 		if s.young == elem {
 			s.young = elem.Next()
 		}
+		if s.untold == elem {
+			s.untold = elem.Next()
+		}
 		s.holds.Remove(elem)
 		elem.Value = nil
 		return true
@@ -65,19 +68,26 @@ func (s *Session) settle() {
 }
 
 // endHolds notifies the holds that the session's context has ended, before
-// observers and the log, which may block.
+// observers and the log, which may block. Each caller waits until all know. It
+// goes on where others are: every waiter and hold of the session may call it. A
+// hold that is added later needs no call, since its contexts are derived from
+// the session's, which has ended.
 func (s *Session) endHolds() {
 	s.mu.Lock()
-	// A copy: a hold's mutex is locked before the session's, so ended is
-	// called without it.
-	var all []*hold
-	if s.holds != nil { // nil after the first caller of end has returned from here
-		for e := s.holds.Front(); e != nil; e = e.Next() {
-			all = append(all, e.Value.(*hold))
+	if s.holds != nil && !s.ending {
+		s.ending, s.untold = true, s.holds.Front()
+	}
+	for s.untold != nil {
+		e := s.untold
+		h := e.Value.(*hold)
+		s.mu.Unlock() // a hold's mutex is locked before the session's
+		h.ended()
+		s.mu.Lock()
+		// Not before ended has returned: another caller must not return
+		// earlier. Until then it calls ended, too.
+		if s.untold == e {
+			s.untold = e.Next()
 		}
 	}
 	s.mu.Unlock()
-	for _, h := range all {
-		h.ended()
-	}
 }

@@ -77,6 +77,8 @@ type Session struct {
 	answered     time.Time           // when the latest acknowledgement came
 	holds        *list.List          // of *hold; nil after the end of the session
 	young        *list.Element       // the first of them that has not settled, or nil
+	ending       bool                // the holds are being told that the session has ended
+	untold       *list.Element       // the first that has not been; nil after the last
 	settling     bool                // settle will be called
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // for reuse, see NewID

@@ -160,7 +160,7 @@ func (c *Counter) update(
 	return value, recipes.Describe(ctx, op, c.name, err)
 }
 
-// Get returns the value. It sends two requests: see
+// Get returns the value. It sends one read, and on ZooKeeper two requests: see
 // [recipes.Queue.LatestRecord]. The errors are those of Add; MayHaveApplied is
 // false.
 func (c *Counter) Get(ctx context.Context) (int64, error) {

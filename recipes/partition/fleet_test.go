@@ -48,6 +48,9 @@ type holder struct {
 	ended time.Time
 }
 
+// works reports whether the work may still run.
+func (h holder) works() bool { return h.ctx != nil && h.ctx.Err() == nil }
+
 // process is one call of Run.
 type process struct {
 	name   string
@@ -139,7 +142,7 @@ func (f *fleet) begin(ctx context.Context, shard int, token coordinator.Token, p
 	if token < h.token && !time.Now().After(p.expired) {
 		return // it was in flight when the session ended
 	}
-	if h.ctx != nil && h.ctx.Err() == nil && h.begun.After(h.by.expired) {
+	if h.works() && h.begun.After(h.by.expired) {
 		f.Errorf("shard %d: %s with %d, while %s holds with %d", shard, p.name, token, h.by.name, h.token)
 	}
 	if token < f.tokens[shard] {
@@ -174,7 +177,7 @@ func (f *fleet) owners() map[int]*process {
 	defer f.mu.Unlock()
 	all := make(map[int]*process)
 	for s, h := range f.holders {
-		if h.ctx != nil && h.ctx.Err() == nil {
+		if h.works() {
 			all[s] = h.by
 		}
 	}
@@ -183,16 +186,35 @@ func (f *fleet) owners() map[int]*process {
 
 // held returns how many shards each process works on.
 func (f *fleet) held() map[*process]int {
-	n := make(map[*process]int)
-	for _, p := range f.owners() {
-		n[p]++
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := make(map[*process]int, len(f.all))
+	for _, h := range f.holders {
+		if h.works() {
+			n[h.by]++
+		}
 	}
 	return n
+}
+
+// full reports whether each shard has a holder.
+func (f *fleet) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for s := range f.shards {
+		if !f.holders[s].works() {
+			return false
+		}
+	}
+	return true
 }
 
 // settled reports whether each shard has a holder among these processes, and
 // their numbers differ by at most one.
 func (f *fleet) settled(among ...*process) bool {
+	if !f.full() {
+		return false // what most of the many calls find
+	}
 	held, least, most, sum := f.held(), f.shards, 0, 0
 	for _, p := range among {
 		least, most, sum = min(least, held[p]), max(most, held[p]), sum+held[p]

@@ -43,7 +43,8 @@ func (t test) String() string {
 
 var mutations = slices.Concat(ofRecipes, ofSessions, ofEngine,
 	ofDrivers, ofEtcdQueues, ofEtcdReads, ofEtcdSessions, ofZooKeeperQueues, ofZooKeeperSessions,
-	ofFencing, ofShared, ofSharedLayouts, ofOperators, ofMembers, ofCompositions, ofDeadlocks)
+	ofFencing, ofShared, ofSharedLayouts, ofSharedReads, ofOperators, ofMembers, ofCompositions,
+	ofDeadlocks)
 
 // regenerate is the command that writes the page.
 const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"

@@ -47,12 +47,26 @@ var ofZooKeeperSessions = []mutation{{
 			c.finish`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOpenRefusesAnotherTimeoutAndEndsThatSession"}},
 }, {
+	name: "zookeeper-denial-of-one-server", promise: "P4",
+	what:   "Close believes the first server that says that the session is over.",
+	file:   "coordinator/zookeeper/internal/zkconn/link.go",
+	old:    `		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != 0:`,
+	new:    `		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != -1:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNoSingleServerIsBelievedThatASessionIsOver"}},
+}, {
 	name: "zookeeper-reconnect-by-one-server", promise: "P2",
 	what:   "The first renewal over a new connection is confirmed by one server alone.",
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",
 	old:    `	if c.hello.session != 0 { // else`,
 	new:    `	if false { // else`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRenewalIsAWriteWhenTheServerMayHaveBeenPaused"}},
+}, {
+	name: "zookeeper-sync-by-one-server", promise: "P4",
+	what:   "A sync over a new connection rests on the word of one server.",
+	file:   "coordinator/zookeeper/internal/zkconn/wire.go",
+	old:    `	return !s.again || s.confirmed > 0`,
+	new:    `	return true`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSyncOverANewConnectionIsConfirmedByAMajority"}},
 }, {
 	name: "zookeeper-late-replies-by-one-server", promise: "P2",
 	what:   "A renewal after a pause of the leader is confirmed by the leader alone.",

@@ -2,12 +2,14 @@
 //
 //	go run ./cmd/tests -ring test
 //
-// It prints a line of progress at least every ten seconds, what failed as soon
-// as it fails, and everything again at the end. The whole output of the tests
-// is in build/tests.log.
+// Three lanes of steps run beside each other: see plan.go. It prints a line of
+// progress at least every ten seconds, what failed as soon as it fails, and
+// everything again at the end. The whole output of the tests is in
+// build/tests.log.
 //
 // A test that failed because it was late, while the machine stood still, is run
-// once more, and the end says so: see again.go. Any other failure is final.
+// once more, when all others have ended, and the end says so: see again.go. Any
+// other failure is final.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,8 +58,8 @@ func main() {
 	}
 }
 
-// run runs the steps one after the other and reports to out. A failed step does
-// not keep the others from running.
+// run runs the steps, each lane beside the others, and reports to out. A failed
+// step does not keep the others from running.
 func run(ctx context.Context, root string, steps []step, out io.Writer) (passed bool, err error) {
 	log, err := createLog(root)
 	if err != nil {
@@ -71,16 +74,39 @@ func run(ctx context.Context, root string, steps []step, out io.Writer) (passed 
 	defer stalls.End()
 	report := newReport(out, log, total)
 	defer report.end()
-	for _, s := range steps {
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		again := runStep(ctx, root, s, report, stalls)
-		for _, late := range again {
-			runAgain(ctx, root, s, late, report)
-		}
+	runLanes(ctx, root, steps, report, stalls)
+	if ctx.Err() != nil {
+		return false, ctx.Err()
 	}
 	return report.summary(stalls), nil
+}
+
+// runLanes runs the lanes, then the steps that run alone, then what has to run
+// once more.
+func runLanes(ctx context.Context, root string, steps []step, report *report, stalls *stall.Record) {
+	var mu sync.Mutex
+	var again []second
+	in := func(l lane) {
+		for _, s := range steps {
+			if s.lane == l && ctx.Err() == nil {
+				late := runStep(ctx, root, s, report, stalls)
+				mu.Lock()
+				again = append(again, late...)
+				mu.Unlock()
+			}
+		}
+	}
+	var beside sync.WaitGroup
+	for _, l := range []lane{real, raced, plain} {
+		beside.Go(func() { in(l) })
+	}
+	beside.Wait()
+	in(alone)
+	for _, late := range again {
+		if ctx.Err() == nil {
+			runAgain(ctx, root, late, report)
+		}
+	}
 }
 
 // printRest says what a ring leaves to the next one.

@@ -9,9 +9,25 @@ import (
 	"strings"
 )
 
+// lane is a list of steps that run one after the other, beside the other lanes.
+type lane string
+
+const (
+	// raced and plain are for steps with and without the race detector: two
+	// lanes never compile the same code at a time.
+	raced lane = "raced"
+	plain lane = "plain"
+	// real is for tests on real servers, which wait most of the time. The other
+	// lanes give way to them: time is virtual in nearly all of their tests.
+	real lane = "real"
+	// alone is for steps that run when all others have ended.
+	alone lane = "alone"
+)
+
 // step is one go test.
 type step struct {
 	name, why string
+	lane      lane     // empty: raced or plain
 	dir       string   // of the module, below the project's root
 	packages  []string // patterns, then import paths
 	without   string   // an expression: packages that match it are left out
@@ -47,10 +63,10 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(library(nil), worlds("2000", "60"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false), servers(matrix, false))
+		steps = slices.Concat(servers(matrix+"|"+restarts, false), library([]string{"BATON_SEEDS=10"}), recipeWorlds("60"), worlds("2000", "60", "40", "10"), etcdWorlds("400"), zooKeeperWorlds("1000"), virtual(false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(library(all), worlds("20000", "1000"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), servers(matrix, true), faults(matrix))
+		steps = slices.Concat(servers(matrix, true), library(all), worlds("20000", "1000", "1000", "100"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
 	}
@@ -78,17 +94,22 @@ func library(env []string) (steps []step) {
 }
 
 // worlds are the simulation. The race detector sees some of them on memory, as
-// many on ZooKeeper, and those on the core of the contract.
-func worlds(seeds, raced string) []step {
+// many on ZooKeeper, and so many of each recipe on the core of the contract.
+func worlds(seeds, raced, core, racedCore string) []step {
 	return []step{{
 		name: "worlds and races", why: raced + " simulated worlds on each of memory and ZooKeeper, and on the core of the contract, with the race detector",
-		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd,
-		env: []string{"BATON_SEEDS=" + raced},
+		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd + "|" + replays,
+		env: []string{"BATON_SEEDS=" + raced, "BATON_SIM_CORE=" + racedCore},
 	}, {
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
-		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnMemory$", env: []string{"BATON_SEEDS=" + seeds},
+		dir: "integration", packages: []string{"./simulation"}, run: "^(TestSimulationOnMemory|TestSimulationOnTheCore)$|" + replays,
+		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_CORE=" + core},
 	}}
 }
+
+// replays is the test that seeds can be replayed. It needs twice as many worlds,
+// and finds no races.
+const replays = "^TestSameSeedIsSameWorld$"
 
 // onEtcd is the test of the worlds on a real etcd.
 const onEtcd = "^TestSimulationOnEtcd$"
@@ -111,6 +132,9 @@ func zooKeeperWorlds(seeds string) []step {
 	}}
 }
 
+// recipeWorlds are worlds without the race detector, which sees some of them in
+// the library's tests. They need no servers' code, and come before the steps
+// that do: the first of all is compiling that.
 func recipeWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds of recipes", why: seeds + " for partitions, counters, barriers and the quorum",
@@ -131,7 +155,7 @@ func documents() []step {
 // support are the tests of what the tests on real servers use.
 func support() []step {
 	return []step{{
-		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector",
+		name: "support", why: "processes, servers and histories of the tests on real servers, with the race detector", lane: alone,
 		dir: "integration", packages: []string{"./internal/..."}, without: "/(virtualetcd|virtualzk|simulation)$", race: true,
 	}}
 }
@@ -149,20 +173,26 @@ func virtual(all bool) []step {
 	return []step{s}
 }
 
-// servers are the tests on real servers, but for the matrix. Most of them wait
-// for servers, so more run at a time than there are processors.
-func servers(matrix string, race bool) []step {
+// restarts are cases of the suite that restart all members during a wait. On
+// three real members make test has those of one wait, Watch. It has all on one
+// member, and on three members of a ZooKeeper in virtual time; what members keep
+// on their disks does not depend on who waits.
+const restarts = "^TestConformance$/-3$/./^(Follow|WatchQueue|Head|Record):_(a_change_after_a_restart|a_broken_connection_or_a_restart)"
+
+// servers are the tests on real servers, but for the tests to skip. Most of them
+// wait for servers, so more run at a time than there are processors.
+func servers(skip string, race bool) []step {
 	return []step{{
-		name: "servers", why: "conformance, recipes and the command on real servers",
+		name: "servers", why: "conformance, recipes and the command on real servers", lane: real,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./examples"},
-		race: race, parallel: 8, skip: matrix,
+		race: race, parallel: 8, skip: skip,
 	}}
 }
 
 // faults is the matrix. Its tests start clusters of their own: two at a time.
 func faults(matrix string) []step {
 	return []step{{
-		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector",
+		name: "matrix", why: "faults, long runs, other versions and libraries, with the race detector", lane: alone,
 		dir: "integration", packages: []string{".", "./sql", "./redis", "./interop", "./bench", "./release"},
 		race: true, parallel: 2, run: matrix, timeout: "90m", env: []string{"BATON_TESTS=all"},
 	}}
@@ -190,8 +220,16 @@ func matrixTests(dir string) (string, error) {
 	return "^(" + strings.Join(names, "|") + ")$", nil
 }
 
-// expand replaces the step's patterns by the packages that they match.
+// expand sets the step's lane, and replaces its patterns by the packages that
+// they match.
 func (s *step) expand(root string) error {
+	switch {
+	case s.lane != "":
+	case s.race:
+		s.lane = raced
+	default:
+		s.lane = plain
+	}
 	without, err := regexp.Compile(s.without)
 	if err != nil {
 		return err
@@ -211,7 +249,7 @@ func (s *step) expand(root string) error {
 
 // args are the arguments of go test before the packages.
 func (s step) args() (args []string) {
-	args = []string{"-timeout=" + cmp.Or(s.timeout, "30m")}
+	args = []string{"-vet=off", "-timeout=" + cmp.Or(s.timeout, "30m")} // make check vets
 	if !s.cached {
 		args = append(args, "-count=1")
 	}

@@ -35,7 +35,7 @@ type report struct {
 
 	mu       sync.Mutex
 	printed  time.Time // when the last line was printed
-	step     string
+	steps    []string  // that run
 	running  []running
 	passed   int
 	skipped  []string
@@ -88,14 +88,14 @@ func (r *report) print(lines string) {
 
 // progress is a line such as
 //
-//	1:05  132 of 611 tests, 1 failed  root: mutex TestLockIsFair 12s, and 4 more
+//	1:05  132 of 611 tests, 1 failed  library, worlds: mutex TestLockIsFair 12s, and 4 more
 func (r *report) progress() string {
 	elapsed := time.Since(r.begun).Round(time.Second)
 	line := fmt.Sprintf("%d:%02d  %d of %d tests", elapsed/time.Minute, elapsed%time.Minute/time.Second, r.done(), r.total)
 	if failed := len(r.failures); failed > 0 {
 		line += fmt.Sprintf(", %d failed", failed)
 	}
-	line += "  " + r.step + ": "
+	line += "  " + strings.Join(r.steps, ", ") + ": "
 	if len(r.running) == 0 {
 		return line + "compiling"
 	}
@@ -117,8 +117,14 @@ func shortPackage(path string) string { return strings.TrimPrefix(path, module) 
 func (r *report) begin(s step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.step = s.name
+	r.steps = append(r.steps, s.name)
 	r.print("== " + s.name + ": " + s.why)
+}
+
+func (r *report) endStep(s step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps = slices.DeleteFunc(r.steps, func(name string) bool { return name == s.name })
 }
 
 func (r *report) write(line string) {

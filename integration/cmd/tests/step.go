@@ -37,15 +37,17 @@ type failure struct {
 // machine stood still.
 type second struct {
 	failure
+	step    step
 	stalled time.Duration
 }
 
 // runStep runs a step and returns the tests to run again.
 func runStep(ctx context.Context, root string, s step, report *report, stalls *stall.Record) (again []second) {
 	report.begin(s)
+	defer report.endStep(s)
 	goTest(ctx, root, s, append(s.args(), s.packages...), report, func(f failure) {
 		if stalled, ok := mayRunAgain(f, stalls); ok {
-			again = append(again, second{f, stalled})
+			again = append(again, second{f, s, stalled})
 			return
 		}
 		report.fail(f)
@@ -54,8 +56,9 @@ func runStep(ctx context.Context, root string, s step, report *report, stalls *s
 }
 
 // runAgain runs a test once more, alone.
-func runAgain(ctx context.Context, root string, s step, late second, report *report) {
+func runAgain(ctx context.Context, root string, late second, report *report) {
 	report.again(late)
+	s := late.step
 	s.run, s.skip = "^"+late.test+"$", ""
 	goTest(ctx, root, s, append(s.args(), late.pkg), report, report.fail)
 }
@@ -63,6 +66,10 @@ func runAgain(ctx context.Context, root string, s step, late second, report *rep
 // goTest runs go test, and calls failed for each failure.
 func goTest(ctx context.Context, root string, s step, args []string, report *report, failed func(failure)) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	if s.lane == raced || s.lane == plain {
+		// To give way. nice replaces itself by the go command.
+		cmd = exec.CommandContext(ctx, "nice", append([]string{"-n", "10"}, cmd.Args...)...)
+	}
 	cmd.Dir = filepath.Join(root, s.dir)
 	cmd.Env = append(os.Environ(), s.env...)
 	// The go command passes an interrupt on to the tests, which end their

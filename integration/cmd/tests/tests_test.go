@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,7 +60,7 @@ func writeTrial(t *testing.T, source string) (root string, s step) {
 			t.Fatal(err)
 		}
 	}
-	return root, step{name: "trial", dir: ".", packages: []string{"."}}
+	return root, step{name: "trial", lane: plain, dir: ".", packages: []string{"."}}
 }
 
 // always is a detector that saw the machine stand still all the time.
@@ -72,9 +73,7 @@ func runTrial(t *testing.T, source string, stalls *stall.Record) (report *report
 	root, s := writeTrial(t, source)
 	var printed, log bytes.Buffer
 	report = newReport(&printed, &log, 0)
-	for _, late := range runStep(t.Context(), root, s, report, stalls) {
-		runAgain(t.Context(), root, s, late, report)
-	}
+	runLanes(t.Context(), root, []step{s}, report, stalls)
 	report.end()
 	passed = report.summary(stalls)
 	return report, printed.String(), passed
@@ -116,6 +115,56 @@ func TestPackagesThatFailByThemselvesAreReported(t *testing.T) {
 				t.Errorf("passed %v, run again %v, without %q:\n%s", passed, report.seconds, c.want, out)
 			}
 		})
+	}
+}
+
+// Two tests meet at a pipe: each end waits until the other is open. The third
+// needs what they leave.
+const meeting = `package trial
+
+import (
+	"os"
+	"testing"
+)
+
+func open(t *testing.T, flag int) {
+	f, err := os.OpenFile("pipe", flag, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := os.WriteFile(t.Name(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReads(t *testing.T) { open(t, os.O_RDONLY) }
+func TestWrites(t *testing.T) { open(t, os.O_WRONLY) }
+func TestIsLast(t *testing.T) {
+	for _, name := range []string{"TestReads", "TestWrites"} {
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+`
+
+func TestLanesRunBesideEachOtherAndTheRestAfterThem(t *testing.T) {
+	root, s := writeTrial(t, meeting)
+	if err := syscall.Mkfifo(filepath.Join(root, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var steps []step
+	for l, test := range map[lane]string{alone: "TestIsLast", plain: "TestReads", real: "TestWrites"} {
+		s.name, s.lane, s.run = test, l, "^"+test+"$"
+		steps = append(steps, s)
+	}
+	var out, log bytes.Buffer
+	report := newReport(&out, &log, len(steps))
+	runLanes(t.Context(), root, steps, report, stall.Of())
+	report.end()
+	if !report.summary(stall.Of()) || report.passed != len(steps) {
+		t.Errorf("%d of %d passed:\n%s", report.passed, len(steps), &out)
 	}
 }
 

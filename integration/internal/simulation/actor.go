@@ -45,7 +45,11 @@ func (s *slot) object(n *name, c *coordinator.Client) any {
 		}
 		o, err = mutex.New(c, n.name, opts...)
 	case "rwlock":
-		o, err = rwlock.New(c, n.name, rwlock.WithHoldWarning(warn))
+		opts := []rwlock.Option{rwlock.WithHoldWarning(warn)}
+		if s.shares(n) {
+			opts = append(opts, rwlock.WithSharedReads())
+		}
+		o, err = rwlock.New(c, n.name, opts...)
 	case "semaphore":
 		o, err = semaphore.New(c, n.name, semaphore.Stored, semaphore.WithHoldWarning(warn))
 	case "election":
@@ -86,6 +90,14 @@ func (w *world) startActors() {
 			s := w.slots[c.IntN(2)]
 			for i := range 3 + c.IntN(6) {
 				w.actor(s, n, fmt.Sprintf("line%d-%s", i, n.name), (*actor).live)
+			}
+		}
+		// Readers that share entries, while others read and write.
+		if c := w.rng("readers " + n.name); n.recipe == "rwlock" && c.IntN(3) == 0 && w.shares(n) &&
+			w.swarm.uses("many readers") {
+			s := w.slots[c.IntN(2)]
+			for i := range readers {
+				w.actor(s, n, fmt.Sprintf("reader%d-%s", i, n.name), (*actor).live)
 			}
 		}
 		if n.recipe == "semaphore" {

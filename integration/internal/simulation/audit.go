@@ -118,6 +118,7 @@ func (w *world) auditor(until time.Duration) {
 			w.audit(l)
 			w.auditWaiters(l)
 			w.auditKept(l)
+			w.auditShared(l)
 		}
 		if w.recoveredAt > 0 {
 			w.auditWatchers()

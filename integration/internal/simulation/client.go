@@ -93,6 +93,11 @@ func (w *world) observe(s *slot, l Link, e event.Event) {
 		if errors.Is(e.Err, coordinator.ErrClosed) {
 			w.closedBy[l] = e.Session
 		}
+		delete(w.away, e.Session)
+	case event.SessionSuspended, event.SessionResumed:
+		w.suspends(e.Session, e.Kind == event.SessionSuspended)
+	case event.Joined:
+		w.queues[e.Queue].known[e.Token] = w.now()
 	case event.Granted:
 		w.queues[e.Queue].won[e.Token] = true
 	case event.Lost:

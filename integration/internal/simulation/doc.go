@@ -60,6 +60,11 @@
 //     (WithRetain), when the hold before has ended; and after the faults such
 //     a turn is passed on as soon as another contender waits, or, if callers of
 //     the client wait, in the bounded time that they have;
+//   - readers of one client that share an entry (WithSharedReads) count as one
+//     hold: its entry leaves when the last context of them has ended, and soon
+//     after; none of them is granted while the session is suspended, or if it
+//     came after its client had seen a writer behind the entry: one of its own
+//     at the call, one of another client, after the faults, in bounded time;
 //   - no contender is admitted on a session that has ended;
 //   - every call returns soon after its context or session ended, and its error
 //     is true;

@@ -91,7 +91,7 @@ func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // as labels a request for contenders that callers share.
 func (d *jittery) as(ctx context.Context, queue driver.Queue) context.Context {
 	for _, n := range d.w.names {
-		if labelOf(ctx) == "" && n.queue == queue && d.slot.retain(n) > 0 {
+		if labelOf(ctx) == "" && n.queue == queue && d.slot.several(n) {
 			return context.WithValue(ctx, actorKey{}, d.slot.keeper(queue))
 		}
 	}

@@ -19,8 +19,9 @@ type queue struct {
 	limits  []limitAt
 	heads   []leaderAt
 	joined  map[coordinator.Token]time.Duration
-	gone    []departure // in the order in which they left
-	changes []change    // of all entries, in order
+	known   map[coordinator.Token]time.Duration // when its client knew that it has joined
+	gone    []departure                         // in the order in which they left
+	changes []change                            // of all entries, in order
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
 	// won are tokens whose grant was observed. The call may still return an
@@ -87,6 +88,7 @@ type handle struct {
 
 func newQueue(n *name) *queue {
 	return &queue{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{},
+		known: map[coordinator.Token]time.Duration{},
 		holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
 		won:       map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
@@ -129,6 +131,7 @@ func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Durat
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.reads, who)
+	w.asked[who] = w.now()
 	return w.queues[n.queue].greatest, w.now()
 }
 
@@ -167,8 +170,14 @@ func (w *world) granted(c claim) *handle {
 	}
 	x := &handle{hold: h, ctx: c.ctx, also: c.also, writes: c.writes}
 	h.handles = []*handle{x}
-	if l.granted[c.token] {
-		w.grantedAgain(l, l.holds[c.token], h)
+	switch before := l.holds[c.token]; {
+	case l.granted[c.token] && l.name.recipe == "rwlock":
+		if all := w.sharedAgain(l, before, h, c); all != h {
+			h, x.hold = all, all
+			h.handles = append(h.handles, x)
+		}
+	case l.granted[c.token]:
+		w.grantedAgain(l, before, h)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)
@@ -209,7 +218,7 @@ func (w *world) unaware(fate fateOf) time.Duration {
 
 // judgeGrant judges what must be true at the moment of a grant.
 func (w *world) judgeGrant(l *queue, h *hold, c claim) {
-	if h.token < c.floor || h.token == c.floor && !w.retains(l.name) {
+	if h.token <= c.floor && !w.early(l, h, c, c.floor) {
 		w.violation("%s: token %d was granted to a call that began after the grant of %d", l.name.queue,
 			h.token, c.floor)
 	}

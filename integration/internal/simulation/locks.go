@@ -161,7 +161,7 @@ func do[H handleOf](ctx context.Context, a *actor, what string,
 
 // rwlock is a round with a read-write lock.
 func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bool {
-	writes := a.r.IntN(2) == 0
+	writes := !a.reads()
 	if !a.w.isEnding() && a.does("do", 8) {
 		if writes {
 			do(ctx, a, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) },

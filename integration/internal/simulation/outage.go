@@ -17,15 +17,22 @@ func (w *world) outage(lasts time.Duration) {
 		time.Sleep(lasts)
 		return
 	}
-	time.Sleep(hopeless)
+	atFirst := w.dials()
+	time.Sleep(w.ttl)
+	soon := w.dials()
+	time.Sleep(hopeless - w.ttl)
 	before := w.dials()
 	time.Sleep(lasts - hopeless)
 	w.note(func() { w.reach(LongOutage) })
 	most := w.traits.Dials * max(1, (lasts-hopeless).Seconds())
 	for l, n := range w.dials() {
-		if old, there := before[l]; there && float64(n-old) > most {
+		// To a client that tries later, such as one that starts during the
+		// outage, that has just begun.
+		old, there := atFirst[l]
+		knows := there && soon[l] > old
+		if knows && float64(n-before[l]) > most {
 			w.blame("a client began to connect %d times in the last %v of an outage of %v: more than %.0f times",
-				n-old, lasts-hopeless, lasts, most)
+				n-before[l], lasts-hopeless, lasts, most)
 		}
 	}
 }

@@ -43,13 +43,13 @@ func (s *slot) keeper(queue driver.Queue) string {
 // was under way. The caller holds w.mu.
 func (a *actor) evidence() evidence {
 	own := a.w.seen[a.label]
-	if a.slot.retain(a.name) == 0 {
+	if !a.slot.several(a.name) {
 		return own
 	}
 	early := a.w.longest + a.w.ttl
 	for label, seen := range a.w.seen {
 		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) &&
-			!strings.HasPrefix(label, "line") {
+			!strings.HasPrefix(label, "line") && !strings.HasPrefix(label, "reader") {
 			continue
 		}
 		if seen.removed > 0 {
@@ -125,5 +125,5 @@ func (w *world) auditKept(l *queue) {
 // mayKeep reports whether an entry may stay in the queue after the release of
 // its hold.
 func (w *world) mayKeep(l *queue, h *hold) bool {
-	return w.slots[h.slot].retain(l.name) > 0
+	return w.slots[h.slot].several(l.name)
 }

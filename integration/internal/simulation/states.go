@@ -57,6 +57,8 @@ var states = map[string]int{
 	observerShownAfterLoss:  1,
 	queuedBesideOwnOldEntry: 1,
 	passedLocally:           100,
+	sharedRead:              200,
+	sharedBeforeOwnWriter:   1,
 }
 
 const (
@@ -97,6 +99,8 @@ const (
 	observerShownNobody     = "observer that is shown an empty queue"
 	observerShownAfterLoss  = "observer that outlives its session"
 	passedLocally           = "turn that was kept and served another caller"
+	sharedRead              = "read lock that shares the entry of another reader"
+	sharedBeforeOwnWriter   = "reader of a shared entry that came before a writer of its client"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 

@@ -61,7 +61,9 @@ type world struct {
 	removing    bool                // an operator deletes one entry, and not a session
 	seen        map[string]evidence // of each actor
 	watchers    map[string]*watcher
-	closedBy    map[Link]string // the session that ended when the client was closed
+	asked       map[string]time.Duration // when an actor began to acquire last
+	away        map[string]time.Duration // since when sessions are suspended
+	closedBy    map[Link]string          // the session that ended when the client was closed
 	trace       []traced
 	bad         []string
 	sorts       []string          // of bad: the violations without their values
@@ -97,6 +99,7 @@ func newWorld(t testing.TB, kind Kind, set settings) *world {
 		seed: set.seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
 		ending: make(chan struct{}),
 		reads:  map[string]readTimes{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
+		away: map[string]time.Duration{}, asked: map[string]time.Duration{},
 		closedBy: map[Link]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{},
 		queues: map[driver.Queue]*queue{},

@@ -2,6 +2,8 @@ package virtualetcd_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,11 +124,11 @@ func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
 				defer cancel()
 				_, _ = waiter.Get(ctx, "between", clientv3.WithSerializable())
 			}
-			reads := 0
+			var reads atomic.Int32
 			w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
 				read, ok := r.Message.(*pb.RangeRequest)
 				if ok && r.Link == link && string(read.Key) != "between" {
-					reads++
+					reads.Add(1)
 					go between()
 					go between()
 				}
@@ -144,7 +146,7 @@ func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
 			for range phase {
 				between()
 			}
-			reads = 0
+			reads.Store(0)
 			go func() { got <- take(w.t.Context()) }()
 			time.Sleep(2 * ttl)
 			release()
@@ -154,7 +156,7 @@ func TestWaitAsksTwoMembersAfterOneWasSilent(t *testing.T) {
 			case err := <-got:
 				check(w.t, err)
 			default:
-				w.t.Errorf("phase %d: the waiter still waits after %d reads", phase, reads)
+				w.t.Errorf("phase %d: the waiter still waits after %d reads", phase, reads.Load())
 				ill.Heal()
 				check(w.t, <-got)
 			}
@@ -172,12 +174,15 @@ func TestRequestThatASilentMemberTookIsRepeatedAtTwo(t *testing.T) {
 		first, end := context.WithTimeout(w.t.Context(), ttl)
 		defer end()
 		_ = take(first) // it has a session
+		var mu sync.Mutex
 		var views []time.Time // when they arrived
 		w.OnRequest(func(r virtualetcd.Request) virtualetcd.Fate {
 			txn, ok := r.Message.(*pb.TxnRequest)
-			if !ok || r.Link != link || txn.Success[0].GetRequestRange() == nil {
+			if !ok || r.Link != link || len(txn.Success) == 0 || txn.Success[0].GetRequestRange() == nil {
 				return virtualetcd.Fate{}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if views = append(views, time.Now()); len(views) == 1 {
 				return virtualetcd.Fate{DelayReply: ttl / 2}
 			}
@@ -187,6 +192,7 @@ func TestRequestThatASilentMemberTookIsRepeatedAtTwo(t *testing.T) {
 		go func() { got <- take(w.t.Context()) }()
 		time.Sleep(ttl)
 		synctest.Wait()
+		mu.Lock()
 		atOnce := false
 		for i := 2; i < len(views); i++ {
 			atOnce = atOnce || views[i].Sub(views[i-1]) < 100*time.Millisecond
@@ -194,6 +200,7 @@ func TestRequestThatASilentMemberTookIsRepeatedAtTwo(t *testing.T) {
 		if !atOnce {
 			w.t.Errorf("requests for a view at %v, want two at once after the first", views)
 		}
+		mu.Unlock()
 		release()
 		check(w.t, <-got)
 	})

@@ -34,7 +34,7 @@ const unknown = -1
 
 // send sends a message to the client.
 func (c *conn) send(message []byte) {
-	c.wire.sendDown(int32(binary.BigEndian.Uint32(message)), framed(message))
+	c.wire.sendDown(int32(binary.BigEndian.Uint32(message)), framed(message), func() {})
 }
 
 // tell sends the notice of a watch.
@@ -105,9 +105,6 @@ func (c *conn) greet(message []byte) {
 		return
 	}
 	c.ask(func() {
-		if s := c.sessions[id]; s != nil && c.timeout < s.timeout {
-			c.reached(shortened)
-		}
 		lives := c.revalidate(id, password, c.index, c.timeout)
 		c.learn(func() { c.welcome(id, password, lives) })
 	})
@@ -155,7 +152,11 @@ func (c *conn) welcome(id int64, password []byte, lives bool) {
 func (c *conn) greeting(timeout time.Duration, id int64, password []byte) {
 	b := appendInt32(nil, 0)
 	b = appendInt64(appendInt32(b, int32(timeout.Milliseconds())), id)
-	c.send(appendBytes(b, password))
+	c.wire.sendDown(0, framed(appendBytes(b, password)), func() {
+		if s := c.sessions[id]; s != nil && s.owner == c.index && timeout < s.timeout {
+			s.untold = false
+		}
+	})
 }
 
 // established ends the handshake.

@@ -40,6 +40,9 @@ const (
 	ByClient   Cause = "client"   // a request of the session
 	ByClock    Cause = "clock"    // the session's timeout, or the service's clean-up
 	ByOperator Cause = "operator" // a method of Ensemble
+	// ByShortening is the clock of a session that a member has shortened as it
+	// continued there, if its client has not got the reply that says so.
+	ByShortening Cause = "shortening"
 )
 
 var opNames = map[int32]string{

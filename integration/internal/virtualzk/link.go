@@ -352,13 +352,18 @@ func (w *wire) closeDown() {
 	})
 }
 
-// sendDown sends a message to the client, with the fate of its request.
-func (w *wire) sendDown(xid int32, message []byte) {
+// sendDown sends a message to the client, with the fate of its request. arrived
+// is called if it reaches the client.
+func (w *wire) sendDown(xid int32, message []byte, arrived func()) {
 	fate := w.fates[xid]
 	delete(w.fates, xid)
 	if fate.DropReply {
 		w.carry(&w.down, &w.downs, w, fate.DelayReply, w.breakOff)
 		return
 	}
-	w.carry(&w.down, &w.downs, w, fate.DelayReply, func() { w.client.put(message) })
+	w.carry(&w.down, &w.downs, w, fate.DelayReply, func() {
+		if w.client.put(message) {
+			arrived()
+		}
+	})
 }

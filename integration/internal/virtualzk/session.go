@@ -17,6 +17,7 @@ type session struct {
 	armed    time.Time     // when the timer goes off
 	offset   time.Duration // in nanoseconds, so that no two end at once
 	owner    int           // the member whose requests count, or nobody
+	untold   bool          // a member has shortened it, and its client does not know
 }
 
 // nobody owns a session after a change of the leader. The first member that
@@ -90,7 +91,11 @@ func (e *Ensemble) mayExpire(s *session) {
 	case time.Until(s.expires) > 0:
 		e.arm(s)
 	default:
-		e.end(s, ByClock)
+		by := ByClock
+		if s.untold {
+			by = ByShortening
+		}
+		e.end(s, by)
 	}
 }
 
@@ -107,6 +112,9 @@ func (e *Ensemble) revalidate(id int64, password []byte, member int, timeout tim
 		return false
 	}
 	s.owner = member
+	if s.untold = timeout < s.timeout; s.untold {
+		e.reached(shortened)
+	}
 	return true
 }
 

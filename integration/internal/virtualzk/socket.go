@@ -37,14 +37,16 @@ func (s *socket) wake() {
 	s.changed = make(chan struct{})
 }
 
-// put appends what has arrived.
-func (s *socket) put(b []byte) {
+// put appends what has arrived, and reports whether the client can read it.
+func (s *socket) put(b []byte) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
-		s.in = append(s.in, b...)
-		s.wake()
+	if s.err != nil {
+		return false
 	}
+	s.in = append(s.in, b...)
+	s.wake()
+	return !s.closed
 }
 
 // fail ends the connection, with an error after what has arrived.

@@ -31,12 +31,15 @@ type result struct {
 	out, err string
 }
 
+// patient has a TTL in which the slowest machine starts a command.
+const patient = "memory://?ttl=5m"
+
 func baton(t *testing.T, input string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
 	code := Main(t.Context(), args, Env{
 		In: strings.NewReader(input), Out: &out, Err: &errs,
-		Getenv: func(name string) string { return map[string]string{"BATON_URL": "memory://"}[name] },
+		Getenv: func(name string) string { return map[string]string{"BATON_URL": patient}[name] },
 		Environ: func() []string {
 			return append(os.Environ(), "BATON_URL=of others", "BATON_SLOTS=of others", "BATON_TOKEN=of others",
 				"BATON_SEQUENCER_3=of others", "BATON_SESSION=of others")
@@ -68,7 +71,7 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"lock -n -w 1 name -- true", []string{"nonblock", "wait"}},
 		{"lock -E 256 name -- true", []string{"256", "0 to 255"}},
 		{"lock --keep-running --grace=1 name -- true", []string{"grace", "keep-running"}},
-		{"lock --grace=5.5 name -- true", []string{"5.5s", "10s", "allows 5s"}},
+		{"lock --ttl=10s --grace=5.5 name -- true", []string{"5.5s", "10s", "allows 5s"}},
 		{"lock --ttl=1ms name -- true", []string{"1ms"}},
 		{"lock --ttl=0 name -- true", []string{"ttl 0s"}},
 		{"lock --lock-delay=2m name -- true", []string{"2m0s", "1m"}},
@@ -246,7 +249,7 @@ func TestMessageThatNobodyReadsDelaysNoSignal(t *testing.T) {
 	needsShell(t)
 	args := []string{"lock", "--grace=0.1", "name", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & exit 3"}
 	code := Main(t.Context(), args, Env{Err: silent{}, Environ: os.Environ,
-		Getenv: func(string) string { return "memory://" }})
+		Getenv: func(string) string { return patient }})
 	if code != 3 {
 		t.Errorf("baton exits with %d", code)
 	}

@@ -6,6 +6,7 @@
 // nodes of a queue are and in which order.
 //
 //	nodes.go   drivers, sessions, and the nodes above the queues
+//	parents.go guesses which of those are missing
 //	flight.go  transactions that a later call may have to wait for
 //	read.go    Watch, WatchQueue, List, Check, Head
 //	write.go   Record, SetRecord, and writing an entry's value
@@ -40,6 +41,8 @@ type Tree struct {
 	// removes when they are empty. Servers before 3.5 do not know containers.
 	Plain atomic.Bool
 	Tick  time.Duration // the servers' tickTime, or 0 if it is not known
+
+	parents parents
 }
 
 // Service is the part that the drivers share.
@@ -153,18 +156,28 @@ func (s *Session) ChildPath(queue driver.Queue, name string) string {
 
 // WithParent sends a request that needs a parent node. If that is missing, it
 // creates the node and sends the request again, repeatedly, since the service
-// removes empty containers. If it fails in the end, the containers that it has
-// created are deleted again.
+// removes empty containers. It creates it first if it is probably missing. If
+// it fails in the end, the containers that it has created are deleted again.
 func WithParent[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
 	var made creations
+	known, missing := s.Tree.parents.guess(node)
+	if missing {
+		// An error ends nothing: the request may succeed all the same, for
+		// example if this user may not create the queue. If not, it shows why.
+		err := s.ensure(ctx, node, &made)
+		missing = err == nil && len(made) > 0
+	}
 	for {
 		value, err := send()
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
 			if err != nil {
 				s.deleteUnused(made)
+			} else if !known {
+				s.Tree.parents.learn(node, missing)
 			}
 			return value, err
 		}
+		missing = true
 		if err := s.ensure(ctx, node, &made); err != nil {
 			s.deleteUnused(made)
 			return value, err

@@ -52,6 +52,7 @@ type Conn struct {
 	watches watches
 	synced  atomic.Value  // the up for which Fresh has synced
 	slots   chan struct{} // holds an element for each running request
+	proving chan struct{} // holds an element while a call proves the connection
 	running sync.WaitGroup
 
 	hosts  *rotation // for the client's loop only
@@ -62,6 +63,7 @@ type Conn struct {
 	socket  *socket       // the latest
 	hello   hello         // as requested; after the first reply, as granted
 	lastErr error         // of the last attempt
+	denier  string        // the address of a server that says that the session is over, or ""
 }
 
 // maxRunning bounds the unanswered requests of a session: a renewal is sent
@@ -79,6 +81,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 		stopped: make(chan struct{}),
 		watches: watches{m: make(map[Target]*Watch)},
 		slots:   make(chan struct{}, maxRunning),
+		proving: make(chan struct{}, 1),
 		hosts:   conf.newRotation(),
 		up:      make(chan struct{}),
 		hello:   hello{timeout: ttl},
@@ -263,12 +266,12 @@ func (c *Conn) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	session := c.hello
+	session, denier := c.hello, c.denier
 	c.mu.Unlock()
 	if session.session == 0 || c.ended.Load() {
 		return nil // never established, or its end is confirmed
 	}
-	if _, err := c.conf.endSession(ctx, session); err != nil {
+	if err := c.conf.endSession(ctx, session, denier); err != nil {
 		return err
 	}
 	c.ended.Store(true)

@@ -62,7 +62,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hello.session != 0 { // else a majority has written the session down
-		s.doubts = 1
+		s.again, s.doubts = true, 1
 	}
 	if c.ctx.Err() != nil { // over meanwhile: nothing would close the new socket
 		_ = s.Close()
@@ -101,7 +101,10 @@ func (c *Conn) checkHello(h hello) error {
 	c.mu.Unlock()
 	switch {
 	case known.session != 0 && h.session == 0:
-		c.finish(errExpired, true)
+		c.mu.Lock()
+		c.denier = c.target.addr // Close asks another
+		c.mu.Unlock()
+		c.finish(errExpired, false)
 		return errExpired
 	case h.session == 0:
 		return fmt.Errorf("zookeeper: %s gave no session", c.target.addr)
@@ -150,24 +153,42 @@ func (c *Conn) lastError() error {
 
 // endSession ends a session over its own connection, at the first server that
 // does it or refuses, until ctx ends. The library's Close waits a second, on a
-// connection that may be silent, and does not report the outcome. A session of
-// 0 is a new one, which ends at once and shows the granted timeout.
-func (c *Config) endSession(ctx context.Context, h hello) (answer hello, err error) {
-	for hosts := c.newRotation(); ; {
+// connection that may be silent, and does not report the outcome.
+//
+// If a server says that the session is over, another one is asked, if there is
+// one: a leader that was paused while the others elected another denies the
+// sessions of its successor, for up to a tick after it resumes. denier is the
+// address of a server that has said so, or "".
+func (c *Config) endSession(ctx context.Context, h hello, denier string) (err error) {
+	hosts := c.newRotation()
+	hosts.last = denier
+	for {
 		t, stopped := hosts.next(ctx)
-		if stopped != nil {
-			return hello{}, unavailable(ctx, err)
+		switch {
+		case denier != "" && (stopped != nil || t.addr == denier):
+			return nil // no other could be asked
+		case stopped != nil:
+			return unavailable(ctx, err)
 		}
+		var answer hello
 		answer, err = c.endSessionAt(ctx, t, h)
 		if err == nil {
 			c.outage.over()
 		}
-		if err == nil || errors.Is(err, driver.ErrRefused) {
-			return answer, err
+		switch {
+		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != 0:
+			return err
+		case denier != "":
+			return nil // denied again, or there is no answer
+		case err == nil:
+			denier = t.addr
+			hosts.round = append(hosts.round, t)
 		}
 	}
 }
 
+// endSessionAt ends a session at a server. A session of 0 is a new one, which
+// ends at once and shows the granted timeout.
 func (c *Config) endSessionAt(ctx context.Context, t target, h hello) (answer hello, err error) {
 	err = c.exchange(ctx, t, h.connectTimeout(), func(conn io.ReadWriter) (err error) {
 		answer, err = h.endSession(conn, c.Digest)

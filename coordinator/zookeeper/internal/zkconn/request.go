@@ -147,7 +147,12 @@ func (c *Conn) renew() error {
 			return err
 		}
 	}
-	on = c.latestSocket()
+	return c.confirm()
+}
+
+// confirm sends a transaction that changes nothing.
+func (c *Conn) confirm() error {
+	on := c.latestSocket()
 	doubts, _ := on.doubtful()
 	// Without the right to read the root it fails, with a majority all the
 	// same.
@@ -186,9 +191,45 @@ func (c *Conn) latestSocket() *socket {
 
 // Sync makes everything applied before the call known to the server that
 // answers the next requests.
+//
+// It rests on a connection that a majority has confirmed: see Renew. A leader
+// that was deposed in a pause would sync with itself, and not know what this
+// session has written since through another server.
 func (c *Conn) Sync(ctx context.Context, path string) error {
-	_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
-	return err
+	for {
+		if err := c.prove(ctx); err != nil {
+			return err
+		}
+		on := c.latestSocket()
+		_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
+		if err != nil || on == c.latestSocket() {
+			return err
+		}
+	}
+}
+
+// prove has a majority confirm the present connection, unless that was done. Of
+// concurrent calls one sends the request: thousands of waiters may read again
+// after a reconnect.
+func (c *Conn) prove(ctx context.Context) error {
+	if c.latestSocket().proven() {
+		return nil
+	}
+	select {
+	case c.proving <- struct{}{}:
+		defer func() { <-c.proving }()
+	case <-ctx.Done():
+		return unavailable(ctx, c.lastError())
+	case <-c.ctx.Done():
+		return c.Err()
+	}
+	for !c.latestSocket().proven() {
+		_, err := Do(ctx, c, func(*zk.Conn) (struct{}, error) { return struct{}{}, c.confirm() })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Fresh returns the result of read, at least as new as everything that this
@@ -196,8 +237,9 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 //
 // On one connection this always holds. On a reconnect a server that is behind
 // the latest reply refuses, but not one that is behind the latest watch event.
-// So the first read after a reconnect costs a sync, and a read over a later
-// connection than the synced one is repeated.
+// So the first read after a reconnect costs a sync, and a write if no renewal
+// came before it; and a read over a later connection than the synced one is
+// repeated.
 func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
 	var zero T
 	for {

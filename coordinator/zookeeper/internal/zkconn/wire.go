@@ -22,6 +22,7 @@ import (
 type socket struct {
 	net.Conn
 	session *Conn
+	again   bool // it continues the session
 	in      *bufio.Reader
 
 	handshakeDone bool   // the handshake is over
@@ -139,6 +140,13 @@ func (s *socket) doubtful() (doubts int, doubtful bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.doubts, s.doubts > s.confirmed
+}
+
+// proven reports whether a majority has answered over this connection.
+func (s *socket) proven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.again || s.confirmed > 0
 }
 
 // confirm notes that so many doubts were resolved.

@@ -169,8 +169,13 @@ func (q queues) recorded(txn virtualzk.Txn, queue driver.Queue, c virtualzk.Chan
 }
 
 // hand is who has changed an entry. Baton's own operator is another session.
+//
+// A session that a member has shortened can end before its client knows: then
+// the client was cut off, and can report the loss too late. It is the operator
+// who gives the members different bounds.
 func hand(txn virtualzk.Txn, e driver.Entry) memory.Hand {
-	if txn.By == virtualzk.ByClient && sessionName(txn.Session) != e.Session {
+	if txn.By == virtualzk.ByClient && sessionName(txn.Session) != e.Session ||
+		txn.By == virtualzk.ByShortening {
 		return memory.ByOperator
 	}
 	return memory.Hand(txn.By)

@@ -95,24 +95,29 @@ func (l *Holds) carries(key any) any {
 // member's entry may leave: also for the second of two concurrent calls, the
 // contexts have ended if too few members are left.
 func (l *Holds) Miss(i int, why error) {
-	l.miss(i, why)
-	l.ends.Run()
+	if l.miss(i, why) {
+		l.ends.Run()
+	}
 }
 
-func (l *Holds) miss(i int, why error) {
+// miss is Miss before the functions of ends. It reports whether the hold is
+// over.
+func (l *Holds) miss(i int, why error) (over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &l.members[i]
 	if m.why != nil {
-		return
+		return l.ended()
 	}
 	m.why, m.since = why, time.Now()
 	if !l.granted {
 		m.token = 0
 	}
-	if l.left--; l.left < l.need {
+	// The first one that is too many, since the cause names all others.
+	if l.left--; l.left == l.need-1 {
 		l.end(l.cause())
 	}
+	return l.ended()
 }
 
 // Grant ends the acquisition. It returns nil if the hold is alive. Members that

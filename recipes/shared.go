@@ -1,0 +1,388 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// shared is a turn that serves several callers of one process at the same time:
+// readers. See WithSharedTurns.
+//
+//	first caller ---> joining ---> admitted: all that wait for it hold
+//	                     ^             |  ^
+//	   a caller comes ---+             |  +--- a caller comes, the gate is open
+//	                                   v
+//	                  last grant released ---> the entry leaves
+//
+// The gate is open, also while it joins, until a contender which the turn keeps
+// out is seen behind its entry, or is about to join in this process. Once
+// closed it stays closed: callers that come later share another turn, whose
+// entry is behind that contender. So no contender is starved by callers that
+// come one after the other, and each is overtaken only by callers that came
+// before it was seen.
+//
+// A turn is not kept: its entry leaves with the last grant.
+//
+// The sharer's mu guards the fields.
+type shared struct {
+	turn
+	sharer *sharer
+	// belongs to the goroutine that joins, except that won.session and
+	// won.joined do not change any more once it is inQueue
+	won        *attempt
+	cancelJoin context.CancelCauseFunc
+
+	waiting  []*user   // for the join, in order
+	queued   time.Time // when it has joined; zero before
+	admitted bool
+	closed   bool // the gate
+	gone     bool // it is lost
+	users    int  // callers that hold, or are about to
+	served   int  // grants, also those that are over
+	grants   []*grant
+	unwatch  context.CancelFunc // ends the watch for other contenders; nil before that
+	read     time.Time          // when the queue was last read: see look
+	reported bool               // that nobody has used it
+}
+
+// inQueue reports whether the entry is known to be queued. The caller holds the
+// sharer's mu.
+func (t *shared) inQueue() bool { return !t.queued.IsZero() }
+
+// join joins the queue and waits until the entry is admitted, for whichever
+// callers there are by then.
+func (t *shared) join(ctx context.Context) {
+	s := t.sharer
+	defer t.cancelJoin(nil)
+	defer t.won.leaveLater() // does nothing, unless an observer panics
+	t.won.Queued = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		t.enqueued()
+		if s.rivalBehind(t.won) {
+			t.shut()
+		}
+		if len(t.waiting) > 1 {
+			t.watch()
+		}
+	}
+	err := t.won.win(ctx)
+	s.mu.Lock()
+	if err != nil {
+		t.fail(err, t.won)
+		if t.inQueue() {
+			t.cancel(err)
+		}
+		s.mu.Unlock()
+		return
+	}
+	waiting := t.waiting
+	t.waiting, t.users, t.admitted = nil, len(waiting), true
+	s.mu.Unlock()
+	// The users are counted by now. If the session has ended, each of them sees
+	// that and joins again.
+	t.begin()
+	for _, u := range waiting {
+		u.handed = time.Now()
+		u.got <- nil
+	}
+}
+
+// fail ends a turn that was not admitted. The caller holds the sharer's mu.
+func (t *shared) fail(err error, left *attempt) {
+	t.shut()
+	for _, u := range t.waiting {
+		u.left = left
+		left = nil // one event ends the one entry
+		u.got <- err
+	}
+	t.waiting = nil
+}
+
+// enqueued makes the turn that of its entry, which may not be admitted yet. The
+// caller holds the sharer's mu.
+func (t *shared) enqueued() {
+	a := t.won
+	t.take(a.queue, a.session, a.joined, a.info, a.value)
+	t.many, t.queued, t.read = t, time.Now(), time.Now()
+}
+
+// begin makes the session report its end to the turn.
+func (t *shared) begin() {
+	t.mu.Lock()
+	alive := t.start(t)
+	t.mu.Unlock()
+	t.won.queued = false // from here on the turn removes the entry
+	if !alive {
+		t.turn.lost()
+	}
+}
+
+// wait waits until the turn is admitted, or the call's context ends.
+func (t *shared) wait(u *user) error {
+	var err error
+	select {
+	case err = <-u.got:
+	case <-u.ctx.Done():
+		var left bool
+		if left, err = t.giveUp(u); left {
+			return err
+		}
+		err = <-u.got // it is there, or comes soon
+	}
+	if err == nil {
+		return nil
+	}
+	return t.won.explain(u.ctx, err)
+}
+
+// giveUp removes a call whose context has ended, and returns the error. left is
+// false if the turn answers: it does already, or this is the last call that
+// waits. Then giveUp cancels the join, whose result says whether the service
+// has answered. That may be the turn, if it was admitted at that moment.
+func (t *shared) giveUp(u *user) (left bool, err error) {
+	s, cause := t.sharer, context.Cause(u.ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.Index(t.waiting, u)
+	switch {
+	case at < 0:
+		return false, nil
+	case len(t.waiting) == 1:
+		t.shut() // callers that come must not get the end of this one
+		t.cancelJoin(cause)
+		return false, nil
+	}
+	t.waiting = slices.Delete(t.waiting, at, at+1)
+	if !t.inQueue() {
+		return true, unanswered(u.ctx, cause, nil)
+	}
+	since := t.queued
+	if since.Before(u.began) {
+		since = u.began
+	}
+	return true, &engine.Error{Op: u.Op, Name: s.queue.name, Err: &WaitError{
+		Queued: time.Since(since), Err: unanswered(u.ctx, cause, t.won.session)}}
+}
+
+// serve gives a call that is counted in users its grant. Without a hold and an
+// error the turn is of no use.
+func (t *shared) serve(u *user) (*Hold, error) {
+	s, held := t.sharer, false
+	defer func() {
+		if !held { // also if an observer panics
+			t.drop()
+		}
+	}()
+	if !t.alive(u.ctx) {
+		select { // not Err: that of a hold's context may ask the service
+		case <-u.ctx.Done():
+			return nil, context.Cause(u.ctx)
+		default:
+		}
+		s.mu.Lock()
+		t.shut()
+		s.mu.Unlock()
+		return nil, nil
+	}
+	s.mu.Lock()
+	t.served++
+	local := t.served > 1
+	s.mu.Unlock()
+	t.granted(u, local)
+	s.mu.Lock()
+	grant := &u.grant
+	t.grants = append(t.grants, grant)
+	gone := t.gone
+	t.mu.Lock()
+	grant.begin(&t.turn, &u.Request)
+	grant.watchTime(u.ctx)
+	grant.nested = grant.nest(u.ctx, t.ctx)
+	h := grant.handleIn(u.ctx, &u.hold, &grant.top)
+	t.mu.Unlock()
+	t.look()
+	s.mu.Unlock()
+	held = true
+	if gone { // before there was a grant to report it to
+		grant.lost(context.Cause(t.ctx))
+	}
+	return h, nil
+}
+
+// alive reports whether the turn may be given to a call. While the session is
+// suspended only the first may have it, as without the option: the service has
+// not confirmed for long that the turn is held.
+func (t *shared) alive(ctx context.Context) bool {
+	if t.err(ctx) != nil {
+		return false
+	}
+	t.sharer.mu.Lock()
+	first := t.served == 0
+	t.sharer.mu.Unlock()
+	state, _ := t.session.State()
+	return first || state == event.StateConnected
+}
+
+// granted notifies the observers before there is a hold, so that they get a
+// grant before its loss.
+func (t *shared) granted(u *user, local bool) {
+	e := event.Event{Kind: event.Granted, Session: t.session.ID(), Op: u.Op, Queue: t.queue.id,
+		Token: t.token, Context: u.ctx, Duration: time.Since(u.began),
+		Waited: t.won.waited, Local: local}
+	since := t.won.woken
+	if local {
+		e.Waited, since = u.got != nil, u.handed
+	}
+	if e.Waited {
+		e.HandOver = time.Since(since)
+	}
+	t.queue.client.Observe(e)
+}
+
+// release implements many. Only the last grant sends a request.
+func (t *shared) release(ctx context.Context, g *grant) error {
+	s, held := t.sharer, time.Since(g.since)
+	s.mu.Lock()
+	t.users--
+	over := t.gone
+	switch {
+	case over:
+	case t.users == 0:
+		over = true // the grant stays, since a loss from here on is also its own
+		t.depart()
+	default:
+		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == g })
+	}
+	s.mu.Unlock()
+	if over {
+		return g.end(ctx)
+	}
+	t.mu.Lock()
+	long := g.stopTimers()
+	t.mu.Unlock()
+	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
+		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: true})
+	return nil
+}
+
+// drop is release of a call that did not get a grant.
+func (t *shared) drop() {
+	s := t.sharer
+	s.mu.Lock()
+	t.users--
+	last, gone := t.users == 0 && !t.gone, t.gone
+	if last {
+		t.depart()
+	}
+	s.mu.Unlock()
+	switch {
+	case gone:
+		t.report()
+	case last:
+		t.session.Go(func() {
+			if t.over(coordinator.ErrReleased) {
+				_ = t.passOn(t.session.Context()) // after an error it continues in the background
+			}
+			t.report()
+		})
+	}
+}
+
+// depart prepares that the entry leaves: nobody gets the turn any more. The
+// caller holds the sharer's mu.
+func (t *shared) depart() {
+	t.shut()
+	t.mu.Lock()
+	t.leaving = true
+	t.mu.Unlock()
+}
+
+// lost implements holder.
+func (t *shared) lost(cause error) {
+	s := t.sharer
+	s.mu.Lock()
+	t.gone = true
+	t.depart()
+	grants := t.grants
+	t.grants = nil
+	s.mu.Unlock()
+	for _, g := range grants {
+		g.lost(cause)
+	}
+	t.report()
+}
+
+// report notifies the observers if no call has used the turn: each entry that
+// has joined is granted or not.
+func (t *shared) report() {
+	t.sharer.mu.Lock()
+	unused := t.served == 0 && t.users == 0 && !t.reported
+	t.reported = t.reported || unused
+	t.sharer.mu.Unlock()
+	if unused {
+		t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
+			Op: t.won.Op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
+			Duration: time.Since(t.queued), Err: context.Cause(t.ctx)})
+	}
+}
+
+// shut closes the gate. The caller holds the sharer's mu.
+func (t *shared) shut() {
+	t.closed = true
+	if t.sharer.open == t {
+		t.sharer.open = nil
+	}
+	if t.unwatch != nil { // nothing is left to be closed
+		t.unwatch()
+	}
+}
+
+// watch begins to look for contenders that the turn keeps out: when a second
+// call waits for it or gets it, so that a single reader pays nothing. The entry
+// is queued. The caller holds the sharer's mu.
+func (t *shared) watch() {
+	if t.unwatch != nil || t.closed {
+		return
+	}
+	var ctx context.Context
+	ctx, t.unwatch = context.WithCancel(t.ctx)
+	t.session.Go(func() {
+		if t.seen(ctx, t.keptOut) {
+			t.ask()
+		}
+	})
+}
+
+// keptOut reports whether the turn keeps a contender behind it out.
+func (t *shared) keptOut(behind driver.Place) bool {
+	return !t.won.rule([]driver.Place{behind}).Admitted
+}
+
+// look reads the queue if that is due: see readsPerTTL. The caller holds the
+// sharer's mu.
+func (t *shared) look() {
+	if t.unwatch == nil || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {
+		return
+	}
+	t.read = time.Now()
+	t.session.Go(func() {
+		seen, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), t.keptOut)
+		if err == nil && seen {
+			t.ask()
+		}
+	})
+}
+
+// ask closes the gate since a contender waits. The turn is over with its
+// grants.
+func (t *shared) ask() {
+	t.sharer.mu.Lock()
+	defer t.sharer.mu.Unlock()
+	t.shut()
+}

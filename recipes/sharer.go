@@ -1,0 +1,224 @@
+package recipes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// sharer has the shared turns of a queue with WithSharedTurns. Nothing of it
+// runs for a queue without the option: see shared.go for the life of a turn.
+type sharer struct {
+	queue *Queue
+
+	// Locked before the mu of a turn. No request is sent and no observer
+	// called while it is locked.
+	mu   sync.Mutex
+	mode string  // of all its turns
+	rule Rule    // that of the first request with Shares
+	open *shared // the turn whose gate is open, or nil
+	// the latest contender of this client that shared turns keep out
+	rival struct {
+		session string
+		token   coordinator.Token
+	}
+}
+
+// user is a call of Acquire that shares a turn. It is one object with what it
+// gets: each lock makes one.
+type user struct {
+	Request
+	ctx    context.Context
+	began  time.Time
+	got    chan error // unless nil, it has waited for the join; has room for one
+	handed time.Time  // set before got
+	left   *attempt   // its entry has left, and this user's event says so
+
+	grant grant
+	hold  Hold
+}
+
+// shares reports whether a request can have a shared turn. All users must be
+// able to share the entry: its mode, its value, its rule.
+func (s *sharer) shares(ctx context.Context, request *Request) bool {
+	if !request.Shares || request.Payload != nil || request.Queued != nil {
+		return false
+	}
+	s.mu.Lock()
+	if s.mode == "" {
+		s.mode, s.rule = request.Mode, request.Rule
+	}
+	same, open := s.mode == request.Mode, s.open != nil
+	s.mu.Unlock()
+	if !same || open {
+		return same
+	}
+	// Without a watch nothing would show that another contender waits. An error
+	// is left to the ordinary attempt.
+	session, err := s.queue.client.Session(ctx)
+	return err == nil && session.WatchesQueues()
+}
+
+// acquire is Queue.contend for a request that shares.
+func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
+	u := &user{Request: request, ctx: ctx, began: time.Now()}
+	for {
+		turn, err := s.turnOf(u)
+		if err == nil {
+			var hold *Hold
+			if hold, err = turn.serve(u); hold != nil {
+				return hold, nil
+			}
+		}
+		if err != nil {
+			return nil, s.failed(u, err)
+		}
+		// The turn was of no use, and its gate is closed: the next one is
+		// another.
+	}
+}
+
+// turnOf returns the turn that a call may use, once it is admitted.
+func (s *sharer) turnOf(u *user) (*shared, error) {
+	turn := s.enter(u)
+	switch {
+	case turn == nil:
+		return s.try(u)
+	case u.got != nil:
+		return turn, turn.wait(u)
+	}
+	return turn, nil
+}
+
+// enter adds a call to the turn whose gate is open, or begins one. It returns
+// nil for a Try that would have to wait for a join.
+func (s *sharer) enter(u *user) *shared {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	turn := s.open
+	u.got = nil
+	switch {
+	case turn != nil && turn.admitted:
+		turn.users++
+		turn.watch()
+		return turn
+	case u.Try:
+		return nil
+	case turn != nil:
+		u.got = make(chan error, 1)
+		turn.waiting = append(turn.waiting, u)
+		if turn.inQueue() {
+			turn.watch()
+		}
+		return turn
+	}
+	u.got = make(chan error, 1)
+	turn = s.turn(u.Request)
+	turn.waiting = []*user{u}
+	s.open = turn
+	// Not in the goroutine of the call: the join belongs to all users, and goes
+	// on when this one gives up.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	turn.cancelJoin = cancel
+	if !s.queue.client.Go(func() { turn.join(ctx) }) {
+		cancel(nil)
+		turn.fail(coordinator.ErrClosed, nil)
+	}
+	return turn
+}
+
+// turn returns a turn that has not joined yet.
+func (s *sharer) turn(r Request) *shared {
+	q := s.queue
+	r.Payload = q.payload
+	t := &shared{sharer: s}
+	t.won = q.attempt(r, info{Identity: q.identity, Payload: r.Payload,
+		Since: time.Now().UTC().Round(time.Millisecond)})
+	return t
+}
+
+// try wins a turn for a Try while there is none. It has an attempt of its own:
+// it must not wait with others, and they must not get its error.
+func (s *sharer) try(u *user) (*shared, error) {
+	turn := s.turn(u.Request)
+	defer turn.won.leaveLater() // as in contend
+	if err := turn.won.win(u.ctx); err != nil {
+		u.left = turn.won
+		return nil, err
+	}
+	s.mu.Lock()
+	turn.enqueued()
+	turn.users, turn.admitted = 1, true
+	turn.closed = s.open != nil || s.rivalBehind(turn.won)
+	if !turn.closed {
+		s.open = turn
+	}
+	s.mu.Unlock()
+	turn.begin()
+	return turn, nil
+}
+
+// failed notifies the observers of a call that does not get a turn.
+func (s *sharer) failed(u *user, err error) error {
+	e := event.Event{Kind: event.NotGranted, Op: u.Op, Queue: s.queue.id, Context: u.ctx,
+		Duration: time.Since(u.began), Err: err}
+	if a := u.left; a != nil && a.session != nil {
+		e.Session, e.Token = a.session.ID(), a.joined.Token
+	}
+	s.queue.client.Observe(e)
+	return err
+}
+
+// contends closes the gate for a contender of this client that the turns keep
+// out and that has an entry of its own: at once, and not when the watch shows
+// it. attempt has not joined yet.
+func (s *sharer) contends(attempt *attempt) {
+	if attempt.Try { // it joins only if no turn is ahead
+		return
+	}
+	s.mu.Lock()
+	if s.open != nil && s.keepsOut(attempt.Mode) {
+		s.open.shut()
+	}
+	s.mu.Unlock()
+	// Again when it has joined: a turn may have begun since, and have joined
+	// before it. If it joins behind, it may stay open.
+	queued := attempt.Queued
+	attempt.Queued = func() {
+		s.joined(attempt)
+		if queued != nil {
+			queued()
+		}
+	}
+}
+
+// joined notes that a contender of this client has joined which the turns may
+// keep out. The other order of the two joins is seen in shared.join.
+func (s *sharer) joined(rival *attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.keepsOut(rival.Mode) {
+		return
+	}
+	s.rival.session, s.rival.token = rival.session.ID(), rival.joined.Token
+	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
+		t.shut()
+	}
+}
+
+// keepsOut reports whether a turn excludes a mode. The caller holds s.mu.
+func (s *sharer) keepsOut(mode string) bool {
+	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
+}
+
+// rivalBehind reports whether the latest contender of this client that turns
+// keep out has joined behind an attempt. The caller holds s.mu.
+func (s *sharer) rivalBehind(a *attempt) bool {
+	// Of another session it is gone, and its token may be that of a service
+	// which has lost its data since.
+	return s.rival.session == a.session.ID() && s.rival.token > a.joined.Token
+}
