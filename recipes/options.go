@@ -21,7 +21,7 @@ type options struct {
 
 	warnAfter, maxHold time.Duration
 
-	yields bool // WithDeadlockError
+	yields  bool // WithDeadlockError
 	shares  bool // WithSharedTurns was given
 	retains bool // WithRetain was given
 	retain  time.Duration
