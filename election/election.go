@@ -1,6 +1,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -55,7 +56,7 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 		err = recipes.RefuseMaxHold(queue, kind)
 	}
 	if err == nil {
-		err = recipes.RefuseRetain(queue, kind)
+		err = cmp.Or(recipes.RefuseRetain(queue, kind), recipes.RefuseDeadlockError(queue, kind))
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
 			" not over; Proclaim changes its value, Resign ends it")
 	}
-	r.Mode = mode
+	r.Mode, r.Waits = mode, recipes.WaitsForAll
 	h, err := e.queue.Acquire(ctx, r)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -170,4 +172,33 @@ func ExampleLock_Wanted() {
 	// alice stops
 	// bob works
 	// <nil> <nil>
+}
+
+// Two callers take two locks in two orders, each the inner one with the context
+// of the outer one. The younger gives up, and releases its outer lock.
+func ExampleWithDeadlockError() {
+	ctx := context.Background()
+	client, err := coordinator.New(memory.NewService().Driver(),
+		coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+	stock, _ := mutex.New(client, "stock", mutex.WithDeadlockError())
+	orders, _ := mutex.New(client, "orders", mutex.WithDeadlockError())
+
+	both := func(outer, inner *mutex.Mutex, ready func()) error {
+		return outer.Do(ctx, func(ctx context.Context, _ *mutex.Lock) error {
+			ready()
+			return inner.Do(ctx, func(context.Context, *mutex.Lock) error { return nil })
+		})
+	}
+	var first sync.WaitGroup
+	first.Add(2)
+	ready := func() { first.Done(); first.Wait() } // each has one of the two
+	other := make(chan error, 1)
+	go func() { other <- both(orders, stock, ready) }()
+	one := both(stock, orders, ready)
+	two := <-other
+	fmt.Println(errors.Is(one, recipes.ErrDeadlock) != errors.Is(two, recipes.ErrDeadlock))
 }

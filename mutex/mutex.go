@@ -43,6 +43,15 @@
 // with the context of the inner lock does not run on without the outer one. The
 // inner lock stays until Unlock, and its Err is nil. The release of the outer
 // hold changes nothing.
+//
+// # Deadlocks
+//
+// Callers that take locks within locks, in different orders, may wait for each
+// other for ever. If each passes the context of its hold, those that wait for
+// ten seconds notice it, also over several services: they log a warning with
+// the names, identities and tokens of all, and notify observers
+// (event.Deadlocked). With [WithDeadlockError] the youngest gives up. See
+// docs/concepts.md for what is not noticed.
 package mutex
 
 import (
@@ -101,6 +110,10 @@ func WithoutReentry() Option { return recipes.WithoutReentry() }
 // what a killed process leaves behind.
 func WithRetain(d time.Duration) Option { return recipes.WithRetain(d) }
 
+// WithDeadlockError makes Lock return recipes.ErrDeadlock if it is part of a
+// deadlock and the youngest in it: see [recipes.WithDeadlockError].
+func WithDeadlockError() Option { return recipes.WithDeadlockError() }
+
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no
 // I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
@@ -121,7 +134,7 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // answer; ErrSessionLost; ErrRemoved; ErrRefused;
 // ErrClosed; ErrInvalid, if the service does not accept the TTL.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Waits: recipes.WaitsForAll})
 }
 
 // TryLock is like Lock, but does not wait for other contenders. It still waits

@@ -79,7 +79,7 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	}
 	began := time.Now()
 	a := q.attempt(request, info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond),
-		Payload: request.Payload})
+		Payload: request.Payload, Nest: q.nested(ctx, request.Waits)})
 	if q.sharer != nil {
 		q.sharer.contends(a)
 	}
@@ -94,21 +94,26 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 }
 
 // WaitError is what the error of a call wraps that waited in the queue until
-// its context ended. The [coordinator.Error] around it has the operation and
-// the name.
+// its context ended, or a deadlock: see WithDeadlockError. The
+// [coordinator.Error] around it has the operation and the name.
 type WaitError = engine.WaitError
 
-// explain makes a WaitError of an error with which ctx has ended the wait that
-// began at since, if it is not zero. "context deadline exceeded" alone does not
-// say which lock was not free.
+// explain makes a WaitError of an error with which ctx, or a deadlock, has
+// ended the wait that began at since, if that is not zero. "context deadline
+// exceeded" alone does not say which lock was not free.
 func (q *Queue) explain(ctx context.Context, op string, since time.Time, err error) error {
-	if since.IsZero() || ctx.Err() == nil {
+	var cycle *DeadlockError
+	switch {
+	case since.IsZero():
 		return err
-	}
-	if !engine.IsCause(ctx, err) {
-		if !errors.Is(err, coordinator.ErrUnavailable) {
-			return err // the answer of the service, or the end of the session
-		}
+	case ctx.Err() == nil && errors.As(err, &cycle): // see seekDeadlock
+		err = cycle
+	case ctx.Err() == nil:
+		return err
+	case engine.IsCause(ctx, err):
+	case !errors.Is(err, coordinator.ErrUnavailable):
+		return err // the answer of the service, or the end of the session
+	default:
 		if step, ok := err.(*engine.Error); ok { //nolint:errorlint // ours: of the failed step
 			err = step.Err
 		}

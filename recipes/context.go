@@ -39,7 +39,7 @@ func (c *holdContext) Value(key any) any {
 	switch key {
 	case c.grant.turn.queue.key:
 		return c.grant
-	case engine.OuterKey{}:
+	case engine.OuterKey{}, engine.HolderKey{}:
 		return c
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -78,7 +78,7 @@ func (c *workContext) Value(key any) any {
 	switch key {
 	case c.hold.grant.turn.queue.key:
 		return c.hold.grant
-	case engine.OuterKey{}:
+	case engine.OuterKey{}, engine.HolderKey{}:
 		return c
 	}
 	return c.Context.Value(key)

@@ -31,7 +31,8 @@
 //	count queuewatch, follow     how an attempt is admitted: by terms, or by the
 //	                             places ahead
 //	attempt delay try            join -> wait -> lock-delay -> hold
-//	strays selfwait              what a long wait warns of
+//	strays selfwait deadlock     what a long wait warns of
+//	chain                        who waits for whom
 //	several                      one hold made of several
 //	entry hold context           what a caller has: handles, contexts, re-entry
 //	wanted nested                a hold that others wait for; one in another
@@ -40,7 +41,7 @@
 //	                             it is passed on
 //	head record                  the first of the queue, and the queue's record
 //	queue request note options
-//	terms rule info pause        what all of them know
+//	terms rule info under pause  what all of them know
 //
 // # Conversion
 //

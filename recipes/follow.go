@@ -49,6 +49,8 @@ func (f follow) wait(ctx context.Context) error {
 		return nil
 	}
 	defer f.seekStrays(ctx)()
+	ctx, stop := f.seekDeadlock(ctx)
+	defer stop()
 	for v := f.fromNearest(); ; v = (Verdict{}) {
 		if !v.Next {
 			var err error

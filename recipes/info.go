@@ -26,6 +26,12 @@ type Contender struct {
 	// WithRetain
 	Retains bool
 	Stray   string // unless empty: no session owns it, and how to remove it
+
+	// Under are the holds that the context carried with which it was called,
+	// the innermost first, at most 8. It had them when it joined; each may have
+	// been released since.
+	Under        []OuterHold
+	UnderLeftOut int // how many holds more
 }
 
 // info is the value of an entry, as JSON: operators can read it with the
@@ -35,6 +41,7 @@ type info struct {
 	Since    time.Time `json:"since"`
 	Payload  []byte    `json:"payload,omitempty"`
 	Retains  bool      `json:"retains,omitempty"`
+	Nest     *nest     `json:"nest,omitempty"`
 }
 
 // TakenError is the error of a Try call that would have to wait:

@@ -21,6 +21,7 @@ type options struct {
 
 	warnAfter, maxHold time.Duration
 
+	yields  bool // WithDeadlockError
 	shares  bool // WithSharedTurns was given
 	retains bool // WithRetain was given
 	retain  time.Duration
@@ -77,6 +78,19 @@ func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnA
 // until Release it is held, and Err returns nil. With both options the warning
 // comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
+
+// WithDeadlockError makes a call give up that is part of a deadlock: the error
+// is a [WaitError] that wraps a [*DeadlockError], so that errors.Is(err,
+// ErrDeadlock) is true. Its caller must then release what it holds, for which
+// the others wait. Without the option a deadlock is only reported: see package
+// mutex for what a deadlock is.
+//
+// Of the contenders that have the option, the youngest gives up, some 11.5
+// seconds after it began to wait, and no other. It is the one whose call began
+// last, by the clocks of the processes. If it cannot see the deadlock, for want
+// of a client of one of the services, the next youngest does 12.5 s later, and
+// so on.
+func WithDeadlockError() Option { return func(o *options) { o.yields = true } }
 
 // WithSharedTurns makes concurrent calls of Acquire on this Queue hold one
 // entry together if their requests have Shares: readers. The first of them

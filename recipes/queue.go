@@ -154,6 +154,9 @@ func (q *Queue) contender(e driver.Entry) Contender {
 		return c
 	}
 	c.Identity, c.Since, c.Payload, c.Retains = i.Identity, i.Since, i.Payload, i.Retains
+	if n := i.Nest.checked(); n != nil {
+		c.Under, c.UnderLeftOut = n.Under, n.LeftOut
+	}
 	return c
 }
 
@@ -174,6 +177,17 @@ func RefuseRetain(q *Queue, recipe string) error {
 		return nil
 	}
 	return engine.Invalid("retention of %v for %s %q: only a mutex has one", q.retain, recipe, q.name)
+}
+
+// RefuseDeadlockError returns an error if the queue has the option
+// WithDeadlockError. It is for recipes that wait for one of several holders, or
+// whose callers do not wait.
+func RefuseDeadlockError(q *Queue, recipe string) error {
+	if !q.yields {
+		return nil
+	}
+	return engine.Invalid("an error for deadlocks of %s %q: only a mutex and a read-write lock have one",
+		recipe, q.name)
 }
 
 // RefuseMaxHold returns an error if the queue has a longest hold. It is for

@@ -20,6 +20,9 @@ type Request struct {
 	Shares bool
 	// Fresh: join the queue also if the context carries a hold.
 	Fresh bool
+	// Waits is what listings and other contenders may rely on while the
+	// contender waits: see [Waits]. The zero value is always right.
+	Waits Waits
 	// Payload is shown in listings instead of the queue's.
 	Payload []byte
 	// Queued, if not nil, is called when the contender has joined the queue.

@@ -64,6 +64,15 @@
 // with the context of the inner lock does not run on without the outer one. The
 // inner lock stays until Unlock, and its Err is nil. The release of the outer
 // hold changes nothing.
+//
+// # Deadlocks
+//
+// Callers that take locks within locks, in different orders, may wait for each
+// other for ever. If each passes the context of its hold, those that wait for
+// ten seconds notice it, also over several services: they log a warning with
+// the names, identities and tokens of all, and notify observers
+// (event.Deadlocked). With [WithDeadlockError] the youngest gives up. See
+// docs/concepts.md for what is not noticed.
 package rwlock
 
 import (
@@ -139,6 +148,10 @@ func WithoutReentry() Option { return recipes.WithoutReentry() }
 // layouts of other clients) ignores the option.
 func WithSharedReads() Option { return recipes.WithSharedTurns() }
 
+// WithDeadlockError makes Lock and RLock return recipes.ErrDeadlock in a
+// deadlock, if they are the youngest: see [recipes.WithDeadlockError].
+func WithDeadlockError() Option { return recipes.WithDeadlockError() }
+
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It
 // does no I/O. The error is coordinator.ErrInvalid.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
@@ -166,7 +179,8 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // ErrRemoved; ErrRefused; ErrClosed; [ErrUpgrade]; ErrInvalid, if the service
 // does not accept the TTL.
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading,
+		Waits: recipes.WaitsForAll})
 }
 
 // TryLock is like Lock, but does not wait for other contenders. It still waits
@@ -182,7 +196,8 @@ func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 // until all writers ahead have left. With the context of a write lock it
 // returns at once. The rest is as for [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared, Shares: true})
+	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared, Shares: true,
+		Waits: recipes.WaitsForOthers})
 }
 
 // TryRLock is like RLock, but does not wait for writers: if one holds or waits,

@@ -35,6 +35,7 @@
 package semaphore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -106,7 +107,8 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 	if err := recipes.RefuseLockDelay(queue, "semaphore"); err != nil {
 		return nil, err
 	}
-	if err := recipes.RefuseRetain(queue, "semaphore"); err != nil {
+	err = cmp.Or(recipes.RefuseRetain(queue, "semaphore"), recipes.RefuseDeadlockError(queue, "semaphore"))
+	if err != nil {
 		return nil, err
 	}
 	numbers, err := recipes.NewQueue(c, slots, name)

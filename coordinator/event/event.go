@@ -109,6 +109,9 @@ const (
 	// Queue, Token; Duration: since the turn was admitted; HandOver: since
 	// another contender was seen, if it was; the end of a turn with a Kept
 	GivenUp
+	// Op, Queue, Token, Err; Duration: waited so far; contenders wait for each
+	// other: Err is a recipes.DeadlockError
+	Deadlocked
 )
 
 var kindNames = [...]string{
@@ -119,6 +122,7 @@ var kindNames = [...]string{
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
 	Dropped: "dropped", Created: "created", Kept: "kept", GivenUp: "given up",
+	Deadlocked: "deadlocked",
 }
 
 func (k Kind) String() string {

@@ -19,6 +19,7 @@ type ID int
 const (
 	Grants ID = iota
 	NotGranted
+	Deadlocks
 	LocalGrants
 	Reentries
 	Wait
@@ -91,6 +92,8 @@ var metrics = [...]Metric{
 	NotGranted: {Name: "baton_not_granted_total", Type: Counter,
 		Labels: []string{"kind", "class", "op", "reason"},
 		Help:   "Calls that ended without a grant."},
+	Deadlocks: {Name: "baton_deadlocks_total", Type: Counter, Labels: byClass,
+		Help: "Waits of this process that were part of a deadlock."},
 	LocalGrants: {Name: "baton_local_grants_total", Type: Counter, Labels: byClass,
 		Help: "Grants that needed no request, since the turn was kept or shared: see WithRetain, WithSharedReads."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byClass,

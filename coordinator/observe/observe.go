@@ -15,8 +15,8 @@
 //	           campaign, try-campaign, join (of a group), hold (of a shard),
 //	           enter; of retries and clean-ups, the request
 //	contended  true, false
-//	reason     timeout, cancelled, taken, unavailable, session_lost, removed,
-//	           refused, closed, invalid, other
+//	reason     timeout, cancelled, taken, deadlock, unavailable, session_lost,
+//	           removed, refused, closed, invalid, other
 //	cause      session_lost, removed, closed, other
 //	result     ok, refused
 //	state      connected, suspended
@@ -149,6 +149,8 @@ func (m *meter) queue(ctx context.Context, e event.Event) {
 			m.Record(ctx, Waiters, -1, kind, class)
 		}
 		m.Record(ctx, NotGranted, 1, kind, class, e.Op, Reason(e))
+	case event.Deadlocked:
+		m.Record(ctx, Deadlocks, 1, kind, class)
 	case event.Reentered:
 		m.Record(ctx, Reentries, 1, kind, class)
 	case event.Converted:
@@ -235,7 +237,7 @@ func (m *meter) first(kind, class, op string) bool {
 func (m *meter) zero(kind, class string) {
 	ctx := context.Background()
 	for _, id := range []ID{
-		Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong,
+		Deadlocks, Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong,
 	} {
 		m.Record(ctx, id, 0, kind, class)
 	}
@@ -287,6 +289,8 @@ func Reason(e event.Event) string {
 	switch {
 	case errors.Is(e.Err, coordinator.ErrTaken):
 		return "taken"
+	case errors.Is(e.Err, engine.ErrDeadlock):
+		return "deadlock"
 	case errors.Is(e.Err, coordinator.ErrUnavailable):
 		return "unavailable"
 	case errors.Is(e.Err, coordinator.ErrRefused):

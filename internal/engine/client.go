@@ -26,6 +26,8 @@ type Client struct {
 	ctx    context.Context // ends when Close begins; its cause says nothing: see patience.Bind
 	cancel context.CancelFunc
 
+	searches chan struct{} // see Search
+
 	wg         sync.WaitGroup  // background closing of lost sessions
 	late       context.Context // ends when Close stops waiting for that
 	lateCancel context.CancelFunc
@@ -54,7 +56,8 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
 		return nil, Invalid("nil driver")
 	}
-	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{}),
+		searches: make(chan struct{}, 1)}
 	var err error
 	if c.config, err = newConfig(opts); err != nil {
 		return nil, err
@@ -95,6 +98,17 @@ func (c *Client) Observe(e event.Event) {
 	}
 	for _, m := range c.mailboxes {
 		m.put(e)
+	}
+}
+
+// Search waits for the turn to search for a deadlock, so that many waiters do
+// not send their requests at once. Call done afterwards.
+func (c *Client) Search(ctx context.Context) (done func(), err error) {
+	select {
+	case c.searches <- struct{}{}:
+		return func() { <-c.searches }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -22,6 +22,7 @@ var (
 	ErrClosed      = driver.ErrClosed
 	ErrNotHeld     = errors.New("not held")
 	ErrReleased    = errors.New("released")
+	ErrDeadlock    = errors.New("deadlock")
 )
 
 // Error is what failed calls return; coordinator.Error is the same type.

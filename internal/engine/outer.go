@@ -1,6 +1,10 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
 
 // Outer is a hold that a context carries. A hold that is taken with that
 // context ends its contexts when the outer one is lost.
@@ -25,6 +29,32 @@ type OuterKey struct{}
 func OuterOf(ctx context.Context) Outer {
 	o, _ := ctx.Value(OuterKey{}).(Outer)
 	return o
+}
+
+// Held is an entry that a context holds.
+type Held struct {
+	Session *Session
+	Queue   driver.Queue
+	ID      string
+	Token   driver.Token
+}
+
+// Holder is what a context carries that has entries at a service: a hold, or
+// the members of a set, also while the set waits for further members.
+type Holder interface {
+	// EachHeld calls f with each entry that is held now. f does not block.
+	EachHeld(f func(Held))
+	// Beyond is that of Outer.
+	Beyond() context.Context
+}
+
+// HolderKey is the key of the innermost Holder in a context.
+type HolderKey struct{}
+
+// HolderOf returns the innermost Holder that ctx carries, or nil.
+func HolderOf(ctx context.Context) Holder {
+	h, _ := ctx.Value(HolderKey{}).(Holder)
+	return h
 }
 
 // LossOf returns the cause with which the context of a hold has ended, but nil

@@ -169,6 +169,9 @@ func (s *Session) whyDone() error {
 	return driver.Wrap(ErrSessionLost, errors.New("the service ended it"))
 }
 
+// Client returns the session's client.
+func (s *Session) Client() *Client { return s.client }
+
 // ID returns the session's name at the service. For it and the next six methods
 // see coordinator.Session.
 func (s *Session) ID() string { return s.driver.ID() }

@@ -79,7 +79,7 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Group, error) {
 	q, err := recipes.NewQueue(c, kind, name, opts...)
 	if err == nil {
 		err = cmp.Or(recipes.RefuseLockDelay(q, kind), recipes.RefuseMaxHold(q, kind),
-			recipes.RefuseRetain(q, kind))
+			recipes.RefuseRetain(q, kind), recipes.RefuseDeadlockError(q, kind))
 	}
 	if err != nil {
 		return nil, err

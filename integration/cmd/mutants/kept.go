@@ -60,11 +60,8 @@ var ofKept = []mutation{{
 	name: "kept-for-a-shortest-time", promise: "P8",
 	what: "A kept turn is not watched before it has been idle for some milliseconds: others wait for nothing.",
 	file: "recipes/kept_gate.go",
-	old: `	for refused := 0; ; {
-		place := t.settledPlace()`,
-	new: `	time.Sleep(5 * time.Millisecond)
-	for refused := 0; ; {
-		place := t.settledPlace()`,
+	old: `		if t.seen(t.ctx, anyone) {`,
+	new: `		if time.Sleep(5 * time.Millisecond); t.seen(t.ctx, anyone) {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
 	name: "kept-watch-from-the-lock-on", promise: "P6",
@@ -196,7 +193,7 @@ var ofKept = []mutation{{
 	name: "kept-context-outlives-its-hold", promise: "P2",
 	what:   "All holds of a turn have one context, which ends with the turn.",
 	file:   "recipes/grant.go",
-	old:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.kept == nil:`,
+	old:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:`,
 	new:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0:`,
 	caught: []test{{pkg: "recipes", name: "TestContextOfAReleasedGrantDoesNotReenterALaterOne"}, simulated("mutex")},
 }, {
@@ -238,8 +235,8 @@ var ofKept = []mutation{{
 	name: "kept-note-is-not-cleared", promise: "P8",
 	what:   "A kept turn leaves without its note of the lock-delay being cleared.",
 	file:   "recipes/kept.go",
-	old:    `	t.noted, t.kept = a.noted, t`,
-	new:    `	t.noted, t.kept = 0, t`,
+	old:    `	t.noted, t.many = a.noted, t`,
+	new:    `	t.noted, t.many = 0, t`,
 	caught: []test{{pkg: "recipes", name: "TestNoteOfALockDelayLastsAsLongAsTheTurn"}},
 }, {
 	name: "kept-turn-does-not-hand-over", promise: "P6",

@@ -44,7 +44,7 @@ func (t test) String() string {
 var mutations = slices.Concat(ofRecipes, ofSessions, ofEngine,
 	ofDrivers, ofEtcdQueues, ofEtcdReads, ofEtcdSessions, ofZooKeeperQueues, ofZooKeeperSessions,
 	ofFencing, ofShared, ofSharedLayouts, ofSharedReads, ofOperators, ofMembers, ofCompositions,
-	ofKept)
+	ofDeadlocks, ofKept)
 
 // regenerate is the command that writes the page.
 const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"

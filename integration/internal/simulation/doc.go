@@ -96,12 +96,13 @@
 //
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
 // No world has a layout shared with another library, a process that is stopped,
-// or a sleeping machine. The drivers of
-// memory, etcd (package onetcd) and ZooKeeper (package onzk) run here; those of
-// databases and Redis have tests on real servers only. No name server fails.
-// Sets of locks, groups, partitions, counters and barriers have
-// tests with random faults in their packages. A contender that is admitted by
-// the shared queue watch is judged by the limits since its join.
+// or a sleeping machine. Locks within locks and their deadlocks have worlds of
+// their own in package recipes. The drivers of memory, etcd (package onetcd)
+// and ZooKeeper (package onzk) run here; those of databases and Redis have
+// tests on real servers only. No name server fails. Sets of locks, groups,
+// partitions, counters and barriers have tests with random faults in their
+// packages. A contender that is admitted by the shared queue watch is judged by
+// the limits since its join.
 //
 // # Replay
 //

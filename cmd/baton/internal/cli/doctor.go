@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/recipes"
 )
 
 func (a *app) doctor() *cobra.Command {
@@ -19,8 +20,9 @@ func (a *app) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether the service is fit for locks",
 		Long: `Asks every server in the URL for its state, opens a session and measures round
-trips. Reports whether the TTL and the rights of the user in the URL are sufficient. It writes only
-to a queue of its own, and leaves nothing behind.
+trips. Reports whether the TTL and the rights of the user in the URL are sufficient, and deadlocks:
+contenders that wait for each other. It writes only to a queue of its own, and leaves nothing
+behind.
 
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1:2379,10.0.0.2:2379/orders?ttl=5s'
@@ -30,7 +32,7 @@ Exit code 0 if all findings are "ok" or "note", else 1.`,
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-			found := append(c.Examine(ctx), examineGrace(ctx, c)...)
+			found := slices.Concat(c.Examine(ctx), examineGrace(ctx, c), examineDeadlocks(ctx, c))
 			err := a.printFindings(found, output.json())
 			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
 			if err == nil && slices.ContainsFunc(found, bad) {
@@ -58,6 +60,27 @@ func examineGrace(ctx context.Context, c *coordinator.Client) []coordinator.Find
 	return []coordinator.Finding{driver.Found(driver.Fine, "commands of baton lock", "--grace is %v by default: "+
 		"they survive an outage of %v, in the worst phase; a shorter --grace gives them the difference",
 		grace.Round(time.Millisecond), bears.Round(10*time.Millisecond))}
+}
+
+// examineDeadlocks reports contenders that wait for each other.
+func examineDeadlocks(ctx context.Context, c *coordinator.Client) (found []coordinator.Finding) {
+	if c.Shared() { // its entries do not say what their contenders hold
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cycles, err := recipes.Deadlocks(ctx, c)
+	if err != nil && len(cycles) == 0 {
+		return []coordinator.Finding{driver.Found(driver.Note, "deadlocks", "cannot be looked for: %v", err)}
+	}
+	for _, d := range cycles {
+		last := d.Parties[len(d.Parties)-1]
+		kind, name, _ := last.Queue.Split()
+		f := driver.Found(driver.Warning, "deadlock", "%v", d)
+		found = append(found, f.So(fmt.Sprintf("take the locks in one order, or set WithDeadlockError. "+
+			"To free these, remove a waiter: baton break %s --kind %s --token %d", cell(name), kind, last.Token)))
+	}
+	return found
 }
 
 // printFindings prints a line for each finding, and another for its advice.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -28,6 +29,11 @@ is PROCLAIMS, the proclaimed value; of a group it is VALUE; of a partition SHARD
   #  DOES   IDENTITY  SINCE                 FOR    TOKEN  SESSION           PAYLOAD
   1  holds  batch-1   2026-11-22T02:00:00Z  14m3s  3      37e4a20384d40a03  report.sh
   2  waits  batch-2   2026-11-22T02:00:01Z  14m2s  6      37e4a20384d40a0a  report.sh
+
+Lines below the table say what a contender held when it joined, if it was called with the context of
+other holds; a waiter most likely still holds it:
+
+  2: called under mutex orders (token 5), rwlock stock (token 9) of etcd://10.0.0.9:2379/stock
 
 On call, use in this order: baton list, baton inspect NAME, baton doctor. Like all commands they
 open a session, so they need a client's rights, and a service that accepts writes.
@@ -186,6 +192,9 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 		if c.Stray != "" {
 			fmt.Fprintf(i.Out, "%d: %s\n", n+1, printable(c.Stray))
 		}
+		if len(c.Under) > 0 {
+			fmt.Fprintf(i.Out, "%d: %s\n", n+1, c.under())
+		}
 	}
 	return nil
 }
@@ -242,6 +251,18 @@ func (c contenderView) does() string {
 		return words[1]
 	}
 	return words[0]
+}
+
+// under lists the holds under which a contender was called.
+func (c contenderView) under() string {
+	all := make([]string, len(c.Under))
+	for i, u := range c.Under {
+		all[i] = u.String()
+	}
+	if c.UnderLeftOut > 0 {
+		all = append(all, fmt.Sprintf("%d more", c.UnderLeftOut))
+	}
+	return "called under " + strings.Join(all, ", ")
 }
 
 // shortened truncates a text for a table.

@@ -21,7 +21,9 @@ func TestTextsOfOthersCannotCommandTheTerminal(t *testing.T) {
 		onStage(t, func(s *stage) {
 			session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
 			for _, queue := range []driver.Queue{"mutex/jobs", "election/jobs", "group/jobs"} {
-				value := must(json.Marshal(map[string]any{"identity": identity, "payload": []byte(evil)}))(s)
+				value := must(json.Marshal(map[string]any{"identity": identity, "payload": []byte(evil),
+					"nest": map[string]any{"under": []any{map[string]any{"queue": driver.NewQueue("mutex", evil),
+						"id": "1", "token": 3, "service": evil}}}}))(s)
 				must(session.Join(s.Context(), queue,
 					driver.Contender{ID: session.NewID(false), Mode: "x", Value: value}))(s)
 			}

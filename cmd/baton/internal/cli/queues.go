@@ -60,6 +60,25 @@ type contenderView struct {
 	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
 	// Stray, unless empty, says that no session owns it, and how to remove it.
 	Stray string `json:"stray,omitempty"`
+	// Under are the holds of the caller's context when it joined.
+	Under        []underView `json:"under,omitempty"`
+	UnderLeftOut int         `json:"under_left_out,omitempty"`
+}
+
+// underView is a hold under which a contender was called.
+type underView struct {
+	Kind    string            `json:"kind"`
+	Name    string            `json:"name"`
+	Token   coordinator.Token `json:"token"`
+	Service string            `json:"service,omitempty"` // if it is of another client
+}
+
+func (u underView) String() string {
+	text := fmt.Sprintf("%s %s (token %d)", u.Kind, cell(u.Name), u.Token)
+	if u.Service != "" {
+		text += " of " + printable(u.Service)
+	}
+	return text
 }
 
 // kinds lists the recipes' kinds in the order of output.
@@ -152,6 +171,11 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	}
 	if !c.Since.IsZero() {
 		v.Since = &c.Since
+	}
+	v.UnderLeftOut = c.UnderLeftOut
+	for _, o := range c.Under {
+		kind, name, _ := o.Queue.Split()
+		v.Under = append(v.Under, underView{Kind: kind, Name: name, Token: o.Token, Service: o.Service})
 	}
 	q.Contenders = append(q.Contenders, v)
 }

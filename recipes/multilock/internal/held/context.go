@@ -28,7 +28,7 @@ func (c *holdContext) Value(key any) any {
 	if v := c.Context.Value(key); v != nil { // by which derived contexts attach
 		return v
 	}
-	if key == (engine.OuterKey{}) {
+	if key == (engine.OuterKey{}) || key == (engine.HolderKey{}) {
 		return c
 	}
 	if v := c.holds.carries(key); v != nil {
@@ -40,6 +40,9 @@ func (c *holdContext) Value(key any) any {
 func (c *holdContext) Holds() any              { return c.holds }
 func (c *holdContext) Lost() error             { return c.holds.lost() }
 func (c *holdContext) Beyond() context.Context { return c.values }
+
+// EachHeld is for [engine.Holder].
+func (c *holdContext) EachHeld(f func(engine.Held)) { c.holds.eachHeld(f) }
 
 // OnLost is for [engine.Outer].
 func (c *holdContext) OnLost(f func()) (stop func()) { return c.holds.onLost(f) }
@@ -56,7 +59,7 @@ type workContext struct {
 func (c *workContext) Value(key any) any {
 	// Not that of the wait for a further member: the hold ends when too few are
 	// left, and not each member when another one is lost.
-	if key == (engine.OuterKey{}) && c.clocks {
+	if key == (engine.OuterKey{}) && c.clocks || key == (engine.HolderKey{}) {
 		return c
 	}
 	if v := c.holds.carries(key); v != nil {
@@ -68,6 +71,9 @@ func (c *workContext) Value(key any) any {
 func (c *workContext) Holds() any              { return c.holds }
 func (c *workContext) Lost() error             { return c.holds.lost() }
 func (c *workContext) Beyond() context.Context { return c.Context }
+
+// EachHeld is for [engine.Holder].
+func (c *workContext) EachHeld(f func(engine.Held)) { c.holds.eachHeld(f) }
 
 // OnLost is for [engine.Outer].
 func (c *workContext) OnLost(f func()) (stop func()) { return c.holds.onLost(f) }

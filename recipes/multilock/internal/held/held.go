@@ -171,6 +171,20 @@ func (l *Holds) cause() error {
 	return err
 }
 
+// eachHeld calls f with the entry of each member that is held.
+func (l *Holds) eachHeld(f func(engine.Held)) {
+	if l.over.Err() != nil {
+		return
+	}
+	for i := range l.members {
+		if h := l.handle(i); h != nil {
+			if member := engine.HolderOf(h.Context()); member != nil {
+				member.EachHeld(f)
+			}
+		}
+	}
+}
+
 // Held returns how many members are held.
 func (l *Holds) Held() (n int) {
 	l.mu.Lock()
