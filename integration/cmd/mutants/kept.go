@@ -58,10 +58,10 @@ var ofKept = []mutation{{
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
 	name: "kept-for-a-shortest-time", promise: "P8",
-	what: "A kept turn is not watched before it has been idle for some milliseconds: others wait for nothing.",
-	file: "recipes/kept_gate.go",
-	old: `		if t.seen(t.ctx, anyone) {`,
-	new: `		if time.Sleep(5 * time.Millisecond); t.seen(t.ctx, anyone) {`,
+	what:   "A kept turn is not watched before it has been idle for some milliseconds: others wait for nothing.",
+	file:   "recipes/kept_gate.go",
+	old:    `		if t.seen(t.ctx, anyone) {`,
+	new:    `		if time.Sleep(5 * time.Millisecond); t.seen(t.ctx, anyone) {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
 	name: "kept-watch-from-the-lock-on", promise: "P6",
