@@ -21,7 +21,8 @@ type sharer struct {
 	mode string  // of all its turns
 	rule Rule    // that of the first request with Shares
 	open *shared // the turn whose gate is open, or nil
-	// the latest contender of this client that shared turns keep out
+	// of this client's contenders that shared turns keep out, the last in the
+	// queue
 	rival struct {
 		session string
 		token   coordinator.Token
@@ -204,7 +205,10 @@ func (s *sharer) joined(rival *attempt) {
 	if !s.keepsOut(rival.Mode) {
 		return
 	}
-	s.rival.session, s.rival.token = rival.session.ID(), rival.joined.Token
+	// The last in the queue: the replies to joins may come in another order.
+	if s.rival.session != rival.session.ID() || s.rival.token < rival.joined.Token {
+		s.rival.session, s.rival.token = rival.session.ID(), rival.joined.Token
+	}
 	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
 		t.shut()
 	}
@@ -215,8 +219,8 @@ func (s *sharer) keepsOut(mode string) bool {
 	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
 }
 
-// rivalBehind reports whether the latest contender of this client that turns
-// keep out has joined behind an attempt. The caller holds s.mu.
+// rivalBehind reports whether a contender of this client that turns keep out
+// has joined behind an attempt. The caller holds s.mu.
 func (s *sharer) rivalBehind(a *attempt) bool {
 	// Of another session it is gone, and its token may be that of a service
 	// which has lost its data since.

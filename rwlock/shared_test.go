@@ -166,6 +166,37 @@ func TestWriterOfTheSameClientIsNotOvertaken(t *testing.T) {
 	})
 }
 
+// TestLastOfTheWritersOfAClientIsNotOvertaken, though the reply to the join of
+// an earlier one arrives after its own.
+func TestLastOfTheWritersOfAClientIsNotOvertaken(t *testing.T) {
+	sharing(t, func(a, b, _ party) {
+		held := b.lock()
+		fates := []memory.Fate{ // of the joins of w1, w2 and r1
+			{DelayReply: 50 * time.Millisecond},
+			{DelayRequest: 20 * time.Millisecond},
+			{DelayReply: 100 * time.Millisecond},
+		}
+		a.svc.OnRequest(func(r memory.Request) (fate memory.Fate) {
+			switch {
+			case r.Op == memory.OpWatchQueue:
+				fate.DelayReply = time.Hour
+			case r.Op == memory.OpJoin && len(fates) > 0:
+				fate, fates = fates[0], fates[1:]
+			}
+			return fate
+		})
+		w1, w2 := a.begin(a.l.Lock), a.begin(a.l.Lock)
+		r1 := a.begin(a.l.RLock)
+		time.Sleep(200 * time.Millisecond)
+		r2 := a.begin(a.l.RLock)
+		a.queued("wwrwr")
+		b.unlock(held)
+		for _, x := range []*pending{w1, r1, w2, r2} {
+			x.unlock()
+		}
+	})
+}
+
 // TestSharedTurnOpensAgainBehindTheWriter: readers that come when the writer
 // has joined share one entry behind it.
 func TestSharedTurnOpensAgainBehindTheWriter(t *testing.T) {

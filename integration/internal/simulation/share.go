@@ -78,13 +78,13 @@ func (w *world) seenAt(l *queue, h *hold, writer driver.Entry) (at time.Duration
 		return at, w.recoveredAt > 0
 	}
 	// A writer of the client is seen at its call if the entry is known by then,
-	// else when the reply to its join arrives.
+	// else when the replies to both joins have arrived.
 	if called := w.asked[w.actorOf(writer.ID)]; l.known[h.token] > 0 && l.known[h.token] < called {
 		w.reach(sharedBeforeOwnWriter)
 		return called, true
 	}
 	at, known = l.known[writer.Token]
-	return at, known
+	return max(at, l.known[h.token]), known
 }
 
 // auditShared: after the faults, the entry of a turn leaves with its last
