@@ -90,30 +90,39 @@ func (w *world) startActors() {
 		}
 	}
 	for _, n := range w.names {
+		w.startExtra(n)
+	}
+}
+
+// startExtra starts the extra actors of a name.
+func (w *world) startExtra(n *name) {
+	crowd := func(s *slot, size int, label string) {
+		for i := range size {
+			w.actor(s, n, fmt.Sprintf("%s%d-%s", label, i, n.name), (*actor).live)
+		}
+	}
+	switch n.recipe {
+	case "mutex":
 		// Callers that wait for each other at a client, while others queue.
-		if c := w.rng("line " + n.name); n.recipe == "mutex" && c.IntN(3) == 0 && w.retains(n) &&
-			w.swarm.uses("line of callers") {
+		c := w.rng("line " + n.name)
+		if c.IntN(3) == 0 && w.retains(n) && w.swarm.uses("line of callers") {
 			s := w.slots[c.IntN(2)]
-			for i := range 3 + c.IntN(6) {
-				w.actor(s, n, fmt.Sprintf("line%d-%s", i, n.name), (*actor).live)
-			}
+			crowd(s, 3+c.IntN(6), "line")
 		}
+	case "rwlock":
 		// Readers that share entries, while others read and write.
-		if c := w.rng("readers " + n.name); n.recipe == "rwlock" && c.IntN(3) == 0 && w.shares(n) &&
-			w.swarm.uses("many readers") {
-			s := w.slots[c.IntN(2)]
-			for i := range readers {
-				w.actor(s, n, fmt.Sprintf("reader%d-%s", i, n.name), (*actor).live)
-			}
+		c := w.rng("readers " + n.name)
+		if c.IntN(3) == 0 && w.shares(n) && w.swarm.uses("many readers") {
+			crowd(w.slots[c.IntN(2)], readers, "reader")
 		}
-		if n.recipe == "semaphore" {
-			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
-			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 && w.swarm.uses("many contenders") {
-				for i := range extraActors {
-					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name),
-						(*actor).live)
-				}
-			}
+	case "semaphore":
+		w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
+		c := w.rng("crowd " + n.name)
+		if c.IntN(4) != 0 || !w.swarm.uses("many contenders") {
+			return
+		}
+		for i := range extraActors {
+			w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name), (*actor).live)
 		}
 	}
 }
