@@ -225,7 +225,7 @@ func passWakesOnlyFollower(e *env) {
 }
 
 // contestCases use one queue as recipes do, from many goroutines on three
-// sessions.
+// sessions. As the engine, they repeat calls while the service is unavailable.
 var contestCases = []testCase{
 	{"G1/many goroutines share sessions and a queue", nil, joinAndLeave},
 	{"G1/many goroutines follow, pass and cancel", passes.needs, followAndPass},
@@ -281,7 +281,7 @@ func (c *contest) take(s session, impatient bool) {
 		if !impatient || ctx.Err() == nil {
 			c.ok(err, "a wait")
 		}
-		c.leave(s, c.queue, own.Place)
+		c.removes(leaves, s, own)
 		return
 	}
 	if n := c.inside.Add(1); n != 1 {
@@ -293,7 +293,16 @@ func (c *contest) take(s session, impatient bool) {
 		sleep(c.ctx, c.Settle/100)
 	}
 	c.inside.Add(-1)
-	c.by.must(c.env, s, c.queue, own)
+	c.removes(c.by, s, own)
+}
+
+func (c *contest) removes(by entryCall, s session, own driver.Joined) {
+	err := by.call(c.soon(), s, c.queue, own)
+	if errors.Is(err, driver.ErrUnavailable) {
+		by.repeat(c.env, s, c.queue, own)
+		return
+	}
+	c.ok(err, by.name)
 }
 
 // waitUntilFirst waits for a pass to own, or reads the queue after any other
@@ -301,7 +310,11 @@ func (c *contest) take(s session, impatient bool) {
 func (c *contest) waitUntilFirst(ctx context.Context, s session, own driver.Joined) error {
 	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
 		if ahead == (driver.Place{}) {
-			view, err := s.Ahead(ctx, c.queue, own.Place)
+			var view driver.View
+			err := c.again(func(ctx context.Context) (err error) {
+				view, err = s.Ahead(ctx, c.queue, own.Place)
+				return err
+			})
 			if err != nil || len(view.Ahead) == 0 {
 				return err
 			}

@@ -202,17 +202,27 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 	return o.err
 }
 
+// concurrently fails with the first error: a goroutine that has failed may
+// leave an entry behind, for which all others wait.
 func (e *env) concurrently(n int, what string, run func(i int)) {
-	var all []*outcome
+	ended := make(chan *outcome, n)
 	for i := range n {
-		all = append(all, e.start(func() error {
+		o := e.start(func() error {
 			run(i)
 			return nil
-		}))
+		})
+		e.group.Go(func() {
+			<-o.done
+			ended <- o
+		})
 	}
-	for _, o := range all {
-		// More than Patience, since each may wait for all others.
-		e.ok(e.ends(o, 3*e.Patience, what), what)
+	for range n {
+		select {
+		case o := <-ended:
+			e.ok(o.err, what)
+		case <-time.After(3 * e.Patience): // more than Patience: each may wait for all others
+			e.fail(what+" ends", "%s was still waiting after %v", what, 3*e.Patience)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (w *world) startActors() {
 
 // startExtra starts the extra actors of a name.
 func (w *world) startExtra(n *name) {
-	crowd := func(s *slot, size int, label string) {
+	several := func(s *slot, size int, label string) {
 		for i := range size {
 			w.actor(s, n, fmt.Sprintf("%s%d-%s", label, i, n.name), (*actor).live)
 		}
@@ -107,13 +107,13 @@ func (w *world) startExtra(n *name) {
 		c := w.rng("line " + n.name)
 		if c.IntN(3) == 0 && w.retains(n) && w.swarm.uses("line of callers") {
 			s := w.slots[c.IntN(2)]
-			crowd(s, 3+c.IntN(6), "line")
+			several(s, 3+c.IntN(6), "line")
 		}
 	case "rwlock":
 		// Readers that share entries, while others read and write.
 		c := w.rng("readers " + n.name)
 		if c.IntN(3) == 0 && w.shares(n) && w.swarm.uses("many readers") {
-			crowd(w.slots[c.IntN(2)], readers, "reader")
+			several(w.slots[c.IntN(2)], readers, "reader")
 		}
 	case "semaphore":
 		w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
