@@ -47,6 +47,9 @@ func (a *actor) evidence() evidence {
 		return own
 	}
 	early := a.w.longest + a.w.ttl
+	if at := max(a.slot.refused, a.w.refusedAt); at > 0 {
+		own.refused = max(own.refused, at+early)
+	}
 	for label, seen := range a.w.seen {
 		if label != a.slot.keeper(a.name.queue) && !strings.HasPrefix(label, fmt.Sprintf("c%d.", a.slot.index)) &&
 			!strings.HasPrefix(label, "line") && !strings.HasPrefix(label, "reader") {
