@@ -317,8 +317,8 @@ var ofKept = []mutation{{
 	old: `	turn.mu.Unlock()
 	turn.ends.Run()`,
 	new: `	turn.mu.Unlock()
-	if tooLong && turn.kept != nil {
-		turn.kept.handOver()
+	if kept, ok := turn.many.(*kept); tooLong && ok {
+		kept.handOver()
 	}
 	turn.ends.Run()`,
 	caught: []test{simulated("mutex")},
