@@ -90,6 +90,7 @@ func TestRelockOfAKeptTurnSendsNoRequest(t *testing.T) {
 				w.Fatalf("token %d after %d", token, first)
 			}
 		}
+		synctest.Wait()
 		if n := w.svc.Stats().Since(before).Total(); n != 0 {
 			w.Errorf("100 locks sent %d requests", n)
 		}
