@@ -78,8 +78,9 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 		request.Payload = q.payload
 	}
 	began := time.Now()
-	a := q.attempt(request, info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond),
-		Payload: request.Payload, Nest: q.nested(ctx, request.Waits)})
+	i := q.info(request, began)
+	i.Nest = q.nested(ctx, request.Waits)
+	a := q.attempt(request, i)
 	if q.sharer != nil {
 		q.sharer.contends(a)
 	}
@@ -120,6 +121,11 @@ func (q *Queue) explain(ctx context.Context, op string, since time.Time, err err
 	}
 	return &engine.Error{Op: op, Name: q.name,
 		Err: &WaitError{Queued: time.Since(since), Err: err}}
+}
+
+// info is what the entry of a request says.
+func (q *Queue) info(r Request, began time.Time) info {
+	return info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}
 }
 
 // attempt returns the attempt of a request, with the admission that it needs.

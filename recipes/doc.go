@@ -28,6 +28,7 @@
 //	                             the callers that wait for them
 //	sharer shared                WithSharedTurns: the turns that the readers of a
 //	                             process share
+//	many                         what both kinds of turns have in common
 //	count queuewatch, follow     how an attempt is admitted: by terms, or by the
 //	                             places ahead
 //	attempt delay try            join -> wait -> lock-delay -> hold

@@ -155,14 +155,20 @@ func (g *grant) end(ctx context.Context) error {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}
+	g.released(held, false, err)
+	return err
+}
+
+// released notifies the observers. local: the entry stays.
+func (g *grant) released(held time.Duration, local bool, err error) {
+	t := g.turn
 	// A timer may have fired between leave and here. It reports before the
 	// release does, or finds that no handle is left.
-	turn.mu.Lock()
+	t.mu.Lock()
 	long := g.stopTimers()
-	turn.mu.Unlock()
-	turn.queue.client.Observe(event.Event{Kind: event.Released, Session: turn.session.ID(),
-		Queue: turn.queue.id, Token: turn.token, Duration: held, Long: long, Err: err})
-	return err
+	t.mu.Unlock()
+	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
+		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: local, Err: err})
 }
 
 // lost is called by the turn.

@@ -113,9 +113,9 @@ func (h *Hold) release(ctx context.Context) error {
 	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
 		return nil
 	}
-	// A turn that may be kept sends nothing here, unless the service has to be
-	// asked: the context would cost more than all else.
-	if _, kept := turn.many.(*kept); !kept || turn.session.MustAsk() {
+	// A turn that serves several callers sends nothing in most releases, unless
+	// the service has to be asked: the context would cost more than all else.
+	if turn.many == nil || turn.session.MustAsk() {
 		var stop context.CancelFunc
 		ctx, stop = engine.ReleaseContext(ctx)
 		defer stop()

@@ -9,7 +9,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -34,12 +33,9 @@ type keeper struct {
 	until   time.Time // no turn is kept before: see waste
 }
 
-// caller is a call of Acquire. It is one object with what it gets: each lock
-// makes one.
+// caller is a call of Acquire that keeps.
 type caller struct {
-	Request
-	ctx   context.Context
-	began time.Time
+	call
 
 	// guarded by the keeper's mu
 	in     *kept     // it waits in the local queue of this turn
@@ -47,13 +43,8 @@ type caller struct {
 	waited bool      // in a local queue
 	since  time.Time // when it was queued: there, or at the service
 
-	got    chan *kept // the turn, or nil if err is set; has room for one
-	err    error      // set before got
-	left   *attempt   // with err: its entry has left, and this caller's event says so
-	handed time.Time  // set before got
-
-	grant grant
-	hold  Hold
+	got chan *kept // the turn, or nil if err is set; has room for one
+	err error      // set before got, as left and handed
 }
 
 func (w *caller) get(t *kept) {
@@ -94,15 +85,12 @@ func (k *keeper) keeps(ctx context.Context, request *Request) bool {
 	if !same || known {
 		return same
 	}
-	// Without a watch nothing would show that another contender waits. An error
-	// is left to the ordinary attempt.
-	s, err := k.queue.client.Session(ctx)
-	return err == nil && s.WatchesQueues()
+	return k.queue.watches(ctx)
 }
 
 // acquire is Queue.contend for a request that keeps.
 func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
-	waiter := &caller{Request: request, ctx: ctx, began: time.Now()}
+	waiter := &caller{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	k.mu.Lock()
 	turn := k.turn
 	if turn != nil && !turn.busy {
@@ -172,12 +160,7 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 // failed notifies the observers of a caller that does not get the turn, and
 // returns its error.
 func (k *keeper) failed(w *caller, err error) error {
-	e := event.Event{Kind: event.NotGranted, Op: w.Op, Queue: k.queue.id, Context: w.ctx,
-		Duration: time.Since(w.began), Err: err}
-	if a := w.left; a != nil && a.session != nil {
-		e.Session, e.Token = a.session.ID(), a.joined.Token
-	}
-	k.queue.client.Observe(e)
+	w.ended(k.queue, err)
 	k.mu.Lock()
 	since := w.since
 	k.mu.Unlock()
@@ -268,8 +251,9 @@ func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 
 func (k *keeper) begin(r Request) *attempt {
 	r.Payload = k.queue.payload
-	return k.queue.attempt(r, info{Identity: k.queue.identity, Payload: r.Payload,
-		Since: time.Now().UTC().Round(time.Millisecond), Retains: true})
+	i := k.queue.info(r, time.Now())
+	i.Retains = true
+	return k.queue.attempt(r, i)
 }
 
 // joined ends a join that has failed. If it was cancelled, only the caller that
@@ -314,7 +298,7 @@ func (k *keeper) won(won *attempt) {
 	k.mu.Unlock()
 	// With the local queue in place: if the session has ended, the local queue
 	// is sent away.
-	turn.begin()
+	turn.begin(turn, won)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -343,7 +327,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 		k.open(t)
 	}
 	k.mu.Unlock()
-	t.begin()
+	t.begin(t, won)
 	return k.served(t, waiter)
 }
 

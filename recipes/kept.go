@@ -58,10 +58,6 @@ const (
 	servedFor = 10 * time.Millisecond
 
 	firstPause, lastPause = 30 * time.Second, 8 * time.Minute // see waste
-
-	// readsPerTTL is how often a turn that serves callers reads the queue: a
-	// watch that is silent, for whatever reason, must not starve the others.
-	readsPerTTL = 10
 )
 
 // take returns the turn that an attempt has won. It is busy: the caller of take
@@ -79,17 +75,6 @@ func (k *keeper) take(a *attempt, open bool) *kept {
 	return t
 }
 
-// begin makes the session report its end to the turn.
-func (t *kept) begin() {
-	t.mu.Lock()
-	alive := t.start(t)
-	t.mu.Unlock()
-	t.won.queued = false // from here on the turn removes the entry
-	if !alive {
-		t.turn.lost()
-	}
-}
-
 // serve gives the turn to a caller, which has waited for it. Without a hold and
 // an error the turn is of no use, and the caller waits for another one.
 func (t *kept) serve(waiter *caller) (*Hold, error) {
@@ -100,10 +85,8 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		}
 	}()
 	if !t.alive(waiter.ctx) {
-		select { // not Err: that of a hold's context may ask the service
-		case <-waiter.ctx.Done():
-			return nil, context.Cause(waiter.ctx)
-		default:
+		if err := waiter.over(); err != nil {
+			return nil, err
 		}
 		keeper.mu.Lock()
 		defer keeper.mu.Unlock()
@@ -120,23 +103,21 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		keeper.requeue(waiting)
 		return nil, nil
 	}
-	t.granted(waiter)
+	if local := t.grants > 0; local {
+		t.granted(&waiter.call, local, waiter.waited, waiter.handed)
+	} else {
+		t.granted(&waiter.call, local, t.won.waited, t.won.woken)
+	}
 	keeper.mu.Lock()
 	t.grants++
-	grant := &waiter.grant
-	t.grant = grant
+	t.grant = &waiter.grant
 	gone := t.gone
-	t.mu.Lock()
-	grant.begin(&t.turn, &waiter.Request)
-	grant.watchTime(waiter.ctx)
-	grant.nested = grant.nest(waiter.ctx, t.ctx)
-	h := grant.handleIn(waiter.ctx, &waiter.hold, &grant.top)
-	t.mu.Unlock()
+	h := t.give(&waiter.call)
 	t.look()
 	keeper.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
-		grant.lost(context.Cause(t.ctx))
+		waiter.grant.lost(context.Cause(t.ctx))
 	}
 	return h, nil
 }
@@ -149,27 +130,6 @@ func (t *kept) alive(ctx context.Context) bool {
 		return false
 	}
 	return t.grants == 0 || t.connected()
-}
-
-func (t *kept) connected() bool {
-	state, _ := t.session.State()
-	return state == event.StateConnected
-}
-
-// granted notifies the observers before there is a hold, so that they get a
-// grant before its loss.
-func (t *kept) granted(w *caller) {
-	e := event.Event{Kind: event.Granted, Session: t.session.ID(), Op: w.Op, Queue: t.queue.id,
-		Token: t.token, Context: w.ctx, Duration: time.Since(w.began),
-		Waited: t.won.waited, Local: t.grants > 0}
-	since := t.won.woken
-	if e.Local {
-		e.Waited, since = w.waited, w.handed
-	}
-	if e.Waited {
-		e.HandOver = time.Since(since)
-	}
-	t.queue.client.Observe(e)
 }
 
 // release ends a grant, whose contexts have ended. It passes the turn on with
@@ -196,11 +156,7 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 		return err
 	}
 	defer t.handOver() // after the report, in the order in which observers expect it
-	t.mu.Lock()
-	long := grant.stopTimers()
-	t.mu.Unlock()
-	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
-		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: true})
+	grant.released(held, true, nil)
 	return nil
 }
 
@@ -308,9 +264,7 @@ func (t *kept) report() {
 	keeper.mu.Unlock()
 	stop()
 	if unused {
-		t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
-			Op: t.won.Op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
-			Duration: time.Since(t.began), Err: context.Cause(t.ctx)})
+		t.unused(t.won.Op, t.began)
 	}
 	if told {
 		t.queue.client.Observe(e)

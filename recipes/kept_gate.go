@@ -30,16 +30,13 @@ func (t *kept) watch() {
 // mode that this recipe does not know.
 func anyone(driver.Place) bool { return true }
 
-// look reads the queue if that is due: see readsPerTTL. The caller holds the
-// keeper's mu.
+// look reads the queue if that is due. The caller holds the keeper's mu.
 func (t *kept) look() {
-	if !t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {
+	if !t.watched || t.closed || !t.readIsDue(&t.read) {
 		return
 	}
-	t.read = time.Now()
 	t.session.Go(func() {
-		behind, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), anyone)
-		if err == nil && behind {
+		if t.behind(anyone) {
 			t.ask()
 		}
 	})

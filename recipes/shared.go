@@ -7,7 +7,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // shared is a turn that serves several callers of one process at the same time:
@@ -86,7 +86,7 @@ func (t *shared) join(ctx context.Context) {
 	s.mu.Unlock()
 	// The users are counted by now. If the session has ended, each of them sees
 	// that and joins again.
-	t.begin()
+	t.begin(t, t.won)
 	for _, u := range waiting {
 		u.handed = time.Now()
 		u.got <- nil
@@ -110,17 +110,6 @@ func (t *shared) enqueued() {
 	a := t.won
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	t.many, t.queued, t.read = t, time.Now(), time.Now()
-}
-
-// begin makes the session report its end to the turn.
-func (t *shared) begin() {
-	t.mu.Lock()
-	alive := t.start(t)
-	t.mu.Unlock()
-	t.won.queued = false // from here on the turn removes the entry
-	if !alive {
-		t.turn.lost()
-	}
 }
 
 // wait waits until the turn is admitted, or the call's context ends.
@@ -184,10 +173,8 @@ func (t *shared) serve(u *user) (*Hold, error) {
 		}
 	}()
 	if !t.alive(u.ctx) {
-		select { // not Err: that of a hold's context may ask the service
-		case <-u.ctx.Done():
-			return nil, context.Cause(u.ctx)
-		default:
+		if err := u.over(); err != nil {
+			return nil, err
 		}
 		s.mu.Lock()
 		t.shut()
@@ -198,22 +185,20 @@ func (t *shared) serve(u *user) (*Hold, error) {
 	t.served++
 	local := t.served > 1
 	s.mu.Unlock()
-	t.granted(u, local)
+	if local {
+		t.granted(&u.call, local, u.got != nil, u.handed)
+	} else {
+		t.granted(&u.call, local, t.won.waited, t.won.woken)
+	}
 	s.mu.Lock()
-	grant := &u.grant
-	t.grants = append(t.grants, grant)
+	t.grants = append(t.grants, &u.grant)
 	gone := t.gone
-	t.mu.Lock()
-	grant.begin(&t.turn, &u.Request)
-	grant.watchTime(u.ctx)
-	grant.nested = grant.nest(u.ctx, t.ctx)
-	h := grant.handleIn(u.ctx, &u.hold, &grant.top)
-	t.mu.Unlock()
+	h := t.give(&u.call)
 	t.look()
 	s.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
-		grant.lost(context.Cause(t.ctx))
+		u.grant.lost(context.Cause(t.ctx))
 	}
 	return h, nil
 }
@@ -228,24 +213,7 @@ func (t *shared) alive(ctx context.Context) bool {
 	t.sharer.mu.Lock()
 	first := t.served == 0
 	t.sharer.mu.Unlock()
-	state, _ := t.session.State()
-	return first || state == event.StateConnected
-}
-
-// granted notifies the observers before there is a hold, so that they get a
-// grant before its loss.
-func (t *shared) granted(u *user, local bool) {
-	e := event.Event{Kind: event.Granted, Session: t.session.ID(), Op: u.Op, Queue: t.queue.id,
-		Token: t.token, Context: u.ctx, Duration: time.Since(u.began),
-		Waited: t.won.waited, Local: local}
-	since := t.won.woken
-	if local {
-		e.Waited, since = u.got != nil, u.handed
-	}
-	if e.Waited {
-		e.HandOver = time.Since(since)
-	}
-	t.queue.client.Observe(e)
+	return first || t.connected()
 }
 
 // release implements many. Only the last grant sends a request.
@@ -264,13 +232,11 @@ func (t *shared) release(ctx context.Context, g *grant) error {
 	}
 	s.mu.Unlock()
 	if over {
+		ctx, stop := engine.ReleaseContext(ctx)
+		defer stop()
 		return g.end(ctx)
 	}
-	t.mu.Lock()
-	long := g.stopTimers()
-	t.mu.Unlock()
-	t.queue.client.Observe(event.Event{Kind: event.Released, Session: t.session.ID(),
-		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: true})
+	g.released(held, true, nil)
 	return nil
 }
 
@@ -321,17 +287,14 @@ func (t *shared) lost(cause error) {
 	t.report()
 }
 
-// report notifies the observers if no call has used the turn: each entry that
-// has joined is granted or not.
+// report notifies the observers, once, if no call has used the turn.
 func (t *shared) report() {
 	t.sharer.mu.Lock()
 	unused := t.served == 0 && t.users == 0 && !t.reported
 	t.reported = t.reported || unused
 	t.sharer.mu.Unlock()
 	if unused {
-		t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
-			Op: t.won.Op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
-			Duration: time.Since(t.queued), Err: context.Cause(t.ctx)})
+		t.unused(t.won.Op, t.queued)
 	}
 }
 
@@ -367,16 +330,13 @@ func (t *shared) keptOut(behind driver.Place) bool {
 	return !t.won.rule([]driver.Place{behind}).Admitted
 }
 
-// look reads the queue if that is due: see readsPerTTL. The caller holds the
-// sharer's mu.
+// look reads the queue if that is due. The caller holds the sharer's mu.
 func (t *shared) look() {
-	if t.unwatch == nil || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {
+	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {
 		return
 	}
-	t.read = time.Now()
 	t.session.Go(func() {
-		seen, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), t.keptOut)
-		if err == nil && seen {
+		if t.behind(t.keptOut) {
 			t.ask()
 		}
 	})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/event"
 )
 
 // sharer has the shared turns of a queue with WithSharedTurns. Nothing of it
@@ -29,18 +28,12 @@ type sharer struct {
 	}
 }
 
-// user is a call of Acquire that shares a turn. It is one object with what it
-// gets: each lock makes one.
+// user is a call of Acquire that shares a turn.
 type user struct {
-	Request
-	ctx    context.Context
-	began  time.Time
-	got    chan error // unless nil, it has waited for the join; has room for one
-	handed time.Time  // set before got
-	left   *attempt   // its entry has left, and this user's event says so
-
-	grant grant
-	hold  Hold
+	call
+	// Unless nil, it has waited for the join; has room for one. Sent to after
+	// left and handed are set.
+	got chan error
 }
 
 // shares reports whether a request can have a shared turn. All users must be
@@ -58,15 +51,12 @@ func (s *sharer) shares(ctx context.Context, request *Request) bool {
 	if !same || open {
 		return same
 	}
-	// Without a watch nothing would show that another contender waits. An error
-	// is left to the ordinary attempt.
-	session, err := s.queue.client.Session(ctx)
-	return err == nil && session.WatchesQueues()
+	return s.queue.watches(ctx)
 }
 
 // acquire is Queue.contend for a request that shares.
 func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
-	u := &user{Request: request, ctx: ctx, began: time.Now()}
+	u := &user{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	for {
 		turn, err := s.turnOf(u)
 		if err == nil {
@@ -76,7 +66,8 @@ func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
 			}
 		}
 		if err != nil {
-			return nil, s.failed(u, err)
+			u.ended(s.queue, err)
+			return nil, err
 		}
 		// The turn was of no use, and its gate is closed: the next one is
 		// another.
@@ -137,8 +128,7 @@ func (s *sharer) turn(r Request) *shared {
 	q := s.queue
 	r.Payload = q.payload
 	t := &shared{sharer: s}
-	t.won = q.attempt(r, info{Identity: q.identity, Payload: r.Payload,
-		Since: time.Now().UTC().Round(time.Millisecond)})
+	t.won = q.attempt(r, q.info(r, time.Now()))
 	return t
 }
 
@@ -159,19 +149,8 @@ func (s *sharer) try(u *user) (*shared, error) {
 		s.open = turn
 	}
 	s.mu.Unlock()
-	turn.begin()
+	turn.begin(turn, turn.won)
 	return turn, nil
-}
-
-// failed notifies the observers of a call that does not get a turn.
-func (s *sharer) failed(u *user, err error) error {
-	e := event.Event{Kind: event.NotGranted, Op: u.Op, Queue: s.queue.id, Context: u.ctx,
-		Duration: time.Since(u.began), Err: err}
-	if a := u.left; a != nil && a.session != nil {
-		e.Session, e.Token = a.session.ID(), a.joined.Token
-	}
-	s.queue.client.Observe(e)
-	return err
 }
 
 // contends closes the gate for a contender of this client that the turns keep

@@ -67,12 +67,8 @@
 //
 // # Deadlocks
 //
-// Callers that take locks within locks, in different orders, may wait for each
-// other for ever. If each passes the context of its hold, those that wait for
-// ten seconds notice it, also over several services: they log a warning with
-// the names, identities and tokens of all, and notify observers
-// (event.Deadlocked). With [WithDeadlockError] the youngest gives up. See
-// docs/concepts.md for what is not noticed.
+// Read-write locks within other locks can wait for each other for ever, too:
+// see package mutex, which also says what [WithDeadlockError] does.
 package rwlock
 
 import (

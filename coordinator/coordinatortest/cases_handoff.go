@@ -225,7 +225,8 @@ func passWakesOnlyFollower(e *env) {
 }
 
 // contestCases use one queue as recipes do, from many goroutines on three
-// sessions. As the engine, they repeat calls while the service is unavailable.
+// sessions. Like the engine, they repeat calls while the service is
+// unavailable.
 var contestCases = []testCase{
 	{"G1/many goroutines share sessions and a queue", nil, joinAndLeave},
 	{"G1/many goroutines follow, pass and cancel", passes.needs, followAndPass},
@@ -296,6 +297,8 @@ func (c *contest) take(s session, impatient bool) {
 	c.removes(c.by, s, own)
 }
 
+// removes calls by, and repeats it only after an unknown outcome: before that
+// the entry must be there.
 func (c *contest) removes(by entryCall, s session, own driver.Joined) {
 	err := by.call(c.soon(), s, c.queue, own)
 	if errors.Is(err, driver.ErrUnavailable) {

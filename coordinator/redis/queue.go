@@ -180,11 +180,10 @@ func (s *session) SetRecord(
 	if len(value) == 0 || len(value) > largest {
 		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
 	}
-	switch {
-	case known != driver.Any:
-	case s.ctx.Err() != nil:
-		return 0, statuses["lost"]
-	default:
+	if known == driver.Any {
+		if s.ctx.Err() != nil {
+			return 0, statuses["lost"]
+		}
 		return 0, driver.ErrStale
 	}
 	reply, err := s.run(ctx, "write", queue, int64(known), value)

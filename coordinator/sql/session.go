@@ -278,11 +278,10 @@ func (s *session) SetRecord(
 	if len(value) == 0 || len(value) > largest {
 		return 0, invalid("a record of %d bytes; want 1 to %d", len(value), largest)
 	}
-	switch {
-	case known != driver.Any:
-	case s.ctx.Err() != nil:
-		return 0, errLost
-	default:
+	if known == driver.Any {
+		if s.ctx.Err() != nil {
+			return 0, errLost
+		}
 		return 0, driver.ErrStale
 	}
 	outcome, version, err := s.call(ctx, "set_record", s.d.path(queue), s.id, value, int64(known))

@@ -74,14 +74,14 @@ var ofKept = []mutation{{
 	name: "kept-without-safety-net", promise: "P5",
 	what:   "A turn that serves callers of its process relies on its watch alone.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {`,
-	new:    `	if t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
+	new:    `	if t.watched || t.closed || !t.readIsDue(&t.read) {`,
 	caught: []test{{pkg: "recipes", name: "TestSilentWatchDoesNotStarveOthers"}},
 }, {
 	name: "kept-reads-at-each-lock", promise: "P6",
 	what:   "A turn reads the queue at each lock of its process.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
 	new:    `	if !t.watched || t.closed {`,
 	caught: []test{{pkg: "recipes", name: "TestRelockOfAKeptTurnSendsNoRequest"}},
 }, {
@@ -247,11 +247,11 @@ var ofKept = []mutation{{
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsHandedOver"}},
 }, {
 	name: "kept-without-a-watch", promise: "P8",
-	what:   "Turns are kept on a service that cannot show other contenders.",
-	file:   "recipes/keeper.go",
+	what:   "Turns are kept, and shared, on a service that cannot show other contenders.",
+	file:   "recipes/many.go",
 	old:    `	return err == nil && s.WatchesQueues()`,
 	new:    `	return err == nil && s != nil`,
-	caught: []test{{pkg: "recipes", name: "TestNothingIsKeptWithoutAWatch"}},
+	caught: []test{{pkg: "recipes", name: "TestNothingIsKeptWithoutAWatch"}, {pkg: "rwlock", name: "TestServiceWithoutAQueueWatchIgnoresTheOption"}},
 }, {
 	name: "kept-process-is-not-wanted", promise: "P8",
 	what:   "Wanted does not notice callers of its own process.",

@@ -19,8 +19,8 @@ var ofSharedReads = []mutation{{
 	name: "shared-silent-watch-starves", promise: "P5",
 	what:   "A turn that readers share never reads the queue besides its watch, which may be silent.",
 	file:   "recipes/shared.go",
-	old:    `	if t.unwatch == nil || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {`,
-	new:    `	if t.unwatch != nil || t.closed || time.Since(t.read) < t.session.TTL()/readsPerTTL {`,
+	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {`,
+	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.read) {`,
 	caught: []test{{pkg: "rwlock", name: "TestStreamOfReadersDoesNotStarveAWriter"}},
 }, {
 	name: "shared-entry-leaves-with-a-reader", promise: "P1",
@@ -40,8 +40,8 @@ var ofSharedReads = []mutation{{
 	name: "shared-grant-while-suspended", promise: "P2",
 	what:   "A reader gets an entry of its client while the session is suspended.",
 	file:   "recipes/shared.go",
-	old:    `	return first || state == event.StateConnected`,
-	new:    `	return first || state >= 0`,
+	old:    `	return first || t.connected()`,
+	new:    `	return first || true`,
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestNoReaderJoinsATurnWhileTheSessionIsSuspended"}},
 }, {
 	name: "shared-reader-outlives-the-loss", promise: "P2",

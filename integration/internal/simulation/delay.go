@@ -25,8 +25,7 @@ func (w *world) lockDelay(n *name) time.Duration {
 	if r.IntN(2) == 0 {
 		return 0
 	}
-	most := []time.Duration{50 * time.Millisecond, w.ttl / 2, 2 * w.ttl}[r.IntN(3)]
-	return min(time.Millisecond+time.Duration(r.Int64N(int64(most))), recipes.MaxLockDelay)
+	return min(someTime(r, 50*time.Millisecond, w.ttl/2, 2*w.ttl), recipes.MaxLockDelay)
 }
 
 // maxHold is the longest hold of a name at the client of a slot, or zero.
@@ -38,8 +37,7 @@ func (s *slot) maxHold(n *name) time.Duration {
 	if r.IntN(2) == 0 {
 		return 0
 	}
-	most := []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, s.w.ttl}[r.IntN(3)]
-	return time.Millisecond + time.Duration(r.Int64N(int64(most)))
+	return someTime(r, 10*time.Millisecond, 300*time.Millisecond, s.w.ttl)
 }
 
 // holderNote is what a queue with a lock-delay says about its holder.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +24,12 @@ func (s *slot) retain(n *name) time.Duration {
 	if r.IntN(3) == 0 {
 		return 0
 	}
-	most := []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, s.w.ttl}[r.IntN(3)]
-	return time.Millisecond + time.Duration(r.Int64N(int64(most)))
+	return someTime(r, 10*time.Millisecond, 300*time.Millisecond, s.w.ttl)
+}
+
+// someTime is a random time of at least a millisecond, of a random magnitude.
+func someTime(r *rand.Rand, most ...time.Duration) time.Duration {
+	return time.Millisecond + time.Duration(r.Int64N(int64(most[r.IntN(len(most))])))
 }
 
 // retains reports whether some clients may keep the turns of a name.
