@@ -200,6 +200,7 @@ func (a *actor) restart() {
 	ctx, cancel := a.releaseBounds()
 	defer cancel()
 	if crash {
+		w.note(func() { w.crashed = append(w.crashed, link) })
 		link.Cut()
 		ctx, cancel = context.WithTimeout(a.ctx, time.Millisecond)
 		defer cancel()

@@ -267,12 +267,17 @@ func (w *world) nature() {
 	links := slices.Clone(w.links)
 	w.mu.Unlock()
 	for _, l := range links { // one after the other, for a fixed order of events
-		w.heal(l)
-		l.Delay(0, 0)
-		// Otherwise notifications would be delayed whenever they come. Requests
-		// still arrive late.
-		l.Strand()
-		l.Deliver()
+		w.mend(l)
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))
 	}
+}
+
+// mend ends all faults of a link.
+func (w *world) mend(l Link) {
+	w.heal(l)
+	l.Delay(0, 0)
+	// Otherwise notifications would be delayed whenever they come. Requests
+	// still arrive late.
+	l.Strand()
+	l.Deliver()
 }

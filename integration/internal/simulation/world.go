@@ -55,6 +55,7 @@ type world struct {
 	ended       map[string]time.Duration // sessions
 	lostAt      map[int]time.Duration    // when a session of a slot ended last
 	links       []Link
+	crashed     []Link // of clients that have crashed
 	owner       map[Link]*slot
 	refuses     bool                // the service refuses requests of all clients,
 	refusedAt   time.Duration       // or did so until then
@@ -272,6 +273,11 @@ func (w *world) join(bound time.Duration) {
 // judgeEnd judges what is left when all actors have ended: first with live
 // sessions, then without.
 func (w *world) judgeEnd(t *testing.T) {
+	// A service keeps the watches of a machine that is gone until it notices. A
+	// client may have crashed after the links were mended.
+	for _, l := range w.crashed {
+		w.mend(l)
+	}
 	for deadline := w.now() + w.ttl + time.Second + w.traits.Late; ; time.Sleep(w.ttl / 7) {
 		if stats := w.svc.Stats(); stats.Entries == 0 && stats.Watches == 0 || w.now() > deadline {
 			break
