@@ -112,6 +112,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
+		turn.suspect()
 		turn.want()
 	default:
 		if k.joining != nil && k.joining.queued {
@@ -304,7 +305,9 @@ func (k *keeper) won(won *attempt) {
 	switch {
 	case turn.gone:
 	case len(turn.waiting) > 0:
-		turn.pop()
+		if turn.pop(); len(turn.waiting) > 0 {
+			turn.suspect()
+		}
 	default: // all have given up just now
 		turn.depart()
 		turn.session.Go(func() { turn.end(turn.session.Context()) })

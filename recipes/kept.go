@@ -50,6 +50,10 @@ type kept struct {
 	// its end was reported
 	reported bool
 	closing  func() // stops Session.OnClose
+
+	suspicion *time.Timer // nil before a caller has waited; see suspect
+	suspects  bool        // it runs
+	named     bool        // the present hold was named in a warning
 }
 
 const (
@@ -110,7 +114,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	}
 	keeper.mu.Lock()
 	t.grants++
-	t.grant = &waiter.grant
+	t.grant, t.named = &waiter.grant, false
 	gone := t.gone
 	h := t.give(&waiter.call)
 	t.look()
@@ -252,6 +256,9 @@ func (t *kept) report() {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	t.idle.Stop()
+	if t.suspicion != nil {
+		t.suspicion.Stop()
+	}
 	stop, told := t.closing, t.told
 	t.closing, t.told = func() {}, false
 	unused := t.grants == 0 && !t.reported

@@ -2,13 +2,15 @@ package recipes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // This file closes the gate of a kept turn: it notices other contenders, and
-// the end of the time for which the turn is kept.
+// the end of the time for which the turn is kept. It also notices callers that
+// wait for long.
 
 // watch begins to look for other contenders: when the turn first becomes idle
 // or is first given to another caller, so that a single short hold costs
@@ -92,5 +94,46 @@ func (t *kept) giveUp(ctx context.Context) {
 	k.mu.Unlock()
 	if idle {
 		t.end(ctx)
+	}
+}
+
+// suspect begins to look for callers in the local queue that may wait for
+// themselves: see attempt.suspectOwn. It looks once in a TTL, so that a short
+// wait costs nothing. The caller holds the keeper's mu.
+func (t *kept) suspect() {
+	switch {
+	case t.suspects:
+	case t.suspicion == nil:
+		t.suspicion = time.AfterFunc(t.session.TTL(), func() { t.session.Go(t.nameOwn) })
+	default:
+		t.suspicion.Reset(t.session.TTL())
+	}
+	t.suspects = true
+}
+
+// nameOwn logs the warning, once for each hold, if a caller has waited for that
+// hold for a TTL.
+func (t *kept) nameOwn() {
+	k, ttl := t.keeper, t.session.TTL()
+	k.mu.Lock()
+	t.suspects = len(t.waiting) > 0 && !t.gone
+	at := slices.IndexFunc(t.waiting, func(w *caller) bool { return !w.Fresh })
+	var late *caller
+	next := ttl
+	if g := t.grant; t.suspects && at >= 0 && g != nil && !t.named {
+		w, waits := t.waiting[at], g.since
+		if w.since.After(waits) {
+			waits = w.since
+		}
+		if next = ttl - time.Since(waits); next <= 0 {
+			late, t.named, next = w, true, ttl
+		}
+	}
+	if t.suspects {
+		t.suspicion.Reset(next)
+	}
+	k.mu.Unlock()
+	if late != nil {
+		t.queue.warnOfOwn(late.Op, t.token, late.since)
 	}
 }
