@@ -187,7 +187,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	grant.watchTime(ctx)
 	// After watchTime and before handle: the contexts of the handles are
 	// derived from it.
-	grant.nested = grant.nest(ctx, turn.ctx)
+	grant.nest(ctx)
 	if turn.held != "" && !a.last {
 		turn.convert(turn.held)
 	}

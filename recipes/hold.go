@@ -107,7 +107,8 @@ func (h *Hold) release(ctx context.Context) error {
 	if n, ok := h.ctx.Context.(*nested); ok && n.again {
 		n.release()
 		n.cancel(coordinator.ErrReleased)
-		turn.ends.RunUnder(nestedKey{n})
+		n.ends.Run()
+		n.ends.Close()
 	}
 	// Reads the clock: nil must mean that the grant held until now.
 	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
@@ -180,7 +181,7 @@ func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 // that was itself taken within this one.
 func (g *grant) again(ctx context.Context, l *level) *Hold {
 	h := g.handle(ctx, l)
-	if n := g.nest(ctx, l.ctx); n != nil {
+	if n := g.within(ctx, l.ctx, g.ends()); n != nil {
 		n.again, h.ctx.Context = true, n
 	}
 	return h

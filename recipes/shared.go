@@ -191,7 +191,10 @@ func (t *shared) serve(u *user) (*Hold, error) {
 		t.granted(&u.call, local, t.won.waited, t.won.woken)
 	}
 	s.mu.Lock()
+	u.grant.at = len(t.grants)
 	t.grants = append(t.grants, &u.grant)
+	u.ends.Begin(&t.ends, t.ctx)
+	u.grant.part = &u.ends
 	gone := t.gone
 	h := t.give(&u.call)
 	t.look()
@@ -228,7 +231,10 @@ func (t *shared) release(ctx context.Context, g *grant) error {
 		over = true // the grant stays, since a loss from here on is also its own
 		t.depart()
 	default:
-		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == g })
+		last := t.grants[len(t.grants)-1]
+		t.grants[g.at], last.at = last, g.at
+		t.grants[len(t.grants)-1] = nil
+		t.grants = t.grants[:len(t.grants)-1]
 	}
 	s.mu.Unlock()
 	if over {

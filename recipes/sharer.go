@@ -7,6 +7,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // sharer has the shared turns of a queue with WithSharedTurns. Nothing of it
@@ -33,7 +34,8 @@ type user struct {
 	call
 	// Unless nil, it has waited for the join; has room for one. Sent to after
 	// left and handed are set.
-	got chan error
+	got  chan error
+	ends engine.EndsWithin // of its contexts: see grant.part
 }
 
 // shares reports whether a request can have a shared turn. All users must be
