@@ -31,8 +31,8 @@ func (g *grant) nest(ctx context.Context) {
 	}
 }
 
-// within returns a context under that of a hold of the grant, for a handle
-// taken with ctx, or nil if ctx carries no hold beside the grant's own: those in
+// within returns a context under another one of the grant, for a handle taken
+// with ctx, or nil if ctx carries no hold beside the grant's own: those in
 // which the grant itself was taken were hooked when it began. Then it allocates
 // nothing.
 func (g *grant) within(ctx, under context.Context, outer ends) (n *nested) {

@@ -82,10 +82,10 @@ func TestCallThatWaitsForItsOwnProcessWarnsAfterATTL(t *testing.T) {
 	})
 }
 
-// TestCallThatWaitsInTheLineOfAKeptTurnWarnsAfterATTL: it has no entry, so it
+// TestCallThatWaitsForAKeptTurnWarnsAfterATTL: it has no entry, so it
 // follows none. Once for each hold; a call that waits for several short ones,
 // and one WithoutReentry, warn of nothing.
-func TestCallThatWaitsInTheLineOfAKeptTurnWarnsAfterATTL(t *testing.T) {
+func TestCallThatWaitsForAKeptTurnWarnsAfterATTL(t *testing.T) {
 	selfWaits(t, func(t *testing.T, _ *memory.Service, c *coordinator.Client, b *book) {
 		m, err := mutex.New(c, "n", mutex.WithRetain(time.Second))
 		check(t, err)
