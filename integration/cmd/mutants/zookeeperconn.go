@@ -54,6 +54,13 @@ var ofZooKeeperSessions = []mutation{{
 	new:    `		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != -1:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNoSingleServerIsBelievedThatASessionIsOver"}},
 }, {
+	name: "zookeeper-unconfirmed-end-is-one", promise: "P4",
+	what:   "After one server's denial, Close succeeds although another one knows the session and has not confirmed its end.",
+	file:   "coordinator/zookeeper/internal/zkconn/link.go",
+	old:    `		case o.known && !errors.Is(err, driver.ErrRefused):`,
+	new:    `		case false:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNoSingleServerIsBelievedThatASessionIsOver"}},
+}, {
 	name: "zookeeper-reconnect-by-one-server", promise: "P2",
 	what:   "The first renewal over a new connection is confirmed by one server alone.",
 	file:   "coordinator/zookeeper/internal/zkconn/link.go",

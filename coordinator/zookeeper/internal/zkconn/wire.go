@@ -296,6 +296,9 @@ func (h hello) appendConnect(b []byte) []byte {
 // All requests are sent at once: the service reads the others when it has
 // accepted the first. The first alone would continue the session for a whole
 // TTL, again on each attempt where replies are late or lost.
+//
+// An answer with a session is the server's that knows it, also if there is an
+// error.
 func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	if digest != "" {
@@ -322,16 +325,16 @@ func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err 
 	for { // replies have xid, zxid, error
 		message, err = readMessage(in, message, maxHandshake)
 		if err != nil {
-			return hello{}, cmp.Or(refused, err)
+			return answer, cmp.Or(refused, err)
 		}
 		if len(message) < 20 {
-			return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
+			return answer, errors.New("zookeeper: unexpected reply to the end of a session")
 		}
 		xid := binary.BigEndian.Uint32(message[4:])
 		code := int32(binary.BigEndian.Uint32(message[16:]))
 		switch failed := code != 0 && code != codeExpired; {
 		case failed && xid == closeXid:
-			return hello{}, codeError(code)
+			return answer, codeError(code)
 		case failed:
 			refused = codeError(code)
 		case xid == closeXid:
