@@ -22,7 +22,8 @@ import (
 type socket struct {
 	net.Conn
 	session *Conn
-	again   bool // it continues the session
+	again   bool          // it continues the session
+	greeted chan struct{} // closed after the handshake
 	in      *bufio.Reader
 
 	handshakeDone bool   // the handshake is over
@@ -42,7 +43,9 @@ type socket struct {
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, session *Conn) *socket {
-	return &socket{Conn: conn, session: session, in: bufio.NewReader(conn)}
+	return &socket{
+		Conn: conn, session: session, greeted: make(chan struct{}), in: bufio.NewReader(conn),
+	}
 }
 
 // Read returns messages that were read as a whole.
@@ -91,8 +94,9 @@ func (s *socket) fill() (err error) {
 }
 
 // handshake reads the reply to the connect request. If it fails, the client
-// tries the next server.
+// tries the next server, and does not read again.
 func (s *socket) handshake() error {
+	defer close(s.greeted)
 	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
 		return err
