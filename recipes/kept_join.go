@@ -8,8 +8,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// This file joins the queue for callers that need another entry. One join serves
-// all of them, also those that come while it is under way.
+// This file joins the queue for callers that need another entry. One join
+// serves all of them, also those that come while it is under way.
 
 // joining is a join for all callers of next.
 type joining struct {

@@ -44,7 +44,7 @@ func (g *grant) waitBehind() *wanted {
 	return w
 }
 
-// wantedNow is a wait that is over: somebody waits already.
+// wantedNow is a wait that is over: another caller waits already.
 func wantedNow() *wanted {
 	over := make(chan struct{})
 	close(over)
