@@ -132,9 +132,9 @@ func (d *deadlocks) seek(ctx context.Context) {
 	}
 }
 
-// once searches, and again if another contender has resolved what it found: then
-// the contender may be in another deadlock already, in which it is the one to
-// give up. It reports whether the contender has given up.
+// once searches, and again if another contender has resolved what it found:
+// this one may be in a further deadlock, in which it is the one to give up. It
+// reports whether it has given up.
 func (d *deadlocks) once(ctx context.Context) (over bool) {
 	n := d.info.Nest
 	me := link{at: site{d.session, d.queue.id}, id: d.joined.Place.ID, token: d.joined.Token, info: d.info}
