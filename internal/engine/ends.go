@@ -78,8 +78,8 @@ func (e *Ends) left() []*list.Element {
 }
 
 // EndsWithin is the Ends of a context within another one, of whose Ends it is a
-// part: if n callers share a hold, the end of one costs no look at the
-// functions of all. It costs nothing before the first function is added.
+// part: if n callers share a hold, the end of one must not search the functions
+// of all. It costs nothing before the first function is added.
 type EndsWithin struct {
 	Ends
 	of     context.Context
