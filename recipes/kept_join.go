@@ -54,6 +54,7 @@ func (k *keeper) enqueued() {
 // attempt joins and waits, for whichever callers there are by then.
 func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
+	began := time.Now()
 	request.Queued = k.enqueued
 	won := k.begin(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
@@ -63,8 +64,11 @@ func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.joined(join, err, won)
+	heard := k.joined(join, err, won)
+	k.mu.Unlock()
+	if !heard {
+		won.unheard(began, err)
+	}
 }
 
 func (k *keeper) begin(r Request) *attempt {
@@ -75,22 +79,26 @@ func (k *keeper) begin(r Request) *attempt {
 }
 
 // joined ends a join that has failed. If it was cancelled, only the caller that
-// has cancelled it gets the error: the others came later, and try again. The
-// caller holds k.mu.
-func (k *keeper) joined(j *joining, err error, left *attempt) {
+// has cancelled it gets the error: the others came later, and try again, as do
+// those that came after the end of its session. heard: a caller gets the error.
+// The caller holds k.mu.
+func (k *keeper) joined(j *joining, err error, left *attempt) (heard bool) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
-		if j.cancelled && !w.last {
+		if !w.last && (j.cancelled || w.after(left, err)) {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.left = err, left
-		left = nil // one event ends the one entry
+		if w.err = err; !heard {
+			w.left = left // one event ends the one entry
+		}
+		heard = true
 		w.get(nil)
 	}
 	k.join()
+	return heard
 }
 
 // won gives the turn that a join has won to the first caller, and puts the

@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -65,7 +66,7 @@ func (t *shared) inQueue() bool { return !t.queued.IsZero() }
 // join joins the queue and waits until the entry is admitted, for whichever
 // callers there are by then.
 func (t *shared) join(ctx context.Context) {
-	s := t.sharer
+	s, began := t.sharer, time.Now()
 	defer t.cancelJoin(nil)
 	defer t.won.leaveLater() // does nothing, unless an observer panics
 	t.won.Queued = func() {
@@ -82,11 +83,14 @@ func (t *shared) join(ctx context.Context) {
 	err := t.won.win(ctx)
 	s.mu.Lock()
 	if err != nil {
-		t.fail(err, t.won)
+		heard := t.fail(err, t.won)
 		if t.inQueue() {
 			t.cancel(err)
 		}
 		s.mu.Unlock()
+		if !heard {
+			t.won.unheard(began, err)
+		}
 		return
 	}
 	waiting := t.waiting
@@ -101,15 +105,26 @@ func (t *shared) join(ctx context.Context) {
 	}
 }
 
-// fail ends a turn that was not admitted. The caller holds the sharer's mu.
-func (t *shared) fail(err error, left *attempt) {
+// errAgain is the answer to a call that begins again.
+var errAgain = errors.New("the session had ended before the call")
+
+// fail ends a turn that was not admitted. heard: a call gets the error. The
+// caller holds the sharer's mu.
+func (t *shared) fail(err error, left *attempt) (heard bool) {
 	t.shut()
 	for _, u := range t.waiting {
-		u.left = left
-		left = nil // one event ends the one entry
+		if u.after(left, err) {
+			u.got <- errAgain
+			continue
+		}
+		if !heard {
+			u.left = left // one event ends the one entry
+		}
+		heard = true
 		u.got <- err
 	}
 	t.waiting = nil
+	return heard
 }
 
 // enqueued makes the turn that of its entry, which may not be admitted yet. The

@@ -56,7 +56,7 @@ func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
 				return hold, nil
 			}
 		}
-		if err != nil {
+		if err != nil && err != errAgain { //nolint:errorlint // our own word
 			u.ended(s.queue, err)
 			return nil, err
 		}
