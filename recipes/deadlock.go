@@ -66,22 +66,22 @@ type DeadlockParty struct {
 }
 
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v of %d contenders: ", ErrDeadlock, len(e.Parties))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%v of %d contenders: ", ErrDeadlock, len(e.Parties))
 	several := slices.ContainsFunc(e.Parties, func(p DeadlockParty) bool {
 		return p.Service != e.Parties[0].Service
 	})
 	for i, p := range e.Parties {
 		if i > 0 {
-			b.WriteString("; ")
+			text.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s holds %s (token %d) and waits for %s (token %d)",
+		fmt.Fprintf(&text, "%s holds %s (token %d) and waits for %s (token %d)",
 			engine.Printable(p.Identity), p.Holds.Queue, p.Holds.Token, p.Queue, p.Token)
 		if several {
-			b.WriteString(" of " + engine.Printable(p.Service))
+			text.WriteString(" of " + engine.Printable(p.Service))
 		}
 	}
-	return b.String()
+	return text.String()
 }
 
 // Unwrap returns ErrDeadlock.
@@ -133,18 +133,18 @@ func (d *deadlocks) seek(ctx context.Context) {
 
 // once searches once, and reports whether the contender has given up.
 func (d *deadlocks) once(ctx context.Context) (over bool) {
-	n := d.info.Nest
+	own := d.info.Nest
 	me := link{at: site{d.session, d.queue.id}, id: d.joined.Place.ID, token: d.joined.Token, info: d.info}
 	var sessions []*engine.Session
-	for _, s := range append([]*engine.Session{d.session}, n.sessions...) {
+	for _, s := range append([]*engine.Session{d.session}, own.sessions...) {
 		if !slices.Contains(sessions, s) {
 			sessions = append(sessions, s)
 		}
 	}
 	var cycle []link
-	s := newSearch(sessions, chainReads)
-	d.inTurn(ctx, func() { cycle = s.find(ctx, me) })
-	if cycle == nil || !d.lasts(ctx, s, cycle, confirmAfter) {
+	search := newSearch(sessions, chainReads)
+	d.inTurn(ctx, func() { cycle = search.find(ctx, me) })
+	if cycle == nil || !d.lasts(ctx, search, cycle, confirmAfter) {
 		return false
 	}
 	found := deadlockOf(cycle)
@@ -153,7 +153,7 @@ func (d *deadlocks) once(ctx context.Context) (over bool) {
 		d.report(found)
 	}
 	rank := rank(cycle)
-	if rank < 0 || !d.lasts(ctx, s, cycle, yieldAfter+time.Duration(rank)*nextYields) {
+	if rank < 0 || !d.lasts(ctx, search, cycle, yieldAfter+time.Duration(rank)*nextYields) {
 		return false
 	}
 	d.giveUp(found)
@@ -205,15 +205,15 @@ func Deadlocks(ctx context.Context, client *coordinator.Client) ([]*DeadlockErro
 	if err != nil {
 		return nil, engine.Describe(ctx, "find deadlocks", client.String(), err)
 	}
-	s, cycles := newSearch([]*engine.Session{session}, mostQueues), map[string][]link{}
+	search, cycles := newSearch([]*engine.Session{session}, mostQueues), map[string][]link{}
 	for _, n := range names {
 		at := site{session, driver.NewQueue(n.Kind, n.Name)}
-		for _, e := range s.list(ctx, at) {
+		for _, e := range search.list(ctx, at) {
 			w := linkOf(at, e)
 			if w.info.Nest == nil || w.info.Nest.Waits == 0 {
 				continue
 			}
-			if cycle := s.find(ctx, w); cycle != nil {
+			if cycle := search.find(ctx, w); cycle != nil {
 				cycles[signature(cycle)] = cycle
 			}
 		}
@@ -223,7 +223,7 @@ func Deadlocks(ctx context.Context, client *coordinator.Client) ([]*DeadlockErro
 	}
 	var found []*DeadlockError
 	for _, is := range slices.Sorted(maps.Keys(cycles)) {
-		if s.confirm(ctx, cycles[is]) {
+		if search.confirm(ctx, cycles[is]) {
 			found = append(found, deadlockOf(cycles[is]))
 		}
 	}

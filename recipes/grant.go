@@ -66,24 +66,24 @@ func (g *grant) context() context.Context {
 }
 
 // enter adds a handle to a level. The caller holds the turn's mu.
-func (g *grant) enter(l *level) {
+func (g *grant) enter(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the turn's own: a context costs three objects for each lock. A turn
 	// that is kept outlives the grant, whose contexts must end at its release:
 	// they must not last while another caller works.
 	switch {
-	case l.count > 0:
+	case level.count > 0:
 	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:
-		l.ctx = g.context()
+		level.ctx = g.context()
 	default:
-		l.ctx, l.cancel = context.WithCancelCause(g.context())
+		level.ctx, level.cancel = context.WithCancelCause(g.context())
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
 		if g.tooLong {
-			l.end(ErrHeldTooLong)
+			level.end(ErrHeldTooLong)
 		}
 	}
-	l.count++
+	level.count++
 }
 
 // handles is the number of handles that are not released; 0 is final. The

@@ -175,20 +175,20 @@ func (h *Hold) Converts() bool { return h.turn().session.Converts() }
 // Errors: that of Err, if the hold ends first; the cause of ctx; ErrRefused;
 // ErrInvalid for a hold with Terms, which do not say whom it keeps out alone.
 func (h *Hold) Wanted(ctx context.Context) error {
-	g, turn := h.ctx.grant, h.turn()
+	grant, turn := h.ctx.grant, h.turn()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
-	if g.counted {
+	if grant.counted {
 		return engine.Invalid("%q: a hold of a part cannot say who waits for it", turn.queue.name)
 	}
-	w := g.wait()
-	defer g.leaveWait(w)
+	wait := grant.wait()
+	defer grant.leaveWait(wait)
 	over := h.ctx.Done()
 	for {
-		g.turn.mu.Lock()
-		changed, done, err := w.changed, w.over, w.err
-		g.turn.mu.Unlock()
+		grant.turn.mu.Lock()
+		changed, done, err := wait.changed, wait.over, wait.err
+		grant.turn.mu.Unlock()
 		// Before the result: nil says that the hold stays.
 		if ended := h.Check(ctx); ended != nil {
 			return ended
