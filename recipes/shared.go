@@ -40,12 +40,12 @@ type shared struct {
 	queued   time.Time // when it has joined; zero before
 	admitted bool
 	closed   bool // the gate
-	gone     bool // it is lost
+	isLost   bool // it is lost
 	users    int  // callers that hold, or are about to
 	served   int  // grants, also those that are over
 	grants   []*grant
 	unwatch  context.CancelFunc // ends the watch for other contenders; nil before that
-	read     time.Time          // when the queue was last read: see look
+	lastRead time.Time          // when the queue was last read: see readIfDue
 	reported bool               // that nobody has used it
 }
 
@@ -104,7 +104,7 @@ func (t *shared) join(ctx context.Context) {
 func (t *shared) fail(err error, left *attempt) {
 	t.shut()
 	for _, u := range t.waiting {
-		u.left = left
+		u.failed = left
 		left = nil // one event ends the one entry
 		u.got <- err
 	}
@@ -116,7 +116,7 @@ func (t *shared) fail(err error, left *attempt) {
 func (t *shared) enqueued() {
 	a := t.won
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
-	t.many, t.queued, t.read = t, time.Now(), time.Now()
+	t.many, t.queued, t.lastRead = t, time.Now(), time.Now()
 }
 
 // wait waits until the turn is admitted, or the call's context ends.
@@ -180,7 +180,7 @@ func (t *shared) serve(user *user) (*Hold, error) {
 		}
 	}()
 	if !t.alive(user.ctx) {
-		if err := user.over(); err != nil {
+		if err := user.cause(); err != nil {
 			return nil, err
 		}
 		sharer.mu.Lock()
@@ -199,9 +199,9 @@ func (t *shared) serve(user *user) (*Hold, error) {
 	}
 	sharer.mu.Lock()
 	t.grants = append(t.grants, &user.grant)
-	gone := t.gone
+	gone := t.isLost
 	h := t.give(&user.call)
-	t.look()
+	t.readIfDue()
 	sharer.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
@@ -228,7 +228,7 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 	sharer, held := t.sharer, time.Since(ended.since)
 	sharer.mu.Lock()
 	t.users--
-	over := t.gone
+	over := t.isLost
 	switch {
 	case over:
 	case t.users == 0:
@@ -243,7 +243,7 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 		defer stop()
 		return ended.end(ctx)
 	}
-	ended.released(held, true, nil)
+	ended.reportRelease(held, true, nil)
 	return nil
 }
 
@@ -252,7 +252,7 @@ func (t *shared) drop() {
 	sharer := t.sharer
 	sharer.mu.Lock()
 	t.users--
-	last, gone := t.users == 0 && !t.gone, t.gone
+	last, gone := t.users == 0 && !t.isLost, t.isLost
 	if last {
 		t.depart()
 	}
@@ -262,7 +262,7 @@ func (t *shared) drop() {
 		t.report()
 	case last:
 		t.session.Go(func() {
-			if t.over(coordinator.ErrReleased) {
+			if t.finish(coordinator.ErrReleased) {
 				_ = t.passOn(t.session.Context()) // after an error it continues in the background
 			}
 			t.report()
