@@ -183,7 +183,8 @@ const firstAttempt = 1250 * time.Millisecond
 // give up soon is not cut short.
 func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	var s *Session
-	var why error // of the latest attempt that ended by itself
+	var why error     // of the latest attempt that says more than that it was cut short
+	cutShort := false // the latest attempt says no more
 	began := time.Now()
 	warned := false
 	c.mu.Lock()
@@ -196,9 +197,10 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeoutCause(ctx, lasts, errNoAnswer)
 		defer cancel()
-		lasts = min(2*lasts, c.config.TTL)
 		s, err = c.openOnce(attempt)
 		slow := attempt.Err() != nil && ctx.Err() == nil
+		cutShort = slow && lasts < c.config.TTL && !errors.Is(err, ErrUnavailable)
+		lasts = min(2*lasts, c.config.TTL)
 		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
@@ -208,9 +210,11 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 		if !warned { // once per call
 			level, warned = slog.LevelWarn, true
 		}
-		c.mu.Lock()
-		c.openError, why = err, err
-		c.mu.Unlock()
+		if why == nil || !cutShort {
+			c.mu.Lock()
+			c.openError, why = err, err
+			c.mu.Unlock()
+		}
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
 			"service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
