@@ -129,8 +129,8 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 	})
 }
 
-// TestAttemptsToOpenBecomeLonger: one that meets a silent member is short, and a
-// slow service has more time for the next one, up to the TTL.
+// TestAttemptsToOpenBecomeLonger: one that meets a silent member is short, and
+// a slow service has more time for the next one, up to the TTL.
 func TestAttemptsToOpenBecomeLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second

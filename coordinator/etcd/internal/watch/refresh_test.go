@@ -68,8 +68,8 @@ func TestStreamToWhichWatchesMoveStaysOpen(t *testing.T) {
 }
 
 // TestWatchThatIsNotCreatedEndsTheProofOfItsStream: the member has shown the
-// revision, takes the next watch and does not say that it exists. All that are
-// asked for later wait behind that one.
+// revision, takes the next watch and does not say that it exists. All watches
+// that are asked for later wait behind this one.
 func TestWatchThatIsNotCreatedEndsTheProofOfItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const within = time.Second
