@@ -57,10 +57,10 @@ func atMost(column string) string {
 	return "SUBSTR(" + column + ", 1, " + strconv.Itoa(largest+1) + ")"
 }
 
-// replica returns the part of a query that adds a row, with some columns, if the
-// server is a replica. It lags, and so would show an entry or a session as gone
-// that it does not have yet. A connection may lead to one: it stays when its
-// server becomes a replica, and proxies may send reads there.
+// replica returns the part of a query that adds a row, with some columns, if
+// the server is a replica. It lags, and so would show an entry or a session as
+// gone that it does not have yet. A connection may lead to one: it stays when
+// its server becomes a replica, and proxies may send reads there.
 func (d Dialect) replica(columns string) string {
 	is := "pg_is_in_recovery()"
 	if d == MySQL {

@@ -180,8 +180,8 @@ func TestReadOnlyServerIsNamedInTheError(t *testing.T) {
 }
 
 // TestReadsOfAReplicaAreRefused: a connection stays when its server becomes a
-// replica, and proxies send reads there. It lags, and would show a session or an
-// entry as gone that it does not have yet.
+// replica, and proxies send reads there. It lags, and would show a session or
+// an entry as gone that it does not have yet.
 func TestReadsOfAReplicaAreRefused(t *testing.T) {
 	eachServer(t, func(t *testing.T, db *database) {
 		begin, end := "SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"
