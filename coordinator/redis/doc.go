@@ -66,8 +66,8 @@
 //
 // # The protocol
 //
-// protocol.lua has the keys and the scripts. All that decide something write, or
-// could have: a replica, which lags, refuses them. An entry counts while its
+// protocol.lua has the keys and the scripts. All that decide something write,
+// or could have: a replica, which lags, refuses them. An entry counts while its
 // session lives; a script that meets one of a dead session removes it. Each
 // renewal also finds the sessions that have expired, and a wait reads when the
 // session that it waits for would expire. So the next is granted within a
