@@ -572,12 +572,21 @@ func TestPlanOfAnotherPartitionCrashesNobody(t *testing.T) {
 		if err := json.Unmarshal(now.Value, &forged); err != nil {
 			t.Fatal(err)
 		}
+		assigned, err := all[0].p.Assignments(f.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := make(map[string]float64) // as in JSON
+		for _, a := range assigned {
+			tokens[a.Identity] = float64(a.Member)
+		}
 		forged["shards"] = 100
-		members := forged["members"].([]any)
-		for i, m := range members[:2] { // without the one that dies
+		forged["members"] = slices.DeleteFunc(forged["members"].([]any), func(m any) bool {
+			return m.(map[string]any)["token"] == tokens[all[2].name] // which dies
+		})
+		for i, m := range forged["members"].([]any) {
 			m.(map[string]any)["holds"] = []int{90 + i}
 		}
-		forged["members"] = members[:2]
 		value, err := json.Marshal(forged)
 		if err != nil {
 			t.Fatal(err)
