@@ -149,7 +149,7 @@ func (w *world) next(l *queue) {
 		if l.granted[e.Token] {
 			continue
 		}
-		if l.name.recipe == "semaphore" && used <= l.most(w.now(), w.now()) ||
+		if l.name.recipe == "semaphore" && used+l.heldBehind(i) <= l.most(w.now(), w.now()) ||
 			l.name.recipe != "semaphore" &&
 				admitted(l.entries[:i], l.name.recipe == "rwlock" && e.Mode == "r") {
 			next = e.Token
@@ -159,6 +159,21 @@ func (w *world) next(l *queue) {
 	if next != l.next.token || w.recoveredAt == 0 {
 		l.next.token, l.next.since = next, w.now()
 	}
+}
+
+// heldBehind returns the permits of contenders behind one that show that they
+// hold. They count for it if the limit has changed since it joined: they may
+// have been admitted by the limit before, when there was room for all.
+func (l *queue) heldBehind(i int) (sum int) {
+	if n := len(l.limits); n == 0 || l.joined[l.entries[i].Token] > l.limits[n-1].at {
+		return 0
+	}
+	for _, e := range l.entries[i+1:] {
+		if strings.HasPrefix(e.Mode, "h") {
+			sum += permitsOf(e.Mode)
+		}
+	}
+	return sum
 }
 
 // auditWaiters: after the faults, a contender that can be admitted is, and

@@ -30,11 +30,15 @@ type Config struct {
 
 	names  dial.Names
 	outage outage
+	late   sync.WaitGroup // openings without a caller
 }
 
-// Close ends the lookups of the servers' names. No session is opened
-// afterwards.
-func (c *Config) Close() { c.names.Close() }
+// Close waits for openings whose callers have gone, for longestLate at most,
+// and ends the lookups of the servers' names. No session is opened afterwards.
+func (c *Config) Close() {
+	c.late.Wait()
+	c.names.Close()
+}
 
 // Conn is one session. It sends its requests through one client connection of
 // the library, and is over for ever as soon as that has, or might get, another
@@ -61,6 +65,7 @@ type Conn struct {
 	mu      sync.Mutex
 	up      chan struct{} // see connected
 	socket  *socket       // the latest
+	greeted chan struct{} // nil, or closed after the reply to its connect request
 	hello   hello         // as requested; after the first reply, as granted
 	lastErr error         // of the last attempt
 	denier  string        // the address of a server that says that the session is over, or ""
@@ -92,7 +97,12 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 	return c
 }
 
-// Open starts a session with exactly this TTL.
+// longestLate is how long an opening goes on without its caller.
+const longestLate = 500 * time.Millisecond
+
+// Open starts a session with exactly this TTL. If ctx ends first, the session
+// is ended in the background as soon as the service has named it. Without its
+// name, by longestLate, nobody can end it but its TTL.
 func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	if ttl < time.Millisecond || ttl.Milliseconds() > math.MaxInt32 || ttl%time.Millisecond != 0 {
 		return nil, Invalid("TTL %v: ZooKeeper takes whole milliseconds, 1ms to %v",
@@ -114,7 +124,11 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	}
 	context.AfterFunc(s.ctx, s.stop)
 	if err := s.establish(ctx); err != nil {
-		_ = s.Close(ctx) // the service ends it after the TTL in any case
+		if ctx.Err() != nil {
+			c.late.Go(s.closeLate)
+		} else {
+			_ = s.Close(ctx) // the service ends it after the TTL in any case
+		}
 		if errors.Is(err, driver.ErrSessionLost) {
 			// Nobody has had the session, and the next Open gets another (O3).
 			err = driver.Wrap(driver.ErrUnavailable,
@@ -144,6 +158,20 @@ func (c *Conn) establish(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// closeLate closes a session whose opening is given up. If a connect request is
+// under way, its reply has what is needed to end the session.
+func (c *Conn) closeLate() {
+	ctx, cancel := context.WithTimeout(context.Background(), longestLate)
+	defer cancel()
+	c.mu.Lock()
+	greeted := c.greeted
+	c.mu.Unlock()
+	if greeted != nil {
+		_ = c.Until(ctx, greeted)
+	}
+	_ = c.Close(ctx)
 }
 
 // ID is ZooKeeper's session ID in hex, as in the service's logs after "0x".

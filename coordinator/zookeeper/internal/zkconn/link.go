@@ -68,7 +68,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 		_ = s.Close()
 		return nil, c.Err()
 	}
-	c.socket = s
+	c.socket, c.greeted = s, s.greeted
 	c.lastErr = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
 		c.target.addr)
 	return s, nil
@@ -153,21 +153,13 @@ func (c *Conn) lastError() error {
 
 // endSession ends a session over its own connection, at the first server that
 // does it or refuses, until ctx ends. The library's Close waits a second, on a
-// connection that may be silent, and does not report the outcome.
-//
-// If a server says that the session is over, another one is asked, if there is
-// one: a leader that was paused while the others elected another denies the
-// sessions of its successor, for up to a tick after it resumes. denier is the
-// address of a server that has said so, or "".
+// connection that may be silent, and does not report the outcome. denier is the
+// address of a server that has said that the session is over, or "".
 func (c *Config) endSession(ctx context.Context, h hello, denier string) (err error) {
 	hosts := c.newRotation()
-	hosts.last = denier
-	for {
+	for denier == "" {
 		t, stopped := hosts.next(ctx)
-		switch {
-		case denier != "" && (stopped != nil || t.addr == denier):
-			return nil // no other could be asked
-		case stopped != nil:
+		if stopped != nil {
 			return unavailable(ctx, err)
 		}
 		var answer hello
@@ -178,13 +170,49 @@ func (c *Config) endSession(ctx context.Context, h hello, denier string) (err er
 		switch {
 		case errors.Is(err, driver.ErrRefused), err == nil && answer.session != 0:
 			return err
-		case denier != "":
-			return nil // denied again, or there is no answer
 		case err == nil:
 			denier = t.addr
-			hosts.round = append(hosts.round, t)
 		}
 	}
+	return c.endSessionElsewhere(ctx, h, denier)
+}
+
+// endSessionElsewhere asks all servers but one, which says that the session is
+// over: a leader that was paused while the others elected another denies the
+// sessions of its successor, for up to a tick after it resumes. It asks them at
+// once, since some may be silent. The session is over if none of them knows it.
+func (c *Config) endSessionElsewhere(ctx context.Context, h hello, denier string) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type outcome struct {
+		known bool // the server has the session
+		err   error
+	}
+	outcomes, asked := make(chan outcome), map[string]bool{denier: true}
+	for _, t := range c.newRotation().resolve(ctx) {
+		if asked[t.addr] {
+			continue
+		}
+		asked[t.addr] = true
+		go func() {
+			answer, err := c.endSessionAt(ctx, t, h)
+			outcomes <- outcome{answer.session != 0, err}
+		}()
+	}
+	ended := false
+	for range len(asked) - 1 {
+		switch o := <-outcomes; {
+		case o.known && o.err == nil:
+			ended = true
+			cancel()
+		case o.known && !errors.Is(err, driver.ErrRefused):
+			err = o.err
+		}
+	}
+	if ended {
+		return nil
+	}
+	return translate(err)
 }
 
 // endSessionAt ends a session at a server. A session of 0 is a new one, which

@@ -22,7 +22,8 @@ import (
 type socket struct {
 	net.Conn
 	session *Conn
-	again   bool // it continues the session
+	again   bool          // it continues the session
+	greeted chan struct{} // closed after the handshake
 	in      *bufio.Reader
 
 	handshakeDone bool   // the handshake is over
@@ -42,7 +43,9 @@ type socket struct {
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, session *Conn) *socket {
-	return &socket{Conn: conn, session: session, in: bufio.NewReader(conn)}
+	return &socket{
+		Conn: conn, session: session, greeted: make(chan struct{}), in: bufio.NewReader(conn),
+	}
 }
 
 // Read returns messages that were read as a whole.
@@ -91,8 +94,9 @@ func (s *socket) fill() (err error) {
 }
 
 // handshake reads the reply to the connect request. If it fails, the client
-// tries the next server.
+// tries the next server, and does not read again.
 func (s *socket) handshake() error {
+	defer close(s.greeted)
 	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
 		return err
@@ -296,6 +300,9 @@ func (h hello) appendConnect(b []byte) []byte {
 // All requests are sent at once: the service reads the others when it has
 // accepted the first. The first alone would continue the session for a whole
 // TTL, again on each attempt where replies are late or lost.
+//
+// An answer with a session is the server's that knows it, also if there is an
+// error.
 func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	if digest != "" {
@@ -322,16 +329,16 @@ func (h hello) endSession(conn io.ReadWriter, digest string) (answer hello, err 
 	for { // replies have xid, zxid, error
 		message, err = readMessage(in, message, maxHandshake)
 		if err != nil {
-			return hello{}, cmp.Or(refused, err)
+			return answer, cmp.Or(refused, err)
 		}
 		if len(message) < 20 {
-			return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
+			return answer, errors.New("zookeeper: unexpected reply to the end of a session")
 		}
 		xid := binary.BigEndian.Uint32(message[4:])
 		code := int32(binary.BigEndian.Uint32(message[16:]))
 		switch failed := code != 0 && code != codeExpired; {
 		case failed && xid == closeXid:
-			return hello{}, codeError(code)
+			return answer, codeError(code)
 		case failed:
 			refused = codeError(code)
 		case xid == closeXid:
