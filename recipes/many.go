@@ -33,15 +33,15 @@ type call struct {
 	ctx    context.Context
 	began  time.Time
 	handed time.Time // when the turn was given to it, if it has waited
-	left   *attempt  // its entry has left, and this call's event says so
+	failed *attempt  // its entry has left, and this call's event says so
 
 	grant grant
 	hold  Hold
 }
 
-// over is the cause with which the call's context has ended, or nil. It does
+// cause is the cause with which the call's context has ended, or nil. It does
 // not call Err: that of a hold's context may ask the service.
-func (c *call) over() error {
+func (c *call) cause() error {
 	select {
 	case <-c.ctx.Done():
 		return context.Cause(c.ctx)
@@ -53,16 +53,16 @@ func (c *call) over() error {
 // after reports whether a call began after the session of a join had ended, and
 // nobody had noticed that: the process had stood still. As without the join of
 // others, the call must not see an error for that, and joins again.
-func (c *call) after(failed *attempt, err error) bool {
-	return failed != nil && failed.session != nil && errors.Is(err, coordinator.ErrSessionLost) &&
-		!c.began.Before(failed.session.Deadline())
+func (c *call) after(join *attempt, err error) bool {
+	return join != nil && join.session != nil && errors.Is(err, coordinator.ErrSessionLost) &&
+		!c.began.Before(join.session.Deadline())
 }
 
-// ended notifies the observers of a call that does not get a turn.
-func (c *call) ended(q *Queue, err error) {
+// notGranted notifies the observers of a call that does not get a turn.
+func (c *call) notGranted(q *Queue, err error) {
 	e := event.Event{Kind: event.NotGranted, Op: c.Op, Queue: q.id, Context: c.ctx,
 		Duration: time.Since(c.began), Err: err}
-	if a := c.left; a != nil && a.session != nil {
+	if a := c.failed; a != nil && a.session != nil {
 		e.Session, e.Token = a.session.ID(), a.joined.Token
 	}
 	q.client.Observe(e)
@@ -72,9 +72,9 @@ func (c *call) ended(q *Queue, err error) {
 // attempt has won.
 func (t *turn) begin(h holder, won *attempt) {
 	t.mu.Lock()
-	alive := t.start(h)
+	alive := t.hook(h)
 	t.mu.Unlock()
-	won.queued = false // from here on the turn removes the entry
+	won.mustLeave = false // from here on the turn removes the entry
 	if !alive {
 		t.lost()
 	}
@@ -106,16 +106,16 @@ func (t *turn) give(c *call) *Hold {
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
 }
 
-// unheard notifies the observers of a failed join that no call has waited for.
-func (a *attempt) unheard(began time.Time, err error) {
+// notGranted notifies the observers of a failed join whose error no call gets.
+func (a *attempt) notGranted(began time.Time, err error) {
 	if a.joined.Token != 0 { // else there is no entry whose end is to be reported
 		a.observe(a.session.Context(), began, event.NotGranted, err)
 	}
 }
 
-// unused notifies the observers of the end of a turn that no call has used:
+// notGranted notifies the observers of the end of a turn that no call has used:
 // each entry that has joined is granted or not.
-func (t *turn) unused(op string, began time.Time) {
+func (t *turn) notGranted(op string, began time.Time) {
 	t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
 		Op: op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
 		Duration: time.Since(began), Err: context.Cause(t.ctx)})
@@ -134,7 +134,7 @@ func (t *turn) readIsDue(last *time.Time) bool {
 // behind reads the queue, and reports whether wants accepts a contender behind
 // the entry.
 func (t *turn) behind(wants func(driver.Place) bool) bool {
-	yes, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), wants)
+	yes, err := t.session.Behind(t.ctx, t.queue.id, t.stablePlace(), wants)
 	return err == nil && yes
 }
 

@@ -102,8 +102,8 @@ func (w world) callAfterAPause(lock func(*coordinator.Client) func(context.Conte
 	h, err := call(ctx)
 	check(w, err)
 	check(w, h.Unlock(ctx))
-	// Whoever reads the clock first ends the session, perhaps before the first
-	// call gives up.
+	// The clock may be read, and the session ended, before the first call gives
+	// up.
 	if err := <-early; !errors.Is(err, coordinator.ErrSessionLost) && !(leaves && errors.Is(err, context.Canceled)) {
 		w.Errorf("the call from before the pause: %v", err)
 	}
