@@ -53,8 +53,8 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 				continue // it may have been removed meanwhile, or be early
 			}
 		}
-		// With the version that was read: whoever else is first by now, after
-		// this entry was removed, makes the write fail.
+		// With the version that was read: if this entry was removed, and
+		// another contender is first by now, the write fails.
 		a.noted, err = a.session.SetRecord(ctx, a.queue.id, own.encode(), version)
 		a.mayBeNoted = a.mayBeNoted || err == nil || coordinator.MayHaveApplied(err)
 		switch {

@@ -74,6 +74,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
+		turn.suspect()
 		turn.tellWanted()
 	// There is no turn, or its gate is closed: then this caller waits behind
 	// the contender for which it was closed.
@@ -160,7 +161,7 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 		return nil, cause
 	}
 	k.mu.Unlock()
-	// In neither: whoever took it out has answered, under mu. The turn came too
+	// In neither: what took it out has answered, under mu. The turn came too
 	// late for this caller, so the next one has it.
 	t := <-waiter.got
 	if t == nil {

@@ -97,7 +97,7 @@ func (t *turn) give(c *call) *Hold {
 	// As in attempt.hold, and in the same order.
 	c.grant.begin(t, &c.Request)
 	c.grant.watchTime(c.ctx)
-	c.grant.nested = c.grant.nest(c.ctx, t.ctx)
+	c.grant.nest(c.ctx)
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
 }
 

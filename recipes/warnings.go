@@ -70,7 +70,7 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	// Run comes after mu: the name stays held, so no next holder may begin in
 	// between.
 	turn.mu.Unlock()
-	turn.ends.Run()
+	g.ends().Run()
 	ev := event.Event{Session: turn.session.ID(), Queue: turn.queue.id, Token: turn.token,
 		Duration: time.Since(g.since)}
 	c, said := turn.queue.client, "baton: hold lasts long"
