@@ -265,8 +265,8 @@ func (t *kept) suspect() {
 // nameOwn logs the warning, once for each hold, if a caller has waited for that
 // hold for a TTL.
 func (t *kept) nameOwn() {
-	k, next := t.keeper, t.session.TTL()
-	k.mu.Lock()
+	keeper, next := t.keeper, t.session.TTL()
+	keeper.mu.Lock()
 	t.suspects = len(t.waiting) > 0 && !t.isLost
 	at := slices.IndexFunc(t.waiting, func(w *caller) bool { return !w.Fresh })
 	var late *caller
@@ -284,7 +284,7 @@ func (t *kept) nameOwn() {
 	if t.suspects {
 		t.suspicion.Reset(next)
 	}
-	k.mu.Unlock()
+	keeper.mu.Unlock()
 	if late != nil {
 		t.queue.warnOfOwn(late.Op, t.token, late.since)
 	}

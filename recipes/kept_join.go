@@ -83,14 +83,14 @@ func (k *keeper) newAttempt(r Request) *attempt {
 // joinFailed ends a join that has failed. If it was cancelled, only the caller
 // that has cancelled it gets the error: the others came later, and try again.
 // The caller holds k.mu.
-func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
+func (k *keeper) joinFailed(join *joining, err error, left *attempt) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
 		// They came while the cancelled join ended: "context canceled" is not
 		// the end of their contexts.
-		if j.cancelled && !w.cancelled {
+		if join.cancelled && !w.cancelled {
 			k.next = append(k.next, w)
 			continue
 		}
