@@ -231,9 +231,16 @@ var ofEtcdSessions = []mutation{{
 	name: "etcd-refresh-proves-nothing", promise: "P6",
 	what:   "Each refresh opens another watch, also without a new revision.",
 	file:   "coordinator/etcd/internal/watch/refresh.go",
-	old:    `	if from.proven.Load() == rev {`,
-	new:    `	if false {`,
+	old:    `	if from.proven.Load() == rev && `,
+	new:    `	if false && `,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWaitsOfASessionShareTheirRefresh"}},
+}, {
+	name: "etcd-refresh-trusts-a-stuck-stream", promise: "P5",
+	what:   "A stream that has shown the revision needs no other proof, although a watch there does not exist yet.",
+	file:   "coordinator/etcd/internal/watch/refresh.go",
+	old:    ` && from.asked.Load() == 0 {`,
+	new:    ` {`,
+	caught: []test{{pkg: "coordinator/etcd/internal/watch", name: "TestWatchThatIsNotCreatedEndsTheProofOfItsStream"}},
 }, {
 	name: "etcd-refresh-leaves-the-stream", promise: "P5",
 	what:   "A stream to which watches move is closed before they get there.",
