@@ -98,7 +98,9 @@ func (d *externalDriver) Close(ctx context.Context) error {
 	}
 	defer d.lock.release()
 	if d.tidy != nil {
-		d.tidy(ctx)
+		bound, cancel := context.WithTimeout(ctx, longestLate)
+		d.tidy(bound)
+		cancel()
 		d.tidy = nil
 	}
 	return d.service.Close(ctx)
