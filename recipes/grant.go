@@ -21,6 +21,10 @@ type grant struct {
 	since time.Time
 	// its entry counts by Terms: whom it keeps out depends on others, too
 	counted bool
+	// of its contexts, if there may be others under the turn, too, or if they
+	// may end earlier; else nil
+	part *engine.EndsWithin
+	at   int // its index in shared.grants
 
 	// guarded by the turn's mu
 	nested   *nested       // nil, unless it was taken with the context of another hold
@@ -55,6 +59,20 @@ func (l *level) end(cause error) {
 func (g *grant) begin(t *turn, r *Request) {
 	g.turn, g.since, g.counted = t, time.Now(), r.Terms != nil
 	g.top, g.low = level{mode: r.Mode, rule: r.Rule}, level{mode: r.Lesser}
+}
+
+// ends calls functions when contexts end: see engine.Ends.
+type ends interface {
+	Add(ctx context.Context, f func()) (stop func())
+	Run()
+}
+
+// ends are those of the contexts under the grant.
+func (g *grant) ends() ends {
+	if g.part != nil {
+		return g.part
+	}
+	return &g.turn.ends
 }
 
 // context is what the levels' contexts are derived from.
@@ -103,13 +121,13 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	g.wanted.wake()
 	if of.count == 0 {
 		of.end(coordinator.ErrReleased)
-		turn.ends.Run() // before a conversion; the functions do not lock mu
+		g.ends().Run() // before a conversion; the functions do not lock mu
 	}
 	switch {
 	case g.handles() == 0:
 		g.nested.release()
-		if turn.many != nil && g.nested != nil { // else it ends with the turn
-			g.nested.cancel(coordinator.ErrReleased)
+		if turn.many != nil { // else they end with the turn
+			g.finish()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
@@ -122,6 +140,17 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 		return false, turn.convert(g.low.mode)
 	}
 	return false, nil
+}
+
+// finish ends what a grant has under a turn that goes on. The caller holds the
+// turn's mu.
+func (g *grant) finish() {
+	if g.nested != nil {
+		g.nested.cancel(coordinator.ErrReleased)
+	}
+	if g.part != nil {
+		g.part.Close()
+	}
 }
 
 // dropUnlessLast removes a handle if its level has others and the grant is not

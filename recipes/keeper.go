@@ -70,6 +70,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
+		turn.suspect()
 		turn.tellWanted()
 	default:
 		if k.joining != nil && k.joining.queued {

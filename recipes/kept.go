@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/event"
@@ -49,6 +50,10 @@ type kept struct {
 	// its end was reported
 	endReported bool
 	stopOnClose func() // stops Session.OnClose
+
+	suspicion *time.Timer // nil before a caller has waited; see suspect
+	suspects  bool        // it runs
+	named     bool        // the present hold was named in a warning
 }
 
 // caller is a call of Acquire that keeps.
@@ -117,7 +122,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	}
 	keeper.mu.Lock()
 	t.grants++
-	t.grant = &waiter.grant
+	t.grant, t.named = &waiter.grant, false
 	gone := t.isLost
 	h := t.give(&waiter.call)
 	t.readIfDue()
@@ -223,4 +228,46 @@ func (t *kept) taken(op string) *TakenError {
 		ID: t.place.ID, Key: t.place.Key, Mode: t.place.Mode, Payload: t.info.Payload,
 		Retains: true, Holding: true,
 	}}
+}
+
+// suspect begins to look for callers in the local queue that may wait for
+// themselves: see attempt.suspectOwn. It looks once in a TTL, so that a short
+// wait costs nothing. The caller holds the keeper's mu.
+func (t *kept) suspect() {
+	switch {
+	case t.suspects:
+	case t.suspicion == nil:
+		t.suspicion = time.AfterFunc(t.session.TTL(), func() { t.session.Go(t.nameOwn) })
+	default:
+		t.suspicion.Reset(t.session.TTL())
+	}
+	t.suspects = true
+}
+
+// nameOwn logs the warning, once for each hold, if a caller has waited for that
+// hold for a TTL.
+func (t *kept) nameOwn() {
+	k, next := t.keeper, t.session.TTL()
+	k.mu.Lock()
+	t.suspects = len(t.waiting) > 0 && !t.isLost
+	at := slices.IndexFunc(t.waiting, func(w *caller) bool { return !w.Fresh })
+	var late *caller
+	if g := t.grant; at >= 0 && g != nil && !t.named {
+		since := t.waiting[at].since
+		if g.since.After(since) {
+			since = g.since
+		}
+		if left := next - time.Since(since); left > 0 {
+			next = left
+		} else {
+			late, t.named = t.waiting[at], true
+		}
+	}
+	if t.suspects {
+		t.suspicion.Reset(next)
+	}
+	k.mu.Unlock()
+	if late != nil {
+		t.queue.warnOfOwn(late.Op, t.token, late.since)
+	}
 }

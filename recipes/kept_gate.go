@@ -147,6 +147,9 @@ func (t *kept) report() {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	t.idle.Stop()
+	if t.suspicion != nil {
+		t.suspicion.Stop()
+	}
 	stop, told := t.stopOnClose, t.keptObserved
 	t.stopOnClose, t.keptObserved = func() {}, false
 	unused := t.grants == 0 && !t.endReported

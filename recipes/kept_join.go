@@ -122,7 +122,9 @@ func (k *keeper) joinWon(won *attempt) {
 	switch {
 	case turn.isLost:
 	case len(turn.waiting) > 0:
-		turn.pop()
+		if turn.pop(); len(turn.waiting) > 0 {
+			turn.suspect()
+		}
 	default: // all have given up just now
 		turn.depart()
 		turn.session.Go(func() { turn.end(turn.session.Context()) })

@@ -94,7 +94,7 @@ func (t *turn) give(c *call) *Hold {
 	defer t.mu.Unlock()
 	c.grant.begin(t, &c.Request)
 	c.grant.watchTime(c.ctx)
-	c.grant.nested = c.grant.nest(c.ctx, t.ctx)
+	c.grant.nest(c.ctx)
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
 }
 

@@ -54,7 +54,8 @@ type user struct {
 	call
 	// Unless nil, it has waited for the join; has room for one. Sent to after
 	// left and handed are set.
-	got chan error
+	got  chan error
+	ends engine.EndsWithin // of its contexts: see grant.part
 }
 
 // inQueue reports whether the entry is known to be queued. The caller holds the
@@ -198,7 +199,10 @@ func (t *shared) serve(user *user) (*Hold, error) {
 		t.granted(&user.call, local, t.won.waited, t.won.woken)
 	}
 	sharer.mu.Lock()
+	user.grant.at = len(t.grants)
 	t.grants = append(t.grants, &user.grant)
+	user.ends.Begin(&t.ends, t.ctx)
+	user.grant.part = &user.ends
 	gone := t.isLost
 	h := t.give(&user.call)
 	t.readIfDue()
@@ -235,7 +239,10 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 		over = true // the grant stays, since a loss from here on is also its own
 		t.depart()
 	default:
-		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == ended })
+		last := t.grants[len(t.grants)-1]
+		t.grants[ended.at], last.at = last, ended.at
+		t.grants[len(t.grants)-1] = nil
+		t.grants = t.grants[:len(t.grants)-1]
 	}
 	sharer.mu.Unlock()
 	if over {

@@ -92,7 +92,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	grant.watchTime(ctx)
 	// After watchTime and before handle: the contexts of the handles are
 	// derived from it.
-	grant.nested = grant.nest(ctx, turn.ctx)
+	grant.nest(ctx)
 	if turn.heldMode != "" && !a.knownHolder {
 		turn.convert(turn.heldMode)
 	}

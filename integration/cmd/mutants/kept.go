@@ -315,11 +315,11 @@ var ofKept = []mutation{{
 	what: "A turn whose hold has lasted too long is given to the next caller of the process.",
 	file: "recipes/warnings.go",
 	old: `	turn.mu.Unlock()
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	new: `	turn.mu.Unlock()
 	if kept, ok := turn.many.(*kept); tooLong && ok {
 		kept.handOver()
 	}
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	caught: []test{simulated("mutex")},
 }}
