@@ -54,9 +54,16 @@ var ofEtcdSessions = []mutation{{
 	name: "etcd-external-sentinel-stays", promise: "P4",
 	what:   "An Open on an external lease that fails leaves its sentinel.",
 	file:   "coordinator/etcd/external.go",
-	old:    `			deleteSentinel(ctx, conn, sentinel)`,
+	old:    `			d.tidy(ctx)`,
 	new:    `			`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel"}},
+}, {
+	name: "etcd-external-sentinel-outlives-close", promise: "P4",
+	what:   "An Open on an external lease that its caller gives up leaves its sentinel, also after Close.",
+	file:   "coordinator/etcd/external.go",
+	old:    `		d.tidy(bound)`,
+	new:    `		_ = bound`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestSentinelOfAnOpeningThatWasGivenUpIsDeleted"}},
 }, {
 	name: "etcd-external-late-delete", promise: "P2",
 	what: "A late request of an Open that failed deletes the sentinel of the next one.",
