@@ -68,16 +68,6 @@ func (f follow) wait(ctx context.Context) error {
 	}
 }
 
-// joinedFirst reports whether the contender is admitted since no entry was
-// ahead of it when it joined: none can come ahead later.
-func (a *attempt) joinedFirst() bool {
-	if !a.joined.First || !a.rule(nil).Admitted {
-		return false
-	}
-	a.first, a.last = true, true // a contender behind sees it first in the queue
-	return true
-}
-
 // fromNearest returns the verdict if the predecessor alone decides it. A Try
 // does not wait, so it has nothing to follow.
 func (f follow) fromNearest() Verdict {

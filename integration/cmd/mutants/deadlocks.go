@@ -5,7 +5,7 @@ package main
 var ofDeadlocks = []mutation{{
 	name: "deadlock-released-holds-are-shown", promise: "P8",
 	what:   "An entry shows holds of its caller's context that were released.",
-	file:   "recipes/nested.go",
+	file:   "recipes/grant.go",
 	old:    `	if !over {`,
 	new:    `	if !over || true {`,
 	caught: []test{{pkg: "recipes", name: "TestEntryShowsTheHoldsOfItsContext"}},

@@ -5,8 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 )
+
+// This file warns of waits that may never end: behind an entry that no session
+// owns, and behind a hold of the caller's own process.
 
 const (
 	strayDelay = time.Second      // of waiting, before the read
@@ -65,4 +69,31 @@ func (a *attempt) nameStrays() bool {
 			Queue: q.id, Err: errors.New(e.Stray)})
 	}
 	return named || err == nil && len(entries) < strayReach
+}
+
+// suspectOwn warns after a TTL that the contender waits for a hold of its own
+// session. It may be right to, but a goroutine that locks again without the
+// context of its hold waits for itself, and nothing else would say so. A
+// request that never re-enters is not suspected.
+func (a *attempt) suspectOwn(v Verdict) (stop func()) {
+	if a.Fresh || !v.Next || v.Watch[0].Session != a.session.ID() {
+		return func() {}
+	}
+	name := func() { a.nameOwn(v.Watch[0]) }
+	timer := time.AfterFunc(a.session.TTL(), func() { a.session.Go(name) })
+	return func() { timer.Stop() }
+}
+
+// nameOwn logs the warning if the entry ahead is the first in the queue, so
+// that it holds, once for each hold: many readers may wait for one writer.
+func (a *attempt) nameOwn(ahead driver.Place) {
+	q := a.queue
+	first, err := a.session.List(a.session.Context(), q.id, 1)
+	if err != nil || len(first) == 0 || first[0].Key != ahead.Key {
+		return
+	}
+	if token := first[0].Token; q.suspected.Swap(int64(token)) != int64(token) {
+		q.client.Log().Warn("baton: waits for a hold of this process; if the caller itself has it, pass the context of the hold",
+			"queue", q.id, "call", a.Op, "token", token, "waited", time.Since(a.since))
+	}
 }
