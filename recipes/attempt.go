@@ -146,6 +146,13 @@ func (a *attempt) join(ctx context.Context) (err error) {
 	}
 }
 
+// queues notes that the wait begins. Stop ends what is done for waiters
+// meanwhile.
+func (a *attempt) queues() (stop func()) {
+	a.since = time.Now()
+	return a.session.SeekStrays(a.queue.id)
+}
+
 // wake notes that an entry ahead has left, or that the terms have changed: from
 // then on the time to the grant counts as that of a hand-over.
 func (a *attempt) wake() { a.waited, a.woken = true, time.Now() }
