@@ -23,7 +23,8 @@ import (
 //	     cycle -> 0.5 s -> confirm -> report -> 1 s -> confirm -> give up
 //
 // It gives up only with WithDeadlockError, and 12.5 s later for each younger
-// contender of the cycle that has it: if that gives up, nobody else does.
+// contender of the cycle that has it: if that gives up, nobody else does. It
+// looks for that every 12.5 s, and then searches again at once.
 //
 // A search reads the queue of each hold, and no more if nobody waits there who
 // holds something: 16 queues at most, 64 entries of each. After the first five
@@ -131,7 +132,9 @@ func (d *deadlocks) seek(ctx context.Context) {
 	}
 }
 
-// once searches once, and reports whether the contender has given up.
+// once searches, and again if another contender has resolved what it found:
+// this one may be in a further deadlock, in which it is the one to give up. It
+// reports whether it has given up.
 func (d *deadlocks) once(ctx context.Context) (over bool) {
 	n := d.info.Nest
 	me := link{at: site{d.session, d.queue.id}, id: d.joined.Place.ID, token: d.joined.Token, info: d.info}
@@ -141,23 +144,39 @@ func (d *deadlocks) once(ctx context.Context) (over bool) {
 			sessions = append(sessions, s)
 		}
 	}
-	var cycle []link
-	s := newSearch(sessions, chainReads)
-	d.inTurn(ctx, func() { cycle = s.find(ctx, me) })
-	if cycle == nil || !d.lasts(ctx, s, cycle, confirmAfter) {
-		return false
+	for ctx.Err() == nil {
+		var cycle []link
+		s := newSearch(sessions, chainReads)
+		d.inTurn(ctx, func() { cycle = s.find(ctx, me) })
+		if cycle == nil || !d.lasts(ctx, s, cycle, confirmAfter) {
+			return false
+		}
+		found := deadlockOf(cycle)
+		if is := signature(cycle); is != d.reported {
+			d.reported = is
+			d.report(found)
+		}
+		before := rank(cycle)
+		if before < 0 {
+			return false
+		}
+		if d.remains(ctx, s, cycle, before) {
+			d.giveUp(found)
+			return true
+		}
 	}
-	found := deadlockOf(cycle)
-	if is := signature(cycle); is != d.reported {
-		d.reported = is
-		d.report(found)
+	return false
+}
+
+// remains reports whether a cycle is there still when so many others have had
+// the time to give up. It asks after each of them.
+func (d *deadlocks) remains(ctx context.Context, s *search, cycle []link, before int) bool {
+	for range before {
+		if !d.lasts(ctx, s, cycle, nextYields) {
+			return false
+		}
 	}
-	rank := rank(cycle)
-	if rank < 0 || !d.lasts(ctx, s, cycle, yieldAfter+time.Duration(rank)*nextYields) {
-		return false
-	}
-	d.giveUp(found)
-	return true
+	return d.lasts(ctx, s, cycle, yieldAfter)
 }
 
 // lasts reports whether a cycle is there still after a pause.

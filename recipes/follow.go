@@ -48,7 +48,7 @@ func (f follow) wait(ctx context.Context) error {
 	if f.joinedFirst() {
 		return nil
 	}
-	defer f.queues()()
+	defer f.seekStrays()()
 	ctx, stop := f.seekDeadlock(ctx)
 	defer stop()
 	for v := f.fromNearest(); ; v = (Verdict{}) {
@@ -66,16 +66,6 @@ func (f follow) wait(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// joinedFirst reports whether the contender is admitted since no entry was
-// ahead of it when it joined: none can come ahead later.
-func (a *attempt) joinedFirst() bool {
-	if !a.joined.First || !a.rule(nil).Admitted {
-		return false
-	}
-	a.first, a.last = true, true // a contender behind sees it first in the queue
-	return true
 }
 
 // fromNearest returns the verdict if the predecessor alone decides it. A Try

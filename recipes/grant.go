@@ -7,7 +7,12 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
+
+// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
+// The name is still held, and Err of the hold is nil.
+var ErrHeldTooLong = errors.New("held for longer than WithMaxHold allows")
 
 // grant is what callers hold under a turn: one caller, and those that re-enter
 // with its context. Its handles are counted by level.
@@ -187,4 +192,25 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 		"session", t.session.ID(), "held", held, "error", cause)
 	c.Observe(event.Event{Kind: event.Lost, Session: t.session.ID(), Queue: t.queue.id,
 		Token: t.token, Duration: held, Long: long, Err: cause})
+}
+
+// stopTimers stops the timers of a grant that is over, and reports whether
+// observers were notified that it lasted long. The caller holds the turn's mu.
+func (g *grant) stopTimers() bool {
+	for _, t := range g.timers {
+		t.Stop()
+	}
+	return g.long
+}
+
+// eachHeld calls f with the grant's entry, unless the grant is over.
+func (g *grant) eachHeld(f func(engine.Held)) {
+	t := g.turn
+	t.mu.Lock()
+	held := engine.Held{Session: t.session, Queue: t.queue.id, ID: t.place.ID, Token: t.token}
+	over := g.handles() == 0 || t.ctx.Err() != nil
+	t.mu.Unlock()
+	if !over {
+		f(held)
+	}
 }

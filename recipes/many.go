@@ -2,10 +2,13 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // This file has what the turns that serve several callers of a process share:
@@ -118,4 +121,14 @@ func (t *turn) readIsDue(last *time.Time) bool {
 func (t *turn) behind(wants func(driver.Place) bool) bool {
 	yes, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), wants)
 	return err == nil && yes
+}
+
+// unanswered is the error of a caller that gives up while its join goes on for
+// others: the cause, with ErrUnavailable if the service does not answer.
+func unanswered(ctx context.Context, cause error, c *engine.Client, queued bool) error {
+	inTime := queued || errors.Is(ctx.Err(), context.Canceled)
+	if inTime && c.Connected() {
+		return cause
+	}
+	return driver.Wrap(coordinator.ErrUnavailable, cause)
 }

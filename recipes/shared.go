@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -48,6 +47,14 @@ type shared struct {
 	unwatch  context.CancelFunc // ends the watch for other contenders; nil before that
 	read     time.Time          // when the queue was last read: see look
 	reported bool               // that nobody has used it
+}
+
+// user is a call of Acquire that shares a turn.
+type user struct {
+	call
+	// Unless nil, it has waited for the join; has room for one. Sent to after
+	// left and handed are set.
+	got chan error
 }
 
 // inQueue reports whether the entry is known to be queued. The caller holds the
@@ -261,91 +268,4 @@ func (t *shared) drop() {
 			t.report()
 		})
 	}
-}
-
-// depart prepares that the entry leaves: nobody gets the turn any more. The
-// caller holds the sharer's mu.
-func (t *shared) depart() {
-	t.shut()
-	t.mu.Lock()
-	t.leaving = true
-	t.mu.Unlock()
-}
-
-// lost implements holder.
-func (t *shared) lost(cause error) {
-	s := t.sharer
-	s.mu.Lock()
-	t.gone = true
-	t.depart()
-	grants := t.grants
-	t.grants = nil
-	s.mu.Unlock()
-	for _, g := range grants {
-		g.lost(cause)
-	}
-	t.report()
-}
-
-// report notifies the observers, once, if no call has used the turn.
-func (t *shared) report() {
-	t.sharer.mu.Lock()
-	unused := t.served == 0 && t.users == 0 && !t.reported
-	t.reported = t.reported || unused
-	t.sharer.mu.Unlock()
-	if unused {
-		t.unused(t.won.Op, t.queued)
-	}
-}
-
-// shut closes the gate. The caller holds the sharer's mu.
-func (t *shared) shut() {
-	t.closed = true
-	if t.sharer.open == t {
-		t.sharer.open = nil
-	}
-	if t.unwatch != nil { // nothing is left to be closed
-		t.unwatch()
-	}
-}
-
-// watch begins to look for contenders that the turn keeps out: when a second
-// call waits for it or gets it, so that a single reader pays nothing. The entry
-// is queued. The caller holds the sharer's mu.
-func (t *shared) watch() {
-	if t.unwatch != nil || t.closed {
-		return
-	}
-	var ctx context.Context
-	ctx, t.unwatch = context.WithCancel(t.ctx)
-	t.session.Go(func() {
-		if t.seen(ctx, t.keptOut) {
-			t.ask()
-		}
-	})
-}
-
-// keptOut reports whether the turn keeps a contender behind it out.
-func (t *shared) keptOut(behind driver.Place) bool {
-	return !t.won.rule([]driver.Place{behind}).Admitted
-}
-
-// look reads the queue if that is due. The caller holds the sharer's mu.
-func (t *shared) look() {
-	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {
-		return
-	}
-	t.session.Go(func() {
-		if t.behind(t.keptOut) {
-			t.ask()
-		}
-	})
-}
-
-// ask closes the gate since a contender waits. The turn is over with its
-// grants.
-func (t *shared) ask() {
-	t.sharer.mu.Lock()
-	defer t.sharer.mu.Unlock()
-	t.shut()
 }

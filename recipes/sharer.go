@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // sharer has the shared turns of a queue with WithSharedTurns. Nothing of it
@@ -26,14 +25,6 @@ type sharer struct {
 		session string
 		token   coordinator.Token
 	}
-}
-
-// user is a call of Acquire that shares a turn.
-type user struct {
-	call
-	// Unless nil, it has waited for the join; has room for one. Sent to after
-	// left and handed are set.
-	got chan error
 }
 
 // shares reports whether a request can have a shared turn. All users must be
@@ -191,17 +182,4 @@ func (s *sharer) joined(rival *attempt) {
 	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
 		t.shut()
 	}
-}
-
-// keepsOut reports whether a turn excludes a mode. The caller holds s.mu.
-func (s *sharer) keepsOut(mode string) bool {
-	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
-}
-
-// rivalBehind reports whether a contender of this client that turns keep out
-// has joined behind an attempt. The caller holds s.mu.
-func (s *sharer) rivalBehind(a *attempt) bool {
-	// Of another session it is gone, and its token may be that of a service
-	// which has lost its data since.
-	return s.rival.session == a.session.ID() && s.rival.token > a.joined.Token
 }
