@@ -19,8 +19,8 @@ var ofSharedReads = []mutation{{
 	name: "shared-silent-watch-starves", promise: "P5",
 	what:   "A turn that readers share never reads the queue besides its watch, which may be silent.",
 	file:   "recipes/shared_gate.go",
-	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {`,
-	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.lastRead) {`,
+	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.lastRead) {`,
 	caught: []test{{pkg: "rwlock", name: "TestStreamOfReadersDoesNotStarveAWriter"}},
 }, {
 	name: "shared-entry-leaves-with-a-reader", promise: "P1",
