@@ -228,7 +228,7 @@ var ofKept = []mutation{{
 	name: "kept-end-of-others", promise: "P8",
 	what:   "A caller that came after the last one had given up gets the error of that.",
 	file:   "recipes/kept_join.go",
-	old:    `(j.cancelled || w.after(left, err))`,
+	old:    `(join.cancelled || w.after(left, err))`,
 	new:    `w.after(left, err)`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatComesAfterTheLastOneGaveUp"}},
 }, {
