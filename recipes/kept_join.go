@@ -13,8 +13,9 @@ import (
 
 // joining is a join for all callers of next.
 type joining struct {
-	cancel            context.CancelCauseFunc
-	cancelled, queued bool
+	cancel    context.CancelCauseFunc
+	cancelled bool // by the last caller, which has given up
+	queued    bool // its entry is in the queue of the service
 }
 
 // ends reports whether the join is to be cancelled when w gives up.
@@ -29,6 +30,8 @@ func (k *keeper) join() {
 	if k.joining != nil || len(k.next) == 0 {
 		return
 	}
+	// Not from a caller's context, nor in its goroutine: the join goes on for
+	// the others when that caller gives up.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &joining{cancel: cancel}
 	k.joining = j
@@ -67,6 +70,9 @@ func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 	k.joinFailed(join, err, won)
 }
 
+// newAttempt returns an attempt whose entry says that it may be kept: a Try of
+// another client then asks for it, instead of failing for ever. Its payload is
+// that of the queue, since any caller may work under it.
 func (k *keeper) newAttempt(r Request) *attempt {
 	r.Payload = k.queue.payload
 	i := k.queue.newInfo(r, time.Now())
@@ -77,12 +83,14 @@ func (k *keeper) newAttempt(r Request) *attempt {
 // joinFailed ends a join that has failed. If it was cancelled, only the caller
 // that has cancelled it gets the error: the others came later, and try again.
 // The caller holds k.mu.
-func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
+func (k *keeper) joinFailed(join *joining, err error, left *attempt) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
-		if j.cancelled && !w.cancelled {
+		// They came while the cancelled join ended: "context canceled" is not
+		// the end of their contexts.
+		if join.cancelled && !w.cancelled {
 			k.next = append(k.next, w)
 			continue
 		}
@@ -90,13 +98,15 @@ func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
 		left = nil // one event ends the one entry
 		w.get(nil)
 	}
-	k.join()
+	k.join() // for those that came later, if there are any
 }
 
 // joinWon gives the turn that a join has won to the first caller, and puts the
 // others in its local queue.
 func (k *keeper) joinWon(won *attempt) {
 	turn := k.take(won, true)
+	// Until turn.begin the session does not know the turn, so it cannot be lost
+	// in this step.
 	k.mu.Lock()
 	k.joining = nil
 	all := k.next
@@ -117,6 +127,8 @@ func (k *keeper) joinWon(won *attempt) {
 	// With the local queue in place: if the session has ended, the local queue
 	// is sent away.
 	turn.begin(turn, won)
+	// The first caller gets it only now: in its own goroutine it could release
+	// a turn that has not begun.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -151,7 +163,7 @@ func (k *keeper) requeue(waiting []*caller) {
 			w.get(nil)
 			continue
 		}
-		w.in = nil
+		w.in = nil // giveUp looks for it in next from now on
 		again = append(again, w)
 	}
 	k.next = append(again, k.next...)

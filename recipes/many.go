@@ -67,11 +67,13 @@ func (t *turn) begin(h holder, won *attempt) {
 	alive := t.hook(h)
 	t.mu.Unlock()
 	won.mustLeave = false // from here on the turn removes the entry
-	if !alive {
+	if !alive {           // the session reports nothing to a turn that began afterwards
 		t.lost()
 	}
 }
 
+// connected reports whether the latest renewals were answered. While they are
+// not, no further call gets the turn: see the two alive.
 func (t *turn) connected() bool {
 	state, _ := t.session.State()
 	return state == event.StateConnected
@@ -92,6 +94,7 @@ func (t *turn) granted(c *call, local, waited bool, since time.Time) {
 func (t *turn) give(c *call) *Hold {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// As in attempt.hold, and in the same order.
 	c.grant.begin(t, &c.Request)
 	c.grant.watchTime(c.ctx)
 	c.grant.nest(c.ctx)
@@ -119,6 +122,7 @@ func (t *turn) readIsDue(last *time.Time) bool {
 // behind reads the queue, and reports whether wants accepts a contender behind
 // the entry.
 func (t *turn) behind(wants func(driver.Place) bool) bool {
+	// An error is no answer: the watch goes on, and the next read is soon.
 	yes, err := t.session.Behind(t.ctx, t.queue.id, t.stablePlace(), wants)
 	return err == nil && yes
 }

@@ -90,6 +90,14 @@ func (d *sqlDriver) path(queue driver.Queue) string {
 	return strings.TrimPrefix(d.namespace+"/"+string(queue), "/")
 }
 
+// outcomes are those of the schema's routines.
+var outcomes = map[string]string{
+	"open": " ok ", "renew": " ok lost ", "end": " ok more ", "leave": " ok gone lost ",
+	"join": " ok first late stale taken lost ", "set_record": " ok stale lost ",
+}
+
+// call calls a routine. What answers may not be one: a proxy may answer by
+// itself, without a row.
 func (d *sqlDriver) call(
 	ctx context.Context, name string, args ...any,
 ) (outcome string, number int64, err error) {
@@ -103,6 +111,10 @@ func (d *sqlDriver) call(
 	query := verb + " baton_" + name + "(?" + strings.Repeat(", ?", len(args)-1) + ")"
 	err = d.ask(ctx, db, query, args,
 		func(r *stdsql.Rows) error { return r.Scan(&outcome, &number) })
+	if err == nil && !strings.Contains(outcomes[name], " "+outcome+" ") {
+		err = driver.Wrap(driver.ErrUnavailable, fmt.Errorf(
+			"baton_%s returned %.80q, which is none of its outcomes", name, outcome))
+	}
 	return outcome, number, err
 }
 

@@ -228,8 +228,8 @@ var ofKept = []mutation{{
 	name: "kept-end-of-others", promise: "P8",
 	what:   "A caller that came after the last one had given up gets the error of that.",
 	file:   "recipes/kept_join.go",
-	old:    `		if j.cancelled && !w.cancelled {`,
-	new:    `		if j.cancelled && w.cancelled && !w.cancelled {`,
+	old:    `		if join.cancelled && !w.cancelled {`,
+	new:    `		if join.cancelled && w.cancelled && !w.cancelled {`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatComesAfterTheLastOneGaveUp"}},
 }, {
 	name: "kept-note-is-not-cleared", promise: "P8",
