@@ -76,11 +76,11 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 		request.Payload = q.payload
 	}
 	began := time.Now()
-	i := q.info(request, began)
+	i := q.newInfo(request, began)
 	i.Nest = q.nested(ctx, request.Waits)
-	a := q.attempt(request, i)
+	a := q.newAttempt(request, i)
 	if q.sharer != nil {
-		q.sharer.contends(a)
+		q.sharer.rivalComes(a)
 	}
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {

@@ -19,19 +19,19 @@ type attempt struct {
 	Request
 	admission
 
-	queue   *Queue
-	session *engine.Session
-	info    info
-	value   []byte
-	joined  driver.Joined
-	queued  bool // the entry is in the queue, and no hold has it
+	queue     *Queue
+	session   *engine.Session
+	info      info
+	value     []byte
+	joined    driver.Joined
+	mustLeave bool // the entry is in the queue, and no hold has it
 
-	rule   Rule
-	waited bool      // it was not admitted at once
-	since  time.Time // when it began to wait
-	woken  time.Time // when it last saw an entry ahead leave, or another record
-	first  bool      // it was admitted as the first in the queue
-	last   bool      // no contender behind can mistake it for a waiter
+	rule        Rule
+	waited      bool      // it was not admitted at once
+	since       time.Time // when it began to wait
+	woken       time.Time // when it last saw an entry ahead leave, or another record
+	first       bool      // it was admitted as the first in the queue
+	knownHolder bool      // no contender behind can mistake it for a waiter
 
 	noted      driver.Version // of its note in the record; see lockDelay
 	mayBeNoted bool           // the note may be written, also later
@@ -52,7 +52,7 @@ type admission interface {
 	// remembered, and forgets that: then the contender agrees again.
 	outdated(err error) bool
 	// wait blocks until the joined contender is admitted. It sets first and
-	// last, and calls wake whenever an entry ahead has left.
+	// knownHolder, and calls noteWake whenever an entry ahead has left.
 	wait(ctx context.Context) error
 	// heldMode is the mode of an entry that shows that it holds, or "".
 	heldMode() string
@@ -87,7 +87,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		case err == nil:
 			// Before the observer and Queued are called, which may panic: from
 			// here on leaveLater removes the entry.
-			a.queued = true
+			a.mustLeave = true
 			a.queue.client.Observe(event.Event{Kind: event.Joined,
 				Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
 			if a.Queued != nil {
@@ -103,7 +103,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			// on which each session is lost at once has to be reported.
 			sessions++
 		default:
-			return ended(ctx, err)
+			return causeIfStale(ctx, err)
 		}
 	}
 }
@@ -114,13 +114,13 @@ func (a *attempt) joinedFirst() bool {
 	if !a.joined.First || !a.rule(nil).Admitted {
 		return false
 	}
-	a.first, a.last = true, true // a contender behind sees it first in the queue
+	a.first, a.knownHolder = true, true // a contender behind sees it first in the queue
 	return true
 }
 
-// wake notes that an entry ahead has left, or that the terms have changed: from
-// then on the time to the grant counts as that of a hand-over.
-func (a *attempt) wake() { a.waited, a.woken = true, time.Now() }
+// noteWake notes that an entry ahead has left, or that the terms have changed:
+// from then on the time to the grant counts as that of a hand-over.
+func (a *attempt) noteWake() { a.waited, a.woken = true, time.Now() }
 
 // await waits for an event that may change the verdict, or until the own entry
 // has left the queue. handedOver: the predecessor left as the first in it.

@@ -48,7 +48,12 @@ func (c *holdContext) Value(key any) any {
 }
 
 // OnEnd is for [engine.OnEnd].
-func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.turn.ends.Add(c.Context, f) }
+func (c *holdContext) OnEnd(f func()) (stop func()) {
+	if n, ok := c.Context.(*nested); ok && n.again {
+		return n.ends.Add(n, f)
+	}
+	return c.grant.ends().Add(c.Context, f)
+}
 
 // workContext is the context of work under a hold: the caller's context, which
 // also carries the hold and ends with it. It is derived from the caller's, and

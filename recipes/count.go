@@ -115,7 +115,7 @@ func (c *count) wait(ctx context.Context) error {
 			continue
 		}
 		handedOver, err := c.await(ctx, verdict)
-		if c.wake(); handedOver || err != nil {
+		if c.noteWake(); handedOver || err != nil {
 			c.first = handedOver
 			return err
 		}
@@ -148,7 +148,7 @@ func (c *count) judge(ctx context.Context) (verdict Verdict, share bool, err err
 		if same {
 			c.first = len(view.Ahead) == 0
 			// contenders behind may use the old record
-			c.last = view.Last && !c.moved
+			c.knownHolder = view.Last && !c.moved
 			return verdict, false, nil
 		}
 	}

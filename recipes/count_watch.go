@@ -41,7 +41,7 @@ func (c *count) watchQueue(ctx context.Context) (admitted bool, err error) {
 		err := c.session.WatchQueue(ctx, c.queue.id, c.joined.Place, c.record, func(v engine.QueueView) bool {
 			own := v.At(c.joined.Place)
 			if admitted = c.rule(v.Places[:own:own]).Admitted; admitted {
-				c.last = othersShare(v.Places, own)
+				c.knownHolder = othersShare(v.Places, own)
 			}
 			c.waited = c.waited || !admitted
 			if v.Shown.After(c.woken) {
@@ -59,7 +59,7 @@ func (c *count) watchQueue(ctx context.Context) (admitted bool, err error) {
 			return false, err
 		}
 		if other {
-			c.wake()
+			c.noteWake()
 		}
 		asked = record // which may be older than c.record
 		same, err := c.confirm(ctx, 0)

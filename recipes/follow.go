@@ -61,7 +61,7 @@ func (f follow) wait(ctx context.Context) error {
 		stop := f.suspectOwn(v)
 		handedOver, err := f.await(ctx, v)
 		stop()
-		if f.wake(); handedOver || err != nil {
+		if f.noteWake(); handedOver || err != nil {
 			f.first = handedOver
 			return err
 		}
@@ -89,7 +89,7 @@ func (f follow) judge(ctx context.Context) (Verdict, error) {
 	v := f.rule(view.Ahead)
 	switch {
 	case v.Admitted:
-		f.first, f.last = len(view.Ahead) == 0, view.Last
+		f.first, f.knownHolder = len(view.Ahead) == 0, view.Last
 	case f.Try: // another contender has joined ahead since agree
 		return v, coordinator.ErrTaken
 	}

@@ -21,6 +21,10 @@ type grant struct {
 	since time.Time
 	// its entry counts by Terms: whom it keeps out depends on others, too
 	counted bool
+	// of its contexts, if there may be others under the turn, too, or if they
+	// may end earlier; else nil
+	part *engine.EndsWithin
+	at   int // its index in shared.grants
 
 	// guarded by the turn's mu
 	nested   *nested       // nil, unless it was taken with the context of another hold
@@ -57,6 +61,20 @@ func (g *grant) begin(t *turn, r *Request) {
 	g.top, g.low = level{mode: r.Mode, rule: r.Rule}, level{mode: r.Lesser}
 }
 
+// ends calls functions when contexts end: see engine.Ends.
+type ends interface {
+	Add(ctx context.Context, f func()) (stop func())
+	Run()
+}
+
+// ends are those of the contexts under the grant.
+func (g *grant) ends() ends {
+	if g.part != nil {
+		return g.part
+	}
+	return &g.turn.ends
+}
+
 // context is what the levels' contexts are derived from.
 func (g *grant) context() context.Context {
 	if g.nested != nil {
@@ -65,37 +83,37 @@ func (g *grant) context() context.Context {
 	return g.turn.ctx
 }
 
-// enter adds a handle to a level. The caller holds the turn's mu.
-func (g *grant) enter(l *level) {
+// addHandle adds a handle to a level. The caller holds the turn's mu.
+func (g *grant) addHandle(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the turn's own: a context costs three objects for each lock. A turn
 	// that is kept outlives the grant, whose contexts must end at its release:
 	// they must not last while another caller works.
 	switch {
-	case l.count > 0:
+	case level.count > 0:
 	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:
-		l.ctx = g.context()
+		level.ctx = g.context()
 	default:
-		l.ctx, l.cancel = context.WithCancelCause(g.context())
+		level.ctx, level.cancel = context.WithCancelCause(g.context())
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
 		if g.tooLong {
-			l.end(ErrHeldTooLong)
+			level.end(ErrHeldTooLong)
 		}
 	}
-	l.count++
+	level.count++
 }
 
 // handles is the number of handles that are not released; 0 is final. The
 // caller holds the turn's mu.
 func (g *grant) handles() int { return g.top.count + g.low.count }
 
-// leave removes a handle. last: it was the grant's last one. If it was the last
-// of the top level, leave also starts the conversion to the lesser mode, unless
-// the grant is over. This is one step: otherwise the other handles could be
-// released in between, and the conversion would find an entry that is being
-// removed.
-func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
+// dropHandle removes a handle. last: it was the grant's last one. If it was the
+// last of the top level, dropHandle also starts the conversion to the lesser
+// mode, unless the grant is over. This is one step: otherwise the other handles
+// could be released in between, and the conversion would find an entry that is
+// being removed.
+func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	turn := g.turn
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
@@ -103,13 +121,13 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	g.wanted.wake()
 	if of.count == 0 {
 		of.end(coordinator.ErrReleased)
-		turn.ends.Run() // before a conversion; the functions do not lock mu
+		g.ends().Run() // before a conversion; the functions do not lock mu
 	}
 	switch {
 	case g.handles() == 0:
 		g.nested.release()
-		if turn.many != nil && g.nested != nil { // else it ends with the turn
-			g.nested.cancel(coordinator.ErrReleased)
+		if turn.many != nil { // else they end with the turn
+			g.finish()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave.
@@ -124,9 +142,20 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	return false, nil
 }
 
-// leaveOthers removes a handle if its level has others and the grant is not
+// finish ends what a grant has under a turn that goes on. The caller holds the
+// turn's mu.
+func (g *grant) finish() {
+	if g.nested != nil {
+		g.nested.cancel(coordinator.ErrReleased)
+	}
+	if g.part != nil {
+		g.part.Close()
+	}
+}
+
+// dropUnlessLast removes a handle if its level has others and the grant is not
 // over: then no other step is needed.
-func (g *grant) leaveOthers(l *level) bool {
+func (g *grant) dropUnlessLast(l *level) bool {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
 	// The last handle, and that of a lost grant, go the long way: the first
@@ -144,9 +173,9 @@ func (g *grant) end(ctx context.Context) error {
 	turn := g.turn
 	// Before the entry leaves: its contexts must end before the next contender
 	// can hold.
-	if !turn.over(coordinator.ErrReleased) { // lost since the check in Release
+	if !turn.finish(coordinator.ErrReleased) { // lost since the check in Release
 		_ = turn.session.Check(ctx) // waits for an end that is under way
-		turn.finish(coordinator.ErrReleased)
+		turn.endContexts(coordinator.ErrReleased)
 		if cause := context.Cause(turn.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
 		}
@@ -160,12 +189,12 @@ func (g *grant) end(ctx context.Context) error {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}
-	g.released(held, false, err)
+	g.reportRelease(held, false, err)
 	return err
 }
 
-// released notifies the observers. local: the entry stays.
-func (g *grant) released(held time.Duration, local bool, err error) {
+// reportRelease notifies the observers. local: the entry stays.
+func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 	t := g.turn
 	// A timer may have fired between leave and here. It reports before the
 	// release does, or finds that no handle is left.

@@ -107,10 +107,11 @@ func (h *Hold) release(ctx context.Context) error {
 	if n, ok := h.ctx.Context.(*nested); ok && n.again {
 		n.release()
 		n.cancel(coordinator.ErrReleased)
-		turn.ends.RunUnder(nestedKey{n})
+		n.ends.Run()
+		n.ends.Close()
 	}
 	// Reads the clock: nil must mean that the grant held until now.
-	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
+	if turn.session.Ended() == nil && grant.dropUnlessLast(h.level) {
 		return nil
 	}
 	// A turn that serves several callers sends nothing in most releases, unless
@@ -124,7 +125,7 @@ func (h *Hold) release(ctx context.Context) error {
 	if turn.ctx.Err() == nil { // not known to be over
 		err = nil
 	}
-	last, conv := grant.leave(h.level, err != nil)
+	last, conv := grant.dropHandle(h.level, err != nil)
 	switch {
 	case err != nil:
 		// A lost turn has reported its loss, and its entry is the session's or
@@ -144,7 +145,7 @@ func (h *Hold) release(ctx context.Context) error {
 	// The caller wants to know that those behind were let in: it waits for the
 	// conversion. ErrReleased: others have released the grant meanwhile, and
 	// then it does not matter any more.
-	if err = turn.await(ctx, conv); err != coordinator.ErrReleased { //nolint:errorlint // the turn's cause
+	if err = turn.awaitConversion(ctx, conv); err != coordinator.ErrReleased { //nolint:errorlint // the turn's cause
 		return err
 	}
 	if errors.Is(conv.err, coordinator.ErrRemoved) {
@@ -175,20 +176,20 @@ func (h *Hold) Converts() bool { return h.turn().session.Converts() }
 // Errors: that of Err, if the hold ends first; the cause of ctx; ErrRefused;
 // ErrInvalid for a hold with Terms, which do not say whom it keeps out alone.
 func (h *Hold) Wanted(ctx context.Context) error {
-	g, turn := h.ctx.grant, h.turn()
+	grant, turn := h.ctx.grant, h.turn()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
-	if g.counted {
+	if grant.counted {
 		return engine.Invalid("%q: a hold of a part cannot say who waits for it", turn.queue.name)
 	}
-	w := g.wait()
-	defer g.leaveWait(w)
+	wait := grant.enterWait()
+	defer grant.leaveWait(wait)
 	over := h.ctx.Done()
 	for {
-		g.turn.mu.Lock()
-		changed, done, err := w.changed, w.over, w.err
-		g.turn.mu.Unlock()
+		grant.turn.mu.Lock()
+		changed, done, err := wait.changed, wait.over, wait.err
+		grant.turn.mu.Unlock()
 		// Before the result: nil says that the hold stays.
 		if ended := h.Check(ctx); ended != nil {
 			return ended
@@ -277,7 +278,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 
 // handleIn is handle with an object that the caller has made.
 func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
-	g.enter(l) // first: it may replace the level's context
+	g.addHandle(l) // first: it may replace the level's context
 	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
 	return h
 }

@@ -70,7 +70,8 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	case turn != nil:
 		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
-		turn.want()
+		turn.suspect()
+		turn.tellWanted()
 	default:
 		if k.joining != nil && k.joining.queued {
 			waiter.since = waiter.began
@@ -118,7 +119,7 @@ func (k *keeper) served(t *kept, w *caller) (*Hold, error) {
 // failed notifies the observers of a caller that does not get the turn, and
 // returns its error.
 func (k *keeper) failed(w *caller, err error) error {
-	w.ended(k.queue, err)
+	w.notGranted(k.queue, err)
 	k.mu.Lock()
 	since := w.since
 	k.mu.Unlock()
@@ -135,7 +136,7 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 	at := slices.Index(k.next, waiter)
 	switch {
 	case at >= 0 && k.joining.ends(k.next, waiter):
-		waiter.last, k.joining.cancelled = true, true
+		waiter.cancelled, k.joining.cancelled = true, true
 		k.joining.cancel(cause)
 		k.mu.Unlock()
 		t := <-waiter.got // soon: the attempt ends with its context
@@ -161,10 +162,10 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 
 // try is acquire for a Try while there is no turn.
 func (k *keeper) try(waiter *caller) (*Hold, error) {
-	won := k.begin(waiter.Request)
+	won := k.newAttempt(waiter.Request)
 	defer won.leaveLater() // as in contend
 	if err := won.win(waiter.ctx); err != nil {
-		waiter.left, waiter.since = won, won.since
+		waiter.failed, waiter.since = won, won.since
 		return nil, k.failed(waiter, err)
 	}
 	k.mu.Lock()
@@ -172,7 +173,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	open := k.turn == nil && k.joining == nil
 	t := k.take(won, open)
 	if open {
-		k.open(t)
+		k.setTurn(t)
 	}
 	k.mu.Unlock()
 	t.begin(t, won)

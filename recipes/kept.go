@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/event"
@@ -33,22 +34,26 @@ type kept struct {
 	won    *attempt
 	began  time.Time
 
-	busy    bool      // a caller holds, or is about to
-	grant   *grant    // what that caller holds, once it does
-	waiting []*caller // wait for this turn, in order
-	closed  bool      // the gate
-	gone    bool      // it is lost
-	grants  int
-	latest  time.Duration // how long the latest hold lasted
-	asked   time.Time     // when another contender was seen; zero if none was
-	watched bool          // another contender will be seen
-	read    time.Time     // when the queue was last read: see look
-	idle    *time.Timer   // runs while it is idle
-	since   time.Time     // when it became idle
-	told    bool          // there was an event.Kept
+	busy         bool      // a caller holds, or is about to
+	grant        *grant    // what that caller holds, once it does
+	waiting      []*caller // wait for this turn, in order
+	closed       bool      // the gate
+	isLost       bool      // it is lost
+	grants       int
+	latest       time.Duration // how long the latest hold lasted
+	asked        time.Time     // when another contender was seen; zero if none was
+	watched      bool          // another contender will be seen
+	lastRead     time.Time     // when the queue was last read: see readIfDue
+	idle         *time.Timer   // runs while it is idle
+	since        time.Time     // when it became idle
+	keptObserved bool          // there was an event.Kept
 	// its end was reported
-	reported bool
-	closing  func() // stops Session.OnClose
+	endReported bool
+	stopOnClose func() // stops Session.OnClose
+
+	suspicion *time.Timer // nil before a caller has waited; see suspect
+	suspects  bool        // it runs
+	named     bool        // the present hold was named in a warning
 }
 
 // caller is a call of Acquire that keeps.
@@ -56,10 +61,10 @@ type caller struct {
 	call
 
 	// guarded by the keeper's mu
-	in     *kept     // it waits in the local queue of this turn
-	last   bool      // it has given up as the last one, and waits for the join
-	waited bool      // in a local queue
-	since  time.Time // when it was queued: there, or at the service
+	in        *kept     // it waits in the local queue of this turn
+	cancelled bool      // it has given up as the last one, and waits for the join
+	waited    bool      // in a local queue
+	since     time.Time // when it was queued: there, or at the service
 
 	got chan *kept // the turn, or nil if err is set; has room for one
 	err error      // set before got, as left and handed
@@ -74,7 +79,7 @@ func (w *caller) get(t *kept) {
 // gives it to a caller of Acquire. open: callers may wait in its local queue.
 func (k *keeper) take(a *attempt, open bool) *kept {
 	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
-		read: time.Now(), closing: func() {}}
+		lastRead: time.Now(), stopOnClose: func() {}}
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	t.noted, t.many = a.noted, t
 	if a.first {
@@ -95,7 +100,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		}
 	}()
 	if !t.alive(waiter.ctx) {
-		if err := waiter.over(); err != nil {
+		if err := waiter.cause(); err != nil {
 			return nil, err
 		}
 		keeper.mu.Lock()
@@ -117,10 +122,10 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	}
 	keeper.mu.Lock()
 	t.grants++
-	t.grant = &waiter.grant
-	gone := t.gone
+	t.grant, t.named = &waiter.grant, false
+	gone := t.isLost
 	h := t.give(&waiter.call)
-	t.look()
+	t.readIfDue()
 	keeper.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
@@ -146,7 +151,7 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 	keeper, held := t.keeper, time.Since(grant.since)
 	keeper.mu.Lock()
 	t.latest = held
-	gone := t.gone
+	gone := t.isLost
 	due := !gone && t.due()
 	switch {
 	case due:
@@ -163,7 +168,7 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 		return err
 	}
 	defer t.handOver() // after the report, in the order in which observers expect it
-	grant.released(held, true, nil)
+	grant.reportRelease(held, true, nil)
 	return nil
 }
 
@@ -187,15 +192,15 @@ func (t *kept) handedOver() bool {
 	keeper.mu.Lock()
 	defer keeper.mu.Unlock()
 	switch {
-	case t.gone: // lost has sent the local queue away
+	case t.isLost: // lost has sent the local queue away
 	case t.due():
 		t.depart()
 		t.session.Go(func() { t.end(t.session.Context()) })
 	case len(t.waiting) > 0:
 		t.watch()
 		t.pop()
-	case !t.told:
-		t.told = true
+	case !t.keptObserved:
+		t.keptObserved = true
 		return false
 	default:
 		t.busy, t.since = false, time.Now()
@@ -223,4 +228,46 @@ func (t *kept) taken(op string) *TakenError {
 		ID: t.place.ID, Key: t.place.Key, Mode: t.place.Mode, Payload: t.info.Payload,
 		Retains: true, Holding: true,
 	}}
+}
+
+// suspect begins to look for callers in the local queue that may wait for
+// themselves: see attempt.suspectOwn. It looks once in a TTL, so that a short
+// wait costs nothing. The caller holds the keeper's mu.
+func (t *kept) suspect() {
+	switch {
+	case t.suspects:
+	case t.suspicion == nil:
+		t.suspicion = time.AfterFunc(t.session.TTL(), func() { t.session.Go(t.nameOwn) })
+	default:
+		t.suspicion.Reset(t.session.TTL())
+	}
+	t.suspects = true
+}
+
+// nameOwn logs the warning, once for each hold, if a caller has waited for that
+// hold for a TTL.
+func (t *kept) nameOwn() {
+	k, next := t.keeper, t.session.TTL()
+	k.mu.Lock()
+	t.suspects = len(t.waiting) > 0 && !t.isLost
+	at := slices.IndexFunc(t.waiting, func(w *caller) bool { return !w.Fresh })
+	var late *caller
+	if g := t.grant; at >= 0 && g != nil && !t.named {
+		since := t.waiting[at].since
+		if g.since.After(since) {
+			since = g.since
+		}
+		if left := next - time.Since(since); left > 0 {
+			next = left
+		} else {
+			late, t.named = t.waiting[at], true
+		}
+	}
+	if t.suspects {
+		t.suspicion.Reset(next)
+	}
+	k.mu.Unlock()
+	if late != nil {
+		t.queue.warnOfOwn(late.Op, t.token, late.since)
+	}
 }

@@ -30,31 +30,31 @@ func (t *kept) watch() {
 	t.watched = true
 	t.session.Go(func() {
 		if t.seen(t.ctx, anyone) {
-			t.ask()
+			t.contended()
 		}
 	})
-	t.closing = t.session.OnClose(t.giveUp)
+	t.stopOnClose = t.session.OnClose(t.giveUp)
 }
 
 // anyone: all contenders behind the entry are kept out, and so are those of a
 // mode that this recipe does not know.
 func anyone(driver.Place) bool { return true }
 
-// look reads the queue if that is due. The caller holds the keeper's mu.
-func (t *kept) look() {
-	if !t.watched || t.closed || !t.readIsDue(&t.read) {
+// readIfDue reads the queue if that is due. The caller holds the keeper's mu.
+func (t *kept) readIfDue() {
+	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {
 		return
 	}
 	t.session.Go(func() {
 		if t.behind(anyone) {
-			t.ask()
+			t.contended()
 		}
 	})
 }
 
-// ask closes the gate since another contender waits. An idle turn is passed on
-// at once.
-func (t *kept) ask() {
+// contended closes the gate since another contender waits. An idle turn is
+// passed on at once.
+func (t *kept) contended() {
 	k := t.keeper
 	k.mu.Lock()
 	if !t.closed {
@@ -94,7 +94,7 @@ func (t *kept) tooLong() {
 func (t *kept) giveUp(ctx context.Context) {
 	k := t.keeper
 	k.mu.Lock()
-	idle := !t.busy && !t.gone
+	idle := !t.busy && !t.isLost
 	if idle {
 		t.busy = true
 		t.depart()
@@ -135,7 +135,7 @@ func (t *kept) depart() {
 // end removes the entry of a turn that nobody holds.
 func (t *kept) end(ctx context.Context) {
 	defer t.report()
-	if t.over(coordinator.ErrReleased) {
+	if t.finish(coordinator.ErrReleased) {
 		_ = t.passOn(ctx) // after an error it continues in the background
 	}
 }
@@ -147,10 +147,13 @@ func (t *kept) report() {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	t.idle.Stop()
-	stop, told := t.closing, t.told
-	t.closing, t.told = func() {}, false
-	unused := t.grants == 0 && !t.reported
-	t.reported = true
+	if t.suspicion != nil {
+		t.suspicion.Stop()
+	}
+	stop, told := t.stopOnClose, t.keptObserved
+	t.stopOnClose, t.keptObserved = func() {}, false
+	unused := t.grants == 0 && !t.endReported
+	t.endReported = true
 	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
 		Token: t.token, Duration: time.Since(t.began)}
 	if !t.asked.IsZero() {
@@ -159,7 +162,7 @@ func (t *kept) report() {
 	keeper.mu.Unlock()
 	stop()
 	if unused {
-		t.unused(t.won.Op, t.began)
+		t.notGranted(t.won.Op, t.began)
 	}
 	if told {
 		t.queue.client.Observe(e)
@@ -171,7 +174,7 @@ func (t *kept) report() {
 func (t *kept) lost(cause error) {
 	k := t.keeper
 	k.mu.Lock()
-	t.gone = true
+	t.isLost = true
 	g := t.grant
 	t.depart()
 	k.mu.Unlock()
@@ -201,19 +204,19 @@ func (t *kept) shut() {
 // wanted implements many: callers of the process that wait for the turn have no
 // entry that a watch could show.
 func (t *kept) wanted(g *grant) *wanted {
-	// Until the wait is the grant's: else want could come in between, and find
-	// none.
+	// Until the wait is the grant's: else tellWanted could come in between, and
+	// find none.
 	t.keeper.mu.Lock()
 	defer t.keeper.mu.Unlock()
 	if t.grant == g && len(t.waiting) > 0 {
 		return wantedNow()
 	}
-	return g.waitBehind()
+	return g.enterWaitBehind()
 }
 
-// want ends the wait of the grant, if there is one: another caller of the
+// tellWanted ends the wait of the grant, if there is one: another caller of the
 // process waits. The caller holds the keeper's mu.
-func (t *kept) want() {
+func (t *kept) tellWanted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if g := t.grant; g != nil && g.wanted != nil {

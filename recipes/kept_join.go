@@ -33,9 +33,9 @@ func (k *keeper) join() {
 	j := &joining{cancel: cancel}
 	k.joining = j
 	r := k.next[0].Request
-	if !k.queue.client.Go(func() { k.attempt(ctx, j, r) }) {
+	if !k.queue.client.Go(func() { k.runJoin(ctx, j, r) }) {
 		cancel(nil)
-		k.joined(j, coordinator.ErrClosed, nil) // nobody else can be in next
+		k.joinFailed(j, coordinator.ErrClosed, nil) // nobody else can be in next
 	}
 }
 
@@ -51,51 +51,51 @@ func (k *keeper) enqueued() {
 	}
 }
 
-// attempt joins and waits, for whichever callers there are by then.
-func (k *keeper) attempt(ctx context.Context, join *joining, request Request) {
+// runJoin joins and waits, for whichever callers there are by then.
+func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
 	request.Queued = k.enqueued
-	won := k.begin(request)
+	won := k.newAttempt(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
 	err := won.win(ctx)
 	if err == nil {
-		k.won(won)
+		k.joinWon(won)
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.joined(join, err, won)
+	k.joinFailed(join, err, won)
 }
 
-func (k *keeper) begin(r Request) *attempt {
+func (k *keeper) newAttempt(r Request) *attempt {
 	r.Payload = k.queue.payload
-	i := k.queue.info(r, time.Now())
+	i := k.queue.newInfo(r, time.Now())
 	i.Retains = true
-	return k.queue.attempt(r, i)
+	return k.queue.newAttempt(r, i)
 }
 
-// joined ends a join that has failed. If it was cancelled, only the caller that
-// has cancelled it gets the error: the others came later, and try again. The
-// caller holds k.mu.
-func (k *keeper) joined(j *joining, err error, left *attempt) {
+// joinFailed ends a join that has failed. If it was cancelled, only the caller
+// that has cancelled it gets the error: the others came later, and try again.
+// The caller holds k.mu.
+func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
-		if j.cancelled && !w.last {
+		if j.cancelled && !w.cancelled {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.left = err, left
+		w.err, w.failed = err, left
 		left = nil // one event ends the one entry
 		w.get(nil)
 	}
 	k.join()
 }
 
-// won gives the turn that a join has won to the first caller, and puts the
+// joinWon gives the turn that a join has won to the first caller, and puts the
 // others in its local queue.
-func (k *keeper) won(won *attempt) {
+func (k *keeper) joinWon(won *attempt) {
 	turn := k.take(won, true)
 	k.mu.Lock()
 	k.joining = nil
@@ -104,7 +104,7 @@ func (k *keeper) won(won *attempt) {
 	for i, w := range all {
 		// The join was cancelled too late for its last caller, whose context
 		// has ended. It gets the turn only if it need not wait for others.
-		if w.last && i > 0 {
+		if w.cancelled && i > 0 {
 			w.err = context.Cause(w.ctx)
 			w.get(nil)
 			continue
@@ -112,7 +112,7 @@ func (k *keeper) won(won *attempt) {
 		w.in = turn
 		turn.waiting = append(turn.waiting, w)
 	}
-	k.open(turn)
+	k.setTurn(turn)
 	k.mu.Unlock()
 	// With the local queue in place: if the session has ended, the local queue
 	// is sent away.
@@ -120,17 +120,19 @@ func (k *keeper) won(won *attempt) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case turn.gone:
+	case turn.isLost:
 	case len(turn.waiting) > 0:
-		turn.pop()
+		if turn.pop(); len(turn.waiting) > 0 {
+			turn.suspect()
+		}
 	default: // all have given up just now
 		turn.depart()
 		turn.session.Go(func() { turn.end(turn.session.Context()) })
 	}
 }
 
-// open makes t the turn for callers that come. The caller holds k.mu.
-func (k *keeper) open(t *kept) {
+// setTurn makes t the turn for callers that come. The caller holds k.mu.
+func (k *keeper) setTurn(t *kept) {
 	// An operator may have removed the entry of the turn before, which does not
 	// know it yet.
 	if k.turn != nil {
@@ -144,7 +146,7 @@ func (k *keeper) open(t *kept) {
 func (k *keeper) requeue(waiting []*caller) {
 	var again []*caller
 	for _, w := range waiting {
-		if w.last { // its context has ended
+		if w.cancelled { // its context has ended
 			w.err = context.Cause(w.ctx)
 			w.get(nil)
 			continue

@@ -21,7 +21,7 @@ func (t *shared) depart() {
 func (t *shared) lost(cause error) {
 	s := t.sharer
 	s.mu.Lock()
-	t.gone = true
+	t.isLost = true
 	t.depart()
 	grants := t.grants
 	t.grants = nil
@@ -39,7 +39,7 @@ func (t *shared) report() {
 	t.reported = t.reported || unused
 	t.sharer.mu.Unlock()
 	if unused {
-		t.unused(t.won.Op, t.queued)
+		t.notGranted(t.won.Op, t.queued)
 	}
 }
 
@@ -65,7 +65,7 @@ func (t *shared) watch() {
 	ctx, t.unwatch = context.WithCancel(t.ctx)
 	t.session.Go(func() {
 		if t.seen(ctx, t.keptOut) {
-			t.ask()
+			t.contended()
 		}
 	})
 }
@@ -75,21 +75,21 @@ func (t *shared) keptOut(behind driver.Place) bool {
 	return !t.won.rule([]driver.Place{behind}).Admitted
 }
 
-// look reads the queue if that is due. The caller holds the sharer's mu.
-func (t *shared) look() {
-	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {
+// readIfDue reads the queue if that is due. The caller holds the sharer's mu.
+func (t *shared) readIfDue() {
+	if t.unwatch == nil || t.closed || !t.readIsDue(&t.lastRead) {
 		return
 	}
 	t.session.Go(func() {
 		if t.behind(t.keptOut) {
-			t.ask()
+			t.contended()
 		}
 	})
 }
 
-// ask closes the gate since a contender waits. The turn is over with its
+// contended closes the gate since a contender waits. The turn is over with its
 // grants.
-func (t *shared) ask() {
+func (t *shared) contended() {
 	t.sharer.mu.Lock()
 	defer t.sharer.mu.Unlock()
 	t.shut()
@@ -109,7 +109,7 @@ func (s *sharer) rivalBehind(a *attempt) bool {
 }
 
 // wanted implements many: all that a turn keeps out have an entry.
-func (t *shared) wanted(g *grant) *wanted { return g.waitBehind() }
+func (t *shared) wanted(g *grant) *wanted { return g.enterWaitBehind() }
 
 // atOnce implements many.
 func (t *shared) atOnce() bool { return true }

@@ -18,7 +18,7 @@ import (
 //	               |
 //	               +------> lost: the session is over, or the entry deleted
 //
-// A turn ends once, in over or with its session. Its contexts end before its
+// A turn ends once, in finish or with its session. Its contexts end before its
 // entry leaves, since the next contender may hold from then on.
 type turn struct {
 	queue   *Queue
@@ -37,9 +37,9 @@ type turn struct {
 	unhook func() bool // stops the report of a loss with the session
 
 	// Guards what follows, and the fields of the grants under the turn: a
-	// release is one step for both, see grant.leave. It is locked before the
-	// session's lock and the locks of contexts, and never while a request is
-	// sent or an observer called.
+	// release is one step for both, see grant.dropHandle. It is locked before
+	// the session's lock and the locks of contexts, and never while a request
+	// is sent or an observer called.
 	mu      sync.Mutex
 	holder  holder // notified of the loss; set when the turn is taken
 	many    many   // nil: the turn has one grant
@@ -50,7 +50,7 @@ type turn struct {
 	value   []byte
 	// the mode to convert to after engine.SettleAfter; empty if there is none
 	// or the conversion has begun
-	held string
+	heldMode string
 	// held, by sending to it, while the entry's value is written or the entry
 	// converted
 	writing    chan struct{}
@@ -108,7 +108,7 @@ func (t *turn) err(ctx context.Context) error {
 // hold, so the entry is left in the background: a late join could still create
 // it again.
 func (t *turn) removed() {
-	if !t.over(coordinator.ErrRemoved) {
+	if !t.finish(coordinator.ErrRemoved) {
 		return // released or lost meanwhile: that cause was reported
 	}
 	t.mu.Lock()
@@ -128,9 +128,9 @@ func (t *turn) alone() error {
 	return nil
 }
 
-// over ends a turn with a cause, and reports whether it did so before the
+// finish ends a turn with a cause, and reports whether it did so before the
 // session's end.
-func (t *turn) over(cause error) bool {
+func (t *turn) finish(cause error) bool {
 	// Under mu, so that a second caller returns only after the first one's
 	// contexts have ended: both may remove the entry. unhook is set under mu,
 	// and locks the session: this is the order of the two locks.
@@ -139,14 +139,14 @@ func (t *turn) over(cause error) bool {
 	// Without unhook it is not admitted yet: its attempt sees the removal.
 	first := t.unhook != nil && t.unhook()
 	if first {
-		t.finish(cause)
+		t.endContexts(cause)
 	}
 	return first
 }
 
-// finish ends all contexts under the turn. When it returns, the entry may
+// endContexts ends all contexts under the turn. When it returns, the entry may
 // leave.
-func (t *turn) finish(cause error) {
+func (t *turn) endContexts(cause error) {
 	// In this order: the functions that Run calls look at the contexts.
 	t.cancel(cause)
 	t.ends.Run()

@@ -8,10 +8,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// start makes the session report its end to the turn, even if no caller uses
+// hook makes the session report its end to the turn, even if no caller uses
 // its context. alive: the session has not ended yet. The caller holds t.mu,
 // since settled can run at once.
-func (t *turn) start(h holder) (alive bool) {
+func (t *turn) hook(h holder) (alive bool) {
 	t.holder = h
 	t.unhook, alive = t.session.Hold(t.settled, t.ends.Run, t.lost)
 	return alive
@@ -27,8 +27,8 @@ func (t *turn) settled() {
 	if t.leaving || t.ctx.Err() != nil {
 		return
 	}
-	if t.held != "" {
-		t.convert(t.held)
+	if t.heldMode != "" {
+		t.convert(t.heldMode)
 	}
 	t.session.Go(t.watchSelf) // false at the end of the session, which ends the turn
 }
@@ -38,7 +38,7 @@ func (t *turn) settled() {
 // is tried again: the next contender is admitted when the entry is removed.
 func (t *turn) watchSelf() {
 	for refused := 0; ; {
-		place := t.settledPlace() // during a conversion the watch would fire
+		place := t.stablePlace() // during a conversion the watch would fire
 		if t.session.Await(t.ctx, t.queue.id, place) != nil {
 			// Also when the turn is over: then PauseAgain returns at once.
 			if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {
@@ -48,7 +48,7 @@ func (t *turn) watchSelf() {
 		}
 		// A conversion replaces the entry on some services. If one has begun
 		// since, the watch has seen that, and the new place is watched.
-		if t.settledPlace() == place {
+		if t.stablePlace() == place {
 			// after a pause of the process the clock may show that the session
 			// has ended
 			if t.err(t.ctx) == nil {
@@ -64,14 +64,14 @@ func (t *turn) watchSelf() {
 // refused watch is tried again.
 func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
 	for refused := 0; ; {
-		place := t.settledPlace()
+		place := t.stablePlace()
 		err := t.session.Wanted(ctx, t.queue.id, place, wants)
 		switch {
 		case err == nil:
 			return true
 		case ctx.Err() != nil:
 			return false
-		case t.settledPlace() != place:
+		case t.stablePlace() != place:
 			continue // it was converted
 		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
 			t.removed()

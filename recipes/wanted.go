@@ -19,16 +19,18 @@ type wanted struct {
 	err     error // nil if a contender was seen
 }
 
-// wait adds a call to the grant's wait, and starts that if it is the first.
-func (g *grant) wait() *wanted {
+// enterWait adds a call to the grant's wait, and starts that if it is the
+// first.
+func (g *grant) enterWait() *wanted {
 	if m := g.turn.many; m != nil {
 		return m.wanted(g)
 	}
-	return g.waitBehind()
+	return g.enterWaitBehind()
 }
 
-// waitBehind is wait for contenders, which have an entry behind the grant's.
-func (g *grant) waitBehind() *wanted {
+// enterWaitBehind is enterWait for contenders, which have an entry behind the
+// grant's.
+func (g *grant) enterWaitBehind() *wanted {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
 	w := g.wanted
@@ -95,13 +97,13 @@ func (w *wanted) wake() {
 // awaitContender waits for a contender that the grant keeps out.
 func (g *grant) awaitContender(ctx context.Context) error {
 	for turn := g.turn; ; {
-		place := turn.settledPlace()
+		place := turn.stablePlace()
 		err := turn.session.Wanted(ctx, turn.queue.id, place, g.keepsOut(place.Mode))
 		if !errors.Is(err, coordinator.ErrRemoved) {
 			return err
 		}
 		// A conversion replaces the entry on some services.
-		if turn.settledPlace() == place {
+		if turn.stablePlace() == place {
 			// as in watchSelf, which would notice it, too
 			if turn.err(turn.ctx) == nil {
 				turn.removed()

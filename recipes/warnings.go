@@ -68,7 +68,7 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		g.low.end(ErrHeldTooLong)
 	}
 	turn.mu.Unlock()
-	turn.ends.Run()
+	g.ends().Run()
 	ev := event.Event{Session: turn.session.ID(), Queue: turn.queue.id, Token: turn.token,
 		Duration: time.Since(g.since)}
 	c, said := turn.queue.client, "baton: hold lasts long"

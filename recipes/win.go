@@ -9,8 +9,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// attempt returns the attempt of a request, with the admission that it needs.
-func (q *Queue) attempt(r Request, i info) *attempt {
+// newAttempt returns the attempt of a request, with the admission that it
+// needs.
+func (q *Queue) newAttempt(r Request, i info) *attempt {
 	if r.Terms != nil {
 		// One object for both: each permit makes one.
 		c := &count{attempt: attempt{Request: r, queue: q, info: i}, terms: r.Terms}
@@ -25,8 +26,8 @@ func (q *Queue) attempt(r Request, i info) *attempt {
 	return a
 }
 
-// info is what the entry of a request says.
-func (q *Queue) info(r Request, began time.Time) info {
+// newInfo is what the entry of a request says.
+func (q *Queue) newInfo(r Request, began time.Time) info {
 	return info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}
 }
 
@@ -44,8 +45,8 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	case err == nil:
 		err = a.wait(ctx)
 	default:
-		if err = a.taken(ctx, err); a.mayAsk(err) {
-			err = a.ask(ctx, err)
+		if err = a.taken(ctx, err); a.mayAskIdle(err) {
+			err = a.askIdle(ctx, err)
 		}
 	}
 	// In this order: the lock-delay is read as the first in the queue, since
@@ -77,7 +78,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	}{}
 	turn, grant := &both.turn, &both.grant
 	turn.take(a.queue, a.session, a.joined, a.info, a.value)
-	turn.noted, turn.held = a.noted, a.heldMode()
+	turn.noted, turn.heldMode = a.noted, a.heldMode()
 	if a.exclusive() && a.first {
 		// Only this place: an entry that is not the first, or does not exclude
 		// those behind it, must not tell its successor that it is admitted.
@@ -87,19 +88,19 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	// The end of the session is reported to the turn from the call of start on,
 	// in other goroutines. They lock mu first, so they find the handle.
 	turn.mu.Lock()
-	alive := turn.start(grant)
+	alive := turn.hook(grant)
 	grant.watchTime(ctx)
 	// After watchTime and before handle: the contexts of the handles are
 	// derived from it.
-	grant.nested = grant.nest(ctx, turn.ctx)
-	if turn.held != "" && !a.last {
-		turn.convert(turn.held)
+	grant.nest(ctx)
+	if turn.heldMode != "" && !a.knownHolder {
+		turn.convert(turn.heldMode)
 	}
 	h := grant.handle(ctx, &grant.top)
 	turn.mu.Unlock()
 	// The turn has the entry now. Not earlier: an observer or a timer that
 	// panics above leaves it to leaveLater.
-	a.queued = false
+	a.mustLeave = false
 	if !alive {
 		// The session has ended since win checked it, and so reports nothing to
 		// a turn that began afterwards. Without mu, which lost locks.

@@ -231,7 +231,7 @@ var ofEtcdSessions = []mutation{{
 	name: "etcd-refresh-proves-nothing", promise: "P6",
 	what:   "Each refresh opens another watch, also without a new revision.",
 	file:   "coordinator/etcd/internal/watch/refresh.go",
-	old:    `	if from.proven.Load() == rev {`,
+	old:    `	if from.proven.Load() == rev && from.asked.Load() == 0 {`,
 	new:    `	if false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWaitsOfASessionShareTheirRefresh"}},
 }, {

@@ -51,9 +51,9 @@ var ofKept = []mutation{{
 	name: "kept-idle-turn-is-not-given", promise: "P5",
 	what: "An idle turn that another client asks for is kept for its time.",
 	file: "recipes/kept_gate.go",
-	old: `	idle := !t.busy && !t.gone
+	old: `	idle := !t.busy && !t.isLost
 	if idle {`,
-	new: `	idle := !t.busy && !t.gone && time.Since(t.since) >= t.queue.retain
+	new: `	idle := !t.busy && !t.isLost && time.Since(t.since) >= t.queue.retain
 	if idle {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
@@ -67,21 +67,21 @@ var ofKept = []mutation{{
 	name: "kept-watch-from-the-lock-on", promise: "P6",
 	what:   "Each lock begins the watch, also one that is neither kept nor handed over within the process.",
 	file:   "recipes/kept.go",
-	old:    "\tt.look()\n\tkeeper.mu.Unlock()",
+	old:    "\tt.readIfDue()\n\tkeeper.mu.Unlock()",
 	new:    "\tt.watch()\n\tkeeper.mu.Unlock()",
 	caught: []test{{pkg: "recipes", name: "TestSingleShortHoldCostsNoWatch"}},
 }, {
 	name: "kept-without-safety-net", promise: "P5",
 	what:   "A turn that serves callers of its process relies on its watch alone.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
-	new:    `	if t.watched || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
+	new:    `	if t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
 	caught: []test{{pkg: "recipes", name: "TestSilentWatchDoesNotStarveOthers"}},
 }, {
 	name: "kept-reads-at-each-lock", promise: "P6",
 	what:   "A turn reads the queue at each lock of its process.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
 	new:    `	if !t.watched || t.closed {`,
 	caught: []test{{pkg: "recipes", name: "TestRelockOfAKeptTurnSendsNoRequest"}},
 }, {
@@ -186,7 +186,7 @@ var ofKept = []mutation{{
 	name: "kept-close-forgets-idle-turns", promise: "P4",
 	what:   "Close leaves idle turns to the end of the session.",
 	file:   "recipes/kept_gate.go",
-	old:    `	t.closing = t.session.OnClose(t.giveUp)`,
+	old:    `	t.stopOnClose = t.session.OnClose(t.giveUp)`,
 	new:    `	_ = t.session.OnClose`,
 	caught: []test{{pkg: "recipes", name: "TestCloseGivesIdleTurnsUpFirst"}},
 }, {
@@ -228,8 +228,8 @@ var ofKept = []mutation{{
 	name: "kept-end-of-others", promise: "P8",
 	what:   "A caller that came after the last one had given up gets the error of that.",
 	file:   "recipes/kept_join.go",
-	old:    `		if j.cancelled && !w.last {`,
-	new:    `		if j.cancelled && w.last && !w.last {`,
+	old:    `		if j.cancelled && !w.cancelled {`,
+	new:    `		if j.cancelled && w.cancelled && !w.cancelled {`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatComesAfterTheLastOneGaveUp"}},
 }, {
 	name: "kept-note-is-not-cleared", promise: "P8",
@@ -256,8 +256,8 @@ var ofKept = []mutation{{
 	name: "kept-process-is-not-wanted", promise: "P8",
 	what:   "Wanted does not notice callers of its own process.",
 	file:   "recipes/keeper.go",
-	old:    `		turn.want()`,
-	new:    `		_ = turn.want`,
+	old:    `		turn.tellWanted()`,
+	new:    `		_ = turn.tellWanted`,
 	caught: []test{{pkg: "recipes", name: "TestHolderOfAKeptTurnIsWantedByItsOwnProcess"}},
 }, {
 	name: "kept-turn-forgets-a-wake-up", promise: "P5",
@@ -315,11 +315,11 @@ var ofKept = []mutation{{
 	what: "A turn whose hold has lasted too long is given to the next caller of the process.",
 	file: "recipes/warnings.go",
 	old: `	turn.mu.Unlock()
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	new: `	turn.mu.Unlock()
 	if kept, ok := turn.many.(*kept); tooLong && ok {
 		kept.handOver()
 	}
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	caught: []test{simulated("mutex")},
 }}

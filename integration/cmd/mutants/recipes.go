@@ -5,7 +5,7 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A woken waiter acquires without reading the queue, whatever woke it: its predecessor may have left without ever holding.",
 	file: "recipes/follow.go",
-	old: `		if f.wake(); handedOver || err != nil {
+	old: `		if f.noteWake(); handedOver || err != nil {
 			f.first = handedOver
 			return err
 		}`,
@@ -16,7 +16,7 @@ var ofRecipes = []mutation{{
 	name: "any-removal-is-a-handoff", promise: "P1",
 	what: "A follower treats its predecessor's leaving as a handoff, even if the predecessor gave up or was lost.",
 	file: "recipes/follow.go",
-	old:  `		if f.wake(); handedOver || err != nil {`,
+	old:  `		if f.noteWake(); handedOver || err != nil {`,
 	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterReadsTheQueueWithoutAHandoff"},
@@ -82,8 +82,8 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
 	file:   "recipes/delay.go",
-	old:    `	if !a.queued {`,
-	new:    `	if a.queued || !a.queued {`,
+	old:    `	if !a.mustLeave {`,
+	new:    `	if a.mustLeave || !a.mustLeave {`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
@@ -119,8 +119,8 @@ var ofRecipes = []mutation{{
 	name: "partial-release-without-clock", promise: "P2",
 	what:   "The release of one of several handles does not compare the deadline, and returns success.",
 	file:   "recipes/hold.go",
-	old:    `	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {`,
-	new:    `	if grant.leaveOthers(h.level) {`,
+	old:    `	if turn.session.Ended() == nil && grant.dropUnlessLast(h.level) {`,
+	new:    `	if grant.dropUnlessLast(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "refused-watch-hides-removal", promise: "P2",
@@ -150,9 +150,9 @@ var ofRecipes = []mutation{{
 	name: "release-before-context-end", promise: "P2",
 	what: "A release removes the entry before it ends the hold's context.",
 	file: "recipes/grant.go",
-	old:  `	if !turn.over(coordinator.ErrReleased) { // lost`,
+	old:  `	if !turn.finish(coordinator.ErrReleased) { // lost`,
 	new: `	_ = turn.session.Leave(ctx, turn.queue.id, turn.place)
-	if !turn.over(coordinator.ErrReleased) { // lost`,
+	if !turn.finish(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
 	name: "work-ends-in-a-goroutine", promise: "P2",

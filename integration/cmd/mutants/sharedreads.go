@@ -19,8 +19,8 @@ var ofSharedReads = []mutation{{
 	name: "shared-silent-watch-starves", promise: "P5",
 	what:   "A turn that readers share never reads the queue besides its watch, which may be silent.",
 	file:   "recipes/shared_gate.go",
-	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {`,
-	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.lastRead) {`,
+	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.lastRead) {`,
 	caught: []test{{pkg: "rwlock", name: "TestStreamOfReadersDoesNotStarveAWriter"}},
 }, {
 	name: "shared-entry-leaves-with-a-reader", promise: "P1",
@@ -53,6 +53,13 @@ var ofSharedReads = []mutation{{
 	}
 	return g.turn.ctx`,
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestLossEndsAllReadersOfATurn"}},
+}, {
+	name: "shared-work-outlives-the-loss", promise: "P2",
+	what:   "The work of a reader that shares an entry goes on when the entry is lost.",
+	file:   "internal/engine/ends.go",
+	old:    `	e.once.Do(func() { e.unhook = e.outer.Add(e.of, e.Run) })`,
+	new:    `	e.once.Do(func() {})`,
+	caught: []test{{pkg: "recipes", name: "TestWorkOfSharedReadersEndsInTime"}},
 }, {
 	name: "shared-join-ends-with-its-first-caller", promise: "P4",
 	what:   "When the reader that began a join gives up, the entry leaves that others wait for.",
