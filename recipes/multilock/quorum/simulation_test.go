@@ -21,9 +21,9 @@ import (
 // TestQuorumUnderFaults: random callers lock while links, requests and services
 // fail. A judge reads the queues of the services: each live hold has the first
 // entry at need of them, by its tokens, and no two holds live. Calls end in
-// time. A resource that compares the tokens admits each live hold and none after
-// a later one. After the faults all callers get the lock, and nothing stays.
-// BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
+// time. A resource that compares the tokens admits each live hold, and none
+// after a later one. After the faults all callers get the lock, and nothing
+// stays. BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
 func TestQuorumUnderFaults(t *testing.T) {
 	seeds, base := number("BATON_SEEDS", 25), number("BATON_SIM_BASE", 0)
 	var total judge
