@@ -249,9 +249,9 @@ var ofEngine = []mutation{{
 }, {
 	name: "strays-read-by-each-waiter", promise: "P8",
 	what:   "Each waiter reads the queue for strays, although another one has.",
-	file:   "internal/engine/read.go",
-	old:    `	case r.covered.After(joined):`,
-	new:    `	case false:`,
+	file:   "internal/engine/strays.go",
+	old:    `	for covered && q.waiting.Front() != q.fresh {`,
+	new:    `	for covered && false {`,
 	caught: []test{{pkg: "internal/engine", name: "TestReadForOneWaiterCoversThoseBeforeIt"}},
 }, {
 	name: "endless-release", promise: "P8",
