@@ -50,6 +50,7 @@ func (k *keeper) enqueued() {
 // runJoin joins and waits, for whichever callers there are by then.
 func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
+	began := time.Now()
 	request.Queued = k.enqueued
 	won := k.newAttempt(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
@@ -59,8 +60,11 @@ func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.joinFailed(join, err, won)
+	reported := k.joinFailed(join, err, won)
+	k.mu.Unlock()
+	if !reported {
+		won.notGranted(began, err)
+	}
 }
 
 // newAttempt returns an attempt whose entry says that it may be kept: a Try of
@@ -74,24 +78,27 @@ func (k *keeper) newAttempt(r Request) *attempt {
 }
 
 // joinFailed ends a join that has failed. If it was cancelled, only the caller
-// that has cancelled it gets the error: the others came later, and try again.
-// The caller holds k.mu.
-func (k *keeper) joinFailed(join *joining, err error, left *attempt) {
+// that has cancelled it gets the error: the others came later, and try again,
+// as do those that came after the end of its session. reported: a caller gets
+// the error. The caller holds k.mu.
+func (k *keeper) joinFailed(join *joining, err error, left *attempt) (reported bool) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
 		// They came while the cancelled join ended: "context canceled" is not
 		// the end of their contexts.
-		if join.cancelled && !w.cancelled {
+		if !w.cancelled && (join.cancelled || w.after(left, err)) {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.failed = err, left
-		left = nil // one event ends the one entry
+		if w.err = err; !reported { // one event ends the one entry
+			w.failed, reported = left, true
+		}
 		w.get(nil)
 	}
 	k.join() // for those that came later, if there are any
+	return reported
 }
 
 // joinWon gives the turn that a join has won to the first caller, and puts the

@@ -50,6 +50,14 @@ func (c *call) cause() error {
 	}
 }
 
+// after reports whether a call began after the session of a join had ended, and
+// nobody had noticed that: the process had stood still. As without the join of
+// others, the call must not see an error for that, and joins again.
+func (c *call) after(join *attempt, err error) bool {
+	return join != nil && join.session != nil && errors.Is(err, coordinator.ErrSessionLost) &&
+		!c.began.Before(join.session.Deadline())
+}
+
 // notGranted notifies the observers of a call that does not get a turn.
 func (c *call) notGranted(q *Queue, err error) {
 	e := event.Event{Kind: event.NotGranted, Op: c.Op, Queue: q.id, Context: c.ctx,
@@ -99,6 +107,13 @@ func (t *turn) give(c *call) *Hold {
 	c.grant.watchTime(c.ctx)
 	c.grant.nest(c.ctx)
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
+}
+
+// notGranted notifies the observers of a failed join whose error no call gets.
+func (a *attempt) notGranted(began time.Time, err error) {
+	if a.joined.Token != 0 { // else there is no entry whose end is to be reported
+		a.observe(a.session.Context(), began, event.NotGranted, err)
+	}
 }
 
 // notGranted notifies the observers of the end of a turn that no call has used:

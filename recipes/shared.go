@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -65,7 +66,7 @@ func (t *shared) inQueue() bool { return !t.queued.IsZero() }
 // join joins the queue and waits until the entry is admitted, for whichever
 // callers there are by then.
 func (t *shared) join(ctx context.Context) {
-	sharer := t.sharer
+	sharer, began := t.sharer, time.Now()
 	defer t.cancelJoin(nil)
 	defer t.won.leaveLater() // does nothing, unless an observer panics
 	t.won.Queued = func() {
@@ -85,11 +86,14 @@ func (t *shared) join(ctx context.Context) {
 	err := t.won.win(ctx)
 	sharer.mu.Lock()
 	if err != nil {
-		t.fail(err, t.won)
+		reported := t.fail(err, t.won)
 		if t.inQueue() {
 			t.cancel(err) // nobody else ends the context that enqueued has made
 		}
 		sharer.mu.Unlock()
+		if !reported {
+			t.won.notGranted(began, err)
+		}
 		return
 	}
 	// In one step: a call that comes before waits, and is counted here; one
@@ -107,15 +111,25 @@ func (t *shared) join(ctx context.Context) {
 	}
 }
 
-// fail ends a turn that was not admitted. The caller holds the sharer's mu.
-func (t *shared) fail(err error, left *attempt) {
+// errAgain is the answer to a call that begins again.
+var errAgain = errors.New("the session had ended before the call")
+
+// fail ends a turn that was not admitted. reported: a call gets the error. The
+// caller holds the sharer's mu.
+func (t *shared) fail(err error, left *attempt) (reported bool) {
 	t.shut()
 	for _, u := range t.waiting {
-		u.failed = left
-		left = nil // one event ends the one entry
+		if u.after(left, err) {
+			u.got <- errAgain
+			continue
+		}
+		if !reported { // one event ends the one entry
+			u.failed, reported = left, true
+		}
 		u.got <- err
 	}
 	t.waiting = nil
+	return reported
 }
 
 // enqueued makes the turn that of its entry, which may not be admitted yet. The

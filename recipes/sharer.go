@@ -57,7 +57,7 @@ func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
 				return hold, nil
 			}
 		}
-		if err != nil {
+		if err != nil && err != errAgain { //nolint:errorlint // our own word
 			user.notGranted(s.queue, err)
 			return nil, err
 		}

@@ -173,6 +173,17 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 	}
 }
 
+// TestErrorOfAProxyInTransactionModeSaysWhatToDo: it gives each request another
+// connection, which has other prepared statements.
+func TestErrorOfAProxyInTransactionModeSaysWhatToDo(t *testing.T) {
+	for code, text := range map[string]string{"26000": "does not exist", "42P05": "already exists"} {
+		err := wrap(t.Context(), &pgconn.PgError{Code: code, Message: `prepared statement "stmtcache_0" ` + text})
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "default_query_exec_mode=exec") {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
 // TestSpacesInParametersReachTheServer: as in libpq's URLs "%20" is a space and
 // "+" is a plus sign.
 func TestSpacesInParametersReachTheServer(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Dialect is the kind of a database: Postgres or MySQL.
@@ -207,7 +208,8 @@ func wrap(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case refused(err):
-		return driver.Wrap(driver.ErrRefused, err)
+		return driver.Wrap(driver.ErrRefused, hint.On(err, "prepared statement",
+			"behind PgBouncer in transaction mode add default_query_exec_mode=exec to the URL"))
 	case err.Error() == "sql: database is closed": // package sql has no value for it
 		return driver.Wrap(driver.ErrClosed, err)
 	case ctx.Err() != nil:
