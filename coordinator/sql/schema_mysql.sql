@@ -132,7 +132,8 @@ BEGIN
 		IF v_found IS NULL THEN
 			IF p_version <> 0 AND p_version <> v_version THEN
 				SET v_outcome = 'stale';
-			ELSEIF p_alone AND v_ahead THEN
+			ELSEIF p_alone AND v_ahead AND EXISTS (SELECT 1 FROM baton_entries e
+				JOIN baton_sessions s ON s.id = e.session WHERE e.queue = p_queue) THEN
 				SET v_outcome = 'taken';
 			ELSE
 				SET v_found = v_token + 1;
