@@ -95,7 +95,7 @@ func (c *count) wait(ctx context.Context) error {
 	if c.joinedFirst() {
 		return nil
 	}
-	defer c.seekStrays(ctx)()
+	defer c.seekStrays()()
 	// joining a watch that other contenders already share costs nothing
 	shared := c.mayShare() && c.session.QueueWatched(c.queue.id)
 	for {

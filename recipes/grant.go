@@ -118,7 +118,7 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
 	of.count--
-	g.wanted.wake()
+	g.wanted.wake() // a call of Wanted for this handle has to return
 	if of.count == 0 {
 		of.end(coordinator.ErrReleased)
 		g.ends().Run() // before a conversion; the functions do not lock mu
@@ -130,12 +130,14 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 			g.finish()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
-		// that the entry is about to leave.
-		// A turn that may be kept is not leaving yet: its keeper decides that
-		// after the contexts of this grant have ended.
+		// that the entry is about to leave. A turn that serves several is not
+		// leaving yet: kept or shared decides that after the contexts of this
+		// grant have ended.
 		turn.leaving = turn.many == nil
 		g.stopTimers()
 		return true, nil
+	// Only when the top level becomes empty: while it has handles, and after
+	// that, the low level changes nothing at the service.
 	case of == &g.top && of.count == 0 && !over:
 		return false, turn.convert(g.low.mode)
 	}
@@ -180,7 +182,8 @@ func (g *grant) end(ctx context.Context) error {
 			return cause
 		}
 	}
-	// Before the request, which may take long: the work has ended.
+	// Before the request, which may take long: the work has ended, and the next
+	// holder may begin before the answer.
 	held := time.Since(g.since)
 	err := turn.passOn(ctx)
 	// The hold was lost at an unknown moment. Not if the error is uncertain: it
@@ -196,7 +199,7 @@ func (g *grant) end(ctx context.Context) error {
 // reportRelease notifies the observers. local: the entry stays.
 func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 	t := g.turn
-	// A timer may have fired between leave and here. It reports before the
+	// A timer may have fired between dropHandle and here. It reports before the
 	// release does, or finds that no handle is left.
 	t.mu.Lock()
 	long := g.stopTimers()
@@ -205,7 +208,7 @@ func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: local, Err: err})
 }
 
-// lost is called by the turn.
+// lost implements holder, for a turn with one grant.
 func (g *grant) lost(cause error) { g.reportLoss(time.Since(g.since), cause) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

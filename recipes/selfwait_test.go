@@ -41,9 +41,11 @@ func selfWaits(t *testing.T, test func(t *testing.T, svc *memory.Service, c *coo
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc, b := memory.NewService(), &book{}
-		c, err := coordinator.New(svc.Driver(), coordinator.WithTTL(ttl),
+		link := svc.Driver()
+		c, err := coordinator.New(link, coordinator.WithTTL(ttl),
 			coordinator.WithLogger(slog.New(slog.NewTextHandler(b, nil))))
 		check(t, err)
+		endWithTest(t, link, c)
 		test(t, svc, c, b)
 		check(t, c.Close(context.Background()))
 	})

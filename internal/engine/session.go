@@ -83,8 +83,8 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // for reuse, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	scans        map[driver.Queue]scan // see ReadDue
-	asked        chan struct{}         // see ask; nil if it is not under way
+	strays       map[driver.Queue]*strays
+	asked        chan struct{} // see ask; nil if it is not under way
 }
 
 // newSession returns a session for a driver's session, which was requested at
@@ -107,6 +107,7 @@ func newSession(client *Client, ds driver.Session, sent moment) *Session {
 		reads:    make(chan struct{}, mostReads),
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
+		strays:       make(map[driver.Queue]*strays),
 	}
 	// One at a time and in order: else an observer could see that a session is
 	// suspended after it has seen that it is connected again.

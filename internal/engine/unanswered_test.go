@@ -172,27 +172,6 @@ func TestQueueWatchShowsTheRecord(t *testing.T) {
 	})
 }
 
-// TestReadForOneWaiterCoversThoseBeforeIt: a hundred waiters of a session read
-// the queue for strays once.
-func TestReadForOneWaiterCoversThoseBeforeIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := sessionOn(t, memory.NewService().Driver())
-		joined := time.Now()
-		time.Sleep(time.Second)
-		if due, _ := s.ReadDue(queue, joined, time.Minute); !due {
-			t.Error("the first is not due")
-		}
-		s.ReadCovered(queue)
-		if due, again := s.ReadDue(queue, joined, time.Minute); due || again != 0 {
-			t.Errorf("covered, and due: %t, or in %v", due, again)
-		}
-		time.Sleep(time.Second)
-		if due, again := s.ReadDue(queue, time.Now(), time.Minute); due || again <= 0 {
-			t.Errorf("a later one is due: %t, or in %v", due, again)
-		}
-	})
-}
-
 // TestReleaseWithTheContextOfItsHoldIsBounded: the release itself ends that
 // context, and goes on for two seconds.
 func TestReleaseWithTheContextOfItsHoldIsBounded(t *testing.T) {

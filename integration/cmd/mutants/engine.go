@@ -233,6 +233,13 @@ var ofEngine = []mutation{{
 	new:    `	 // another`,
 	caught: []test{{pkg: "internal/engine", name: "TestNobodyClosesASessionWhoseHoldsDoNotKnowIt"}},
 }, {
+	name: "attempts-to-open-last-a-ttl", promise: "P8",
+	what:   "Each attempt to open a session but the first lasts a TTL.",
+	file:   "internal/engine/client.go",
+	old:    `lasts = min(2*lasts, c.config.TTL)`,
+	new:    `lasts = c.config.TTL`,
+	caught: []test{{pkg: "internal/engine", name: "TestAttemptsToOpenBecomeLonger"}},
+}, {
 	name: "slow-open-is-used", promise: "P2",
 	what:   "A session that is over before it is used is used.",
 	file:   "internal/engine/client.go",
@@ -242,9 +249,9 @@ var ofEngine = []mutation{{
 }, {
 	name: "strays-read-by-each-waiter", promise: "P8",
 	what:   "Each waiter reads the queue for strays, although another one has.",
-	file:   "internal/engine/read.go",
-	old:    `	case r.covered.After(joined):`,
-	new:    `	case false:`,
+	file:   "internal/engine/strays.go",
+	old:    `	for covered && q.waiting.Front() != q.fresh {`,
+	new:    `	for covered && false {`,
 	caught: []test{{pkg: "internal/engine", name: "TestReadForOneWaiterCoversThoseBeforeIt"}},
 }, {
 	name: "endless-release", promise: "P8",
