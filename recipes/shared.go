@@ -227,7 +227,7 @@ func (t *shared) serve(user *user) (*Hold, error) {
 	// In one step with isLost, as in kept.serve.
 	user.grant.at = len(t.grants)
 	t.grants = append(t.grants, &user.grant)
-	user.ends.Begin(&t.ends, t.ctx)
+	user.ends.Begin(t.ctx, &t.ends)
 	user.grant.part = &user.ends
 	gone := t.isLost
 	h := t.give(&user.call)
