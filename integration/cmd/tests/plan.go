@@ -64,7 +64,7 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(servers(matrix+"|"+restarts, false), library([]string{"BATON_SEEDS=10"}), recipeWorlds("60"), worlds("2000", "60", "40", "10"), etcdWorlds("300"), zooKeeperWorlds("600"), virtual(false))
+		steps = slices.Concat(servers(matrix+"|"+restarts, false), library([]string{"BATON_SEEDS=10"}), recipeWorlds("60"), worlds("2000", "40", "40", "10"), etcdWorlds("300"), zooKeeperWorlds("600"), virtual(false))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
 		steps = slices.Concat(servers(matrix, true), library(all), worlds("20000", "1000", "1000", "100"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), faults(matrix))
