@@ -14,7 +14,7 @@ import (
 // view of the shared queue watch can admit several contenders. Without it each
 // contender is woken by its predecessor, reads the queue, and converts its
 // entry to wake its successor. Only contenders with Terms share the watch: the
-// others are admitted one at a time, by a handoff.
+// others each follow one entry, whose handoff admits them.
 
 // shouldShare reports whether the places ahead alone make the watch pay.
 func shouldShare(ahead []driver.Place) bool {

@@ -43,8 +43,8 @@ type level struct {
 	mode   string
 	rule   Rule                    // of the request; nil: exclusive
 	count  int                     // handles that are not released
-	ctx    context.Context         // the turn's, or one that ends with the last handle
-	cancel context.CancelCauseFunc // nil for the turn's ctx
+	ctx    context.Context         // grant.context, or one that ends with the last handle
+	cancel context.CancelCauseFunc // nil for grant.context
 }
 
 func (l *level) end(cause error) {
@@ -86,7 +86,7 @@ func (g *grant) context() context.Context {
 // addHandle adds a handle to a level. The caller holds the turn's mu.
 func (g *grant) addHandle(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
-	// has the turn's own: a context costs three objects for each lock. A turn
+	// has the grant's own: a context costs three objects for each lock. A turn
 	// that is kept outlives the grant, whose contexts must end at its release:
 	// they must not last while another caller works.
 	switch {
@@ -208,7 +208,7 @@ func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: local, Err: err})
 }
 
-// lost implements holder, for a turn with one grant.
+// lost implements lossReceiver, for a turn with one grant.
 func (g *grant) lost(cause error) { g.reportLoss(time.Since(g.since), cause) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

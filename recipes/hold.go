@@ -82,8 +82,10 @@ func (h *Hold) Place() driver.Place {
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.turn().session.State() }
 
 // Release releases this handle. For the last handle it ends the grant's context
-// with ErrReleased, and removes the entry. For the last handle of its mode, if
-// handles of a lesser mode are left, it converts the entry to that mode.
+// with ErrReleased, and removes the entry, unless that is kept (see
+// [WithRetain]) or has other users (see [WithSharedTurns]). For the last handle
+// of its mode, if handles of a lesser mode are left, it converts the entry to
+// that mode.
 //
 // If the hold was lost before, Release returns why: ErrSessionLost, ErrRemoved
 // or ErrClosed, and deletes nothing. It returns ErrNotHeld if Release was

@@ -14,7 +14,7 @@ const MaxPayload = 4096
 // Contender is an entry of a queue in a listing.
 type Contender struct {
 	Identity string            // of the client, or from WithIdentity
-	Since    time.Time         // when it joined, by its own wall clock; zero if unknown
+	Since    time.Time         // when its call began, by its own wall clock; zero if unknown
 	Token    coordinator.Token // the fencing token that it has or will have
 	Session  string            // the ID of its session
 	ID       string            // unique; empty for a foreign entry

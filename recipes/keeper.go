@@ -66,8 +66,9 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 		k.mu.Unlock()
 		return nil, k.failed(waiter, turn.taken(request.Op))
 	case request.Try:
-		// Its own attempt: it must not wait behind others of this process. It
-		// joins only an empty queue.
+		// Its own attempt: it must not wait behind others of this Queue. It
+		// joins only an empty queue, or behind a turn that may be idle: see
+		// askIdle.
 		k.mu.Unlock()
 		return k.try(waiter)
 	// The gate is open: nobody else is known to wait, so this overtakes nobody.

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// kept is a turn that may serve several callers of one process, one after the
-// other, and that may be kept while nobody works under it. See WithRetain.
+// kept is a turn that may serve several callers of a Queue object, one after
+// the other, and that may be kept while nobody works under it. See WithRetain.
 //
 //	             +----- the next of the local queue has it -----+
 //	             v                                              |
@@ -72,7 +72,7 @@ type caller struct {
 	since     time.Time // when it was queued: there, or at the service
 
 	got chan *kept // the turn, or nil if err is set; has room for one
-	err error      // set before got, as left and handed
+	err error      // set before got, as failed and handed
 }
 
 func (w *caller) get(t *kept) {
@@ -222,7 +222,7 @@ func (t *kept) handedOver() bool {
 		return false
 	default:
 		t.busy, t.idleSince = false, time.Now()
-		t.idle.Reset(t.queue.retain) // tooLong looks at since: it may fire late
+		t.idle.Reset(t.queue.retain) // tooLong looks at idleSince: it may fire late
 		t.watch()
 	}
 	return true
@@ -237,7 +237,7 @@ func (t *kept) pop() {
 	w.get(t)
 }
 
-// taken is the error of a Try of this process while a caller has the turn.
+// taken is the error of a Try of this Queue while a caller has the turn.
 func (t *kept) taken(op string) *TakenError {
 	t.mu.Lock()
 	defer t.mu.Unlock()

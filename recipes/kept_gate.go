@@ -182,8 +182,8 @@ func (t *kept) report() {
 	}
 }
 
-// lost implements holder. An idle turn that is lost is no loss of a hold. The
-// callers that wait for it join on the next session.
+// lost implements lossReceiver. An idle turn that is lost is no loss of a hold.
+// The callers that wait for it join on the next session.
 func (t *kept) lost(cause error) {
 	k := t.keeper
 	k.mu.Lock()
@@ -215,7 +215,7 @@ func (t *kept) shut() {
 	}
 }
 
-// wanted implements many: callers of the process that wait for the turn have no
+// wanted implements many: callers of the Queue that wait for the turn have no
 // entry that a watch could show.
 func (t *kept) wanted(g *grant) *wanted {
 	// Until the wait is the grant's: else tellWanted could come in between, and
@@ -229,7 +229,7 @@ func (t *kept) wanted(g *grant) *wanted {
 }
 
 // tellWanted ends the wait of the grant, if there is one: another caller of the
-// process waits. The caller holds the keeper's mu.
+// Queue waits. The caller holds the keeper's mu.
 func (t *kept) tellWanted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

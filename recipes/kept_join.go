@@ -31,7 +31,7 @@ func (k *keeper) join() {
 	r := k.next[0].Request
 	if !k.queue.client.Go(func() { k.runJoin(ctx, j, r) }) {
 		cancel(nil)
-		k.joinFailed(j, coordinator.ErrClosed, nil) // nobody else can be in next
+		k.joinFailed(j, coordinator.ErrClosed, nil) // all callers of next get it
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Queue is the wait queue of one name. Its state is at the service and in the
-// holds. It is safe for concurrent use.
+// Queue is the wait queue of one name. Who is in it is stored at the service.
+// Two Queues of one name have the same contenders, but each has kept and shared
+// turns of its own. It is safe for concurrent use.
 type Queue struct {
 	options
 	client *engine.Client
@@ -26,10 +27,10 @@ type Queue struct {
 	keeper  *keeper // nil without WithRetain
 	sharer  *sharer // nil without WithSharedTurns
 	vacancy vacancy
-	// the token of the latest hold that this client was suspected to wait for
-	// itself; see attempt.suspectOwn
+	// the token of the latest hold of which a caller of this Queue was warned
+	// that it may wait for itself; see attempt.suspectOwn
 	suspected atomic.Int64
-	record    atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
+	record    atomic.Pointer[lastRecord] // the latest that was read or written; see Terms
 }
 
 // lastRecord is a record that a session has read or written. Another session

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// shared is a turn that serves several callers of one process at the same time:
-// readers. See WithSharedTurns.
+// shared is a turn that serves several callers of a Queue object at the same
+// time: readers. See WithSharedTurns.
 //
 //	first caller ---> joining ---> admitted: all that wait for it hold
 //	                     ^             |  ^
@@ -20,7 +20,7 @@ import (
 //	                  last grant released ---> the entry leaves
 //
 // The gate is open, also while it joins, until a contender which the turn keeps
-// out is seen behind its entry, or is about to join in this process. Once
+// out is seen behind its entry, or is about to join with this Queue. Once
 // closed it stays closed: callers that come later share another turn, whose
 // entry is behind that contender. So no contender is starved by callers that
 // come one after the other, and each is overtaken only by callers that came
@@ -54,7 +54,7 @@ type shared struct {
 type user struct {
 	call
 	// Unless nil, it has waited for the join; has room for one. Sent to after
-	// left and handed are set.
+	// failed and handed are set.
 	got  chan error
 	ends engine.EndsWithin // of its contexts: see grant.part
 }
@@ -71,7 +71,7 @@ func (t *shared) join(ctx context.Context) {
 	defer t.won.leaveLater() // does nothing, unless an observer panics
 	t.won.Queued = func() {
 		// In one step with what sharer.rivalJoined does: of two contenders of
-		// this client that join at the same time, the second one to come here
+		// this Queue that join at the same time, the second one to come here
 		// sees the other.
 		sharer.mu.Lock()
 		defer sharer.mu.Unlock()

@@ -18,7 +18,7 @@ func (t *shared) depart() {
 	t.mu.Unlock()
 }
 
-// lost implements holder.
+// lost implements lossReceiver.
 func (t *shared) lost(cause error) {
 	s := t.sharer
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *sharer) keepsOut(mode string) bool {
 	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
 }
 
-// rivalBehind reports whether a contender of this client that turns keep out
+// rivalBehind reports whether a contender of this Queue that turns keep out
 // has joined behind an attempt. The caller holds s.mu.
 func (s *sharer) rivalBehind(a *attempt) bool {
 	// Of another session it is gone, and its token may be that of a service
