@@ -208,7 +208,7 @@ func (s *search) confirm(ctx context.Context, cycle []link) bool {
 	return ctx.Err() == nil
 }
 
-// linkOf decodes an entry, which is that of a waiter if its nest is not nil.
+// linkOf decodes an entry, which is that of a waiter if its Nest is not nil.
 func linkOf(at site, e driver.Entry) link {
 	w := link{at: at, id: e.ID, token: e.Token}
 	if e.ID != "" && e.Stray == "" && json.Unmarshal(e.Value, &w.info) == nil &&

@@ -25,9 +25,9 @@ func shouldShare(ahead []driver.Place) bool {
 	return engine.ShareWatch(len(ahead), len(sessions))
 }
 
-// mayShare reports whether the contender may use the shared watch. After a
+// mayWatchQueue reports whether the contender may use the shared watch. After a
 // change of its record it may not: it has to count contenders behind it.
-func (c *count) mayShare() bool {
+func (c *count) mayWatchQueue() bool {
 	return !c.Try && !c.moved && c.session.WatchesQueues()
 }
 

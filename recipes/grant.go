@@ -127,7 +127,7 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	case g.handles() == 0:
 		g.nested.release()
 		if turn.many != nil { // else they end with the turn
-			g.finish()
+			g.close()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave. A turn that serves several is not
@@ -144,9 +144,9 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	return false, nil
 }
 
-// finish ends what a grant has under a turn that goes on. The caller holds the
+// close ends what a grant has under a turn that goes on. The caller holds the
 // turn's mu.
-func (g *grant) finish() {
+func (g *grant) close() {
 	if g.nested != nil {
 		g.nested.cancel(coordinator.ErrReleased)
 	}
@@ -170,8 +170,8 @@ func (g *grant) dropUnlessLast(l *level) bool {
 	return true
 }
 
-// end releases the grant, whose last handle has left.
-func (g *grant) end(ctx context.Context) error {
+// endTurn releases the grant, whose last handle has left.
+func (g *grant) endTurn(ctx context.Context) error {
 	turn := g.turn
 	// Before the entry leaves: its contexts must end before the next contender
 	// can hold.

@@ -37,11 +37,11 @@ type Contender struct {
 // info is the value of an entry, as JSON: operators can read it with the
 // service's own tools, and other versions of Baton ignore unknown fields.
 type info struct {
-	Identity string    `json:"identity"`
-	Since    time.Time `json:"since"`
-	Payload  []byte    `json:"payload,omitempty"`
-	Retains  bool      `json:"retains,omitempty"`
-	Nest     *nest     `json:"nest,omitempty"`
+	Identity string     `json:"identity"`
+	Since    time.Time  `json:"since"`
+	Payload  []byte     `json:"payload,omitempty"`
+	Retains  bool       `json:"retains,omitempty"`
+	Nest     *outerInfo `json:"nest,omitempty"`
 }
 
 // TakenError is the error of a Try call that would have to wait:

@@ -41,7 +41,7 @@ func (t *shared) report() {
 	t.reported = t.reported || unused
 	t.sharer.mu.Unlock()
 	if unused {
-		t.notGranted(t.won.Op, t.queued)
+		t.notGranted(t.attempt.Op, t.queued)
 	}
 }
 
@@ -69,7 +69,7 @@ func (t *shared) watch() {
 	var ctx context.Context
 	ctx, t.unwatch = context.WithCancel(t.ctx)
 	t.session.Go(func() {
-		if t.seen(ctx, t.keptOut) {
+		if t.awaitBehind(ctx, t.keptOut) {
 			t.contended()
 		}
 	})
@@ -77,7 +77,7 @@ func (t *shared) watch() {
 
 // keptOut reports whether the turn keeps a contender behind it out.
 func (t *shared) keptOut(behind driver.Place) bool {
-	return !t.won.rule([]driver.Place{behind}).Admitted
+	return !t.attempt.rule([]driver.Place{behind}).Admitted
 }
 
 // readIfDue reads the queue if that is due. The caller holds the sharer's mu.

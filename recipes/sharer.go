@@ -122,7 +122,7 @@ func (s *sharer) newTurn(r Request) *shared {
 	q := s.queue
 	r.Payload = q.payload
 	t := &shared{sharer: s}
-	t.won = q.newAttempt(r, q.newInfo(r, time.Now()))
+	t.attempt = q.newAttempt(r, q.newInfo(r, time.Now()))
 	return t
 }
 
@@ -130,21 +130,21 @@ func (s *sharer) newTurn(r Request) *shared {
 // own: it must not wait with others, and they must not get its error.
 func (s *sharer) try(user *user) (*shared, error) {
 	turn := s.newTurn(user.Request)
-	defer turn.won.leaveLater() // as in contend
-	if err := turn.won.win(user.ctx); err != nil {
-		user.failed = turn.won
+	defer turn.attempt.leaveLater() // as in contend
+	if err := turn.attempt.win(user.ctx); err != nil {
+		user.failed = turn.attempt
 		return nil, err
 	}
 	// All in one step: the turn is admitted before others can see it.
 	s.mu.Lock()
 	turn.enqueued()
 	turn.users, turn.admitted = 1, true
-	turn.closed = s.open != nil || s.rivalBehind(turn.won)
+	turn.closed = s.open != nil || s.rivalBehind(turn.attempt)
 	if !turn.closed {
 		s.open = turn
 	}
 	s.mu.Unlock()
-	turn.begin(turn, turn.won)
+	turn.begin(turn, turn.attempt)
 	return turn, nil
 }
 
@@ -184,7 +184,7 @@ func (s *sharer) rivalJoined(rival *attempt) {
 	if s.rival.session != rival.session.ID() || s.rival.token < rival.joined.Token {
 		s.rival.session, s.rival.token = rival.session.ID(), rival.joined.Token
 	}
-	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
+	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.attempt) {
 		t.shut()
 	}
 }

@@ -63,10 +63,10 @@ func (t *turn) watchSelf() {
 	}
 }
 
-// seen waits until wants accepts a contender behind the entry, and then returns
-// true. It returns false if ctx or the turn ends first. As for watchSelf, a
-// refused watch is tried again.
-func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
+// awaitBehind waits until wants accepts a contender behind the entry, and then
+// returns true. It returns false if ctx or the turn ends first. As for
+// watchSelf, a refused watch is tried again.
+func (t *turn) awaitBehind(ctx context.Context, wants func(driver.Place) bool) bool {
 	for refused := 0; ; {
 		// Not the place of an entry that a conversion is about to replace: its
 		// departure would look like a removal.
