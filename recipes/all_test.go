@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
@@ -176,7 +177,7 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 					link := w.svc.Driver()
 					c, err := coordinator.New(link, coordinator.WithTTL(ttl), quiet)
 					check(t, err)
-					endWithTest(t, link, c)
+					bubble.EndIfFailed(t, link, c)
 					_, err = engine.Of(c).Session(context.Background())
 					check(t, err)
 					w.links, w.all = append(w.links, link), append(w.all, c)

@@ -17,6 +17,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
@@ -183,7 +184,7 @@ func TestEveryMethodAfterClose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		endWithTest(t, link, c)
+		bubble.EndIfFailed(t, link, c)
 		all := everything(t, c)
 		var closing sync.WaitGroup
 		for range 3 {

@@ -16,6 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/group"
@@ -58,7 +59,7 @@ func dine(t *testing.T, services, parties int, f func(*table)) {
 					coordinator.WithLogger(slog.New(slog.NewTextHandler(d.log, nil))),
 					coordinator.WithObserver(event.DirectFunc(d.observe)))
 				check(t, err)
-				endWithTest(t, link, c)
+				bubble.EndIfFailed(t, link, c)
 				d.clients = append(d.clients, c)
 			}
 			all.parties = append(all.parties, d)
@@ -285,7 +286,7 @@ func TestDeadlockOfOthersIsNotThatOfAContenderBehind(t *testing.T) {
 				}
 			})))
 		check(t, err)
-		endWithTest(t, link, c)
+		bubble.EndIfFailed(t, link, c)
 		third := &diner{T: all.T, clients: []*coordinator.Client{c}}
 		own := third.lock(all.Context(), third.mutex(0, "own"))
 		calls = append(calls, start(func() error {

@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -161,7 +162,7 @@ func (w *arena) run() {
 			link.Delay(w.delay(), w.delay())
 			c, err := coordinator.New(link, quiet, coordinator.WithObserver(event.DirectFunc(w.observe)))
 			check(w, err)
-			endWithTest(w.T, link, c)
+			bubble.EndIfFailed(w.T, link, c)
 			pair[i], clients = c, append(clients, c)
 		}
 		for i := range 1 + w.r.IntN(2) {

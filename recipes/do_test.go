@@ -11,6 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/recipes/multilock/quorum"
@@ -165,7 +166,7 @@ func TestDoSaysOnceThatTheHoldWasLostBeforeTheWork(t *testing.T) {
 		link := svc.Driver()
 		c, err := coordinator.New(link, quiet, coordinator.WithObserver(expire))
 		check(t, err)
-		endWithTest(t, link, c)
+		bubble.EndIfFailed(t, link, c)
 		m, err := mutex.New(c, "jobs")
 		check(t, err)
 		err = m.Do(t.Context(), func(context.Context, *mutex.Lock) error {

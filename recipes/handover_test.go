@@ -13,6 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
@@ -94,7 +95,7 @@ func runners(t *testing.T, f func(a, b, c *runner)) {
 			c, err := coordinator.New(p.link, quiet)
 			check(t, err)
 			defer c.Close(context.Background())
-			endWithTest(t, p.link.Driver, c)
+			bubble.EndIfFailed(t, p.link.Driver, c)
 			p.m, _ = mutex.New(c, "n")
 			p.rw, _ = rwlock.New(c, "n")
 			p.sem, _ = semaphore.New(c, "n", 2)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -45,7 +46,7 @@ func selfWaits(t *testing.T, test func(t *testing.T, svc *memory.Service, c *coo
 		c, err := coordinator.New(link, coordinator.WithTTL(ttl),
 			coordinator.WithLogger(slog.New(slog.NewTextHandler(b, nil))))
 		check(t, err)
-		endWithTest(t, link, c)
+		bubble.EndIfFailed(t, link, c)
 		test(t, svc, c, b)
 		check(t, c.Close(context.Background()))
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -60,17 +61,7 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		// After t.Fatal no other line closes the client, and what it runs would
-		// be left in the bubble.
-		if t.Failed() {
-			svc.OnRequest(nil)
-			svc.Start()
-			p.link.Heal()
-			_ = p.client.Close(context.Background())
-			time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
-		}
-	})
+	bubble.EndIfFailed(t, p.link, p.client)
 	p.l, err = rwlock.New(p.client, "catalogue")
 	check(t, err)
 	_, err = engine.Of(p.client).Session(context.Background())

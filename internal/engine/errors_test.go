@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -71,7 +72,7 @@ func caused(t *testing.T, f func(w world, cause error)) {
 			if w.client, err = coordinator.New(causal{w.link}, quiet); err != nil {
 				w.Fatal(err)
 			}
-			endWithTest(w.T, w.link, w.client)
+			bubble.EndIfFailed(w.T, w.link, w.client)
 			f(w, cause)
 			check(w, w.client.Close(w.Context()))
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -109,7 +110,7 @@ func TestCloseReturnsOneLine(t *testing.T) {
 		d := stubborn{memory.NewService().Driver()}
 		c, err := coordinator.New(d, quiet)
 		check(t, err)
-		endWithTest(t, d.Driver, c)
+		bubble.EndIfFailed(t, d.Driver, c)
 		_, err = c.Session(t.Context())
 		check(t, err)
 		d.Cut()

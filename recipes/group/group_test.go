@@ -17,6 +17,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/group"
 )
@@ -34,18 +35,6 @@ func at(t *testing.T, f func(s *site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{T: t, svc: memory.NewService()}
-		t.Cleanup(func() {
-			// After t.Fatal no other line closes the clients, and what they run
-			// would be left in the bubble.
-			if t.Failed() {
-				s.svc.OnRequest(nil)
-				s.svc.Start()
-				for _, c := range s.clients {
-					_ = c.Close(context.Background())
-				}
-				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
-			}
-		})
 		f(s)
 		for _, c := range s.clients {
 			if err := c.Close(t.Context()); err != nil {
@@ -74,6 +63,7 @@ func (s *site) groupOn(d driver.Driver, opts ...group.Option) *group.Group {
 		s.Fatal(err)
 	}
 	s.clients = append(s.clients, c)
+	bubble.EndIfFailed(s, d, c)
 	g, err := group.New(c, "workers", opts...)
 	if err != nil {
 		s.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
@@ -47,20 +48,6 @@ func at(t *testing.T, services int, f func(s *site)) {
 			}
 			s.services = append(s.services, svc)
 		}
-		t.Cleanup(func() {
-			// After t.Fatal no other line closes the clients, and what they run
-			// would be left in the bubble.
-			if t.Failed() {
-				for _, svc := range s.services {
-					svc.OnRequest(nil)
-					svc.Start()
-				}
-				for _, c := range s.clients {
-					_ = c.Close(context.Background())
-				}
-				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
-			}
-		})
 		f(s)
 		for _, c := range s.clients {
 			if err := c.Close(t.Context()); err != nil {
@@ -79,6 +66,7 @@ func (s *site) client(service int) (*coordinator.Client, *memory.Driver) {
 		s.Fatal(err)
 	}
 	s.clients = append(s.clients, c)
+	bubble.EndIfFailed(s, link, c)
 	return c, link
 }
 

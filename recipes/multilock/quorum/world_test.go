@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/bubble"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock/quorum"
@@ -47,14 +48,6 @@ func within(t *testing.T, services int, f func(w *world)) {
 			}
 			w.services = append(w.services, svc)
 		}
-		t.Cleanup(func() {
-			// After t.Fatal no other line closes the clients, and what they run
-			// would be left in the bubble.
-			if t.Failed() {
-				w.close()
-				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
-			}
-		})
 		f(w)
 		w.close()
 	})
@@ -93,6 +86,7 @@ func (w *world) callerNamed(identity string, need int, opts ...recipes.Option) *
 		}
 		p.clients, p.links = append(p.clients, c), append(p.links, link)
 		w.clients = append(w.clients, c)
+		bubble.EndIfFailed(w, link, c)
 	}
 	p.Quorum = w.quorum(need, p.clients, opts...)
 	return p
