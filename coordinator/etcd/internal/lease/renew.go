@@ -93,7 +93,7 @@ func (s *Session) Keep(
 const mostRefused = 3
 
 // mostLate is how late a renewal may be that needs no read by quorum. A new
-// leader takes as long to find that a lease has ended.
+// leader adds an election timeout, 1 s by default, to the time of each lease.
 const mostLate = 100 * time.Millisecond
 
 // confirm returns an error if an acknowledgement does not count. If no other
