@@ -46,7 +46,7 @@ the partition, a slash and the number), counter, ids (the last number taken), ba
 double-barrier.`,
 		Example: `  baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	output := addOutput(cmd)
 	kind := addKind(cmd, "show only queues of this kind")

@@ -23,7 +23,7 @@ If there is no leader, the command fails; with --watch, it prints "nobody". The 
 of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	output := addOutput(c)
 	watch := c.Flags().Bool("watch", false, "keep running, and print each change")

@@ -38,7 +38,7 @@ array of objects with kind, name, holders, held_since, waiting, waiting_since, a
 could not be read; with --watch, one for each change. An empty list is not an error.`,
 		Example: `  baton list orders/ --sort wait
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}
 	output := addOutput(cmd)
 	order := addChoice(cmd, &choice{"name", []string{"name", "held", "wait"}}, "sort", "",
