@@ -20,7 +20,9 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrStepDown makes Run resign and campaign again when work returns it.
+	// ErrStepDown makes Run resign and campaign again when work returns it, as
+	// any error does, but as no failure: it is logged at Info, and WithOnError
+	// does not get it.
 	ErrStepDown = errors.New("step down")
 	// ErrOverrun is the error of Run if work did not return within the bound
 	// of [WithDrain]. The work may still run, while another process leads; if

@@ -12,6 +12,30 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
+// Stop returns an error with which work ends Run, which then returns err. Any
+// other error of work ends only the term. Stop(nil) is nil.
+func Stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stopError{err}
+}
+
+type stopError struct{ err error }
+
+func (s *stopError) Error() string { return s.err.Error() }
+func (s *stopError) Unwrap() error { return s.err }
+
+// stopped reports whether err has been made by Stop, or wraps such an error,
+// and returns it as Run does.
+func stopped(err error) (error, bool) {
+	if s, ok := err.(*stopError); ok { //nolint:errorlint // not behind others, which say more
+		return s.err, true
+	}
+	var s *stopError
+	return err, errors.As(err, &s)
+}
+
 func (r *runner) log() *slog.Logger { return engine.Of(r.election.client).Log() }
 
 func (r *runner) lost(err error) error {

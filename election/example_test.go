@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -116,6 +117,25 @@ func ExampleElection_Run_stepDown() {
 	fmt.Println(terms, err)
 	// Output:
 	// 3 <nil>
+}
+
+// An error of work ends only the term. Stop ends Run, too.
+func ExampleStop() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	terms := 0
+	err := e.Run(context.Background(), func(context.Context, *election.Term) error {
+		if terms++; terms < 3 {
+			return errors.New("database is away")
+		}
+		return election.Stop(errors.New("schema is too new for this version"))
+	}, election.WithOnError(func(err error) { fmt.Println("goes on:", err) }),
+		election.WithPause(time.Millisecond, time.Millisecond))
+	fmt.Println("Run:", err)
+	// Output:
+	// goes on: baton: run "scheduler": work: database is away
+	// goes on: baton: run "scheduler": work: database is away
+	// Run: schema is too new for this version
 }
 
 // A readiness probe that sends traffic only to the leader, and a liveness

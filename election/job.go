@@ -41,7 +41,8 @@ type job struct {
 type outcome struct {
 	panicked *panicError
 	exited   bool  // by runtime.Goexit
-	err      error // the result of work
+	err      error // the result of work, without Stop
+	stop     bool  // the work has said so by Stop
 	ended    bool  // its context had ended before
 	cause    error // of that
 	lost     error // why the term was over by then, unless it was resigned
@@ -87,7 +88,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 		}
 	}()
 	defer o.catch()
-	o.err = work(j.ctx, t)
+	o.err, o.stop = stopped(work(j.ctx, t))
 	o.exited = false
 }
 

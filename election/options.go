@@ -40,11 +40,12 @@ func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.dr
 // waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithOnError makes Run call f after a failed campaign, lost term or failed
-// step-down. If the service does not answer a campaign for ten seconds, Run
-// also calls f once with ErrUnavailable, from another goroutine, while it goes
-// on: it may lead before f returns. Run makes one call at a time, and waits for
-// f before it campaigns again or returns. A panic of f ends Run.
+// WithOnError makes Run call f after a failed campaign, a lost term, an error
+// of work or a failed step-down. If the service does not answer a campaign for
+// ten seconds, Run also calls f once with ErrUnavailable, from another
+// goroutine, while it goes on: it may lead before f returns. Run makes one call
+// at a time, and waits for f before it campaigns again or returns. A panic of f
+// ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.

@@ -22,15 +22,17 @@ import (
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)
+//	Stop(err)           resigns, returns err
 //	after a lost term   calls the function of WithOnError, pauses, campaigns again
-//	nil                 resigns, returns nil: Run is over
+//	nil                 resigns, returns nil
 //	ErrStepDown         resigns, pauses, campaigns again
-//	another error       resigns, returns it
+//	another error       resigns, and then as after a lost term
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
-// lost term WithOnError gets it, joined with the loss. An error of work that
-// only says that the context ended is left out. If resigning fails, its error
-// is joined, and the next leader may wait for up to one TTL. A failed campaign
+// lost term WithOnError gets it, joined with the loss. Each error after which
+// Run goes on is logged at Warn. An error of work that only
+// says that the context ended is left out. If resigning fails, its error is
+// joined, and the next leader may wait for up to one TTL. A failed campaign
 // counts as a lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
@@ -63,9 +65,9 @@ type runner struct {
 //	   v                                                         |
 //	campaign ---> work runs ---> term lost: drain ---------------+
 //	                 |  |                                        |
-//	                 |  +------> ErrStepDown: resign ------------+
+//	                 |  +------> error, ErrStepDown: resign -----+
 //	                 |
-//	                 +---------> work is done, or failed: resign ---> return
+//	                 +---------> work is done, or Stop: resign -----> return
 //	                 +---------> ctx ended: drain, resign ----------> return
 func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
@@ -191,14 +193,19 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	switch {
 	case o.ended && ctx.Err() != nil:
 		return false, join(context.Cause(ctx), own(o), r.lost(o.lost), resigned)
+	case o.stop:
+		return false, join(o.err, r.lost(o.lost), resigned)
 	case o.lost != nil:
 		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
 	case errors.Is(o.err, ErrStepDown):
 		r.log().Info("baton: leader steps down",
 			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
 		return true, resigned
+	case o.err == nil:
+		return false, resigned
 	}
-	return false, join(o.err, resigned)
+	return true, join(&coordinator.Error{Op: "run", Name: r.election.Name(),
+		Err: fmt.Errorf("work: %w", o.err)}, resigned)
 }
 
 // overrun ends a term whose work does not return.

@@ -62,6 +62,7 @@ var states = map[string]int{
 	grantedAfterDelay:       20,
 	idleTurnLost:            1,
 	heldTooLong:             50,
+	ledAfterFailure:         1,
 }
 
 const (
@@ -107,6 +108,7 @@ const (
 	grantedAfterDelay       = "grant after a lock-delay"
 	idleTurnLost            = "idle turn that was lost, with a lock-delay"
 	heldTooLong             = "hold that lasted too long"
+	ledAfterFailure         = "term after an error of the work"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 
