@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -35,6 +36,9 @@ var (
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
+
+	mu      sync.Mutex
+	current *Term // the latest term; it may be over
 }
 
 // Option changes a default of an Election.
@@ -100,7 +104,38 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Term{hold: h, election: e}, nil
+	t := &Term{hold: h, election: e}
+	e.show(t)
+	return t, nil
+}
+
+// show makes t the current term, unless it is over by now and another goroutine
+// has come first with a later one. After a loss of data tokens begin anew; then
+// the term with the greater one is over.
+func (e *Election) show(t *Term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.current; c != nil && c.Token() > t.Token() {
+		select {
+		case <-c.Context().Done(): // not Err, which may ask the service
+		default:
+			return
+		}
+	}
+	e.current = t
+}
+
+// Current returns the term of this Election, of Run or Campaign in any
+// goroutine, or nil if it does not lead now. It sends no request, except as
+// [Term.Err] does.
+func (e *Election) Current() *Term {
+	e.mu.Lock()
+	t := e.current
+	e.mu.Unlock()
+	if t == nil || t.Err() != nil {
+		return nil
+	}
+	return t
 }
 
 // Candidates returns a snapshot of all candidates in order, the leader first.
@@ -125,14 +160,17 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 // Observe yields the leader and then each change: another leader, or another
 // value (see [Term.Proclaim]). If there is no leader, it yields a Contender
 // with Token 0. It may skip states, but never the latest. Tokens of leaders
-// never fall, unless the service has lost its data. It goes on after a lost
-// session; an older value or a leader that has just left may then come again.
-// An error of Campaign ends it.
+// never fall, unless the service has lost its data.
+//
+// When the session is suspended or lost, Observe yields the last state again,
+// with Stale set: it may be over. It goes on, and next yields a state that the
+// service has confirmed. That may be an older value, or a leader that has just
+// left. An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()
 		for {
-			first, _, err := follower.Next(ctx)
+			first, _, err := follower.NextOrStale(ctx)
 			if !yield(first, err) || err != nil {
 				return
 			}

@@ -103,6 +103,32 @@ func ExampleElection_Observe() {
 	// no leader
 }
 
+// Another goroutine, such as the handler of a request, asks whether this process
+// leads.
+func ExampleElection_Current() {
+	ctx := context.Background()
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	handle := func() {
+		if t := e.Current(); t != nil {
+			fmt.Println("leads, token is positive:", t.Token() > 0)
+		} else {
+			fmt.Println("does not lead")
+		}
+	}
+
+	handle()
+	_ = e.Run(ctx, func(context.Context, *election.Term) error {
+		handle()
+		return nil
+	})
+	handle()
+	// Output:
+	// does not lead
+	// leads, token is positive: true
+	// does not lead
+}
+
 // Work that steps down is queued again at the end, and may be elected again.
 func ExampleElection_Run_stepDown() {
 	e, closeClient := newElection(memory.NewService(), "replica-1")

@@ -55,6 +55,7 @@ var states = map[string]int{
 	foreignEntryLeft:        1,
 	observerShownNobody:     1,
 	observerShownAfterLoss:  1,
+	observerConfirmed:       10,
 	queuedBesideOwnOldEntry: 1,
 	passedLocally:           100,
 	sharedRead:              200,
@@ -101,6 +102,7 @@ const (
 	crashedWithHolds        = "crash of a client that holds"
 	foreignEntryLeft        = "foreign entry that left ahead of contenders"
 	observerShownNobody     = "observer that is shown an empty queue"
+	observerConfirmed       = "observer that is shown a confirmed state after a silence"
 	observerShownAfterLoss  = "observer that outlives its session"
 	passedLocally           = "turn that was kept and served another caller"
 	sharedRead              = "read lock that shares the entry of another reader"
