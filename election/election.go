@@ -25,6 +25,9 @@ var (
 	// any error does, but as no failure: it is logged at Info, and WithOnError
 	// does not get it.
 	ErrStepDown = errors.New("step down")
+	// ErrStalled is the cause of work's context after the time of
+	// [WithProgress] without a report.
+	ErrStalled = errors.New("work has made no progress")
 	// ErrOverrun is the error of Run if work did not return within the bound
 	// of [WithDrain]. The work may still run, while another process leads; if
 	// it panics, the process crashes. End the process if the work may do harm.
@@ -104,7 +107,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	t := &Term{hold: h, election: e}
+	t := &Term{hold: h, election: e, began: time.Now()}
 	e.show(t)
 	return t, nil
 }

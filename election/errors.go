@@ -38,6 +38,10 @@ func stopped(err error) (error, bool) {
 
 func (r *runner) log() *slog.Logger { return engine.Of(r.election.client).Log() }
 
+func (r *runner) failed(err error) error {
+	return &coordinator.Error{Op: "run", Name: r.election.Name(), Err: err}
+}
+
 func (r *runner) lost(err error) error {
 	return recipes.Describe(context.Background(), "run", r.election.Name(), err)
 }

@@ -164,6 +164,28 @@ func ExampleStop() {
 	// Run: schema is too new for this version
 }
 
+// Work that hangs while its session lives: another replica leads.
+func ExampleWithProgress() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	terms := 0
+	err := e.Run(context.Background(), func(ctx context.Context, t *election.Term) error {
+		if terms++; terms > 1 {
+			return nil
+		}
+		for range 3 {
+			t.Progress() // after each job
+		}
+		<-ctx.Done() // a job that hangs, until its context ends
+		return ctx.Err()
+	}, election.WithProgress(50*time.Millisecond),
+		election.WithOnError(func(err error) { fmt.Println("goes on:", err) }))
+	fmt.Println(terms, err)
+	// Output:
+	// goes on: baton: run "scheduler": work has made no progress for 50ms
+	// 2 <nil>
+}
+
 // A readiness probe that sends traffic only to the leader, and a liveness
 // probe.
 func ExampleHealth() {

@@ -16,7 +16,7 @@ type RunOption func(*runConfig)
 
 type runConfig struct {
 	value            []byte
-	drain            time.Duration
+	drain, progress  time.Duration
 	onOverrun        func()
 	onError          func(error)
 	health           *Health
@@ -39,6 +39,12 @@ func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.dr
 // WithDrain, or by a tenth of the TTL after a lost term if that is sooner. Run
 // waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
+
+// WithProgress ends the context of work that has not called [Term.Progress] for
+// d, with [ErrStalled]: by default never. Then the work has the drain to
+// return, and the next candidate leads. It finds work that hangs while its
+// session lives. Run campaigns again, as after an error of work.
+func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
 // WithOnError makes Run call f after a failed campaign, a lost term, an error
 // of work or a failed step-down. If the service does not answer a campaign for
@@ -82,6 +88,8 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 			len(c.value), recipes.MaxPayload)
 	case c.drain <= 0 && c.drain != Forever:
 		broken = fmt.Sprintf("drain of %v; want more than 0, or Forever", c.drain)
+	case c.progress < 0 || c.progress > 0 && c.progress < time.Millisecond: // a unit was forgotten
+		broken = fmt.Sprintf("%v without progress; want 0 for no bound, or at least 1ms", c.progress)
 	case c.onOverrun == nil:
 		broken = "nil function for overruns"
 	case c.onError == nil:

@@ -126,16 +126,15 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 // another process may lead or the drain is over, calls onOverrun, and waits for
 // the rest of the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
-	select {
-	case o = <-j.result:
+	stalled, o, ok := r.untilEnded(t, j)
+	if ok {
 		return o, true
-	case <-j.ctx.Done():
 	}
 	var over, late <-chan time.Time // late: after a lost term, another process may lead
 	if r.drain != Forever {
 		over = time.After(r.drain)
 	}
-	r.health.drains(j.ctx)
+	r.health.drains(j.ctx, stalled)
 	lost, last := t.Context().Done(), false
 	for waiting := true; waiting; {
 		select {
@@ -170,6 +169,32 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	return j.poll()
 }
 
+// untilEnded waits for the work, or until its context has ended, which it does
+// when the work has not reported progress for too long.
+func (r *runner) untilEnded(t *Term, j *job) (stalled bool, o outcome, ok bool) {
+	var idle <-chan time.Time
+	if r.progress > 0 {
+		idle = time.After(r.progress)
+	}
+	for {
+		select {
+		case o = <-j.result:
+			return stalled, o, true
+		case <-j.ctx.Done():
+			return stalled, o, false
+		case <-idle:
+			if left := r.progress - t.idle(); left > 0 {
+				idle = time.After(left)
+				continue
+			}
+			idle, stalled = nil, true
+			r.log().Warn("baton: work makes no progress; its context has ended",
+				"election", r.election.Name(), "token", t.Token(), "budget", r.progress)
+			j.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
+		}
+	}
+}
+
 // flushPatience bounds how long a blocked log delays onOverrun.
 const flushPatience = 100 * time.Millisecond
 
@@ -197,6 +222,8 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 		return false, join(o.err, r.lost(o.lost), resigned)
 	case o.lost != nil:
 		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
+	case o.ended && errors.Is(o.asked, ErrStalled):
+		return true, join(r.failed(o.asked), own(o), resigned)
 	case errors.Is(o.err, ErrStepDown):
 		r.log().Info("baton: leader steps down",
 			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
@@ -204,23 +231,21 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	case o.err == nil:
 		return false, resigned
 	}
-	return true, join(&coordinator.Error{Op: "run", Name: r.election.Name(),
-		Err: fmt.Errorf("work: %w", o.err)}, resigned)
+	return true, join(r.failed(fmt.Errorf("work: %w", o.err)), resigned)
 }
 
 // overrun ends a term whose work does not return.
 func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	var ended error
-	if ctx.Err() != nil {
-		ended = context.Cause(ctx)
+	if j.base.Err() != nil {
+		ended = context.Cause(j.base)
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)
 	r.log().Warn("baton: resigned although the work still runs",
 		"election", r.election.Name(), "token", t.Token(),
 		"waited", r.drain)
-	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf(
-		"%w within %v of the end of its context", ErrOverrun, r.drain)},
+	return join(r.failed(fmt.Errorf("%w within %v of the end of its context", ErrOverrun, r.drain)),
 		ended, lost, resigned)
 }
 

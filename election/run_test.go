@@ -195,6 +195,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 			"nil option":            p[0].e.Run(t.Context(), work, nil),
 			"drain of 0s":           p[0].e.Run(t.Context(), work, election.WithDrain(0)),
 			"drain of -2ns":         p[0].e.Run(t.Context(), work, election.WithDrain(-2)),
+			"-1s without progress":  p[0].e.Run(t.Context(), work, election.WithProgress(-time.Second)),
+			"30ns without progress": p[0].e.Run(t.Context(), work, election.WithProgress(30)),
 			"nil health":            p[0].e.Run(t.Context(), work, election.WithHealth(nil)),
 			"nil function for err":  p[0].e.Run(t.Context(), work, election.WithOnError(nil)),
 			"nil function for over": p[0].e.Run(t.Context(), work, election.WithOnOverrun(nil)),

@@ -64,6 +64,7 @@ var states = map[string]int{
 	idleTurnLost:            1,
 	heldTooLong:             50,
 	ledAfterFailure:         1,
+	stalled:                 1,
 }
 
 const (
@@ -110,6 +111,7 @@ const (
 	grantedAfterDelay       = "grant after a lock-delay"
 	idleTurnLost            = "idle turn that was lost, with a lock-delay"
 	heldTooLong             = "hold that lasted too long"
+	stalled                 = "term that ended for want of progress"
 	ledAfterFailure         = "term after an error of the work"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
