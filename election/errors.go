@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Stop returns an error with which work ends Run, which then returns err. Any
-// other error of work ends only the term. Stop(nil) is nil.
+// Stop makes Run return err when work returns it. Other errors of work end only
+// the term. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil

@@ -30,9 +30,8 @@ func WithValue(value []byte) RunOption {
 
 // WithDrain sets how long Run waits for work whose context has ended: 30 s by
 // default, or [Forever]. After that it resigns with ErrOverrun, and the old
-// work may overlap with the next leader's. After a lost term that can begin
-// while Run waits: a tenth of the TTL later, or at once after an operator's
-// act.
+// work may overlap with the next leader's. After a lost term that can begin a
+// tenth of the TTL later, or at once after an operator's act.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -40,26 +39,24 @@ func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.dr
 // waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithProgress ends the context of work that has not called [Term.Progress] for
-// d, with [ErrStalled]: by default never. Then the work has the drain to
-// return, and the next candidate leads. It finds work that hangs while its
-// session lives. Run campaigns again, as after an error of work.
+// WithProgress ends the context of work, with [ErrStalled], when it has not
+// called [Term.Progress] for d. After the drain the next candidate leads, and
+// Run goes on as after an error of work. The default is 0: never.
 func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
-// WithOnError makes Run call f after a failed campaign, a lost term, an error
-// of work or a failed step-down. If the service does not answer a campaign for
-// ten seconds, Run also calls f once with ErrUnavailable, from another
-// goroutine, while it goes on: it may lead before f returns. Run makes one call
-// at a time, and waits for f before it campaigns again or returns. A panic of f
-// ends Run.
+// WithOnError makes Run call f with each error after which it goes on. If the
+// service does not answer a campaign for ten seconds, Run also calls f once
+// with ErrUnavailable, from another goroutine: it may lead before f returns.
+// Run makes one call at a time, and waits for f before it campaigns again or
+// returns. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) up to longest (default 10 s). After a wait in the
-// queue and a term that took at least longest together, it is initial again.
+// initial (default 100 ms) to longest (default 10 s), and is initial again
+// after a wait in the queue and a term that took at least longest together.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

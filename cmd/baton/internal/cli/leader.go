@@ -84,17 +84,17 @@ func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {
 	case machine && l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "null")
+		_, err = fmt.Fprintln(a.answer, "null")
 	case machine:
 		all := fields(l)
 		if l.Stale {
 			all["stale"] = true
 		}
-		err = encode(a.Out, all, "")
+		err = encode(a.answer, all, "")
 	case l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "nobody"+stale(l))
+		_, err = fmt.Fprintln(a.answer, "nobody"+stale(l))
 	default:
-		_, err = fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)%s\n",
+		_, err = fmt.Fprintf(a.answer, "%s (%s, token %d, since %s)%s\n",
 			cell(string(l.Payload)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339), stale(l))
 	}
 	return err
