@@ -82,8 +82,8 @@ type seen struct {
 	done chan struct{}
 }
 
-// observe notes what Observe yields, with the minute: "3m0s a", "?" for a state that may be
-// over, "-" for no leader.
+// observe notes what Observe yields, with the minute: "3m0s a", "?" for a state
+// that may be over, "-" for no leader.
 func (p party) observe() *seen {
 	ctx, stop := context.WithCancel(p.Context())
 	s, began := &seen{new(notes[string]), stop, make(chan struct{})}, time.Now()

@@ -103,8 +103,8 @@ func ExampleElection_Observe() {
 	// no leader
 }
 
-// Another goroutine, such as the handler of a request, asks whether this process
-// leads.
+// Another goroutine, such as the handler of a request, asks whether this
+// process leads.
 func ExampleElection_Current() {
 	ctx := context.Background()
 	e, closeClient := newElection(memory.NewService(), "replica-1")
