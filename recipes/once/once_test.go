@@ -197,6 +197,29 @@ func TestCancelledBeforeTheWork(t *testing.T) {
 	}
 }
 
+// TestBeginThatArrivesAfterItsCallGaveUp is refused: the key is free.
+func TestBeginThatArrivesAfterItsCallGaveUp(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		inWorld(t, func(w world) {
+			a, b := w.join(), w.join()
+			if !first { // the name has a record
+				w.is("Do", a.do("sun"), nil)
+			}
+			before := len(*w.calls)
+			w.svc.OnRequest(nth(0, memory.OpSetRecord, memory.Fate{DelayRequest: 3 * time.Second}))
+			ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, errGone)
+			defer cancel()
+			w.is("Do", a.Do(ctx, "mon", a.work("mon")), errGone)
+			w.svc.OnRequest(nil)
+			time.Sleep(5 * time.Second)
+			w.is("Do", b.do("mon"), nil)
+			if n := len(*w.calls) - before; n != 1 {
+				w.Errorf("%d calls", n)
+			}
+		})
+	}
+}
+
 // TestContextThatEndsWithTheBegin: the work is not called, and the key is free.
 func TestContextThatEndsWithTheBegin(t *testing.T) {
 	inWorld(t, func(w world) {

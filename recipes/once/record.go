@@ -79,6 +79,9 @@ func decode(r driver.Record) (s state, err error) {
 
 // encode does not escape <, > and &, so that the largest record fits.
 func (s state) encode() []byte {
+	if s.Runs == nil {
+		s.Runs = []Run{} // else it would not be the record of a once
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

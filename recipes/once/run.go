@@ -91,6 +91,7 @@ func doubtful(err error, maybe bool) error {
 type run struct {
 	*Once
 	Run
+	over driver.Version // that the last write of the begin replaces
 }
 
 // do runs the work if it is due. ctx ends with the hold.
@@ -147,7 +148,7 @@ func (r *run) begin(ctx context.Context, now state) (begun bool, err error) {
 		case last != nil && !r.repeat:
 			return &IncompleteError{r.Name(), *last}
 		}
-		begun = true // unless the write fails
+		begun, r.over = true, s.version // unless the write fails
 		s.put(r.Run, r.keep)
 		return nil
 	})
@@ -169,14 +170,19 @@ func (r *run) end(ctx context.Context) error {
 
 // retract removes the begin of a run whose work was not called, so that another
 // caller can run it. With WithRepeat another one can anyway.
+//
+// If the write of the begin has not arrived yet, it may arrive later. So the
+// record is written as it is: the late write finds another version.
 func (r *run) retract(ctx context.Context) {
 	_ = r.anyway(ctx, func(s *state) error { // the caller has the error
-		last := s.find(r.Key)
-		if last == nil || last.Token != r.Token {
-			return errDone
+		switch last := s.find(r.Key); {
+		case last != nil && last.Token == r.Token:
+			s.remove(r.Key)
+			return nil
+		case s.version == r.over:
+			return nil
 		}
-		s.remove(r.Key)
-		return nil
+		return errDone
 	})
 }
 
