@@ -21,10 +21,10 @@
 // process died or the work returned an error, later calls with the key return
 // an [*IncompleteError].
 //
-// With [WithRepeat] it is called at least once, as long as somebody calls Do:
-// the next caller runs the work of a run that did not complete. Callers that
-// wait in Do are the next ones, so one of them takes over from a process that
-// died, after the TTL. A run that is recorded as complete is never repeated.
+// With [WithRepeat] the next caller calls the work again if a run did not
+// complete. Callers that wait in Do are the next ones, so one of them takes
+// over from a process that died, after the TTL. A run that is recorded as
+// complete is never repeated.
 //
 // Runs of a name do not overlap, also those of different keys, as holds of a
 // mutex do not: they follow each other in the order of the calls. The token
@@ -168,16 +168,16 @@ type Work = func(ctx context.Context, token coordinator.Token) error
 // a time, and the package comment for keys that the record does not have any
 // more.
 //
-// Errors: an [*IncompleteError], unless with WithRepeat; [ErrForgotten]; the
-// error of work, joined with the loss of the hold or the error of its release; a
-// loss alone, if work has returned nil nevertheless; ErrInvalid for a bad key, and if ctx is that of another run of the name; and
-// those of mutex.Lock. The work was called only if the error is its own, or
-// about its end. After an error with coordinator.MayHaveApplied the key may be
-// recorded as begun although the work was not called. Do removes that if it
-// can, for up to two seconds after ctx has ended.
+// Errors before the work is called: an [*IncompleteError], unless with
+// WithRepeat; [ErrForgotten]; ErrInvalid for a bad key, and if ctx is that of
+// another run of the name; those of mutex.Lock. After one with
+// coordinator.MayHaveApplied the key may be recorded as begun nevertheless: Do
+// removes that if it can, for up to two seconds after ctx has ended.
 //
-// When the work has returned nil, Do records the end, for up to two seconds if
-// ctx has ended or the hold is lost.
+// Errors after it: that of work, joined with the loss of the hold or the error
+// of its release; and if work has returned nil, a loss, or why the end could
+// not be recorded. Do tries that for up to two seconds after ctx has ended or
+// the hold is lost.
 func (o *Once) Do(ctx context.Context, key string, work Work) error {
 	return o.do(ctx, key, work, recipes.Request{Op: "do", Mode: mode, Waits: recipes.WaitsForAll})
 }

@@ -309,8 +309,8 @@ func TestCancelledWithoutTheService(t *testing.T) {
 }
 
 // TestEndIsRecordedAfterALoss: a process that was cut off completes its work
-// late. The record says so, whoever has found the run incomplete before, and
-// also if another client runs the key again at that time.
+// late. The record says so, although another client has found the run
+// incomplete before, and also if that one runs the key again at that time.
 func TestEndIsRecordedAfterALoss(t *testing.T) {
 	for _, repeat := range []bool{false, true} {
 		inWorld(t, func(w world) {
@@ -457,8 +457,8 @@ func TestKeyOfATimeIsTheSameInAllZones(t *testing.T) {
 }
 
 // TestRequestsOfARun: two reads, two writes of the record, and those of a lock.
-// A call after the run is one read, and one that has waited for it two and those
-// of a lock.
+// A call after the run is one read, and one that has waited for it two and
+// those of a lock.
 func TestRequestsOfARun(t *testing.T) {
 	inWorld(t, func(w world) {
 		a := w.join()

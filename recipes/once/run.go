@@ -155,8 +155,8 @@ func (r *run) begin(ctx context.Context, now state) (begun bool, err error) {
 	return begun && err == nil, err
 }
 
-// end records that the run is complete. It needs no hold: whoever has begun
-// another run of the key meanwhile, one is complete.
+// end records that the run is complete. It needs no hold: if another client has
+// begun another run of the key meanwhile, one is complete nevertheless.
 func (r *run) end(ctx context.Context) error {
 	r.Ended = time.Now().UTC().Truncate(time.Millisecond)
 	return r.anyway(ctx, func(s *state) error {

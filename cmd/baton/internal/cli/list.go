@@ -26,8 +26,8 @@ with it: "orders" also matches "orders-old"; "orders/" matches only names below 
 
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
-layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers and
-counters have nobody in the queue at rest: use baton inspect.
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers,
+counters and onces have nobody in the queue at rest: use baton inspect.
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
 could not be read. An empty list is not an error.`,
