@@ -38,7 +38,7 @@ var (
 // errDone: a write whose reply was lost may have been applied. It is applied
 // over the version that was read, so at most once.
 func (o *Once) change(ctx context.Context, s state, edit func(*state) error) error {
-	maybe, refused := false, driver.Version(driver.Any)
+	maybe, refused := false, driver.Any
 	for failures := 1; ; failures++ {
 		known := s.version
 		err := edit(&s)

@@ -164,7 +164,7 @@ func (s *simulation) call(p *party, key string, patience time.Duration) error {
 	}
 	switch {
 	case err == nil:
-		s.totals.nils.Add(1)
+		s.nils.Add(1)
 		if _, ok := s.returned[key]; !ok {
 			s.returned[key] = time.Now()
 		}
@@ -211,7 +211,7 @@ func (s *simulation) begins(c *call) {
 		}
 	}
 	if again {
-		s.totals.repeated.Add(1)
+		s.repeated.Add(1)
 	}
 	if at, ok := s.returned[c.key]; ok {
 		s.wrong = fmt.Sprintf("the work of %s was called although a run was complete at %v", c.key, at)
