@@ -261,6 +261,8 @@ type session struct {
 	keys    keys.Layout
 	memory  memory
 	batcher *batch.Batcher // nil on an external client
+
+	ownWatches ownWatches
 }
 
 // send sends one of the two requests of an uncontended lock.
@@ -277,6 +279,6 @@ func (s *session) send(
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
-		ReuseIDs: true,
+		OwnWatched: true, ReuseIDs: true,
 	}
 }

@@ -28,6 +28,11 @@ type known struct {
 	plain bool     // see session.delete
 	terms bool     // it joined by a version of the record
 	marks []string // the markers of entries ahead, to delete with this one
+
+	// What the own watch has shown of its keys: see ownWatches.
+	there, thereAt int64 // the create revision of its key when that was read
+	went           int64 // the newest revision that deleted its key
+	handed         int64 // the create revision in its newest marker
 }
 
 const mostContended = 1024 // queues; forgetting one costs a request
