@@ -207,23 +207,18 @@ func (w *ownWatch) begins(ctx context.Context, prefix string, rev int64) error {
 }
 
 // shows handles events. The marker of an entry is made in the transaction that
-// deletes it.
+// deletes it, before that.
 func (w *ownWatch) shows(events []*clientv3.Event) {
 	s := w.session
 	all := &s.ownWatches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	var made map[string]int64
+	made := map[string]int64{}
 	for _, ev := range events {
-		if ev.Type == mvccpb.PUT && keys.IsMarker(string(ev.Kv.Key)) {
-			if made == nil {
-				made = map[string]int64{}
+		if ev.Type == mvccpb.PUT {
+			if keys.IsMarker(string(ev.Kv.Key)) {
+				s.memory.handed(made, ev.Kv)
 			}
-			s.memory.handed(made, ev.Kv)
-		}
-	}
-	for _, ev := range events {
-		if ev.Type != mvccpb.DELETE {
 			continue
 		}
 		key := string(ev.Kv.Key)
