@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -78,11 +76,11 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 		request.Payload = q.payload
 	}
 	began := time.Now()
-	i := q.info(request, began)
+	i := q.newInfo(request, began)
 	i.Nest = q.nested(ctx, request.Waits)
-	a := q.attempt(request, i)
+	a := q.newAttempt(request, i)
 	if q.sharer != nil {
-		q.sharer.contends(a)
+		q.sharer.rivalComes(a)
 	}
 	defer a.leaveLater() // does nothing, unless an observer that is direct panics
 	if err := a.win(ctx); err != nil {
@@ -92,54 +90,4 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	// Before the hold exists: observers get a grant before its loss.
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
-}
-
-// WaitError is what the error of a call wraps that waited in the queue until
-// its context ended, or a deadlock: see WithDeadlockError. The
-// [coordinator.Error] around it has the operation and the name.
-type WaitError = engine.WaitError
-
-// explain makes a WaitError of an error with which ctx, or a deadlock, has
-// ended the wait that began at since, if that is not zero. "context deadline
-// exceeded" alone does not say which lock was not free.
-func (q *Queue) explain(ctx context.Context, op string, since time.Time, err error) error {
-	var cycle *DeadlockError
-	switch {
-	case since.IsZero():
-		return err
-	case ctx.Err() == nil && errors.As(err, &cycle): // see seekDeadlock
-		err = cycle
-	case ctx.Err() == nil:
-		return err
-	case engine.IsCause(ctx, err):
-	case !errors.Is(err, coordinator.ErrUnavailable):
-		return err // the answer of the service, or the end of the session
-	default:
-		if step, ok := err.(*engine.Error); ok { //nolint:errorlint // ours: of the failed step
-			err = step.Err
-		}
-	}
-	return &engine.Error{Op: op, Name: q.name,
-		Err: &WaitError{Queued: time.Since(since), Err: err}}
-}
-
-// info is what the entry of a request says.
-func (q *Queue) info(r Request, began time.Time) info {
-	return info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}
-}
-
-// attempt returns the attempt of a request, with the admission that it needs.
-func (q *Queue) attempt(r Request, i info) *attempt {
-	if r.Terms != nil {
-		// One object for both: each permit makes one.
-		c := &count{attempt: attempt{Request: r, queue: q, info: i}, terms: r.Terms}
-		c.admission = c
-		return &c.attempt
-	}
-	a := &attempt{Request: r, queue: q, info: i, rule: r.Rule}
-	if r.exclusive() {
-		a.rule = Exclusive
-	}
-	a.admission = follow{a} // a pointer in an interface: not another object
-	return a
 }

@@ -19,19 +19,19 @@ type attempt struct {
 	Request
 	admission
 
-	queue   *Queue
-	session *engine.Session
-	info    info
-	value   []byte
-	joined  driver.Joined
-	queued  bool // the entry is in the queue, and no hold has it
+	queue     *Queue
+	session   *engine.Session
+	info      info
+	value     []byte
+	joined    driver.Joined
+	mustLeave bool // the entry is in the queue, and no hold has it
 
-	rule   Rule
-	waited bool      // it was not admitted at once
-	since  time.Time // when it began to wait
-	woken  time.Time // when it last saw an entry ahead leave, or another record
-	first  bool      // it was admitted as the first in the queue
-	last   bool      // no contender behind can mistake it for a waiter
+	rule        Rule
+	waited      bool      // it was not admitted at once
+	since       time.Time // when it began to wait
+	woken       time.Time // when it last saw an entry ahead leave, or another record
+	first       bool      // it was admitted as the first in the queue
+	knownHolder bool      // no contender behind can mistake it for a waiter
 
 	noted      driver.Version // of its note in the record; see lockDelay
 	mayBeNoted bool           // the note may be written, also later
@@ -52,7 +52,7 @@ type admission interface {
 	// remembered, and forgets that: then the contender agrees again.
 	outdated(err error) bool
 	// wait blocks until the joined contender is admitted. It sets first and
-	// last, and calls wake whenever an entry ahead has left.
+	// knownHolder, and calls noteWake whenever an entry ahead has left.
 	wait(ctx context.Context) error
 	// heldMode is the mode of an entry that shows that it holds, or "".
 	heldMode() string
@@ -72,44 +72,6 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 	a.queue.client.Observe(said)
 }
 
-// win returns nil when the contender is admitted. Otherwise it removes the
-// entry.
-func (a *attempt) win(ctx context.Context) (err error) {
-	if a.value, err = a.queue.encode(a.info); err != nil {
-		return err
-	}
-	err = a.join(ctx)
-	switch {
-	case a.session == nil:
-		// No request was sent, so the error cannot say who has the name.
-		return err
-	case err == nil:
-		err = a.wait(ctx)
-	default:
-		if err = a.taken(ctx, err); a.mayAsk(err) {
-			err = a.ask(ctx, err)
-		}
-	}
-	// In this order: the lock-delay is read as the first in the queue, since
-	// only then is the note that of a contender that is gone.
-	if err == nil {
-		err = a.lockDelay(ctx)
-	}
-	if err == nil {
-		// The session may have ended since, for instance during a pause of the
-		// process. This is the last step before the caller works: nothing that
-		// takes time may come between it and the hold.
-		err = a.session.Check(ctx)
-	}
-	if err != nil {
-		// Before taken, which asks the service who holds: the entry must not
-		// block the queue during that request.
-		a.leaveLater()
-		return a.taken(ctx, err)
-	}
-	return nil
-}
-
 // join joins the queue: on a new session if the last one has ended, and with
 // the new record if it has changed since it was read.
 func (a *attempt) join(ctx context.Context) (err error) {
@@ -125,7 +87,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		case err == nil:
 			// Before the observer and Queued are called, which may panic: from
 			// here on leaveLater removes the entry.
-			a.queued = true
+			a.mustLeave = true
 			a.queue.client.Observe(event.Event{Kind: event.Joined,
 				Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
 			if a.Queued != nil {
@@ -141,21 +103,24 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			// on which each session is lost at once has to be reported.
 			sessions++
 		default:
-			return ended(ctx, err)
+			return causeIfStale(ctx, err)
 		}
 	}
 }
 
-// queues notes that the wait begins. Stop ends what is done for waiters
-// meanwhile.
-func (a *attempt) queues() (stop func()) {
-	a.since = time.Now()
-	return a.session.SeekStrays(a.queue.id)
+// joinedFirst reports whether the contender is admitted since no entry was
+// ahead of it when it joined: none can come ahead later.
+func (a *attempt) joinedFirst() bool {
+	if !a.joined.First || !a.rule(nil).Admitted {
+		return false
+	}
+	a.first, a.knownHolder = true, true // a contender behind sees it first in the queue
+	return true
 }
 
-// wake notes that an entry ahead has left, or that the terms have changed: from
-// then on the time to the grant counts as that of a hand-over.
-func (a *attempt) wake() { a.waited, a.woken = true, time.Now() }
+// noteWake notes that an entry ahead has left, or that the terms have changed:
+// from then on the time to the grant counts as that of a hand-over.
+func (a *attempt) noteWake() { a.waited, a.woken = true, time.Now() }
 
 // await waits for an event that may change the verdict, or until the own entry
 // has left the queue. handedOver: the predecessor left as the first in it.
@@ -169,44 +134,4 @@ func (a *attempt) await(ctx context.Context, verdict Verdict) (handedOver bool, 
 		func(ctx context.Context) error {
 			return a.session.Await(ctx, a.queue.id, verdict.Watch...)
 		})
-}
-
-// hold returns the first handle of the grant that the attempt has won.
-func (a *attempt) hold(ctx context.Context) *Hold {
-	// One object for both: each lock makes one.
-	both := &struct {
-		turn  turn
-		grant grant
-	}{}
-	turn, grant := &both.turn, &both.grant
-	turn.take(a.queue, a.session, a.joined, a.info, a.value)
-	turn.noted, turn.held = a.noted, a.heldMode()
-	if a.exclusive() && a.first {
-		// Only this place: an entry that is not the first, or does not exclude
-		// those behind it, must not tell its successor that it is admitted.
-		turn.handoff = a.joined.Place
-	}
-	grant.begin(turn, &a.Request)
-	// The end of the session is reported to the turn from the call of start on,
-	// in other goroutines. They lock mu first, so they find the handle.
-	turn.mu.Lock()
-	alive := turn.start(grant)
-	grant.watchTime(ctx)
-	// After watchTime and before handle: the contexts of the handles are
-	// derived from it.
-	grant.nested = grant.nest(ctx, turn.ctx)
-	if turn.held != "" && !a.last {
-		turn.convert(turn.held)
-	}
-	h := grant.handle(ctx, &grant.top)
-	turn.mu.Unlock()
-	// The turn has the entry now. Not earlier: an observer or a timer that
-	// panics above leaves it to leaveLater.
-	a.queued = false
-	if !alive {
-		// The session has ended since win checked it, and so reports nothing to
-		// a turn that began afterwards. Without mu, which lost locks.
-		turn.lost()
-	}
-	return h
 }

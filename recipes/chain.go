@@ -96,14 +96,14 @@ func (s *search) find(ctx context.Context, first link) []link {
 		id    string
 		token driver.Token
 	}
-	n := first.info.Nest
+	own := first.info.Nest
 	seen := map[entry]bool{{first.at.queue, first.id, first.token}: true}
 	var open []*step
-	for i, o := range n.Under {
+	for i, o := range own.Under {
 		first.holds = o
 		next := &step{link: first}
-		if n.sessions != nil { // of this process
-			next.in = n.sessions[i]
+		if own.sessions != nil { // of this process
+			next.in = own.sessions[i]
 		}
 		open = append(open, next)
 	}

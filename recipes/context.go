@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"errors"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
@@ -84,62 +83,26 @@ func (c *workContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Under returns the context for work under h. It has the values and the
-// deadline of ctx, carries h, and ends with ctx or h, with the cause: with h
-// before its entry leaves. Its Err reads the clock. Call stop when the work has
-// returned.
-func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
-	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
-	unhook := h.ctx.OnEnd(c.over)
-	return c, func() {
-		unhook()
-		_ = c.Err() // ends it with h's cause, if h has ended
-		cancel(nil)
-	}
-}
+func (c *holdContext) Holds() any { return c.grant }
 
-// Do calls work with the context of [Hold.Under], and then releases h, also if
-// work panics. It returns the error of work, joined with the loss of the hold
-// or the error of Release. If h does not hold, work is not called. undo names
-// the release in errors: "unlock".
-//
-// Work may release h itself: Do does not release again, and the context of work
-// ends, unless other handles of the level are left.
-// The result of that release is the work's. If it was a loss, Do joins it even
-// if work does not return it.
-func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
-	describe := func(err error) error {
-		return h.turn().queue.describe(context.Background(), undo, err)
-	}
-	if err := h.Check(ctx); err != nil {
-		released := h.Release(ctx)
-		if engine.Same(released, err) { // the loss: said once
-			return describe(released)
-		}
-		return errors.Join(err, describe(released))
-	}
-	under, stop := h.Under(ctx)
-	defer func() {
-		released := describe(h.releaseOnce(ctx))
-		stop()
-		switch {
-		case err == nil:
-			err = released
-		case released != nil:
-			err = errors.Join(err, released)
-		}
-	}()
-	return work(under)
-}
+func (c *holdContext) Lost() error { return engine.LossOf(c.Context) }
 
-// releaseOnce is Release, or if that was called before, the loss that it found.
-func (h *Hold) releaseOnce(ctx context.Context) error {
-	if h.released.CompareAndSwap(false, true) {
-		return h.release(ctx)
-	}
-	if lost := h.lost.Load(); lost != nil {
-		return *lost
-	}
-	return nil
-}
+func (c *holdContext) Beyond() context.Context { return c.values }
+
+// EachHeld is for [engine.Holder].
+func (c *holdContext) EachHeld(f func(engine.Held)) { c.grant.eachHeld(f) }
+
+// OnLost is for [engine.Outer].
+func (c *holdContext) OnLost(f func()) (stop func()) { return c.OnEnd(f) }
+
+func (c *workContext) Holds() any { return c.hold.Holds() }
+
+func (c *workContext) Lost() error { return c.hold.Lost() }
+
+func (c *workContext) Beyond() context.Context { return c.Context }
+
+// EachHeld is for [engine.Holder].
+func (c *workContext) EachHeld(f func(engine.Held)) { c.hold.EachHeld(f) }
+
+// OnLost is for [engine.Outer].
+func (c *workContext) OnLost(f func()) (stop func()) { return c.hold.OnLost(f) }

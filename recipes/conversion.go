@@ -31,7 +31,7 @@ type conversion struct {
 // holds t.mu, and has checked that the turn is not leaving: after the last
 // release no entry may be created.
 func (t *turn) convert(mode string) *conversion {
-	t.held = ""
+	t.heldMode = ""
 	if c := t.conversion; c != nil {
 		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
 			c.mode = mode
@@ -42,7 +42,7 @@ func (t *turn) convert(mode string) *conversion {
 	c := &conversion{mode: mode, cancel: cancel,
 		done: make(chan struct{}), refused: make(chan struct{})}
 	t.conversion = c
-	if !t.session.Go(func() { t.run(ctx, c) }) {
+	if !t.session.Go(func() { t.runConversion(ctx, c) }) {
 		cancel()
 		c.err = coordinator.ErrSessionLost
 		close(c.done)
@@ -50,11 +50,11 @@ func (t *turn) convert(mode string) *conversion {
 	return c
 }
 
-// run converts the entry until it has the mode of the conversion.
+// runConversion converts the entry until it has the mode of the conversion.
 //
 // Nothing writes the entry's value meanwhile: the conversion would restore the
 // old value, and the write would not find its entry, as if it had been removed.
-func (t *turn) run(ctx context.Context, conv *conversion) {
+func (t *turn) runConversion(ctx context.Context, conv *conversion) {
 	defer conv.cancel()
 	var err error
 	select {
@@ -76,7 +76,7 @@ func (t *turn) run(ctx context.Context, conv *conversion) {
 			return
 		}
 		t.mu.Unlock()
-		err = t.become(ctx, conv, own, value, mode)
+		err = t.convertOnce(ctx, conv, own, value, mode)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,9 +84,9 @@ func (t *turn) run(ctx context.Context, conv *conversion) {
 	close(conv.done)
 }
 
-// become converts the entry. A refusal does not end the conversion: permissions
-// or space can come back.
-func (t *turn) become(
+// convertOnce converts the entry. A refusal does not end the conversion:
+// permissions or space can come back.
+func (t *turn) convertOnce(
 	ctx context.Context, conv *conversion, own driver.Joined, value []byte, mode string,
 ) error {
 	place, err := t.session.Convert(ctx, t.queue.id, own, mode, value)
@@ -120,9 +120,9 @@ func (t *turn) become(
 	return err
 }
 
-// settledPlace waits until no conversion is under way or the turn is over, and
+// stablePlace waits until no conversion is under way or the turn is over, and
 // returns the entry's place.
-func (t *turn) settledPlace() driver.Place {
+func (t *turn) stablePlace() driver.Place {
 	for {
 		t.mu.Lock()
 		c, place := t.conversion, t.place
@@ -147,8 +147,9 @@ func (c *conversion) over() bool {
 	}
 }
 
-// await waits until a conversion is done, ctx ends, or the service refuses.
-func (t *turn) await(ctx context.Context, conv *conversion) error {
+// awaitConversion waits until a conversion is done, ctx ends, or the service
+// refuses.
+func (t *turn) awaitConversion(ctx context.Context, conv *conversion) error {
 	select {
 	case <-conv.done:
 	case <-conv.refused:

@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -96,7 +95,7 @@ func (c *count) wait(ctx context.Context) error {
 	if c.joinedFirst() {
 		return nil
 	}
-	defer c.queues()()
+	defer c.seekStrays()()
 	// joining a watch that other contenders already share costs nothing
 	shared := c.mayShare() && c.session.QueueWatched(c.queue.id)
 	for {
@@ -116,7 +115,7 @@ func (c *count) wait(ctx context.Context) error {
 			continue
 		}
 		handedOver, err := c.await(ctx, verdict)
-		if c.wake(); handedOver || err != nil {
+		if c.noteWake(); handedOver || err != nil {
 			c.first = handedOver
 			return err
 		}
@@ -149,7 +148,7 @@ func (c *count) judge(ctx context.Context) (verdict Verdict, share bool, err err
 		if same {
 			c.first = len(view.Ahead) == 0
 			// contenders behind may use the old record
-			c.last = view.Last && !c.moved
+			c.knownHolder = view.Last && !c.moved
 			return verdict, false, nil
 		}
 	}
@@ -179,80 +178,4 @@ func (c *count) view(ctx context.Context) (driver.View, error) {
 		} // not found: Ahead returns the reason
 	}
 	return c.session.Ahead(ctx, c.queue.id, c.joined.Place)
-}
-
-// confirm reads the record after a view that admits the contender, and reports
-// whether the verdict used it. If not, the contender has to read the queue
-// again, and to confirm that view, too: permits are not granted by a limit that
-// had changed before they were released.
-//
-//	join with record 1 | SetLimit: record 2 | the holder leaves | view
-//
-// However soon the view comes, all that lies between can have happened before
-// it; nor was a contender that watched its predecessor notified of a change of
-// the record, and one that watched the record may be notified of a change later
-// than of a departure that came after it.
-//
-// Two contenders need no read. The join of the first in the queue compared the
-// record. A view that shows the version tells that the limit was in force then,
-// after the last departure. A contender that has waited reads the record even
-// so, since that also finds a change while the view was on its way.
-func (c *count) confirm(ctx context.Context, shown driver.Version) (bool, error) {
-	if shown == c.record && !c.waited {
-		return true, nil
-	}
-	before := c.record
-	err := c.awaitRecord(ctx, driver.Any)
-	return c.record == before, err
-}
-
-// awaitRecord waits for another version than known, and takes its rule.
-func (c *count) awaitRecord(ctx context.Context, known driver.Version) error {
-	record, err := c.session.Record(ctx, c.queue.id, known)
-	switch {
-	case err != nil:
-		return err
-	case record.Version == 0:
-		return cmp.Or(c.terms.None, ErrNoRecord)
-	case record.Version == c.record:
-		return nil
-	}
-	rule, err := c.terms.Rule(record, true)
-	if err != nil {
-		return err
-	}
-	c.rule, c.record, c.moved = rule, record.Version, true
-	return nil
-}
-
-// await waits for an event that may change the verdict, or until the own entry
-// has left the queue.
-func (c *count) await(ctx context.Context, v Verdict) (handedOver bool, err error) {
-	if !v.Record {
-		return c.attempt.await(ctx, v)
-	}
-	return false, c.session.WhileQueued(ctx, c.queue.id, c.joined.Place,
-		func(ctx context.Context) error {
-			if len(v.Watch) == 0 {
-				return c.awaitRecord(ctx, c.record)
-			}
-			return c.awaitEither(ctx, v.Watch)
-		})
-}
-
-// awaitEither waits until one of the places leaves or the record changes.
-func (c *count) awaitEither(ctx context.Context, places []driver.Place) error {
-	either, cancel := context.WithCancel(ctx)
-	defer cancel()
-	changed := make(chan error, 1)
-	go func() { // waited for below
-		defer cancel()
-		changed <- c.awaitRecord(either, c.record)
-	}()
-	err := c.session.Await(either, c.queue.id, places...)
-	cancel()
-	if other := <-changed; !errors.Is(other, context.Canceled) {
-		return other // the record has changed, it cannot be read, or ctx has ended
-	}
-	return err // only ctx can have cancelled this one
 }

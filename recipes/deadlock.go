@@ -23,7 +23,8 @@ import (
 //	     cycle -> 0.5 s -> confirm -> report -> 1 s -> confirm -> give up
 //
 // It gives up only with WithDeadlockError, and 12.5 s later for each younger
-// contender of the cycle that has it: if that gives up, nobody else does.
+// contender of the cycle that has it: if that gives up, nobody else does. It
+// looks for that every 12.5 s, and then searches again at once.
 //
 // A search reads the queue of each hold, and no more if nobody waits there who
 // holds something: 16 queues at most, 64 entries of each. After the first five
@@ -66,22 +67,22 @@ type DeadlockParty struct {
 }
 
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v of %d contenders: ", ErrDeadlock, len(e.Parties))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%v of %d contenders: ", ErrDeadlock, len(e.Parties))
 	several := slices.ContainsFunc(e.Parties, func(p DeadlockParty) bool {
 		return p.Service != e.Parties[0].Service
 	})
 	for i, p := range e.Parties {
 		if i > 0 {
-			b.WriteString("; ")
+			text.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s holds %s (token %d) and waits for %s (token %d)",
+		fmt.Fprintf(&text, "%s holds %s (token %d) and waits for %s (token %d)",
 			engine.Printable(p.Identity), p.Holds.Queue, p.Holds.Token, p.Queue, p.Token)
 		if several {
-			b.WriteString(" of " + engine.Printable(p.Service))
+			text.WriteString(" of " + engine.Printable(p.Service))
 		}
 	}
-	return b.String()
+	return text.String()
 }
 
 // Unwrap returns ErrDeadlock.
@@ -131,33 +132,51 @@ func (d *deadlocks) seek(ctx context.Context) {
 	}
 }
 
-// once searches once, and reports whether the contender has given up.
+// once searches, and again if another contender has resolved what it found:
+// this one may be in a further deadlock, in which it is the one to give up. It
+// reports whether it has given up.
 func (d *deadlocks) once(ctx context.Context) (over bool) {
-	n := d.info.Nest
+	own := d.info.Nest
 	me := link{at: site{d.session, d.queue.id}, id: d.joined.Place.ID, token: d.joined.Token, info: d.info}
 	var sessions []*engine.Session
-	for _, s := range append([]*engine.Session{d.session}, n.sessions...) {
+	for _, s := range append([]*engine.Session{d.session}, own.sessions...) {
 		if !slices.Contains(sessions, s) {
 			sessions = append(sessions, s)
 		}
 	}
-	var cycle []link
-	s := newSearch(sessions, chainReads)
-	d.inTurn(ctx, func() { cycle = s.find(ctx, me) })
-	if cycle == nil || !d.lasts(ctx, s, cycle, confirmAfter) {
-		return false
+	for ctx.Err() == nil {
+		var cycle []link
+		search := newSearch(sessions, chainReads)
+		d.inTurn(ctx, func() { cycle = search.find(ctx, me) })
+		if cycle == nil || !d.lasts(ctx, search, cycle, confirmAfter) {
+			return false
+		}
+		found := deadlockOf(cycle)
+		if is := signature(cycle); is != d.reported {
+			d.reported = is
+			d.report(found)
+		}
+		before := rank(cycle)
+		if before < 0 {
+			return false
+		}
+		if d.remains(ctx, search, cycle, before) {
+			d.giveUp(found)
+			return true
+		}
 	}
-	found := deadlockOf(cycle)
-	if is := signature(cycle); is != d.reported {
-		d.reported = is
-		d.report(found)
+	return false
+}
+
+// remains reports whether a cycle is there still when so many others have had
+// the time to give up. It asks after each of them.
+func (d *deadlocks) remains(ctx context.Context, s *search, cycle []link, before int) bool {
+	for range before {
+		if !d.lasts(ctx, s, cycle, nextYields) {
+			return false
+		}
 	}
-	rank := rank(cycle)
-	if rank < 0 || !d.lasts(ctx, s, cycle, yieldAfter+time.Duration(rank)*nextYields) {
-		return false
-	}
-	d.giveUp(found)
-	return true
+	return d.lasts(ctx, s, cycle, yieldAfter)
 }
 
 // lasts reports whether a cycle is there still after a pause.
@@ -205,15 +224,15 @@ func Deadlocks(ctx context.Context, client *coordinator.Client) ([]*DeadlockErro
 	if err != nil {
 		return nil, engine.Describe(ctx, "find deadlocks", client.String(), err)
 	}
-	s, cycles := newSearch([]*engine.Session{session}, mostQueues), map[string][]link{}
+	search, cycles := newSearch([]*engine.Session{session}, mostQueues), map[string][]link{}
 	for _, n := range names {
 		at := site{session, driver.NewQueue(n.Kind, n.Name)}
-		for _, e := range s.list(ctx, at) {
+		for _, e := range search.list(ctx, at) {
 			w := linkOf(at, e)
 			if w.info.Nest == nil || w.info.Nest.Waits == 0 {
 				continue
 			}
-			if cycle := s.find(ctx, w); cycle != nil {
+			if cycle := search.find(ctx, w); cycle != nil {
 				cycles[signature(cycle)] = cycle
 			}
 		}
@@ -223,7 +242,7 @@ func Deadlocks(ctx context.Context, client *coordinator.Client) ([]*DeadlockErro
 	}
 	var found []*DeadlockError
 	for _, is := range slices.Sorted(maps.Keys(cycles)) {
-		if s.confirm(ctx, cycles[is]) {
+		if search.confirm(ctx, cycles[is]) {
 			found = append(found, deadlockOf(cycles[is]))
 		}
 	}

@@ -416,6 +416,64 @@ func TestYoungestOfADeadlockGivesUp(t *testing.T) {
 	}
 }
 
+// unlocker is a hold of a mutex or a read-write lock.
+type unlocker interface {
+	inner
+	Unlock(context.Context) error
+}
+
+// TestSecondDeadlockOfAContenderIsResolvedSoonAfterTheFirst: a writer waits for
+// two readers in two deadlocks. It is the second to give up in the one that it
+// finds first, and the first in the other, which it finds when a reader has
+// given up.
+func TestSecondDeadlockOfAContenderIsResolvedSoonAfterTheFirst(t *testing.T) {
+	dine(t, 1, 4, func(all *table) {
+		type take = func(context.Context) (unlocker, error)
+		locks := func(i int, name string, opts ...mutex.Option) take {
+			m := all.parties[i].mutex(0, name, opts...)
+			return func(ctx context.Context) (unlocker, error) { return m.Lock(ctx) }
+		}
+		shares := func(i int) *rwlock.RWLock {
+			l, err := rwlock.New(all.parties[i].clients[0], "n", rwlock.WithDeadlockError())
+			check(t, err)
+			return l
+		}
+		reads := func(i int) take {
+			return func(ctx context.Context) (unlocker, error) { return shares(i).RLock(ctx) }
+		}
+		writes := func(ctx context.Context) (unlocker, error) { return shares(2).Lock(ctx) }
+		give := mutex.WithDeadlockError()
+		ctx, cancel := context.WithTimeout(all.Context(), 5*time.Minute)
+		defer cancel()
+		var held []unlocker
+		for i, take := range []take{locks(0, "b"), reads(1), locks(2, "a"), reads(3)} {
+			l, err := take(ctx)
+			check(all.parties[i], err)
+			held = append(held, l)
+		}
+		var calls []<-chan error
+		var ended [4]time.Time
+		for i, take := range []take{locks(0, "a"), locks(1, "b"), writes, locks(3, "a", give)} {
+			calls = append(calls, start(func() error {
+				l, err := take(merged{ctx, held[i].Context()})
+				if ended[i] = time.Now(); err == nil {
+					err = l.Unlock(context.Background())
+				}
+				return errors.Join(err, held[i].Unlock(context.Background()))
+			}))
+			time.Sleep(time.Second)
+		}
+		for i, call := range calls {
+			if err := <-call; i < 2 && err != nil || i >= 2 && !errors.Is(err, recipes.ErrDeadlock) {
+				all.Errorf("party %d: %v", i, err)
+			}
+		}
+		if later := ended[2].Sub(ended[3]); later <= 0 || later > 15*time.Second {
+			all.Errorf("the second deadlock was resolved %v after the first one", later)
+		}
+	})
+}
+
 // TestOnlyContendersWithTheOptionGiveUp: of the others it is another one that
 // does; if none has it, none.
 func TestOnlyContendersWithTheOptionGiveUp(t *testing.T) {

@@ -2,7 +2,6 @@ package recipes_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,11 +42,15 @@ type arena struct {
 	seed     uint64
 	r        *rand.Rand
 	services [2]*memory.Service
+	traced   bool // each step is logged
+	began    time.Time
+	distinct time.Duration
 	yields   bool // all have WithDeadlockError
 	broken   bool // some calls lack the context of the holds
 	expires  bool // sessions end
 
 	mu       sync.Mutex
+	owners   map[string]string    // actors, by the IDs of their entries
 	waits    map[string]waitAt    // by actor
 	cycles   map[string]time.Time // deadlocks, since when
 	samples  []map[string]int     // the latest: which actors are in a deadlock, by its number
@@ -61,13 +65,21 @@ type waitAt struct {
 }
 
 // TestDeadlocksInRandomWorlds: each deadlock is reported in time, nothing else
-// is, and with the option it is resolved in time.
+// is, and with the option it is resolved in time. More worlds, or one, with its
+// steps:
+//
+//	BATON_SEEDS=10000 go test -v -timeout 1h -run TestDeadlocksInRandomWorlds ./recipes
+//	BATON_SEEDS=1 BATON_SIM_BASE=4711 go test -v -run TestDeadlocksInRandomWorlds ./recipes
 func TestDeadlocksInRandomWorlds(t *testing.T) {
 	seeds, base := worldNumber("BATON_SEEDS", 40), worldNumber("BATON_SIM_BASE", 1)
+	progress := newProgress(t, seeds)
+	defer progress.stop()
 	var seen, reports, gave int
 	for seed := base; seed < base+seeds && !t.Failed(); seed++ {
+		progress.at(seed)
 		synctest.Test(t, func(t *testing.T) {
-			w := &arena{T: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), waits: map[string]waitAt{},
+			w := &arena{T: t, seed: seed, r: rand.New(rand.NewPCG(seed, 1)), traced: seeds == 1, began: time.Now(),
+				owners: map[string]string{}, waits: map[string]waitAt{},
 				cycles: map[string]time.Time{}, reported: map[string]time.Time{}}
 			w.run()
 			seen, reports, gave = seen+w.counts.seen, reports+w.counts.reports, gave+w.counts.gave
@@ -77,6 +89,53 @@ func TestDeadlocksInRandomWorlds(t *testing.T) {
 	if n := int(seeds); n >= 40 && (seen < n || reports < n || gave < n/5) {
 		t.Error("too little happened")
 	}
+}
+
+// progress prints every ten seconds of real time how many worlds are over, and
+// the seed of the present one: if it hangs, it is known.
+type progress struct {
+	t     *testing.T
+	began time.Time
+	all   uint64
+	over  atomic.Uint64
+	seed  atomic.Uint64
+	ends  chan struct{}
+	ended sync.WaitGroup
+}
+
+func newProgress(t *testing.T, all uint64) *progress {
+	p := &progress{t: t, began: time.Now(), all: all, ends: make(chan struct{})}
+	p.ended.Go(func() {
+		for {
+			select {
+			case <-time.After(10 * time.Second):
+				t.Logf("%d of %d worlds, %.1f in a second; the next is seed %d",
+					p.over.Load(), p.all, p.pace(), p.seed.Load())
+			case <-p.ends:
+				return
+			}
+		}
+	})
+	return p
+}
+
+func (p *progress) pace() float64 { return float64(p.over.Load()) / time.Since(p.began).Seconds() }
+
+// at begins the world of a seed. It fails the test before go test ends it for
+// want of time.
+func (p *progress) at(seed uint64) {
+	if p.seed.Swap(seed) != 0 {
+		p.over.Add(1)
+	}
+	if end, bound := p.t.Deadline(); bound && time.Until(end) < time.Since(p.began)/20 {
+		p.t.Fatalf("%d of %d worlds, %.1f in a second: give more time with -timeout, or go on from BATON_SIM_BASE=%d",
+			p.over.Load(), p.all, p.pace(), seed)
+	}
+}
+
+func (p *progress) stop() {
+	close(p.ends)
+	p.ended.Wait()
 }
 
 func worldNumber(name string, usual uint64) uint64 {
@@ -99,7 +158,7 @@ func (w *arena) run() {
 		var pair [2]*coordinator.Client
 		for i, svc := range w.services {
 			link := svc.Driver()
-			link.Delay(time.Duration(1+w.r.IntN(10))*time.Millisecond, time.Duration(1+w.r.IntN(10))*time.Millisecond)
+			link.Delay(w.delay(), w.delay())
 			c, err := coordinator.New(link, quiet, coordinator.WithObserver(event.DirectFunc(w.observe)))
 			check(w, err)
 			pair[i], clients = c, append(clients, c)
@@ -107,6 +166,7 @@ func (w *arena) run() {
 		for i := range 1 + w.r.IntN(2) {
 			a := &actor{w: w, name: fmt.Sprintf("p%d.%d", process, i), clients: pair, names: names,
 				r: rand.New(rand.NewPCG(w.seed, uint64(100*process+i)))}
+			time.Sleep(100*time.Millisecond + w.delay()) // the process has its sessions
 			actors.Go(func() { a.live(ctx) })
 		}
 	}
@@ -129,6 +189,14 @@ func (w *arena) run() {
 	for _, c := range clients {
 		check(w, c.Close(context.Background()))
 	}
+}
+
+// delay is up to ten milliseconds. No two are equal, and no two actors begin at
+// the same instant: what happens at one instant is in the order that the
+// scheduler has, in each run of a seed another one.
+func (w *arena) delay() time.Duration {
+	w.distinct++
+	return time.Duration(1+w.r.IntN(10))*time.Millisecond + 997*w.distinct
 }
 
 // actor takes one to three names within each other, again and again.
@@ -218,6 +286,7 @@ func (a *actor) failed(ctx context.Context, err error) error {
 	defer w.mu.Unlock()
 	if errors.Is(err, recipes.ErrDeadlock) {
 		w.counts.gave++
+		w.trace("%s gives up", a.name)
 		if !w.yields || ctx.Err() != nil {
 			w.Errorf("seed %d: %s gave up: %v", w.seed, a.name, err)
 		}
@@ -231,198 +300,18 @@ func (w *arena) waitsIn(who string, service int, queue driver.Queue) (stop func(
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waits[who] = waitAt{service, queue, time.Now()}
+	w.trace("%s waits at %d for %s", who, service, queue)
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.waits, who)
+		w.trace("%s waits no more", who)
 	}
 }
 
-// edges returns for which actors each one waits: those of the entries ahead,
-// except that readers do not wait for readers.
-func (w *arena) edges() map[string][]string {
-	all := map[string][]string{}
-	for who, at := range w.waits {
-		entries := w.services[at.service].Snapshot(at.queue)
-		own := -1
-		for i, e := range entries {
-			if owner(e) == who {
-				own = i
-			}
-		}
-		for _, e := range entries[:max(0, own)] {
-			if e.Mode != "r" || entries[own].Mode != "r" {
-				all[who] = append(all[who], owner(e))
-			}
-		}
-	}
-	return all
-}
-
-func owner(e driver.Entry) string {
-	var said struct{ Identity string }
-	_ = json.Unmarshal(e.Value, &said)
-	return said.Identity
-}
-
-// reaches returns the actors for which one waits, also through others.
-func reaches(edges map[string][]string, from string) map[string]bool {
-	found, open := map[string]bool{}, []string{from}
-	for ; len(open) > 0; open = open[1:] {
-		for _, to := range edges[open[0]] {
-			if !found[to] {
-				found[to] = true
-				open = append(open, to)
-			}
-		}
-	}
-	return found
-}
-
-// sample looks for deadlocks, and judges those that have lasted too long.
-func (w *arena) sample() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	edges := w.edges()
-	reach := map[string]map[string]bool{}
-	for who := range edges {
-		reach[who] = reaches(edges, who)
-	}
-	in, present, n := map[string]int{}, map[string]bool{}, 0
-	for who := range edges {
-		if !reach[who][who] || in[who] != 0 {
-			continue
-		}
-		n++
-		var members []string
-		for other := range edges {
-			if reach[who][other] && reach[other][who] {
-				in[other], members = n, append(members, other)
-			}
-		}
-		w.judgeDeadlock(members, present)
-	}
-	for is := range w.cycles {
-		if !present[is] {
-			delete(w.cycles, is)
-		}
-	}
-	w.samples = append(w.samples, in)
-	if most := int(confirmedIn / sampleEvery); len(w.samples) > most {
-		w.samples = w.samples[1:]
-	}
-}
-
-func (w *arena) judgeDeadlock(members []string, present map[string]bool) {
-	slices.Sort(members)
-	var is string
-	for _, m := range members {
-		is += fmt.Sprint(m, w.waits[m].since.UnixNano(), " ")
-	}
-	present[is] = true
-	since, known := w.cycles[is]
-	if !known {
-		w.counts.seen++
-		since = time.Now()
-		w.cycles[is] = since
-	}
-	if w.broken || w.expires {
-		return // a member may not know what it holds, or whom to ask
-	}
-	if time.Since(since) > time.Hour {
-		return // it was judged
-	}
-	defer func() {
-		if w.Failed() {
-			w.cycles[is] = time.Now().Add(-2 * time.Hour)
-		}
-	}()
-	// Waiters that have left since do not make it another one.
-	closed := time.Time{}
-	for _, m := range members {
-		if at := w.waits[m].since; at.After(closed) {
-			closed = at
-		}
-	}
-	// A member that has no client of one of the services sees less, and the
-	// others search after pauses that grow.
-	oldest, blind := closed, false
-	for _, m := range members {
-		if at := w.waits[m].since; at.Before(oldest) {
-			oldest = at
-		}
-		blind = blind || w.waits[m].since.Equal(closed) && !w.seesAll(m, members)
-	}
-	report, resolve := reportWithin, resolveWithin
-	if blind {
-		report += closed.Sub(oldest)
-		resolve += closed.Sub(oldest) + time.Duration(len(members))*13*time.Second
-	}
-	said := slices.ContainsFunc(members, func(m string) bool { return w.reported[m].After(closed) })
-	switch lasts := time.Since(since); {
-	case lasts > report && !said:
-		w.Errorf("seed %d: %v wait for each other for %v, and none has reported it:%s", w.seed, members, lasts, w.show())
-	case lasts > resolve && w.yields:
-		w.Errorf("seed %d: %v wait for each other for %v, and none has given up:%s", w.seed, members, lasts, w.show())
-	}
-}
-
-// seesAll reports whether an actor has entries at all services at which the
-// members of a deadlock wait.
-func (w *arena) seesAll(who string, members []string) bool {
-	for _, m := range members {
-		sees := false
-		svc := w.services[w.waits[m].service]
-		for _, q := range svc.Queues() {
-			sees = sees || slices.ContainsFunc(svc.Snapshot(q), func(e driver.Entry) bool { return owner(e) == who })
-		}
-		if !sees {
-			return false
-		}
-	}
-	return true
-}
-
-// show prints the queues, and who waits.
-func (w *arena) show() (text string) {
-	for i, svc := range w.services {
-		for _, q := range svc.Queues() {
-			text += fmt.Sprintf("\n%d %s:", i, q)
-			for _, e := range svc.Snapshot(q) {
-				text += fmt.Sprintf(" %s(%s %d)", owner(e), e.Mode, e.Token)
-			}
-		}
-	}
-	for who, at := range w.waits {
-		text += fmt.Sprintf("\n%s waits at %d for %s since %v", who, at.service, at.queue, time.Since(at.since))
-	}
-	for who, at := range w.reported {
-		text += fmt.Sprintf("\n%s has reported %v ago", who, time.Since(at))
-	}
-	return text
-}
-
-// observe judges a report: its parties were in one deadlock a moment ago.
-func (w *arena) observe(e event.Event) {
-	var found *recipes.DeadlockError
-	if e.Kind != event.Deadlocked || !errors.As(e.Err, &found) {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.counts.reports++
-	w.reported[found.Parties[0].Identity] = time.Now()
-	for i, p := range found.Parties {
-		if next := found.Parties[(i+1)%len(found.Parties)]; next.Holds.Queue != p.Queue {
-			w.Errorf("seed %d: %s waits in %s, and the next one holds %s", w.seed, p.Identity, p.Queue, next.Holds.Queue)
-		}
-	}
-	if !slices.ContainsFunc(w.samples, func(in map[string]int) bool {
-		first := in[found.Parties[0].Identity]
-		return first != 0 && !slices.ContainsFunc(found.Parties, func(p recipes.DeadlockParty) bool {
-			return in[p.Identity] != first
-		})
-	}) {
-		w.Errorf("seed %d: reported at %v, and it was none: %v", w.seed, e.Time, found)
+// trace logs a step of the only world.
+func (w *arena) trace(format string, args ...any) {
+	if w.traced {
+		w.Logf("%v "+format, append([]any{time.Since(w.began)}, args...)...)
 	}
 }

@@ -32,12 +32,12 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 			}
 		}
 		if last.Held {
-			left, err := a.left(ctx, last, version)
+			left, err := a.delayLeft(ctx, last, version)
 			switch {
 			case Overtaken(ctx, err): // another client may have written meanwhile
 				continue
 			case err != nil:
-				return ended(ctx, err)
+				return causeIfStale(ctx, err)
 			case left > 0 && a.Try:
 				return &TakenError{Op: a.Op, Name: a.queue.name, Delay: left}
 			case left > 0:
@@ -53,15 +53,15 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case !Overtaken(ctx, err):
-			return ended(ctx, err)
+			return causeIfStale(ctx, err)
 		}
 	}
 }
 
-// left returns the rest of a lock-delay. The contender is first in the queue
-// after it has read the note, so the note is that of a lost holder. If no
-// contender has seen the loss before, left writes when it was seen.
-func (a *attempt) left(
+// delayLeft returns the rest of a lock-delay. The contender is first in the
+// queue after it has read the note, so the note is that of a lost holder. If no
+// contender has seen the loss before, delayLeft writes when it was seen.
+func (a *attempt) delayLeft(
 	ctx context.Context, last note, version driver.Version,
 ) (time.Duration, error) {
 	delay := min(time.Duration(last.Delay)*time.Millisecond, MaxLockDelay)
@@ -92,7 +92,7 @@ func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", left)
 	if !a.waited {
-		a.wake()
+		a.noteWake()
 		a.since = a.woken
 	}
 	bound, cancel := context.WithTimeout(ctx, left)
@@ -116,10 +116,10 @@ func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 // next contender must not wait. The write may even be under way: whatever the
 // note is, it is written again, so that a late write finds another version.
 func (a *attempt) leaveLater() {
-	if !a.queued {
+	if !a.mustLeave {
 		return
 	}
-	a.queued = false
+	a.mustLeave = false
 	leave := func() { a.session.LeaveLater(a.queue.id, a.joined.Place) }
 	if !a.mayBeNoted || !a.session.Go(func() { defer leave(); a.unnote(a.session.Context()) }) {
 		leave()

@@ -19,30 +19,54 @@
 //
 // # The files
 //
-// A file uses those below it. The exceptions are within a row, and where what
-// an option adds hooks into the life of a turn or a hold: keeper, sharer,
-// wanted, nested.
+// A file calls only those below it, with one exception: the callers that wait
+// for a kept turn when its gate closes join again (kept_gate calls kept_join).
 //
-//	acquire                      Acquire: a request becomes an attempt
-//	keeper kept kept_gate        WithRetain: the turns that a process keeps, and
-//	                             the callers that wait for them
-//	sharer shared                WithSharedTurns: the turns that the readers of a
-//	                             process share
-//	many                         what both kinds of turns have in common
-//	count queuewatch, follow     how an attempt is admitted: by terms, or by the
-//	                             places ahead
-//	attempt delay try            join -> wait -> lock-delay -> hold
-//	strays selfwait deadlock     what a long wait warns of
-//	chain                        who waits for whom
-//	several                      one hold made of several
-//	entry hold context           what a caller has: handles, contexts, re-entry
-//	wanted nested                a hold that others wait for; one in another
-//	grant warnings               the handles of a caller, and how long it holds
-//	turn conversion              the admitted entry: its loss, its mode, and how
-//	                             it is passed on
-//	head record                  the first of the queue, and the queue's record
-//	queue request note options
-//	terms rule info under pause  what all of them know
+//	acquire      Acquire: who serves a request
+//
+//	keeper       WithRetain: the calls of a process that share kept turns
+//	kept_join    the entry that such calls join together
+//	kept         a turn that serves one call after the other
+//	kept_gate    what closes it to later calls, and how it ends
+//	sharer       WithSharedTurns: the calls of a process that share turns
+//	shared       a turn that serves several calls at the same time
+//	shared_gate  what closes it to later calls, and how it ends
+//	many         what kept and shared turns have in common
+//
+//	win          an attempt from the join to its first hold
+//	delay        the lock-delay before it
+//	try          Try calls that find the name taken
+//	count        admission by terms that all contenders share: a semaphore
+//	count_watch  what wakes such a contender: the shared watch, the record
+//	follow       admission by the places ahead: all others
+//	longwait     what a long wait warns of: strays, a hold of one's own
+//	deadlock     the deadlocks of which a contender is a part
+//	chain        who waits for whom
+//	attempt      a contender that is not admitted: it joins, is woken, leaves
+//
+//	reenter      another handle of the hold that a context carries
+//	entry        a holder writes or converts its entry, or shows its key
+//	hold         a handle: its state, its release, work under it
+//	context      the contexts of handles, and of work under them
+//	warnings     WithHoldWarning and WithMaxHold
+//	grant        what one caller has under a turn: its handles
+//	wanted       the wait for a contender that a grant keeps out
+//	nested       a grant that was taken with the context of another
+//
+//	turn_watch   the admitted entry while it is held: what watches it
+//	turn_pass    its end: how it is passed on to the next contender
+//	conversion   the change of its mode
+//	turn         its state, and its loss
+//
+//	head         Follow: the first of a queue
+//	record       the record of a queue
+//	queue        the name, and what its entries say
+//	request      what a recipe asks for
+//	note         what the record says for the lock-delay
+//	options      the options of recipes
+//	rule         rules and terms, which admit contenders
+//	info         what a listing shows
+//	under        which holds a contender has while it waits
 //
 // # Conversion
 //

@@ -38,7 +38,7 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	}
 	c := t.convert(mode)
 	t.mu.Unlock()
-	return t.await(ctx, c)
+	return t.awaitConversion(ctx, c)
 }
 
 // Write changes the payload that listings show. Concurrent calls for a grant
@@ -129,13 +129,13 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	turn := h.turn()
 	turn.mu.Lock()
 	conv := turn.conversion
-	if turn.held != "" && h.ctx.grant.handles() > 0 {
-		conv = turn.convert(turn.held)
+	if turn.heldMode != "" && h.ctx.grant.handles() > 0 {
+		conv = turn.convert(turn.heldMode)
 	}
 	turn.mu.Unlock()
 	if conv != nil {
 		// after ErrInvalid the entry is unchanged
-		if err := turn.await(ctx, conv); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
+		if err := turn.awaitConversion(ctx, conv); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
 			return fence.Sequencer{}, err
 		}
 	}

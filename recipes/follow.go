@@ -48,7 +48,7 @@ func (f follow) wait(ctx context.Context) error {
 	if f.joinedFirst() {
 		return nil
 	}
-	defer f.queues()()
+	defer f.seekStrays()()
 	ctx, stop := f.seekDeadlock(ctx)
 	defer stop()
 	for v := f.fromNearest(); ; v = (Verdict{}) {
@@ -61,21 +61,11 @@ func (f follow) wait(ctx context.Context) error {
 		stop := f.suspectOwn(v)
 		handedOver, err := f.await(ctx, v)
 		stop()
-		if f.wake(); handedOver || err != nil {
+		if f.noteWake(); handedOver || err != nil {
 			f.first = handedOver
 			return err
 		}
 	}
-}
-
-// joinedFirst reports whether the contender is admitted since no entry was
-// ahead of it when it joined: none can come ahead later.
-func (a *attempt) joinedFirst() bool {
-	if !a.joined.First || !a.rule(nil).Admitted {
-		return false
-	}
-	a.first, a.last = true, true // a contender behind sees it first in the queue
-	return true
 }
 
 // fromNearest returns the verdict if the predecessor alone decides it. A Try
@@ -99,7 +89,7 @@ func (f follow) judge(ctx context.Context) (Verdict, error) {
 	v := f.rule(view.Ahead)
 	switch {
 	case v.Admitted:
-		f.first, f.last = len(view.Ahead) == 0, view.Last
+		f.first, f.knownHolder = len(view.Ahead) == 0, view.Last
 	case f.Try: // another contender has joined ahead since agree
 		return v, coordinator.ErrTaken
 	}

@@ -7,7 +7,12 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
+
+// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
+// The name is still held, and Err of the hold is nil.
+var ErrHeldTooLong = errors.New("held for longer than WithMaxHold allows")
 
 // grant is what callers hold under a turn: one caller, and those that re-enter
 // with its context. Its handles are counted by level.
@@ -60,37 +65,37 @@ func (g *grant) context() context.Context {
 	return g.turn.ctx
 }
 
-// enter adds a handle to a level. The caller holds the turn's mu.
-func (g *grant) enter(l *level) {
+// addHandle adds a handle to a level. The caller holds the turn's mu.
+func (g *grant) addHandle(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the turn's own: a context costs three objects for each lock. A turn
 	// that is kept outlives the grant, whose contexts must end at its release:
 	// they must not last while another caller works.
 	switch {
-	case l.count > 0:
+	case level.count > 0:
 	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:
-		l.ctx = g.context()
+		level.ctx = g.context()
 	default:
-		l.ctx, l.cancel = context.WithCancelCause(g.context())
+		level.ctx, level.cancel = context.WithCancelCause(g.context())
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
 		if g.tooLong {
-			l.end(ErrHeldTooLong)
+			level.end(ErrHeldTooLong)
 		}
 	}
-	l.count++
+	level.count++
 }
 
 // handles is the number of handles that are not released; 0 is final. The
 // caller holds the turn's mu.
 func (g *grant) handles() int { return g.top.count + g.low.count }
 
-// leave removes a handle. last: it was the grant's last one. If it was the last
-// of the top level, leave also starts the conversion to the lesser mode, unless
-// the grant is over. This is one step: otherwise the other handles could be
-// released in between, and the conversion would find an entry that is being
-// removed.
-func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
+// dropHandle removes a handle. last: it was the grant's last one. If it was the
+// last of the top level, dropHandle also starts the conversion to the lesser
+// mode, unless the grant is over. This is one step: otherwise the other handles
+// could be released in between, and the conversion would find an entry that is
+// being removed.
+func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	turn := g.turn
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
@@ -119,9 +124,9 @@ func (g *grant) leave(of *level, over bool) (last bool, conv *conversion) {
 	return false, nil
 }
 
-// leaveOthers removes a handle if its level has others and the grant is not
+// dropUnlessLast removes a handle if its level has others and the grant is not
 // over: then no other step is needed.
-func (g *grant) leaveOthers(l *level) bool {
+func (g *grant) dropUnlessLast(l *level) bool {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
 	// The last handle, and that of a lost grant, go the long way: the first
@@ -139,9 +144,9 @@ func (g *grant) end(ctx context.Context) error {
 	turn := g.turn
 	// Before the entry leaves: its contexts must end before the next contender
 	// can hold.
-	if !turn.over(coordinator.ErrReleased) { // lost since the check in Release
+	if !turn.finish(coordinator.ErrReleased) { // lost since the check in Release
 		_ = turn.session.Check(ctx) // waits for an end that is under way
-		turn.finish(coordinator.ErrReleased)
+		turn.endContexts(coordinator.ErrReleased)
 		if cause := context.Cause(turn.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
 		}
@@ -155,12 +160,12 @@ func (g *grant) end(ctx context.Context) error {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}
-	g.released(held, false, err)
+	g.reportRelease(held, false, err)
 	return err
 }
 
-// released notifies the observers. local: the entry stays.
-func (g *grant) released(held time.Duration, local bool, err error) {
+// reportRelease notifies the observers. local: the entry stays.
+func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 	t := g.turn
 	// A timer may have fired between leave and here. It reports before the
 	// release does, or finds that no handle is left.
@@ -187,4 +192,25 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 		"session", t.session.ID(), "held", held, "error", cause)
 	c.Observe(event.Event{Kind: event.Lost, Session: t.session.ID(), Queue: t.queue.id,
 		Token: t.token, Duration: held, Long: long, Err: cause})
+}
+
+// stopTimers stops the timers of a grant that is over, and reports whether
+// observers were notified that it lasted long. The caller holds the turn's mu.
+func (g *grant) stopTimers() bool {
+	for _, t := range g.timers {
+		t.Stop()
+	}
+	return g.long
+}
+
+// eachHeld calls f with the grant's entry, unless the grant is over.
+func (g *grant) eachHeld(f func(engine.Held)) {
+	t := g.turn
+	t.mu.Lock()
+	held := engine.Held{Session: t.session, Queue: t.queue.id, ID: t.place.ID, Token: t.token}
+	over := g.handles() == 0 || t.ctx.Err() != nil
+	t.mu.Unlock()
+	if !over {
+		f(held)
+	}
 }

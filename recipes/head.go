@@ -86,7 +86,7 @@ func (f *Follower) confirm(ctx context.Context, session *engine.Session, head dr
 		}
 		return head, err
 	case !Overtaken(ctx, err):
-		return head, ended(ctx, err)
+		return head, causeIfStale(ctx, err)
 	}
 	head, err = session.Head(ctx, f.queue.id, driver.Any)
 	if err == nil && f.earlier(head) {

@@ -110,7 +110,7 @@ func (h *Hold) release(ctx context.Context) error {
 		turn.ends.RunUnder(nestedKey{n})
 	}
 	// Reads the clock: nil must mean that the grant held until now.
-	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {
+	if turn.session.Ended() == nil && grant.dropUnlessLast(h.level) {
 		return nil
 	}
 	// A turn that serves several callers sends nothing in most releases, unless
@@ -124,7 +124,7 @@ func (h *Hold) release(ctx context.Context) error {
 	if turn.ctx.Err() == nil { // not known to be over
 		err = nil
 	}
-	last, conv := grant.leave(h.level, err != nil)
+	last, conv := grant.dropHandle(h.level, err != nil)
 	switch {
 	case err != nil:
 		// A lost turn has reported its loss, and its entry is the session's or
@@ -144,7 +144,7 @@ func (h *Hold) release(ctx context.Context) error {
 	// The caller wants to know that those behind were let in: it waits for the
 	// conversion. ErrReleased: others have released the grant meanwhile, and
 	// then it does not matter any more.
-	if err = turn.await(ctx, conv); err != coordinator.ErrReleased { //nolint:errorlint // the turn's cause
+	if err = turn.awaitConversion(ctx, conv); err != coordinator.ErrReleased { //nolint:errorlint // the turn's cause
 		return err
 	}
 	if errors.Is(conv.err, coordinator.ErrRemoved) {
@@ -160,6 +160,112 @@ var errKept = fmt.Errorf("%w: this service cannot convert an entry: this handle 
 // returns ErrInvalid.
 func (h *Hold) Converts() bool { return h.turn().session.Converts() }
 
+// Wanted blocks until another contender that this hold keeps out is queued
+// behind it, and then returns nil; the hold stays. That is any contender behind
+// an exclusive hold, and behind one with a Rule each that the rule of the hold
+// would not admit together with it. It may be another goroutine of this
+// process. A contender that left before it was seen does not count.
+//
+// The calls for all handles of a grant share one watch of the queue. It begins
+// with the first call, ends with the last, and leaves nothing at the service
+// but a watch that ends at the next change. A service without that capability
+// is read once a second. In a layout whose clients can ask a holder to release,
+// Wanted returns nil then, too.
+//
+// Errors: that of Err, if the hold ends first; the cause of ctx; ErrRefused;
+// ErrInvalid for a hold with Terms, which do not say whom it keeps out alone.
+func (h *Hold) Wanted(ctx context.Context) error {
+	grant, turn := h.ctx.grant, h.turn()
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	if grant.counted {
+		return engine.Invalid("%q: a hold of a part cannot say who waits for it", turn.queue.name)
+	}
+	wait := grant.enterWait()
+	defer grant.leaveWait(wait)
+	over := h.ctx.Done()
+	for {
+		grant.turn.mu.Lock()
+		changed, done, err := wait.changed, wait.over, wait.err
+		grant.turn.mu.Unlock()
+		// Before the result: nil says that the hold stays.
+		if ended := h.Check(ctx); ended != nil {
+			return ended
+		}
+		if done {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over:
+			over = turn.ctx.Done() // WithMaxHold has ended only the handle's context
+		}
+	}
+}
+
+// Under returns the context for work under h. It has the values and the
+// deadline of ctx, carries h, and ends with ctx or h, with the cause: with h
+// before its entry leaves. Its Err reads the clock. Call stop when the work has
+// returned.
+func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
+	unhook := h.ctx.OnEnd(c.over)
+	return c, func() {
+		unhook()
+		_ = c.Err() // ends it with h's cause, if h has ended
+		cancel(nil)
+	}
+}
+
+// Do calls work with the context of [Hold.Under], and then releases h, also if
+// work panics. It returns the error of work, joined with the loss of the hold
+// or the error of Release. If h does not hold, work is not called. undo names
+// the release in errors: "unlock".
+//
+// Work may release h itself: Do does not release again, and the context of work
+// ends, unless other handles of the level are left.
+// The result of that release is the work's. If it was a loss, Do joins it even
+// if work does not return it.
+func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
+	describe := func(err error) error {
+		return h.turn().queue.describe(context.Background(), undo, err)
+	}
+	if err := h.Check(ctx); err != nil {
+		released := h.Release(ctx)
+		if engine.Same(released, err) { // the loss: said once
+			return describe(released)
+		}
+		return errors.Join(err, describe(released))
+	}
+	under, stop := h.Under(ctx)
+	defer func() {
+		released := describe(h.releaseOnce(ctx))
+		stop()
+		switch {
+		case err == nil:
+			err = released
+		case released != nil:
+			err = errors.Join(err, released)
+		}
+	}()
+	return work(under)
+}
+
+// releaseOnce is Release, or if that was called before, the loss that it found.
+func (h *Hold) releaseOnce(ctx context.Context) error {
+	if h.released.CompareAndSwap(false, true) {
+		return h.release(ctx)
+	}
+	if lost := h.lost.Load(); lost != nil {
+		return *lost
+	}
+	return nil
+}
+
 // turn returns the turn of the hold's grant.
 func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 
@@ -171,71 +277,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 
 // handleIn is handle with an object that the caller has made.
 func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
-	g.enter(l) // first: it may replace the level's context
+	g.addHandle(l) // first: it may replace the level's context
 	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
 	return h
-}
-
-// again is handle of a re-entry, which may be taken with the context of a hold
-// that was itself taken within this one.
-func (g *grant) again(ctx context.Context, l *level) *Hold {
-	h := g.handle(ctx, l)
-	if n := g.nest(ctx, l.ctx); n != nil {
-		n.again, h.ctx.Context = true, n
-	}
-	return h
-}
-
-// ErrOtherMode means that the context carries a hold of the queue whose mode
-// does not include the requested mode.
-var ErrOtherMode = fmt.Errorf("%w: the context holds the name in another mode: unlock it first",
-	coordinator.ErrInvalid)
-
-// Held reports whether ctx carries a live hold of the queue: see Hold.Context.
-func (q *Queue) Held(ctx context.Context) bool {
-	g, _ := ctx.Value(q.key).(*grant)
-	// err reads the clock and may ask the service: not with mu.
-	if g == nil || g.turn.err(ctx) != nil {
-		return false
-	}
-	g.turn.mu.Lock()
-	defer g.turn.mu.Unlock()
-	return g.handles() > 0
-}
-
-// reenter returns another handle of the live grant of this queue that ctx
-// carries, or nil if there is none. If the grant's mode does not include the
-// requested mode, it returns an error: the caller would wait for itself.
-func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
-	grant, _ := ctx.Value(q.key).(*grant)
-	if grant == nil || request.Fresh {
-		return nil, nil
-	}
-	select { // not ctx.Err: that of a hold's context may ask the service
-	case <-ctx.Done():
-		return nil, nil
-	default:
-	}
-	turn := grant.turn
-	// A lost hold is none: the caller joins the queue. An error of ctx leaves
-	// open whether the hold is lost, and then joining could wait for itself.
-	if err := turn.err(ctx); err != nil {
-		if turn.ctx.Err() != nil {
-			err = nil
-		}
-		return nil, err
-	}
-	turn.mu.Lock()
-	defer turn.mu.Unlock()
-	// In this order: a released grant has no mode any more.
-	switch {
-	case grant.handles() == 0:
-		return nil, nil // released meanwhile
-	case request.Mode == grant.top.mode && grant.top.count > 0:
-		return grant.again(ctx, &grant.top), nil
-	case grant.low.mode != "" && request.Mode == grant.low.mode:
-		grant.low.rule = request.Rule
-		return grant.again(ctx, &grant.low), nil
-	}
-	return nil, ErrOtherMode
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -34,37 +33,48 @@ type kept struct {
 	won    *attempt
 	began  time.Time
 
-	busy    bool      // a caller holds, or is about to
-	grant   *grant    // what that caller holds, once it does
-	waiting []*caller // wait for this turn, in order
-	closed  bool      // the gate
-	gone    bool      // it is lost
-	grants  int
-	latest  time.Duration // how long the latest hold lasted
-	asked   time.Time     // when another contender was seen; zero if none was
-	watched bool          // another contender will be seen
-	read    time.Time     // when the queue was last read: see look
-	idle    *time.Timer   // runs while it is idle
-	since   time.Time     // when it became idle
-	told    bool          // there was an event.Kept
+	busy         bool      // a caller holds, or is about to
+	grant        *grant    // what that caller holds, once it does
+	waiting      []*caller // wait for this turn, in order
+	closed       bool      // the gate
+	isLost       bool      // it is lost
+	grants       int
+	latest       time.Duration // how long the latest hold lasted
+	asked        time.Time     // when another contender was seen; zero if none was
+	watched      bool          // another contender will be seen
+	lastRead     time.Time     // when the queue was last read: see readIfDue
+	idle         *time.Timer   // runs while it is idle
+	since        time.Time     // when it became idle
+	keptObserved bool          // there was an event.Kept
 	// its end was reported
-	reported bool
-	closing  func() // stops Session.OnClose
+	endReported bool
+	stopOnClose func() // stops Session.OnClose
 }
 
-const (
-	// servedFor is how long the local queue is served at least after another
-	// contender was seen. It is far above the cost of a local hand-over.
-	servedFor = 10 * time.Millisecond
+// caller is a call of Acquire that keeps.
+type caller struct {
+	call
 
-	firstPause, lastPause = 30 * time.Second, 8 * time.Minute // see waste
-)
+	// guarded by the keeper's mu
+	in        *kept     // it waits in the local queue of this turn
+	cancelled bool      // it has given up as the last one, and waits for the join
+	waited    bool      // in a local queue
+	since     time.Time // when it was queued: there, or at the service
+
+	got chan *kept // the turn, or nil if err is set; has room for one
+	err error      // set before got, as left and handed
+}
+
+func (w *caller) get(t *kept) {
+	w.in, w.handed = nil, time.Now()
+	w.got <- t // never blocks: a caller waits for one answer at a time
+}
 
 // take returns the turn that an attempt has won. It is busy: the caller of take
 // gives it to a caller of Acquire. open: callers may wait in its local queue.
 func (k *keeper) take(a *attempt, open bool) *kept {
 	t := &kept{keeper: k, won: a, began: time.Now(), busy: true, closed: !open,
-		read: time.Now(), closing: func() {}}
+		lastRead: time.Now(), stopOnClose: func() {}}
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	t.noted, t.many = a.noted, t
 	if a.first {
@@ -85,7 +95,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		}
 	}()
 	if !t.alive(waiter.ctx) {
-		if err := waiter.over(); err != nil {
+		if err := waiter.cause(); err != nil {
 			return nil, err
 		}
 		keeper.mu.Lock()
@@ -93,14 +103,11 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		if waiter.got == nil { // the turn was idle when it came
 			waiter.got = make(chan *kept, 1)
 		}
-		t.shut()
-		// At once: this caller came before those of the local queue.
-		waiting := t.waiting
-		if !waiter.Try { // see served
-			waiting = append([]*caller{waiter}, waiting...)
+		var first []*caller // it came before those of the local queue
+		if !waiter.Try {    // see served
+			first = append(first, waiter)
 		}
-		t.waiting = nil
-		keeper.requeue(waiting)
+		t.sendAway(first)
 		return nil, nil
 	}
 	if local := t.grants > 0; local {
@@ -111,9 +118,9 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	keeper.mu.Lock()
 	t.grants++
 	t.grant = &waiter.grant
-	gone := t.gone
+	gone := t.isLost
 	h := t.give(&waiter.call)
-	t.look()
+	t.readIfDue()
 	keeper.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
@@ -139,7 +146,7 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 	keeper, held := t.keeper, time.Since(grant.since)
 	keeper.mu.Lock()
 	t.latest = held
-	gone := t.gone
+	gone := t.isLost
 	due := !gone && t.due()
 	switch {
 	case due:
@@ -156,38 +163,8 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 		return err
 	}
 	defer t.handOver() // after the report, in the order in which observers expect it
-	grant.released(held, true, nil)
+	grant.reportRelease(held, true, nil)
 	return nil
-}
-
-// due reports whether the turn is to be passed on before the next caller. The
-// caller holds the keeper's mu.
-func (t *kept) due() bool {
-	t.mu.Lock()
-	changed := t.conversion != nil || t.written
-	t.mu.Unlock()
-	waiting := len(t.waiting) > 0
-	switch {
-	case changed, !t.connected():
-		return true
-	case t.closed && waiting:
-		return time.Since(t.asked) >= max(servedFor, 2*t.latest)
-	case t.closed:
-		return true
-	}
-	return !waiting && time.Now().Before(t.keeper.until)
-}
-
-// depart prepares that the turn is passed on: nobody gets it any more. The
-// caller holds the keeper's mu.
-func (t *kept) depart() {
-	t.shut()
-	waiting := t.waiting
-	t.waiting = nil
-	t.keeper.requeue(waiting)
-	t.mu.Lock()
-	t.leaving = true
-	t.mu.Unlock()
 }
 
 // handOver gives the turn to the next caller of the local queue, or keeps it
@@ -210,15 +187,15 @@ func (t *kept) handedOver() bool {
 	keeper.mu.Lock()
 	defer keeper.mu.Unlock()
 	switch {
-	case t.gone: // lost has sent the local queue away
+	case t.isLost: // lost has sent the local queue away
 	case t.due():
 		t.depart()
 		t.session.Go(func() { t.end(t.session.Context()) })
 	case len(t.waiting) > 0:
 		t.watch()
 		t.pop()
-	case !t.told:
-		t.told = true
+	case !t.keptObserved:
+		t.keptObserved = true
 		return false
 	default:
 		t.busy, t.since = false, time.Now()
@@ -235,63 +212,6 @@ func (t *kept) pop() {
 	t.waiting = t.waiting[1:]
 	w.waited = true
 	w.get(t)
-}
-
-// end removes the entry of a turn that nobody holds.
-func (t *kept) end(ctx context.Context) {
-	defer t.report()
-	if t.over(coordinator.ErrReleased) {
-		_ = t.passOn(ctx) // after an error it continues in the background
-	}
-}
-
-// report notifies the observers that a turn which was kept is over, once. If
-// no caller has held, since those that waited for it have given up, it also
-// reports that: each entry that has joined is granted or not.
-func (t *kept) report() {
-	keeper := t.keeper
-	keeper.mu.Lock()
-	t.idle.Stop()
-	stop, told := t.closing, t.told
-	t.closing, t.told = func() {}, false
-	unused := t.grants == 0 && !t.reported
-	t.reported = true
-	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
-		Token: t.token, Duration: time.Since(t.began)}
-	if !t.asked.IsZero() {
-		e.HandOver = time.Since(t.asked)
-	}
-	keeper.mu.Unlock()
-	stop()
-	if unused {
-		t.unused(t.won.Op, t.began)
-	}
-	if told {
-		t.queue.client.Observe(e)
-	}
-}
-
-// lost implements holder. An idle turn that is lost is no loss of a hold. The
-// callers that wait for it join on the next session.
-func (t *kept) lost(cause error) {
-	k := t.keeper
-	k.mu.Lock()
-	t.gone = true
-	g := t.grant
-	t.depart()
-	k.mu.Unlock()
-	if g != nil {
-		g.lost(cause)
-	}
-	t.report()
-}
-
-// shut closes the gate. The caller holds the keeper's mu.
-func (t *kept) shut() {
-	t.closed = true
-	if t.keeper.turn == t {
-		t.keeper.turn = nil
-	}
 }
 
 // taken is the error of a Try of this process while a caller has the turn.

@@ -4,11 +4,21 @@ import (
 	"context"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 )
 
-// This file closes the gate of a kept turn: it notices other contenders, and
-// the end of the time for which the turn is kept.
+// This file closes the gate of a kept turn, and ends the turn: since another
+// contender was seen, the time for which it is kept is over, or it is lost.
+
+const (
+	// servedFor is how long the local queue is served at least after another
+	// contender was seen. It is far above the cost of a local hand-over.
+	servedFor = 10 * time.Millisecond
+
+	firstPause, lastPause = 30 * time.Second, 8 * time.Minute // see waste
+)
 
 // watch begins to look for other contenders: when the turn first becomes idle
 // or is first given to another caller, so that a single short hold costs
@@ -20,31 +30,31 @@ func (t *kept) watch() {
 	t.watched = true
 	t.session.Go(func() {
 		if t.seen(t.ctx, anyone) {
-			t.ask()
+			t.contended()
 		}
 	})
-	t.closing = t.session.OnClose(t.giveUp)
+	t.stopOnClose = t.session.OnClose(t.giveUp)
 }
 
 // anyone: all contenders behind the entry are kept out, and so are those of a
 // mode that this recipe does not know.
 func anyone(driver.Place) bool { return true }
 
-// look reads the queue if that is due. The caller holds the keeper's mu.
-func (t *kept) look() {
-	if !t.watched || t.closed || !t.readIsDue(&t.read) {
+// readIfDue reads the queue if that is due. The caller holds the keeper's mu.
+func (t *kept) readIfDue() {
+	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {
 		return
 	}
 	t.session.Go(func() {
 		if t.behind(anyone) {
-			t.ask()
+			t.contended()
 		}
 	})
 }
 
-// ask closes the gate since another contender waits. An idle turn is passed on
-// at once.
-func (t *kept) ask() {
+// contended closes the gate since another contender waits. An idle turn is
+// passed on at once.
+func (t *kept) contended() {
 	k := t.keeper
 	k.mu.Lock()
 	if !t.closed {
@@ -84,7 +94,7 @@ func (t *kept) tooLong() {
 func (t *kept) giveUp(ctx context.Context) {
 	k := t.keeper
 	k.mu.Lock()
-	idle := !t.busy && !t.gone
+	idle := !t.busy && !t.isLost
 	if idle {
 		t.busy = true
 		t.depart()
@@ -94,3 +104,124 @@ func (t *kept) giveUp(ctx context.Context) {
 		t.end(ctx)
 	}
 }
+
+// due reports whether the turn is to be passed on before the next caller. The
+// caller holds the keeper's mu.
+func (t *kept) due() bool {
+	t.mu.Lock()
+	changed := t.conversion != nil || t.written
+	t.mu.Unlock()
+	waiting := len(t.waiting) > 0
+	switch {
+	case changed, !t.connected():
+		return true
+	case t.closed && waiting:
+		return time.Since(t.asked) >= max(servedFor, 2*t.latest)
+	case t.closed:
+		return true
+	}
+	return !waiting && time.Now().Before(t.keeper.until)
+}
+
+// depart prepares that the turn is passed on: nobody gets it any more. The
+// caller holds the keeper's mu.
+func (t *kept) depart() {
+	t.sendAway(nil)
+	t.mu.Lock()
+	t.leaving = true
+	t.mu.Unlock()
+}
+
+// end removes the entry of a turn that nobody holds.
+func (t *kept) end(ctx context.Context) {
+	defer t.report()
+	if t.finish(coordinator.ErrReleased) {
+		_ = t.passOn(ctx) // after an error it continues in the background
+	}
+}
+
+// report notifies the observers that a turn which was kept is over, once. If
+// no caller has held, since those that waited for it have given up, it also
+// reports that: each entry that has joined is granted or not.
+func (t *kept) report() {
+	keeper := t.keeper
+	keeper.mu.Lock()
+	t.idle.Stop()
+	stop, told := t.stopOnClose, t.keptObserved
+	t.stopOnClose, t.keptObserved = func() {}, false
+	unused := t.grants == 0 && !t.endReported
+	t.endReported = true
+	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
+		Token: t.token, Duration: time.Since(t.began)}
+	if !t.asked.IsZero() {
+		e.HandOver = time.Since(t.asked)
+	}
+	keeper.mu.Unlock()
+	stop()
+	if unused {
+		t.notGranted(t.won.Op, t.began)
+	}
+	if told {
+		t.queue.client.Observe(e)
+	}
+}
+
+// lost implements holder. An idle turn that is lost is no loss of a hold. The
+// callers that wait for it join on the next session.
+func (t *kept) lost(cause error) {
+	k := t.keeper
+	k.mu.Lock()
+	t.isLost = true
+	g := t.grant
+	t.depart()
+	k.mu.Unlock()
+	if g != nil {
+		g.lost(cause)
+	}
+	t.report()
+}
+
+// sendAway closes the gate, and makes callers wait for another entry: the first
+// ones, and then those of the local queue. The caller holds the keeper's mu.
+func (t *kept) sendAway(first []*caller) {
+	t.shut()
+	waiting := append(first, t.waiting...)
+	t.waiting = nil
+	t.keeper.requeue(waiting)
+}
+
+// shut closes the gate. The caller holds the keeper's mu.
+func (t *kept) shut() {
+	t.closed = true
+	if t.keeper.turn == t {
+		t.keeper.turn = nil
+	}
+}
+
+// wanted implements many: callers of the process that wait for the turn have no
+// entry that a watch could show.
+func (t *kept) wanted(g *grant) *wanted {
+	// Until the wait is the grant's: else tellWanted could come in between, and
+	// find none.
+	t.keeper.mu.Lock()
+	defer t.keeper.mu.Unlock()
+	if t.grant == g && len(t.waiting) > 0 {
+		return wantedNow()
+	}
+	return g.enterWaitBehind()
+}
+
+// tellWanted ends the wait of the grant, if there is one: another caller of the
+// process waits. The caller holds the keeper's mu.
+func (t *kept) tellWanted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g := t.grant; g != nil && g.wanted != nil {
+		w := g.wanted
+		g.finishWait(w, nil)
+		w.cancel()
+	}
+}
+
+// atOnce implements many.
+func (t *kept) atOnce() bool { return false }

@@ -2,10 +2,13 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // This file has what the turns that serve several callers of a process share:
@@ -30,15 +33,15 @@ type call struct {
 	ctx    context.Context
 	began  time.Time
 	handed time.Time // when the turn was given to it, if it has waited
-	left   *attempt  // its entry has left, and this call's event says so
+	failed *attempt  // its entry has left, and this call's event says so
 
 	grant grant
 	hold  Hold
 }
 
-// over is the cause with which the call's context has ended, or nil. It does
+// cause is the cause with which the call's context has ended, or nil. It does
 // not call Err: that of a hold's context may ask the service.
-func (c *call) over() error {
+func (c *call) cause() error {
 	select {
 	case <-c.ctx.Done():
 		return context.Cause(c.ctx)
@@ -47,11 +50,11 @@ func (c *call) over() error {
 	}
 }
 
-// ended notifies the observers of a call that does not get a turn.
-func (c *call) ended(q *Queue, err error) {
+// notGranted notifies the observers of a call that does not get a turn.
+func (c *call) notGranted(q *Queue, err error) {
 	e := event.Event{Kind: event.NotGranted, Op: c.Op, Queue: q.id, Context: c.ctx,
 		Duration: time.Since(c.began), Err: err}
-	if a := c.left; a != nil && a.session != nil {
+	if a := c.failed; a != nil && a.session != nil {
 		e.Session, e.Token = a.session.ID(), a.joined.Token
 	}
 	q.client.Observe(e)
@@ -61,9 +64,9 @@ func (c *call) ended(q *Queue, err error) {
 // attempt has won.
 func (t *turn) begin(h holder, won *attempt) {
 	t.mu.Lock()
-	alive := t.start(h)
+	alive := t.hook(h)
 	t.mu.Unlock()
-	won.queued = false // from here on the turn removes the entry
+	won.mustLeave = false // from here on the turn removes the entry
 	if !alive {
 		t.lost()
 	}
@@ -95,9 +98,9 @@ func (t *turn) give(c *call) *Hold {
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
 }
 
-// unused notifies the observers of the end of a turn that no call has used:
+// notGranted notifies the observers of the end of a turn that no call has used:
 // each entry that has joined is granted or not.
-func (t *turn) unused(op string, began time.Time) {
+func (t *turn) notGranted(op string, began time.Time) {
 	t.queue.client.Observe(event.Event{Kind: event.NotGranted, Session: t.session.ID(),
 		Op: op, Queue: t.queue.id, Token: t.token, Context: t.ctx,
 		Duration: time.Since(began), Err: context.Cause(t.ctx)})
@@ -116,6 +119,16 @@ func (t *turn) readIsDue(last *time.Time) bool {
 // behind reads the queue, and reports whether wants accepts a contender behind
 // the entry.
 func (t *turn) behind(wants func(driver.Place) bool) bool {
-	yes, err := t.session.Behind(t.ctx, t.queue.id, t.settledPlace(), wants)
+	yes, err := t.session.Behind(t.ctx, t.queue.id, t.stablePlace(), wants)
 	return err == nil && yes
+}
+
+// unanswered is the error of a caller that gives up while its join goes on for
+// others: the cause, with ErrUnavailable if the service does not answer.
+func unanswered(ctx context.Context, cause error, c *engine.Client, queued bool) error {
+	inTime := queued || errors.Is(ctx.Err(), context.Canceled)
+	if inTime && c.Connected() {
+		return cause
+	}
+	return driver.Wrap(coordinator.ErrUnavailable, cause)
 }

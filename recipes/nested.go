@@ -67,35 +67,3 @@ func (n *nested) release() {
 		unhook()
 	}
 }
-
-func (c *holdContext) Holds() any              { return c.grant }
-func (c *holdContext) Lost() error             { return engine.LossOf(c.Context) }
-func (c *holdContext) Beyond() context.Context { return c.values }
-
-// EachHeld is for [engine.Holder].
-func (c *holdContext) EachHeld(f func(engine.Held)) { c.grant.eachHeld(f) }
-
-// OnLost is for [engine.Outer].
-func (c *holdContext) OnLost(f func()) (stop func()) { return c.OnEnd(f) }
-
-func (c *workContext) Holds() any              { return c.hold.Holds() }
-func (c *workContext) Lost() error             { return c.hold.Lost() }
-func (c *workContext) Beyond() context.Context { return c.Context }
-
-// EachHeld is for [engine.Holder].
-func (c *workContext) EachHeld(f func(engine.Held)) { c.hold.EachHeld(f) }
-
-// OnLost is for [engine.Outer].
-func (c *workContext) OnLost(f func()) (stop func()) { return c.hold.OnLost(f) }
-
-// eachHeld calls f with the grant's entry, unless the grant is over.
-func (g *grant) eachHeld(f func(engine.Held)) {
-	t := g.turn
-	t.mu.Lock()
-	held := engine.Held{Session: t.session, Queue: t.queue.id, ID: t.place.ID, Token: t.token}
-	over := g.handles() == 0 || t.ctx.Err() != nil
-	t.mu.Unlock()
-	if !over {
-		f(held)
-	}
-}

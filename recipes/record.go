@@ -25,7 +25,7 @@ func (q *Queue) found(ctx context.Context, session *engine.Session, terms *Terms
 		case err == nil:
 			return driver.Record{Value: terms.Initial, Version: v}, nil
 		case !Overtaken(ctx, err):
-			return r, ended(ctx, err)
+			return r, causeIfStale(ctx, err)
 		}
 	}
 }
@@ -37,9 +37,9 @@ func Overtaken(ctx context.Context, err error) bool {
 		(errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
 }
 
-// ended returns err, or the cause of ctx if ctx has ended and err is ErrStale:
-// nothing was done, and there is no time for another read.
-func ended(ctx context.Context, err error) error {
+// causeIfStale returns err, or the cause of ctx if ctx has ended and err is
+// ErrStale: nothing was done, and there is no time for another read.
+func causeIfStale(ctx context.Context, err error) error {
 	stale := errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable)
 	if stale && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -62,7 +62,7 @@ func (q *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 		}
 		return err
 	})
-	return ended(ctx, err)
+	return causeIfStale(ctx, err)
 }
 
 // LatestRecord is Record for a caller that must see every write that any client
@@ -82,7 +82,7 @@ func (q *Queue) LatestRecord(ctx context.Context) (r driver.Record, err error) {
 		}
 		return err
 	})
-	return r, ended(ctx, err)
+	return r, causeIfStale(ctx, err)
 }
 
 // NextRecord waits until the queue's record has another version than known, or

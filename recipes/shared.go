@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -41,13 +40,21 @@ type shared struct {
 	queued   time.Time // when it has joined; zero before
 	admitted bool
 	closed   bool // the gate
-	gone     bool // it is lost
+	isLost   bool // it is lost
 	users    int  // callers that hold, or are about to
 	served   int  // grants, also those that are over
 	grants   []*grant
 	unwatch  context.CancelFunc // ends the watch for other contenders; nil before that
-	read     time.Time          // when the queue was last read: see look
+	lastRead time.Time          // when the queue was last read: see readIfDue
 	reported bool               // that nobody has used it
+}
+
+// user is a call of Acquire that shares a turn.
+type user struct {
+	call
+	// Unless nil, it has waited for the join; has room for one. Sent to after
+	// left and handed are set.
+	got chan error
 }
 
 // inQueue reports whether the entry is known to be queued. The caller holds the
@@ -57,14 +64,14 @@ func (t *shared) inQueue() bool { return !t.queued.IsZero() }
 // join joins the queue and waits until the entry is admitted, for whichever
 // callers there are by then.
 func (t *shared) join(ctx context.Context) {
-	s := t.sharer
+	sharer := t.sharer
 	defer t.cancelJoin(nil)
 	defer t.won.leaveLater() // does nothing, unless an observer panics
 	t.won.Queued = func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		sharer.mu.Lock()
+		defer sharer.mu.Unlock()
 		t.enqueued()
-		if s.rivalBehind(t.won) {
+		if sharer.rivalBehind(t.won) {
 			t.shut()
 		}
 		if len(t.waiting) > 1 {
@@ -72,18 +79,18 @@ func (t *shared) join(ctx context.Context) {
 		}
 	}
 	err := t.won.win(ctx)
-	s.mu.Lock()
+	sharer.mu.Lock()
 	if err != nil {
 		t.fail(err, t.won)
 		if t.inQueue() {
 			t.cancel(err)
 		}
-		s.mu.Unlock()
+		sharer.mu.Unlock()
 		return
 	}
 	waiting := t.waiting
 	t.waiting, t.users, t.admitted = nil, len(waiting), true
-	s.mu.Unlock()
+	sharer.mu.Unlock()
 	// The users are counted by now. If the session has ended, each of them sees
 	// that and joins again.
 	t.begin(t, t.won)
@@ -97,7 +104,7 @@ func (t *shared) join(ctx context.Context) {
 func (t *shared) fail(err error, left *attempt) {
 	t.shut()
 	for _, u := range t.waiting {
-		u.left = left
+		u.failed = left
 		left = nil // one event ends the one entry
 		u.got <- err
 	}
@@ -109,28 +116,28 @@ func (t *shared) fail(err error, left *attempt) {
 func (t *shared) enqueued() {
 	a := t.won
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
-	t.many, t.queued, t.read = t, time.Now(), time.Now()
+	t.many, t.queued, t.lastRead = t, time.Now(), time.Now()
 }
 
 // wait waits until the turn is admitted, or the call's context ends.
-func (t *shared) wait(u *user) error {
+func (t *shared) wait(user *user) error {
 	var err error
 	select {
-	case err = <-u.got:
-	case <-u.ctx.Done():
+	case err = <-user.got:
+	case <-user.ctx.Done():
 		var left bool
-		if left, err = t.giveUp(u); left {
+		if left, err = t.giveUp(user); left {
 			return err
 		}
-		err = <-u.got // it is there, or comes soon
+		err = <-user.got // it is there, or comes soon
 	}
 	if err == nil {
 		return nil
 	}
 	t.sharer.mu.Lock()
-	since := t.since(u)
+	since := t.since(user)
 	t.sharer.mu.Unlock()
-	return t.sharer.queue.explain(u.ctx, u.Op, since, err)
+	return t.sharer.queue.explain(user.ctx, user.Op, since, err)
 }
 
 // since is when a call was queued, or zero. The caller holds the sharer's mu.
@@ -145,11 +152,11 @@ func (t *shared) since(u *user) time.Time {
 // false if the turn answers: it does already, or this is the last call that
 // waits. Then giveUp cancels the join, whose result says whether the service
 // has answered. That may be the turn, if it was admitted at that moment.
-func (t *shared) giveUp(u *user) (left bool, err error) {
-	s, cause := t.sharer, context.Cause(u.ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := slices.Index(t.waiting, u)
+func (t *shared) giveUp(user *user) (left bool, err error) {
+	sharer, cause := t.sharer, context.Cause(user.ctx)
+	sharer.mu.Lock()
+	defer sharer.mu.Unlock()
+	at := slices.Index(t.waiting, user)
 	switch {
 	case at < 0:
 		return false, nil
@@ -159,46 +166,46 @@ func (t *shared) giveUp(u *user) (left bool, err error) {
 		return false, nil
 	}
 	t.waiting = slices.Delete(t.waiting, at, at+1)
-	return true, s.queue.explain(u.ctx, u.Op, t.since(u),
-		unanswered(u.ctx, cause, s.queue.client, t.inQueue()))
+	return true, sharer.queue.explain(user.ctx, user.Op, t.since(user),
+		unanswered(user.ctx, cause, sharer.queue.client, t.inQueue()))
 }
 
 // serve gives a call that is counted in users its grant. Without a hold and an
 // error the turn is of no use.
-func (t *shared) serve(u *user) (*Hold, error) {
-	s, held := t.sharer, false
+func (t *shared) serve(user *user) (*Hold, error) {
+	sharer, held := t.sharer, false
 	defer func() {
 		if !held { // also if an observer panics
 			t.drop()
 		}
 	}()
-	if !t.alive(u.ctx) {
-		if err := u.over(); err != nil {
+	if !t.alive(user.ctx) {
+		if err := user.cause(); err != nil {
 			return nil, err
 		}
-		s.mu.Lock()
+		sharer.mu.Lock()
 		t.shut()
-		s.mu.Unlock()
+		sharer.mu.Unlock()
 		return nil, nil
 	}
-	s.mu.Lock()
+	sharer.mu.Lock()
 	t.served++
 	local := t.served > 1
-	s.mu.Unlock()
+	sharer.mu.Unlock()
 	if local {
-		t.granted(&u.call, local, u.got != nil, u.handed)
+		t.granted(&user.call, local, user.got != nil, user.handed)
 	} else {
-		t.granted(&u.call, local, t.won.waited, t.won.woken)
+		t.granted(&user.call, local, t.won.waited, t.won.woken)
 	}
-	s.mu.Lock()
-	t.grants = append(t.grants, &u.grant)
-	gone := t.gone
-	h := t.give(&u.call)
-	t.look()
-	s.mu.Unlock()
+	sharer.mu.Lock()
+	t.grants = append(t.grants, &user.grant)
+	gone := t.isLost
+	h := t.give(&user.call)
+	t.readIfDue()
+	sharer.mu.Unlock()
 	held = true
 	if gone { // before there was a grant to report it to
-		u.grant.lost(context.Cause(t.ctx))
+		user.grant.lost(context.Cause(t.ctx))
 	}
 	return h, nil
 }
@@ -217,135 +224,48 @@ func (t *shared) alive(ctx context.Context) bool {
 }
 
 // release implements many. Only the last grant sends a request.
-func (t *shared) release(ctx context.Context, g *grant) error {
-	s, held := t.sharer, time.Since(g.since)
-	s.mu.Lock()
+func (t *shared) release(ctx context.Context, ended *grant) error {
+	sharer, held := t.sharer, time.Since(ended.since)
+	sharer.mu.Lock()
 	t.users--
-	over := t.gone
+	over := t.isLost
 	switch {
 	case over:
 	case t.users == 0:
 		over = true // the grant stays, since a loss from here on is also its own
 		t.depart()
 	default:
-		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == g })
+		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == ended })
 	}
-	s.mu.Unlock()
+	sharer.mu.Unlock()
 	if over {
 		ctx, stop := engine.ReleaseContext(ctx)
 		defer stop()
-		return g.end(ctx)
+		return ended.end(ctx)
 	}
-	g.released(held, true, nil)
+	ended.reportRelease(held, true, nil)
 	return nil
 }
 
 // drop is release of a call that did not get a grant.
 func (t *shared) drop() {
-	s := t.sharer
-	s.mu.Lock()
+	sharer := t.sharer
+	sharer.mu.Lock()
 	t.users--
-	last, gone := t.users == 0 && !t.gone, t.gone
+	last, gone := t.users == 0 && !t.isLost, t.isLost
 	if last {
 		t.depart()
 	}
-	s.mu.Unlock()
+	sharer.mu.Unlock()
 	switch {
 	case gone:
 		t.report()
 	case last:
 		t.session.Go(func() {
-			if t.over(coordinator.ErrReleased) {
+			if t.finish(coordinator.ErrReleased) {
 				_ = t.passOn(t.session.Context()) // after an error it continues in the background
 			}
 			t.report()
 		})
 	}
-}
-
-// depart prepares that the entry leaves: nobody gets the turn any more. The
-// caller holds the sharer's mu.
-func (t *shared) depart() {
-	t.shut()
-	t.mu.Lock()
-	t.leaving = true
-	t.mu.Unlock()
-}
-
-// lost implements holder.
-func (t *shared) lost(cause error) {
-	s := t.sharer
-	s.mu.Lock()
-	t.gone = true
-	t.depart()
-	grants := t.grants
-	t.grants = nil
-	s.mu.Unlock()
-	for _, g := range grants {
-		g.lost(cause)
-	}
-	t.report()
-}
-
-// report notifies the observers, once, if no call has used the turn.
-func (t *shared) report() {
-	t.sharer.mu.Lock()
-	unused := t.served == 0 && t.users == 0 && !t.reported
-	t.reported = t.reported || unused
-	t.sharer.mu.Unlock()
-	if unused {
-		t.unused(t.won.Op, t.queued)
-	}
-}
-
-// shut closes the gate. The caller holds the sharer's mu.
-func (t *shared) shut() {
-	t.closed = true
-	if t.sharer.open == t {
-		t.sharer.open = nil
-	}
-	if t.unwatch != nil { // nothing is left to be closed
-		t.unwatch()
-	}
-}
-
-// watch begins to look for contenders that the turn keeps out: when a second
-// call waits for it or gets it, so that a single reader pays nothing. The entry
-// is queued. The caller holds the sharer's mu.
-func (t *shared) watch() {
-	if t.unwatch != nil || t.closed {
-		return
-	}
-	var ctx context.Context
-	ctx, t.unwatch = context.WithCancel(t.ctx)
-	t.session.Go(func() {
-		if t.seen(ctx, t.keptOut) {
-			t.ask()
-		}
-	})
-}
-
-// keptOut reports whether the turn keeps a contender behind it out.
-func (t *shared) keptOut(behind driver.Place) bool {
-	return !t.won.rule([]driver.Place{behind}).Admitted
-}
-
-// look reads the queue if that is due. The caller holds the sharer's mu.
-func (t *shared) look() {
-	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {
-		return
-	}
-	t.session.Go(func() {
-		if t.behind(t.keptOut) {
-			t.ask()
-		}
-	})
-}
-
-// ask closes the gate since a contender waits. The turn is over with its
-// grants.
-func (t *shared) ask() {
-	t.sharer.mu.Lock()
-	defer t.sharer.mu.Unlock()
-	t.shut()
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // sharer has the shared turns of a queue with WithSharedTurns. Nothing of it
@@ -26,14 +25,6 @@ type sharer struct {
 		session string
 		token   coordinator.Token
 	}
-}
-
-// user is a call of Acquire that shares a turn.
-type user struct {
-	call
-	// Unless nil, it has waited for the join; has room for one. Sent to after
-	// left and handed are set.
-	got chan error
 }
 
 // shares reports whether a request can have a shared turn. All users must be
@@ -56,17 +47,17 @@ func (s *sharer) shares(ctx context.Context, request *Request) bool {
 
 // acquire is Queue.contend for a request that shares.
 func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
-	u := &user{call: call{Request: request, ctx: ctx, began: time.Now()}}
+	user := &user{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	for {
-		turn, err := s.turnOf(u)
+		turn, err := s.turnOf(user)
 		if err == nil {
 			var hold *Hold
-			if hold, err = turn.serve(u); hold != nil {
+			if hold, err = turn.serve(user); hold != nil {
 				return hold, nil
 			}
 		}
 		if err != nil {
-			u.ended(s.queue, err)
+			user.notGranted(s.queue, err)
 			return nil, err
 		}
 		// The turn was of no use, and its gate is closed: the next one is
@@ -88,29 +79,29 @@ func (s *sharer) turnOf(u *user) (*shared, error) {
 
 // enter adds a call to the turn whose gate is open, or begins one. It returns
 // nil for a Try that would have to wait for a join.
-func (s *sharer) enter(u *user) *shared {
+func (s *sharer) enter(user *user) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := s.open
-	u.got = nil
+	user.got = nil
 	switch {
 	case turn != nil && turn.admitted:
 		turn.users++
 		turn.watch()
 		return turn
-	case u.Try:
+	case user.Try:
 		return nil
-	case turn != nil:
-		u.got = make(chan error, 1)
-		turn.waiting = append(turn.waiting, u)
+	}
+	user.got = make(chan error, 1)
+	if turn != nil {
+		turn.waiting = append(turn.waiting, user)
 		if turn.inQueue() {
 			turn.watch()
 		}
 		return turn
 	}
-	u.got = make(chan error, 1)
-	turn = s.turn(u.Request)
-	turn.waiting = []*user{u}
+	turn = s.newTurn(user.Request)
+	turn.waiting = append(turn.waiting, user)
 	s.open = turn
 	// Not in the goroutine of the call: the join belongs to all users, and goes
 	// on when this one gives up.
@@ -123,22 +114,22 @@ func (s *sharer) enter(u *user) *shared {
 	return turn
 }
 
-// turn returns a turn that has not joined yet.
-func (s *sharer) turn(r Request) *shared {
+// newTurn returns a turn that has not joined yet.
+func (s *sharer) newTurn(r Request) *shared {
 	q := s.queue
 	r.Payload = q.payload
 	t := &shared{sharer: s}
-	t.won = q.attempt(r, q.info(r, time.Now()))
+	t.won = q.newAttempt(r, q.newInfo(r, time.Now()))
 	return t
 }
 
 // try wins a turn for a Try while there is none. It has an attempt of its own:
 // it must not wait with others, and they must not get its error.
-func (s *sharer) try(u *user) (*shared, error) {
-	turn := s.turn(u.Request)
+func (s *sharer) try(user *user) (*shared, error) {
+	turn := s.newTurn(user.Request)
 	defer turn.won.leaveLater() // as in contend
-	if err := turn.won.win(u.ctx); err != nil {
-		u.left = turn.won
+	if err := turn.won.win(user.ctx); err != nil {
+		user.failed = turn.won
 		return nil, err
 	}
 	s.mu.Lock()
@@ -153,10 +144,10 @@ func (s *sharer) try(u *user) (*shared, error) {
 	return turn, nil
 }
 
-// contends closes the gate for a contender of this client that the turns keep
+// rivalComes closes the gate for a contender of this client that the turns keep
 // out and that has an entry of its own: at once, and not when the watch shows
 // it. attempt has not joined yet.
-func (s *sharer) contends(attempt *attempt) {
+func (s *sharer) rivalComes(attempt *attempt) {
 	if attempt.Try { // it joins only if no turn is ahead
 		return
 	}
@@ -169,16 +160,16 @@ func (s *sharer) contends(attempt *attempt) {
 	// before it. If it joins behind, it may stay open.
 	queued := attempt.Queued
 	attempt.Queued = func() {
-		s.joined(attempt)
+		s.rivalJoined(attempt)
 		if queued != nil {
 			queued()
 		}
 	}
 }
 
-// joined notes that a contender of this client has joined which the turns may
-// keep out. The other order of the two joins is seen in shared.join.
-func (s *sharer) joined(rival *attempt) {
+// rivalJoined notes that a contender of this client has joined which the turns
+// may keep out. The other order of the two joins is seen in shared.join.
+func (s *sharer) rivalJoined(rival *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.keepsOut(rival.Mode) {
@@ -191,17 +182,4 @@ func (s *sharer) joined(rival *attempt) {
 	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
 		t.shut()
 	}
-}
-
-// keepsOut reports whether a turn excludes a mode. The caller holds s.mu.
-func (s *sharer) keepsOut(mode string) bool {
-	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
-}
-
-// rivalBehind reports whether a contender of this client that turns keep out
-// has joined behind an attempt. The caller holds s.mu.
-func (s *sharer) rivalBehind(a *attempt) bool {
-	// Of another session it is gone, and its token may be that of a service
-	// which has lost its data since.
-	return s.rival.session == a.session.ID() && s.rival.token > a.joined.Token
 }

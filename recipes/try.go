@@ -35,18 +35,18 @@ func (a *attempt) taken(ctx context.Context, err error) error {
 // the watch of the other contender and its release.
 const askTime = 100 * time.Millisecond
 
-// mayAsk reports whether a Try may join although the name is taken, since the
-// other contender may keep it without using it (see WithRetain) and passes it
-// on if another one is in the queue. Without that, a Try would fail for as long
-// as the other one keeps the name.
-func (a *attempt) mayAsk(err error) bool {
+// mayAskIdle reports whether a Try may join although the name is taken, since
+// the other contender may keep it without using it (see WithRetain) and passes
+// it on if another one is in the queue. Without that, a Try would fail for as
+// long as the other one keeps the name.
+func (a *attempt) mayAskIdle(err error) bool {
 	e, ok := err.(*TakenError) //nolint:errorlint // of this call
 	return ok && a.Try && a.exclusive() && e.alone && e.Holder.Retains
 }
 
-// ask joins the queue as a contender that waits, for askTime at most. taken is
-// the error if the other contender works.
-func (a *attempt) ask(ctx context.Context, taken error) error {
+// askIdle joins the queue as a contender that waits, for askTime at most. taken
+// is the error if the other contender works.
+func (a *attempt) askIdle(ctx context.Context, taken error) error {
 	bound, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	a.Try = false

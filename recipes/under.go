@@ -89,7 +89,7 @@ func (q *Queue) nestedIn(h engine.Holder, waits Waits) *nest {
 }
 
 // add adds a hold, once: a re-entry is in the context again.
-func (n *nest) add(q *Queue, held engine.Held) {
+func (n *nest) add(queue *Queue, held engine.Held) {
 	o := OuterHold{Queue: held.Queue, ID: held.ID, Token: held.Token}
 	for i, known := range n.Under {
 		if known.ID == o.ID && known.Queue == o.Queue && n.sessions[i] == held.Session {
@@ -100,7 +100,7 @@ func (n *nest) add(q *Queue, held engine.Held) {
 		n.LeftOut++
 		return
 	}
-	if held.Session.Client() != q.client {
+	if held.Session.Client() != queue.client {
 		o.Service = shortened(held.Session.Client().String(), mostService)
 	}
 	n.Under, n.sessions = append(n.Under, o), append(n.sessions, held.Session)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // wanted is the wait for a contender behind a grant, which all calls of Wanted
@@ -20,67 +19,20 @@ type wanted struct {
 	err     error // nil if a contender was seen
 }
 
-// Wanted blocks until another contender that this hold keeps out is queued
-// behind it, and then returns nil; the hold stays. That is any contender behind
-// an exclusive hold, and behind one with a Rule each that the rule of the hold
-// would not admit together with it. It may be another goroutine of this
-// process. A contender that left before it was seen does not count.
-//
-// The calls for all handles of a grant share one watch of the queue. It begins
-// with the first call, ends with the last, and leaves nothing at the service
-// but a watch that ends at the next change. A service without that capability
-// is read once a second. In a layout whose clients can ask a holder to release,
-// Wanted returns nil then, too.
-//
-// Errors: that of Err, if the hold ends first; the cause of ctx; ErrRefused;
-// ErrInvalid for a hold with Terms, which do not say whom it keeps out alone.
-func (h *Hold) Wanted(ctx context.Context) error {
-	g, turn := h.ctx.grant, h.turn()
-	if err := h.Check(ctx); err != nil {
-		return err
+// enterWait adds a call to the grant's wait, and starts that if it is the
+// first.
+func (g *grant) enterWait() *wanted {
+	if m := g.turn.many; m != nil {
+		return m.wanted(g)
 	}
-	if g.counted {
-		return engine.Invalid("%q: a hold of a part cannot say who waits for it", turn.queue.name)
-	}
-	w := g.wait()
-	defer g.leaveWait(w)
-	over := h.ctx.Done()
-	for {
-		g.turn.mu.Lock()
-		changed, done, err := w.changed, w.over, w.err
-		g.turn.mu.Unlock()
-		// Before the result: nil says that the hold stays.
-		if ended := h.Check(ctx); ended != nil {
-			return ended
-		}
-		if done {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-over:
-			over = turn.ctx.Done() // WithMaxHold has ended only the handle's context
-		}
-	}
+	return g.enterWaitBehind()
 }
 
-// wait adds a call to the grant's wait, and starts that if it is the first.
-func (g *grant) wait() *wanted {
-	local := false
-	if t, ok := g.turn.many.(*kept); ok {
-		t.keeper.mu.Lock() // before the turn's
-		defer t.keeper.mu.Unlock()
-		local = t.grant == g && len(t.waiting) > 0
-	}
+// enterWaitBehind is enterWait for contenders, which have an entry behind the
+// grant's.
+func (g *grant) enterWaitBehind() *wanted {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
-	if local { // callers of this process have no entry
-		over := make(chan struct{})
-		close(over)
-		return &wanted{calls: 1, cancel: func() {}, changed: over, over: true}
-	}
 	w := g.wanted
 	if w == nil {
 		ctx, cancel := context.WithCancel(g.turn.ctx)
@@ -92,6 +44,13 @@ func (g *grant) wait() *wanted {
 	}
 	w.calls++
 	return w
+}
+
+// wantedNow is a wait that is over: another caller waits already.
+func wantedNow() *wanted {
+	over := make(chan struct{})
+	close(over)
+	return &wanted{calls: 1, cancel: func() {}, changed: over, over: true}
 }
 
 func (g *grant) leaveWait(w *wanted) {
@@ -126,18 +85,6 @@ func (g *grant) finishWait(w *wanted, err error) {
 	}
 }
 
-// want ends the wait of the grant, if there is one: another caller of the
-// process waits. The caller holds the keeper's mu.
-func (t *kept) want() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if g := t.grant; g != nil && g.wanted != nil {
-		w := g.wanted
-		g.finishWait(w, nil)
-		w.cancel()
-	}
-}
-
 // wake lets the calls look whether their own handle is released. The caller
 // holds the turn's mu. A nil wanted has no calls.
 func (w *wanted) wake() {
@@ -150,13 +97,13 @@ func (w *wanted) wake() {
 // awaitContender waits for a contender that the grant keeps out.
 func (g *grant) awaitContender(ctx context.Context) error {
 	for turn := g.turn; ; {
-		place := turn.settledPlace()
+		place := turn.stablePlace()
 		err := turn.session.Wanted(ctx, turn.queue.id, place, g.keepsOut(place.Mode))
 		if !errors.Is(err, coordinator.ErrRemoved) {
 			return err
 		}
 		// A conversion replaces the entry on some services.
-		if turn.settledPlace() == place {
+		if turn.stablePlace() == place {
 			// as in watchSelf, which would notice it, too
 			if turn.err(turn.ctx) == nil {
 				turn.removed()

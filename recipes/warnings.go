@@ -2,18 +2,37 @@ package recipes
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
-// The name is still held, and Err of the hold is nil.
-var ErrHeldTooLong = errors.New("held for longer than WithMaxHold allows")
-
 // deferred marks a context for watchTime.
 type deferred struct{}
+
+// DeferMaxHold returns a context with which Acquire does not start the time of
+// [WithMaxHold]: StartMaxHold does, when the work begins. The time of
+// WithHoldWarning starts in any case, since the name is held. It is for recipes
+// that make one hold of several, one acquired after the other.
+func DeferMaxHold(ctx context.Context) context.Context {
+	return context.WithValue(ctx, deferred{}, true)
+}
+
+// StartMaxHold starts the time of WithMaxHold of the hold whose context is ctx,
+// unless it was started or the hold is over.
+func StartMaxHold(ctx context.Context) {
+	c, ok := ctx.(*holdContext)
+	if !ok {
+		return
+	}
+	g := c.grant
+	g.turn.mu.Lock()
+	defer g.turn.mu.Unlock()
+	if g.deferred && g.handles() > 0 {
+		g.deferred = false
+		g.startTimer(g.turn.queue.maxHold, true)
+	}
+}
 
 // watchTime starts the timers of a grant that was acquired with ctx. The caller
 // holds the turn's mu.
@@ -32,15 +51,6 @@ func (g *grant) startTimer(after time.Duration, tooLong bool) {
 		lasts := func() { g.lasts(after, tooLong) }
 		g.timers = append(g.timers, time.AfterFunc(after, func() { g.turn.session.Go(lasts) }))
 	}
-}
-
-// stopTimers stops the timers of a grant that is over, and reports whether
-// observers were notified that it lasted long. The caller holds the turn's mu.
-func (g *grant) stopTimers() bool {
-	for _, t := range g.timers {
-		t.Stop()
-	}
-	return g.long
 }
 
 func (g *grant) lasts(limit time.Duration, tooLong bool) {

@@ -34,7 +34,7 @@ type source struct {
 	closed   bool
 	renewals *renewals // nil without a client, or if that has no connection
 
-	late sync.WaitGroup // see lease.Conn's Go
+	late tasks // see lease.Conn's Go
 
 	// dialErr is gRPC's latest reason for a missing connection, or nil.
 	dialErr atomic.Pointer[string]
@@ -107,18 +107,19 @@ func (d *source) endpoints() []string {
 	return slices.Clone(d.cfg.Endpoints)
 }
 
+var errDriverClosed = answer.Invalid("driver is closed")
+
 func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
-	if d.given != nil {
-		return d.given, lease.Conn{Client: d.given}.Closed()
-	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
 	defer d.lock.release()
-	if d.closed {
-		return nil, answer.Invalid("driver is closed")
-	}
-	if d.client != nil {
+	switch {
+	case d.closed:
+		return nil, errDriverClosed
+	case d.given != nil:
+		return d.given, lease.Conn{Client: d.given}.Closed()
+	case d.client != nil:
 		return d.client, nil
 	}
 	c, err := newClient(ctx, *d.cfg)
@@ -167,7 +168,7 @@ func (d *source) close(ctx context.Context) error {
 	d.client, d.closed = nil, true
 	done := make(chan error, 1)
 	go func() {
-		if d.late.Wait(); c == nil {
+		if d.late.end(); c == nil {
 			done <- nil
 			return
 		}
@@ -182,6 +183,31 @@ func (d *source) close(ctx context.Context) error {
 		}
 		return context.Cause(ctx)
 	}
+}
+
+// tasks are functions that go on without a caller.
+type tasks struct {
+	mu    sync.Mutex
+	ended bool
+	all   sync.WaitGroup
+}
+
+// start calls f in a goroutine, unless end was called.
+func (t *tasks) start(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended { // else end may wait, and Add must not race with Wait
+		t.all.Go(f)
+	}
+	return !t.ended
+}
+
+// end waits for all tasks.
+func (t *tasks) end() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.all.Wait()
 }
 
 // lock is a mutex whose acquire takes a context. So it can be held across I/O:

@@ -63,3 +63,78 @@ func TestRequestsOfAClosedClientAreNotSent(t *testing.T) {
 		t.Errorf("Open: %v", err)
 	}
 }
+
+// TestNothingBeginsOnAClosedDriver: Close waits for what goes on without a
+// caller, so nothing may be added to that at the same time, or later.
+func TestNothingBeginsOnAClosedDriver(t *testing.T) {
+	f, c := newFake(t)
+	for range 100 {
+		d, err := FromClient(c)
+		check(t, err)
+		opened := make(chan error)
+		go func() {
+			s, err := d.Open(context.Background(), 10*time.Second)
+			if err == nil {
+				err = s.Close(context.Background())
+			}
+			opened <- err
+		}()
+		check(t, d.Close(t.Context()))
+		if err := <-opened; err != nil && !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Open while it is closed: %v", err)
+		}
+		sent := f.sent(func() { _, err = d.Open(t.Context(), 10*time.Second) })
+		if !errors.Is(err, driver.ErrInvalid) || sent > 0 {
+			t.Errorf("Open after that: %v, %d requests", err, sent)
+		}
+	}
+}
+
+// TestOpenWithADeadContextSendsNothing: it would go on without its caller.
+func TestOpenWithADeadContextSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		d, err := FromClient(c)
+		check(t, err)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("why")
+		cancel(why)
+		sent := f.sent(func() {
+			_, err = d.Open(ctx, 10*time.Second)
+			synctest.Wait()
+		})
+		if !errors.Is(err, why) || sent > 0 {
+			t.Errorf("%v, %d requests", err, sent)
+		}
+	})
+}
+
+// TestReadThatEndsWithItsSessionIsNoSilence: other sessions of the driver do
+// not send their reads twice for it.
+func TestReadThatEndsWithItsSessionIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFake(t)
+		d, err := FromClient(c)
+		check(t, err)
+		a, err := d.Open(t.Context(), 10*time.Second)
+		check(t, err)
+		b, err := d.Open(t.Context(), 10*time.Second)
+		check(t, err)
+		first := join(t, b, contender())
+		synctest.Wait()
+		heal := f.stall(0)
+		f.mute = true
+		f.behind[""] = false // watches exist, and reads are not answered
+		end := awaitGone(t.Context(), a.(*session), first.Place)
+		synctest.Wait()
+		check(t, a.Close(t.Context()))
+		if err := ended(t, end).err; !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("the wait: %v", err)
+		}
+		heal()
+		if n := f.sent(func() { _, err = b.List(t.Context(), queue, 0) }); n != 1 || err != nil {
+			t.Errorf("%d requests, %v", n, err)
+		}
+		check(t, b.Close(t.Context()))
+	})
+}

@@ -173,7 +173,7 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 	return lease.Conn{
 		Client: c, Lead: d.source.lead, Streams: &d.streams, KeepAlive: d.source.keepAlive(c),
 		Several: len(c.Endpoints()) > 1, TTL: ttl, Silence: &d.silence,
-		Any: d.keys.Sentinel(0, ""), Go: d.source.late.Go,
+		Any: d.keys.Sentinel(0, ""), Go: d.source.late.start,
 	}, nil
 }
 
@@ -191,10 +191,13 @@ func (d *service) Begin(
 	if err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		return nil, d.source.explain(context.Cause(ctx))
+	}
 	going, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var s *lease.Session
 	done, left := make(chan error), make(chan struct{})
-	conn.Go(func() {
+	started := conn.Go(func() {
 		defer stop()
 		var err error
 		s, err = d.begin(going, conn, layout)
@@ -206,6 +209,10 @@ func (d *service) Begin(
 			}
 		}
 	})
+	if !started { // the driver was closed meanwhile
+		stop()
+		return nil, errDriverClosed
+	}
 	select {
 	case err := <-done:
 		return s, err

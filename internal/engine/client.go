@@ -176,12 +176,15 @@ func (c *Client) Connected() bool {
 // firstAttempt is short, so that the log soon says why no session opens.
 const firstAttempt = 1250 * time.Millisecond
 
-// open retries until the service is available. An attempt is limited to the
-// TTL: a later session could end before it is used. The first attempt of a
-// caller who may give up soon is not cut short.
+// open retries until the service is available. Each attempt lasts twice as long
+// as the one before: one that meets a silent member costs little, and a service
+// that is slow answers in the end. An attempt is limited to the TTL: a later
+// session could end before it is used. The first attempt of a caller who may
+// give up soon is not cut short.
 func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	var s *Session
-	var why error // of the latest attempt that ended by itself
+	var why error     // of the latest attempt that says more than that it was cut short
+	cutShort := false // the latest attempt says no more
 	began := time.Now()
 	warned := false
 	c.mu.Lock()
@@ -194,9 +197,10 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 	err := c.config.retry(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeoutCause(ctx, lasts, errNoAnswer)
 		defer cancel()
-		lasts = c.config.TTL
 		s, err = c.openOnce(attempt)
 		slow := attempt.Err() != nil && ctx.Err() == nil
+		cutShort = slow && lasts < c.config.TTL && !errors.Is(err, ErrUnavailable)
+		lasts = min(2*lasts, c.config.TTL)
 		if err != nil && slow && !errors.Is(err, ErrUnavailable) {
 			return driver.Wrap(ErrUnavailable, err)
 		}
@@ -206,9 +210,11 @@ func (c *Client) open(ctx, caller context.Context) (*Session, error) {
 		if !warned { // once per call
 			level, warned = slog.LevelWarn, true
 		}
-		c.mu.Lock()
-		c.openError, why = err, err
-		c.mu.Unlock()
+		if why == nil || !cutShort {
+			c.mu.Lock()
+			c.openError, why = err, err
+			c.mu.Unlock()
+		}
 		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
 			"service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})

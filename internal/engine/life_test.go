@@ -111,8 +111,8 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 		w.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
 			if r.Op == memory.OpOpen {
 				opens++
-				f.DropRequest = opens == 1 // the first attempt is a short one
-				if opens == 2 {
+				f.DropRequest = opens < 4 // the first attempts are short
+				if opens == 4 {
 					f.DelayReply = 9500 * time.Millisecond // within the TTL, beyond the deadline
 				}
 			}
@@ -127,6 +127,52 @@ func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
 			w.Errorf("%d sessions at the service: the late session was not ended", n)
 		}
 	})
+}
+
+// TestAttemptsToOpenBecomeLonger: one that meets a silent member is short, and
+// a slow service has more time for the next one, up to the TTL.
+func TestAttemptsToOpenBecomeLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		svc := memory.NewService()
+		var lasted []time.Duration
+		c, err := coordinator.New(timedOpens{svc.Driver(), &lasted}, quiet, coordinator.WithTTL(ttl))
+		check(t, err)
+		silent := true
+		svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+			if r.Op == memory.OpOpen && silent {
+				f.DelayReply = time.Hour
+			}
+			return f
+		})
+		time.AfterFunc(3*ttl, func() { silent = false })
+		if _, err := c.Session(t.Context()); err != nil {
+			t.Error(err)
+		}
+		check(t, c.Close(t.Context()))
+		want := []time.Duration{1250, 2500, 5000, 10000, 20000, 30000, 30000}
+		for i, d := range lasted[:min(len(want), len(lasted)-1)] {
+			if want := want[i] * time.Millisecond; d != want {
+				t.Errorf("attempt %d lasted %v, want %v", i+1, d, want)
+			}
+		}
+		if len(lasted) < len(want) {
+			t.Errorf("%d attempts", len(lasted))
+		}
+	})
+}
+
+// timedOpens notes how long each Open lasts.
+type timedOpens struct {
+	driver.Driver
+	lasted *[]time.Duration
+}
+
+func (d timedOpens) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	began := time.Now()
+	s, err := d.Driver.Open(ctx, ttl)
+	*d.lasted = append(*d.lasted, time.Since(began))
+	return s, err
 }
 
 // TestSessionLostWhileItsGoroutinesStart: the opening took so long that a

@@ -5,7 +5,7 @@ package main
 var ofDeadlocks = []mutation{{
 	name: "deadlock-released-holds-are-shown", promise: "P8",
 	what:   "An entry shows holds of its caller's context that were released.",
-	file:   "recipes/nested.go",
+	file:   "recipes/grant.go",
 	old:    `	if !over {`,
 	new:    `	if !over || true {`,
 	caught: []test{{pkg: "recipes", name: "TestEntryShowsTheHoldsOfItsContext"}},
@@ -50,9 +50,16 @@ var ofDeadlocks = []mutation{{
 	name: "deadlock-only-the-youngest-gives-up", promise: "P8",
 	what:   "If the youngest contender of a deadlock cannot see it, nobody gives up.",
 	file:   "recipes/deadlock.go",
-	old:    `	if rank < 0 ||`,
-	new:    `	if rank != 0 ||`,
+	old:    `		if before < 0 {`,
+	new:    `		if before != 0 {`,
 	caught: []test{{pkg: "recipes", name: "TestDeadlocksInRandomWorlds"}},
+}, {
+	name: "deadlock-searches-no-more", promise: "P8",
+	what:   "A contender whose deadlock was resolved by another one looks for the next deadlock after a pause only.",
+	file:   "recipes/deadlock.go",
+	old:    "			return true\n		}\n	}\n	return false",
+	new:    "			return true\n		}\n		return false\n	}\n	return false",
+	caught: []test{{pkg: "recipes", name: "TestSecondDeadlockOfAContenderIsResolvedSoonAfterTheFirst"}},
 }, {
 	name: "deadlock-option-ignored", promise: "P8",
 	what:   "A contender without the option may give up.",

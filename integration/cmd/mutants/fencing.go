@@ -47,7 +47,7 @@ var ofFencing = []mutation{{
 	name: "sequencer-before-conversion", promise: "P3",
 	what:   "A permit's sequencer names the entry before its conversion.",
 	file:   "recipes/entry.go",
-	old:    `		conv = turn.convert(turn.held)`,
+	old:    `		conv = turn.convert(turn.heldMode)`,
 	new:    ``,
 	caught: []test{{pkg: "recipes", name: "TestSequencerHoldsForAsLongAsTheGrant"}},
 }, {

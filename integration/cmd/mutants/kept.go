@@ -13,28 +13,28 @@ var ofKept = []mutation{{
 }, {
 	name: "kept-line-is-not-served", promise: "P1",
 	what:   "A turn that another client has asked for is passed on at the next release, in front of callers that came before.",
-	file:   "recipes/kept.go",
+	file:   "recipes/kept_gate.go",
 	old:    `		return time.Since(t.asked) >= max(servedFor, 2*t.latest)`,
 	new:    `		return true`,
 	caught: []test{{pkg: "recipes", name: "TestNobodyIsOvertakenByLaterCallers"}, {pkg: "recipes", name: "TestLineIsServedForALimitedTime"}},
 }, {
 	name: "kept-line-is-served-for-ever", promise: "P8",
 	what:   "The local queue of a turn is served to its end, however long another client waits.",
-	file:   "recipes/kept.go",
+	file:   "recipes/kept_gate.go",
 	old:    `		return time.Since(t.asked) >= max(servedFor, 2*t.latest)`,
 	new:    `		return false`,
 	caught: []test{{pkg: "recipes", name: "TestLineIsServedForALimitedTime"}},
 }, {
 	name: "kept-line-has-one-hold", promise: "P1",
 	what:   "The bound on the local queue does not count the length of a hold.",
-	file:   "recipes/kept.go",
+	file:   "recipes/kept_gate.go",
 	old:    `		return time.Since(t.asked) >= max(servedFor, 2*t.latest)`,
 	new:    `		return time.Since(t.asked) >= servedFor`,
 	caught: []test{{pkg: "recipes", name: "TestLineIsServedForALimitedTime"}},
 }, {
 	name: "kept-line-loses-its-order", promise: "P1",
 	what:   "Callers that a turn sends back to the queue wait behind those that came later.",
-	file:   "recipes/keeper.go",
+	file:   "recipes/kept_join.go",
 	old:    `	k.next = append(again, k.next...)`,
 	new:    `	k.next = append(k.next, again...)`,
 	caught: []test{{pkg: "recipes", name: "TestLineIsServedForALimitedTime"}},
@@ -51,9 +51,9 @@ var ofKept = []mutation{{
 	name: "kept-idle-turn-is-not-given", promise: "P5",
 	what: "An idle turn that another client asks for is kept for its time.",
 	file: "recipes/kept_gate.go",
-	old: `	idle := !t.busy && !t.gone
+	old: `	idle := !t.busy && !t.isLost
 	if idle {`,
-	new: `	idle := !t.busy && !t.gone && time.Since(t.since) >= t.queue.retain
+	new: `	idle := !t.busy && !t.isLost && time.Since(t.since) >= t.queue.retain
 	if idle {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
@@ -67,21 +67,21 @@ var ofKept = []mutation{{
 	name: "kept-watch-from-the-lock-on", promise: "P6",
 	what:   "Each lock begins the watch, also one that is neither kept nor handed over within the process.",
 	file:   "recipes/kept.go",
-	old:    "\tt.look()\n\tkeeper.mu.Unlock()",
+	old:    "\tt.readIfDue()\n\tkeeper.mu.Unlock()",
 	new:    "\tt.watch()\n\tkeeper.mu.Unlock()",
 	caught: []test{{pkg: "recipes", name: "TestSingleShortHoldCostsNoWatch"}},
 }, {
 	name: "kept-without-safety-net", promise: "P5",
 	what:   "A turn that serves callers of its process relies on its watch alone.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
-	new:    `	if t.watched || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
+	new:    `	if t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
 	caught: []test{{pkg: "recipes", name: "TestSilentWatchDoesNotStarveOthers"}},
 }, {
 	name: "kept-reads-at-each-lock", promise: "P6",
 	what:   "A turn reads the queue at each lock of its process.",
 	file:   "recipes/kept_gate.go",
-	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.read) {`,
+	old:    `	if !t.watched || t.closed || !t.readIsDue(&t.lastRead) {`,
 	new:    `	if !t.watched || t.closed {`,
 	caught: []test{{pkg: "recipes", name: "TestRelockOfAKeptTurnSendsNoRequest"}},
 }, {
@@ -186,7 +186,7 @@ var ofKept = []mutation{{
 	name: "kept-close-forgets-idle-turns", promise: "P4",
 	what:   "Close leaves idle turns to the end of the session.",
 	file:   "recipes/kept_gate.go",
-	old:    `	t.closing = t.session.OnClose(t.giveUp)`,
+	old:    `	t.stopOnClose = t.session.OnClose(t.giveUp)`,
 	new:    `	_ = t.session.OnClose`,
 	caught: []test{{pkg: "recipes", name: "TestCloseGivesIdleTurnsUpFirst"}},
 }, {
@@ -206,30 +206,30 @@ var ofKept = []mutation{{
 }, {
 	name: "kept-changed-entry-is-reused", promise: "P8",
 	what:   "A turn whose entry was converted or written is given to the next caller.",
-	file:   "recipes/kept.go",
+	file:   "recipes/kept_gate.go",
 	old:    `	case changed, !t.connected():`,
 	new:    `	case changed && false, !t.connected():`,
 	caught: []test{{pkg: "recipes", name: "TestTurnWhoseEntryHasChangedIsNotKept"}},
 }, {
 	name: "kept-leader-takes-all-along", promise: "P1",
 	what:   "The caller that began a join takes the entry with it when it gives up, with those who share it.",
-	file:   "recipes/keeper.go",
+	file:   "recipes/kept_join.go",
 	old:    `	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })`,
 	new:    `	others := next[0] != w`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatBeganTheJoinGivesUpAlone"}},
 }, {
 	name: "kept-last-caller-leaves-its-entry", promise: "P4",
 	what:   "A join goes on when its last caller has given up.",
-	file:   "recipes/keeper.go",
+	file:   "recipes/kept_join.go",
 	old:    `	return !others && !j.cancelled`,
 	new:    `	return false && others`,
 	caught: []test{{pkg: "recipes", name: "TestLastCallerThatGivesUpLeavesNothing"}},
 }, {
 	name: "kept-end-of-others", promise: "P8",
 	what:   "A caller that came after the last one had given up gets the error of that.",
-	file:   "recipes/keeper.go",
-	old:    `		if j.cancelled && !w.last {`,
-	new:    `		if j.cancelled && w.last && !w.last {`,
+	file:   "recipes/kept_join.go",
+	old:    `		if j.cancelled && !w.cancelled {`,
+	new:    `		if j.cancelled && w.cancelled && !w.cancelled {`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatComesAfterTheLastOneGaveUp"}},
 }, {
 	name: "kept-note-is-not-cleared", promise: "P8",
@@ -256,8 +256,8 @@ var ofKept = []mutation{{
 	name: "kept-process-is-not-wanted", promise: "P8",
 	what:   "Wanted does not notice callers of its own process.",
 	file:   "recipes/keeper.go",
-	old:    `		turn.want()`,
-	new:    `		_ = turn.want`,
+	old:    `		turn.tellWanted()`,
+	new:    `		_ = turn.tellWanted`,
 	caught: []test{{pkg: "recipes", name: "TestHolderOfAKeptTurnIsWantedByItsOwnProcess"}},
 }, {
 	name: "kept-turn-forgets-a-wake-up", promise: "P5",
@@ -273,7 +273,7 @@ var ofKept = []mutation{{
 }, {
 	name: "kept-lost-turn-keeps-its-line", promise: "P8",
 	what: "The callers that wait for a turn when it is lost wait on.",
-	file: "recipes/kept.go",
+	file: "recipes/kept_gate.go",
 	old: `	g := t.grant
 	t.depart()`,
 	new: `	g := t.grant

@@ -5,7 +5,7 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A woken waiter acquires without reading the queue, whatever woke it: its predecessor may have left without ever holding.",
 	file: "recipes/follow.go",
-	old: `		if f.wake(); handedOver || err != nil {
+	old: `		if f.noteWake(); handedOver || err != nil {
 			f.first = handedOver
 			return err
 		}`,
@@ -16,7 +16,7 @@ var ofRecipes = []mutation{{
 	name: "any-removal-is-a-handoff", promise: "P1",
 	what: "A follower treats its predecessor's leaving as a handoff, even if the predecessor gave up or was lost.",
 	file: "recipes/follow.go",
-	old:  `		if f.wake(); handedOver || err != nil {`,
+	old:  `		if f.noteWake(); handedOver || err != nil {`,
 	new:  `		if handedOver || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterReadsTheQueueWithoutAHandoff"},
@@ -39,21 +39,21 @@ var ofRecipes = []mutation{{
 }, {
 	name: "every-release-hands-off", promise: "P1",
 	what:   "Every contender leaves with a handoff, whether it is first in the queue or not: a writer is admitted behind one of two readers.",
-	file:   "recipes/attempt.go",
+	file:   "recipes/win.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderReadsTheQueueBehindAReader"}},
 }, {
 	name: "semaphores-hand-off", promise: "P1",
 	what:   "The first of several permit holders leaves with a handoff, as if it were the only holder.",
-	file:   "recipes/attempt.go",
+	file:   "recipes/win.go",
 	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresDoNotHandOver"}},
 }, {
 	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
-	file:   "recipes/turn.go",
+	file:   "recipes/turn_pass.go",
 	old:    `	if t.place == t.handoff { // and was not converted`,
 	new:    `	if t.handoff.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
@@ -74,7 +74,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "no-last-session-check", promise: "P1",
 	what:   "A grant is returned although its session ended while the request was in flight.",
-	file:   "recipes/attempt.go",
+	file:   "recipes/win.go",
 	old:    `		err = a.session.Check(ctx)`,
 	new:    `		err = nil`,
 	caught: []test{{pkg: "recipes", name: "TestGrantReadAfterAPauseIsRefused"}},
@@ -82,8 +82,8 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "A cancelled or refused attempt leaves its entry in the queue.",
 	file:   "recipes/delay.go",
-	old:    `	if !a.queued {`,
-	new:    `	if a.queued || !a.queued {`,
+	old:    `	if !a.mustLeave {`,
+	new:    `	if a.mustLeave || !a.mustLeave {`,
 	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
@@ -95,7 +95,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "reentry-after-loss", promise: "P1",
 	what: "The context of a lost hold allows re-entry.",
-	file: "recipes/hold.go",
+	file: "recipes/reenter.go",
 	old: `	if err := turn.err(ctx); err != nil {
 		if turn.ctx.Err() != nil {
 			err = nil
@@ -109,7 +109,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "reentry-without-clock", promise: "P2",
 	what: "Re-entry of a hold does not compare the deadline.",
-	file: "recipes/hold.go",
+	file: "recipes/reenter.go",
 	old: `	if err := turn.err(ctx); err != nil {
 		if turn.ctx.Err() != nil {`,
 	new: `	if err := context.Cause(turn.ctx); err != nil {
@@ -119,20 +119,20 @@ var ofRecipes = []mutation{{
 	name: "partial-release-without-clock", promise: "P2",
 	what:   "The release of one of several handles does not compare the deadline, and returns success.",
 	file:   "recipes/hold.go",
-	old:    `	if turn.session.Ended() == nil && grant.leaveOthers(h.level) {`,
-	new:    `	if grant.leaveOthers(h.level) {`,
+	old:    `	if turn.session.Ended() == nil && grant.dropUnlessLast(h.level) {`,
+	new:    `	if grant.dropUnlessLast(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "refused-watch-hides-removal", promise: "P2",
 	what:   "A holder that was once refused the watch of its entry does not watch it any more.",
-	file:   "recipes/turn.go",
+	file:   "recipes/turn_watch.go",
 	old:    `			if refused++; PauseAgain(t.ctx, t.queue, refused) != nil {`,
 	new:    `			if refused++; true {`,
 	caught: []test{{pkg: "recipes", name: "TestRefusedWatchDoesNotHideARemoval"}},
 }, {
 	name: "removal-not-noticed", promise: "P2",
 	what: "A holder whose entry was deleted continues.",
-	file: "recipes/turn.go",
+	file: "recipes/turn_watch.go",
 	old: `				t.removed()
 			}
 			return`,
@@ -150,9 +150,9 @@ var ofRecipes = []mutation{{
 	name: "release-before-context-end", promise: "P2",
 	what: "A release removes the entry before it ends the hold's context.",
 	file: "recipes/grant.go",
-	old:  `	if !turn.over(coordinator.ErrReleased) { // lost`,
+	old:  `	if !turn.finish(coordinator.ErrReleased) { // lost`,
 	new: `	_ = turn.session.Leave(ctx, turn.queue.id, turn.place)
-	if !turn.over(coordinator.ErrReleased) { // lost`,
+	if !turn.finish(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
 	name: "work-ends-in-a-goroutine", promise: "P2",
@@ -215,7 +215,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "limit-not-confirmed", promise: "P1",
 	what:   "A contender for permits is admitted by the limit that it read before its view of the queue.",
-	file:   "recipes/count.go",
+	file:   "recipes/count_watch.go",
 	old:    `	if shown == c.record && !c.waited {`,
 	new:    `	if shown >= 0 {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},

@@ -4,7 +4,7 @@ package main
 var ofSharedReads = []mutation{{
 	name: "shared-gate-stays-open", promise: "P1",
 	what:   "Readers share an entry although a writer was seen behind it: a stream of readers of one client starves it.",
-	file:   "recipes/shared.go",
+	file:   "recipes/shared_gate.go",
 	old:    "	defer t.sharer.mu.Unlock()\n	t.shut()\n}",
 	new:    "	defer t.sharer.mu.Unlock()\n}",
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestReaderQueuesBehindAWriterThatWasSeen"}, {pkg: "rwlock", name: "TestStreamOfReadersDoesNotStarveAWriter"}},
@@ -18,9 +18,9 @@ var ofSharedReads = []mutation{{
 }, {
 	name: "shared-silent-watch-starves", promise: "P5",
 	what:   "A turn that readers share never reads the queue besides its watch, which may be silent.",
-	file:   "recipes/shared.go",
-	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.read) {`,
-	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.read) {`,
+	file:   "recipes/shared_gate.go",
+	old:    `	if t.unwatch == nil || t.closed || !t.readIsDue(&t.lastRead) {`,
+	new:    `	if t.unwatch != nil || t.closed || !t.readIsDue(&t.lastRead) {`,
 	caught: []test{{pkg: "rwlock", name: "TestStreamOfReadersDoesNotStarveAWriter"}},
 }, {
 	name: "shared-entry-leaves-with-a-reader", promise: "P1",

@@ -48,19 +48,19 @@ var ofZooKeeperSessions = []mutation{{
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOpenRefusesAnotherTimeoutAndEndsThatSession"}},
 }, {
 	name: "zookeeper-session-of-no-caller-stays", promise: "P4",
-	what:   "An opening that is given up does not wait for the session's name, with which it is ended.",
-	file:   "coordinator/zookeeper/internal/zkconn/conn.go",
-	old:    `		if ctx.Err() != nil {
+	what: "An opening that is given up does not wait for the session's name, with which it is ended.",
+	file: "coordinator/zookeeper/internal/zkconn/conn.go",
+	old: `		if ctx.Err() != nil && s.asked() {
 			c.late`,
-	new:    `		if false {
+	new: `		if false {
 			c.late`,
 	caught: []test{{pkg: "integration/internal/virtualzk", name: "TestSessionThatNoCallerWaitsForIsEnded"}},
 }, {
 	name: "zookeeper-closed-driver-leaves-an-opening", promise: "P4",
 	what:   "A closed driver leaves an opening that goes on without its caller.",
 	file:   "coordinator/zookeeper/internal/zkconn/conn.go",
-	old:    `	c.late.Wait()`,
-	new:    `	// waits for nothing`,
+	old:    `	return c.late.wait(ctx)`,
+	new:    `	return nil`,
 	caught: []test{{pkg: "integration/internal/virtualzk", name: "TestOpeningThatIsGivenUpGoesOnForAMoment"}},
 }, {
 	name: "zookeeper-denial-of-one-server", promise: "P4",

@@ -23,7 +23,7 @@ import (
 // pair opens two clients of one party: each of another service.
 type pair func(w *world) [2]driver.Driver
 
-// pairs are two namespaces of one etcd, and an etcd and a ZooKeeper.
+// pairs are two namespaces of one etcd, two etcds, and an etcd and a ZooKeeper.
 func pairs(t *testing.T) map[string]func() pair {
 	on := func(w *world, namespace string) driver.Driver {
 		c, _ := w.client("")
@@ -32,6 +32,10 @@ func pairs(t *testing.T) map[string]func() pair {
 	return map[string]func() pair{
 		"two of etcd": func() pair {
 			return func(w *world) [2]driver.Driver { return [2]driver.Driver{on(w, "x"), on(w, "y")} }
+		},
+		"two etcds": func() pair {
+			other := newWorld(t)
+			return func(w *world) [2]driver.Driver { return [2]driver.Driver{on(w, "x"), on(other, "x")} }
 		},
 		"etcd and ZooKeeper": func() pair {
 			e := virtualzk.New(virtualzk.Config{
@@ -91,7 +95,9 @@ func overTwoServices(w *world, open pair, n int) {
 	for i := range n {
 		results[i] = make(chan error, 1)
 		go func() {
-			l, err := names[i][1].Lock(held[i].Context())
+			bound, cancel := context.WithTimeout(held[i].Context(), time.Minute)
+			defer cancel()
+			l, err := names[i][1].Lock(bound)
 			if err == nil {
 				err = l.Unlock(ctx)
 			}

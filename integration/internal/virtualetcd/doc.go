@@ -7,6 +7,7 @@
 // leads: see [Condition]. Interceptors between gRPC and the server do that, so
 // such a member is a model, while a healthy one is etcd.
 //
+//	bubble.go     what the etcds of a bubble share
 //	etcd.go       the server: start, stop, restart on its data
 //	link.go       the network of a client: cut, hold, delay, reset, strand
 //	conn.go       a connection, pipe.go one direction of it
@@ -31,9 +32,10 @@
 // of gRPC and of the client library run in the scheduler's order and choose
 // among ready channels by chance, so a run is not repeated exactly.
 //
-// # One at a time
+// # One bubble at a time
 //
 // clientv3 has one channel of the process that must be of the bubble, and a
-// driver's own client dials through one dialer of the process. So a process has
-// one etcd at a time.
+// driver's own client dials through one dialer of the process. So all etcds of
+// a process are in one bubble at a time. Several in it are clusters of their
+// own, each with its revisions, leases and members.
 package virtualetcd

@@ -16,8 +16,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 	"go.etcd.io/etcd/server/v3/features"
 	"go.uber.org/zap"
-
-	"github.com/baton-go/baton/internal/dial"
 )
 
 // Etcd is a cluster of etcd in a bubble: a real server of one member, which
@@ -26,9 +24,9 @@ type Etcd struct {
 	dir     string
 	seed    uint64
 	members []*Member
-	restore func() // of the process's dialer and names
-	named   bool   // clients get host names
-	dead    bool   // see Options
+	number  int  // of those in the bubble
+	named   bool // clients get host names
+	dead    bool // see Options
 	stale   func(*Link, time.Duration)
 	timeout time.Duration // after which the server gives up requests
 
@@ -66,9 +64,8 @@ type Options struct {
 }
 
 // New makes an etcd, and starts it. It is called in a bubble, in which Close
-// must be called. There is one etcd at a time in a process.
+// must be called. All etcds of a process at a time are in one bubble.
 func New(o Options) (*Etcd, error) {
-	valCtxCh = make(chan struct{})
 	if o.Members == 0 {
 		o.Members = 3
 	}
@@ -79,10 +76,11 @@ func New(o Options) (*Etcd, error) {
 	for i := range o.Members {
 		e.members = append(e.members, &Member{etcd: e, index: i, opened: map[*watchStream]int{}})
 	}
-	dialer, names := dial.Replace(e.dial), dial.ReplaceNames(e.resolve)
-	e.restore = func() { dialer(); names() }
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
 	if err := e.Start(); err != nil {
-		e.restore()
+		e.leave()
 		return nil, err
 	}
 	return e, nil
@@ -92,7 +90,7 @@ func New(o Options) (*Etcd, error) {
 // clients before.
 func (e *Etcd) Close() {
 	e.Stop()
-	e.restore()
+	e.leave()
 	time.Sleep(time.Minute)
 }
 
@@ -102,7 +100,7 @@ func (e *Etcd) Start() error {
 	if e.Server() != nil {
 		return nil
 	}
-	cfg, err := serverConfig(e.dir)
+	cfg, err := serverConfig(e.dir, e.number)
 	if err != nil {
 		return err
 	}
@@ -164,17 +162,15 @@ func (e *Etcd) Link() *Link {
 	return l
 }
 
-// dial connects to an address of a link.
-func (e *Etcd) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+// dial connects to a member's address on a link.
+func (e *Etcd) dial(ctx context.Context, net10, link, member int, addr string) (net.Conn, error) {
 	e.mu.Lock()
 	links := e.links
 	e.mu.Unlock()
-	var net10, high, low, member int
-	if _, err := fmt.Sscanf(addr, "%d.%d.%d.%d:2379", &net10, &high, &low, &member); err != nil ||
-		high<<8+low >= len(links) || member < 1 || member > len(e.members) {
-		return nil, &net.AddrError{Err: "no such address in the bubble", Addr: addr}
+	if link >= len(links) || member < 0 || member >= len(e.members) {
+		return nil, noAddress(addr)
 	}
-	l, m := links[high<<8+low], e.members[member-1]
+	l, m := links[link], e.members[member]
 	if !l.leads(net10-firstNet, m) {
 		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: context.Cause(ctx)}
@@ -182,21 +178,17 @@ func (e *Etcd) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return l.dial(ctx, m)
 }
 
-// hostNames are the names of a member for a client, counted from 1 and 0.
-const hostNames = "etcd%d.client%d.world"
-
-// resolve is the name server.
-func (e *Etcd) resolve(_ context.Context, host string) ([]string, error) {
+// resolve returns the addresses of a member on a link.
+func (e *Etcd) resolve(link, member int, host string) ([]string, error) {
 	e.mu.Lock()
 	links := e.links
 	e.mu.Unlock()
-	var n, of int
-	if _, err := fmt.Sscanf(host, hostNames, &n, &of); err != nil || n < 1 || n > len(e.members) || of >= len(links) {
-		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	if link < 0 || link >= len(links) || member < 0 || member >= len(e.members) {
+		return nil, noHost(host)
 	}
-	found := []string{links[of].ip(e.members[n-1])}
+	found := []string{links[link].ip(e.members[member])}
 	if e.dead {
-		found = append([]string{fmt.Sprintf("%d.%d.%d.%d", deadNet, of>>8, of&255, n)}, found...)
+		found = append([]string{fmt.Sprintf("%d.%d.%d.%d", deadNet, link>>8, link&255, member+1)}, found...)
 	}
 	return found, nil
 }
@@ -219,8 +211,9 @@ func (e *Etcd) draw(most time.Duration, name ...any) time.Duration {
 }
 
 // serverConfig is that of a member without sockets. Its heartbeats and
-// elections are those of etcd's defaults, so leases last for at least 2 s.
-func serverConfig(dir string) (config.ServerConfig, error) {
+// elections are those of etcd's defaults, so leases last for at least 2 s. The
+// clusters of a bubble have IDs of their own.
+func serverConfig(dir string, number int) (config.ServerConfig, error) {
 	peer, err := types.NewURLs([]string{"http://127.0.0.1:1"})
 	if err != nil {
 		return config.ServerConfig{}, err
@@ -231,7 +224,7 @@ func serverConfig(dir string) (config.ServerConfig, error) {
 	}
 	return config.ServerConfig{
 		Name: "n0", DataDir: dir, ClientURLs: types.URLs{url.URL{Scheme: "http", Host: "127.0.0.1:2"}},
-		PeerURLs: peer, InitialPeerURLsMap: members, InitialClusterToken: "x", NewCluster: true,
+		PeerURLs: peer, InitialPeerURLsMap: members, InitialClusterToken: fmt.Sprint("x", number), NewCluster: true,
 		TickMs: 100, ElectionTicks: 10, PreVote: true, MaxLearners: 1,
 		SnapshotCount: 10000, SnapshotCatchUpEntries: 5000, MaxTxnOps: 128,
 		MaxRequestBytes: 1 << 20, MaxConcurrentStreams: 1 << 20, StrictReconfigCheck: true,

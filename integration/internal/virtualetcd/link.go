@@ -53,7 +53,10 @@ func (l *Link) ip(m *Member) string {
 	return fmt.Sprintf("%d.%d.%d.%d", firstNet+moves, l.index>>8, l.index&255, m.index+1)
 }
 
-func (l *Link) addr(m *Member) string { return l.ip(m) + ":2379" }
+func (l *Link) addr(m *Member) string { return l.at(l.ip(m)) }
+
+// at is a host with the port of the members.
+func (l *Link) at(host string) string { return fmt.Sprint(host, ":", firstPort+l.etcd.number) }
 
 // leads notes an attempt to connect, and reports whether the address is one of
 // a machine.
@@ -107,7 +110,7 @@ func (l *Link) hasLost(key string) bool {
 func (l *Link) Endpoints() (all []string) {
 	for _, m := range l.etcd.members {
 		if l.etcd.named {
-			all = append(all, fmt.Sprintf(hostNames, m.index+1, l.index)+":2379")
+			all = append(all, l.at(fmt.Sprintf(hostNames, m.index+1, l.index, l.etcd.number)))
 		} else {
 			all = append(all, l.addr(m))
 		}

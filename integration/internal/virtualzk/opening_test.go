@@ -78,6 +78,12 @@ func TestOpeningThatIsGivenUpGoesOnForAMoment(t *testing.T) {
 				t.Errorf("%s: Open = %v", what, err)
 			}
 			began := time.Now()
+			early, stop := context.WithTimeout(t.Context(), c.longest/5)
+			defer stop()
+			err = d.Close(early)
+			if took := time.Since(began); took != c.longest/5 || (err != nil) != (c.longest > 0) {
+				t.Errorf("%s: Close = %v after %v, with %v", what, err, took, c.longest/5)
+			}
 			must(t, d.Close(t.Context()))
 			if took := time.Since(began); took != c.longest {
 				t.Errorf("%s: Close of the driver took %v, want %v", what, took, c.longest)

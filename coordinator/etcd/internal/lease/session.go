@@ -45,8 +45,8 @@ type Conn struct {
 	Silence *Silence
 	Any     string // a key that the user may read
 	// Go calls a function that ends soon in a goroutine that the driver's Close
-	// waits for.
-	Go func(func())
+	// waits for. Once Close was called it returns false.
+	Go func(func()) bool
 }
 
 // Session is a lease and its sentinel. It has the methods of driver.Session

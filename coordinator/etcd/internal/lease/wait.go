@@ -79,7 +79,7 @@ func (s *Session) within(ctx context.Context, read func(context.Context) error) 
 	bound, stop := patience.Bind(ctx, s.patience.Context())
 	defer stop()
 	err := read(bound)
-	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+	if err != nil && bound.Err() != nil && ctx.Err() == nil && s.life.Err() == nil {
 		s.Conn.noteSilence()
 		return errSilent
 	}

@@ -26,10 +26,11 @@ const mostMoves = 3
 // 3.5.8 its answer can overtake an event, and then a watch that is resumed
 // after it never gets the event. So Refresh opens another watch, of key, whose
 // first message has the member's revision. A stream that has shown rev before
-// needs no other proof: no event up to rev is under way on it.
+// needs no other proof, unless a watch there does not exist yet: no event up to
+// rev is under way on it.
 func (w *Watcher) Refresh(key string, rev int64, within time.Duration) bool {
 	from := w.Streams.current()
-	if from.proven.Load() == rev {
+	if from.proven.Load() == rev && from.asked.Load() == 0 {
 		return true
 	}
 	if release, ok := w.shows(from, key, rev, within); ok {

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func (m *members) Watch(ctx context.Context, _ string, _ ...clientv3.OpOption) c
 	rev := m.revs[0]
 	m.revs = m.revs[1:]
 	if rev >= 0 {
-		m.answered[md.Get("baton-stream")[0]] = ctx
+		m.answered[strings.Join(md.Get("baton-stream"), "")] = ctx
 	}
 	m.mu.Unlock()
 	if rev < 0 {
@@ -62,6 +63,40 @@ func TestStreamToWhichWatchesMoveStaysOpen(t *testing.T) {
 		synctest.Wait()
 		if m.answered[now].Err() == nil {
 			t.Error("the watch that has shown the revision is left")
+		}
+	})
+}
+
+// TestWatchThatIsNotCreatedEndsTheProofOfItsStream: the member has shown the
+// revision, takes the next watch and does not say that it exists. All watches
+// that are asked for later wait behind this one.
+func TestWatchThatIsNotCreatedEndsTheProofOfItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const within = time.Second
+		life, end := context.WithCancel(t.Context())
+		defer end()
+		m := &members{revs: []int64{7, -1, -1, 7, 7, 7, 7}, answered: map[string]context.Context{}}
+		w := &Watcher{Client: m, Streams: &Streams{}, Life: life}
+		before := w.Streams.current()
+		w.Refresh("sentinel", 7, within)
+		got := make(chan error, 1)
+		go func() {
+			got <- w.Await(t.Context(), "key", nil, func(_ context.Context, resp clientv3.WatchResponse) (bool, error) {
+				return resp.Created, nil
+			})
+		}()
+		synctest.Wait()
+		if !w.Refresh("sentinel", 7, within) || w.Streams.current() == before {
+			t.Error("the watches stay")
+		}
+		synctest.Wait()
+		select {
+		case err := <-got:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the watch was not asked for again")
 		}
 	})
 }

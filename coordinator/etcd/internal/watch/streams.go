@@ -42,6 +42,9 @@ type stream struct {
 	// proven is the newest revision up to which a Refresh has found that the
 	// stream's member shows events.
 	proven atomic.Int64
+	// asked is how many watches the member has not said to exist. If it never
+	// says so of one, the client does not ask it for those behind.
+	asked atomic.Int32
 }
 
 func newStream(gen int64) *stream {

@@ -138,8 +138,10 @@ func open(
 	ctx context.Context, st *stream, ask func() clientv3.WatchChan, cancel context.CancelFunc,
 ) clientv3.WatchChan {
 	exists := make(chan clientv3.WatchChan)
+	st.asked.Add(1)
 	go func() {
 		events := ask()
+		st.asked.Add(-1)
 		select {
 		case exists <- events:
 			return

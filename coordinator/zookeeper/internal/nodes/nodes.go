@@ -70,12 +70,9 @@ func (d *Service) Connect(ctx context.Context, ttl time.Duration) (*zkconn.Conn,
 	return d.Conf.Open(ctx, ttl)
 }
 
-// Close ends lookups of the servers' names. Each session closes its own
-// connection.
-func (d *Service) Close(context.Context) error {
-	d.Conf.Close()
-	return nil
-}
+// Close ends what the driver does in the background. Each session closes its
+// own connection.
+func (d *Service) Close(ctx context.Context) error { return d.Conf.Close(ctx) }
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {

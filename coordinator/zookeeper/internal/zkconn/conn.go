@@ -30,14 +30,14 @@ type Config struct {
 
 	names  dial.Names
 	outage outage
-	late   sync.WaitGroup // openings without a caller
+	late   openings // without a caller
 }
 
 // Close waits for openings whose callers have gone, for longestLate at most,
 // and ends the lookups of the servers' names. No session is opened afterwards.
-func (c *Config) Close() {
-	c.late.Wait()
-	c.names.Close()
+func (c *Config) Close(ctx context.Context) error {
+	defer c.names.Close()
+	return c.late.wait(ctx)
 }
 
 // Conn is one session. It sends its requests through one client connection of
@@ -65,7 +65,6 @@ type Conn struct {
 	mu      sync.Mutex
 	up      chan struct{} // see connected
 	socket  *socket       // the latest
-	greeted chan struct{} // nil, or closed after the reply to its connect request
 	hello   hello         // as requested; after the first reply, as granted
 	lastErr error         // of the last attempt
 	denier  string        // the address of a server that says that the session is over, or ""
@@ -97,9 +96,6 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 	return c
 }
 
-// longestLate is how long an opening goes on without its caller.
-const longestLate = 500 * time.Millisecond
-
 // Open starts a session with exactly this TTL. If ctx ends first, the session
 // is ended in the background as soon as the service has named it. Without its
 // name, by longestLate, nobody can end it but its TTL.
@@ -124,8 +120,9 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	}
 	context.AfterFunc(s.ctx, s.stop)
 	if err := s.establish(ctx); err != nil {
-		if ctx.Err() != nil {
-			c.late.Go(s.closeLate)
+		if ctx.Err() != nil && s.asked() {
+			c.late.begin()
+			go s.closeLate()
 		} else {
 			_ = s.Close(ctx) // the service ends it after the TTL in any case
 		}
@@ -158,20 +155,6 @@ func (c *Conn) establish(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// closeLate closes a session whose opening is given up. If a connect request is
-// under way, its reply has what is needed to end the session.
-func (c *Conn) closeLate() {
-	ctx, cancel := context.WithTimeout(context.Background(), longestLate)
-	defer cancel()
-	c.mu.Lock()
-	greeted := c.greeted
-	c.mu.Unlock()
-	if greeted != nil {
-		_ = c.Until(ctx, greeted)
-	}
-	_ = c.Close(ctx)
 }
 
 // ID is ZooKeeper's session ID in hex, as in the service's logs after "0x".

@@ -68,7 +68,7 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 		_ = s.Close()
 		return nil, c.Err()
 	}
-	c.socket, c.greeted = s, s.greeted
+	c.socket = s
 	c.lastErr = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
 		c.target.addr)
 	return s, nil

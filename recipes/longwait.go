@@ -6,6 +6,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// This file warns of waits that may never end: behind an entry that no session
+// owns, and behind a hold of the caller's own process.
+
+// seekStrays notes that a wait begins, and reports the strays of the queue
+// until stop is called.
+func (a *attempt) seekStrays() (stop func()) {
+	a.since = time.Now()
+	return a.session.SeekStrays(a.queue.id)
+}
+
 // suspectOwn warns after a TTL that the contender waits for a hold of its own
 // session. It may be right to, but a goroutine that locks again without the
 // context of its hold waits for itself, and nothing else would say so. A

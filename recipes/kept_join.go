@@ -1,0 +1,157 @@
+package recipes
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+)
+
+// This file joins the queue for callers that need another entry. One join
+// serves all of them, also those that come while it is under way.
+
+// joining is a join for all callers of next.
+type joining struct {
+	cancel            context.CancelCauseFunc
+	cancelled, queued bool
+}
+
+// ends reports whether the join is to be cancelled when w gives up.
+func (j *joining) ends(next []*caller, w *caller) bool {
+	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })
+	return !others && !j.cancelled
+}
+
+// join starts to join the queue for the callers of next, unless that is under
+// way. The caller holds k.mu.
+func (k *keeper) join() {
+	if k.joining != nil || len(k.next) == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	j := &joining{cancel: cancel}
+	k.joining = j
+	r := k.next[0].Request
+	if !k.queue.client.Go(func() { k.runJoin(ctx, j, r) }) {
+		cancel(nil)
+		k.joinFailed(j, coordinator.ErrClosed, nil) // nobody else can be in next
+	}
+}
+
+// enqueued notes that the callers are in the queue of the service.
+func (k *keeper) enqueued() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.joining.queued = true
+	for _, w := range k.next {
+		if w.since.IsZero() { // else it was in a local queue before
+			w.since = time.Now()
+		}
+	}
+}
+
+// runJoin joins and waits, for whichever callers there are by then.
+func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
+	defer join.cancel(nil)
+	request.Queued = k.enqueued
+	won := k.newAttempt(request)
+	defer won.leaveLater() // does nothing, unless an observer panics
+	err := won.win(ctx)
+	if err == nil {
+		k.joinWon(won)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.joinFailed(join, err, won)
+}
+
+func (k *keeper) newAttempt(r Request) *attempt {
+	r.Payload = k.queue.payload
+	i := k.queue.newInfo(r, time.Now())
+	i.Retains = true
+	return k.queue.newAttempt(r, i)
+}
+
+// joinFailed ends a join that has failed. If it was cancelled, only the caller
+// that has cancelled it gets the error: the others came later, and try again.
+// The caller holds k.mu.
+func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
+	k.joining = nil
+	all := k.next
+	k.next = nil
+	for _, w := range all {
+		if j.cancelled && !w.cancelled {
+			k.next = append(k.next, w)
+			continue
+		}
+		w.err, w.failed = err, left
+		left = nil // one event ends the one entry
+		w.get(nil)
+	}
+	k.join()
+}
+
+// joinWon gives the turn that a join has won to the first caller, and puts the
+// others in its local queue.
+func (k *keeper) joinWon(won *attempt) {
+	turn := k.take(won, true)
+	k.mu.Lock()
+	k.joining = nil
+	all := k.next
+	k.next = nil
+	for i, w := range all {
+		// The join was cancelled too late for its last caller, whose context
+		// has ended. It gets the turn only if it need not wait for others.
+		if w.cancelled && i > 0 {
+			w.err = context.Cause(w.ctx)
+			w.get(nil)
+			continue
+		}
+		w.in = turn
+		turn.waiting = append(turn.waiting, w)
+	}
+	k.setTurn(turn)
+	k.mu.Unlock()
+	// With the local queue in place: if the session has ended, the local queue
+	// is sent away.
+	turn.begin(turn, won)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case turn.isLost:
+	case len(turn.waiting) > 0:
+		turn.pop()
+	default: // all have given up just now
+		turn.depart()
+		turn.session.Go(func() { turn.end(turn.session.Context()) })
+	}
+}
+
+// setTurn makes t the turn for callers that come. The caller holds k.mu.
+func (k *keeper) setTurn(t *kept) {
+	// An operator may have removed the entry of the turn before, which does not
+	// know it yet.
+	if k.turn != nil {
+		k.turn.shut()
+	}
+	k.turn = t
+}
+
+// requeue makes callers wait for another entry, before those that already do:
+// they came earlier. The caller holds k.mu.
+func (k *keeper) requeue(waiting []*caller) {
+	var again []*caller
+	for _, w := range waiting {
+		if w.cancelled { // its context has ended
+			w.err = context.Cause(w.ctx)
+			w.get(nil)
+			continue
+		}
+		w.in = nil
+		again = append(again, w)
+	}
+	k.next = append(again, k.next...)
+	k.join()
+}
