@@ -2,6 +2,7 @@ package coordinatortest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -65,6 +66,24 @@ func followFlaws() []flaw {
 			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 				_, err := s.Follow(ctx, queue, own, ahead)
 				return err == nil, err
+			}),
+		},
+		{
+			name: "follow does not watch its own entry",
+			finds: []string{
+				"N2/the removal of its own entry ends a wait",
+				"N2/the removal of an entry ends the waits of its session alone",
+			},
+			session: func(_ *world, s *patched) { s.ownWatched = true },
+		},
+		{
+			name: "a removal ends all waits of the session", finds: []string{"N2/the removal of an entry ends the waits of its session alone"},
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				places := slices.DeleteFunc(w.places(queue), func(p driver.Place) bool { return p.Session != own.Session })
+				if len(places) < 3 {
+					return s.Follow(ctx, queue, own, ahead)
+				}
+				return false, s.Watch(ctx, queue, append(places, ahead)...)
 			}),
 		},
 		{

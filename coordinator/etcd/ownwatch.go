@@ -189,6 +189,9 @@ func (w *ownWatch) begins(ctx context.Context, prefix string, rev int64) error {
 	s.Learn(r.Rev)
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	if all.of[w.queue] != w { // it has ended, and another one may have read since
+		return nil
+	}
 	w.since = r.Rev
 	made := map[string]int64{}
 	for _, kv := range r.Kvs {
@@ -215,13 +218,14 @@ func (w *ownWatch) shows(events []*clientv3.Event) {
 	defer all.mu.Unlock()
 	made := map[string]int64{}
 	for _, ev := range events {
-		if ev.Type == mvccpb.PUT {
-			if keys.IsMarker(string(ev.Kv.Key)) {
-				s.memory.handed(made, ev.Kv)
-			}
+		key := string(ev.Kv.Key)
+		switch marks := keys.IsMarker(key); {
+		case marks && ev.Type == mvccpb.PUT:
+			s.memory.handed(made, ev.Kv)
+			continue
+		case marks || ev.Type == mvccpb.PUT: // a marker goes when it is not needed any more
 			continue
 		}
-		key := string(ev.Kv.Key)
 		s.memory.went(contenderOf(key), ev.Kv.ModRevision)
 		for _, one := range w.waits[key] {
 			one.gone = one.gone || one.own.IsDeletedBy(ev)
