@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,8 @@ func TestHealthOverTheLifeOfARun(t *testing.T) {
 		check(t, h, 503, "not leading", 200, "ok")
 		term := b.campaign()
 		drained := make(chan struct{})
+		drain := sync.OnceFunc(func() { close(drained) })
+		defer drain()
 		r := a.run(func(ctx context.Context, _ *election.Term) error {
 			<-ctx.Done()
 			<-drained
@@ -63,7 +66,7 @@ func TestHealthOverTheLifeOfARun(t *testing.T) {
 
 		r.stop(errMine)
 		check(t, h, 503, "stopping: mine", 200, "ok") // it leads, and is able to
-		close(drained)
+		drain()
 		_ = r.ended()
 		check(t, h, 503, "not a candidate", 200, "ok")
 	})
@@ -74,6 +77,8 @@ func TestHealthOverALoss(t *testing.T) {
 		a := p[0]
 		h := new(election.Health)
 		stopped := make(chan struct{})
+		stop := sync.OnceFunc(func() { close(stopped) })
+		defer stop()
 		r := a.run(func(ctx context.Context, _ *election.Term) error {
 			<-ctx.Done()
 			<-stopped
@@ -81,7 +86,7 @@ func TestHealthOverALoss(t *testing.T) {
 		}, election.WithHealth(h), election.WithPause(time.Minute, time.Minute))
 		a.svc.Expire(a.session().ID())
 		check(t, h, 503, "session lost", 503, "work still runs")
-		close(stopped)
+		stop()
 		check(t, h, 503, "session lost", 200, "ok") // pausing
 		time.Sleep(2 * time.Minute)
 		check(t, h, 200, "leading", 200, "ok")

@@ -57,6 +57,17 @@ func join(t *testing.T, svc *memory.Service, name string, opts ...coordinator.Op
 		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
 	p.client, err = coordinator.New(p.link, opts...)
 	must(t, err)
+	t.Cleanup(func() {
+		// After t.Fatal no other line closes the client, and what it runs would
+		// be left in the bubble.
+		if t.Failed() {
+			svc.OnRequest(nil)
+			svc.Start()
+			p.link.Heal()
+			_ = p.client.Close(context.Background())
+			time.Sleep(10 * time.Minute) // for work and callbacks that take so long
+		}
+	})
 	p.e, err = election.New(p.client, "jobs")
 	must(t, err)
 	return p

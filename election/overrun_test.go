@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ func TestWorkThatOverrunsDoesNotHoldTheNameForEver(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		stuck, stopped := make(chan struct{}), make(chan struct{})
+		free := sync.OnceFunc(func() { close(stuck) })
+		defer free()
 		var term *election.Term
 		hooked := false
 		r := a.run(func(_ context.Context, own *election.Term) error {
@@ -44,7 +47,7 @@ func TestWorkThatOverrunsDoesNotHoldTheNameForEver(t *testing.T) {
 			t.Errorf("%v; token %d, then %d", term.Err(), term.Token(), next.Token())
 		}
 		b.resign(next)
-		close(stuck)
+		free()
 		<-stopped
 	})
 }

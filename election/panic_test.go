@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,8 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 			a := join(t, p[0].svc, "a", c.foreign)
 			h := new(election.Health)
 			stuck := make(chan struct{})
+			free := sync.OnceFunc(func() { close(stuck) })
+			defer free()
 			ctx, stop := context.WithCancel(t.Context())
 			func() {
 				defer func() {
@@ -101,7 +104,7 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 				check(t, h, 503, "not a candidate", 503, "still runs")
 				p[1].free()
 			}
-			close(stuck) // its goroutine ends, or the test fails
+			free() // its goroutine ends, or the test fails
 			check(t, h, 503, "not a candidate", 200, "ok")
 			stop()
 			_ = a.client.Close(t.Context())

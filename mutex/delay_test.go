@@ -505,6 +505,7 @@ func TestLogSaysNothingOfAReleaseWhoseReplyWasLost(t *testing.T) {
 		c, err := coordinator.New(svc.Driver(),
 			coordinator.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		check(t, err)
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		m, err := mutex.New(c, "jobs", mutex.WithLockDelay(delay))
 		check(t, err)
 		l, err := m.Lock(t.Context())

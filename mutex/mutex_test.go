@@ -2,6 +2,7 @@ package mutex_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 	"sync"
@@ -53,9 +54,24 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 		slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
 	p.client, err = coordinator.New(p.link, opts...)
 	check(t, err)
+	endWithTest(t, svc, p.link, p.client)
 	p.m, err = mutex.New(p.client, "jobs")
 	check(t, err)
 	return p
+}
+
+// endWithTest closes a client whose test has failed: after t.Fatal no other
+// line does, and what the client runs would be left in the bubble.
+func endWithTest(t *testing.T, svc *memory.Service, link *memory.Driver, client *coordinator.Client) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			svc.OnRequest(nil)
+			svc.Start()
+			link.Heal()
+			_ = client.Close(context.Background())
+			time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+		}
+	})
 }
 
 // check ends the test unless err is nil.

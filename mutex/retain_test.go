@@ -45,6 +45,7 @@ func (l load) run(t *testing.T, opts ...mutex.Option) (o outcome) {
 			link.Delay(300*time.Microsecond, 300*time.Microsecond)
 			c, err := coordinator.New(link)
 			check(t, err)
+			t.Cleanup(func() { _ = c.Close(context.Background()) })
 			all = append(all, c)
 			m, err := mutex.New(c, "jobs", opts...)
 			check(t, err)

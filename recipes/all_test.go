@@ -176,6 +176,7 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 					link := w.svc.Driver()
 					c, err := coordinator.New(link, coordinator.WithTTL(ttl), quiet)
 					check(t, err)
+					endWithTest(t, link, c)
 					_, err = engine.Of(c).Session(context.Background())
 					check(t, err)
 					w.links, w.all = append(w.links, link), append(w.all, c)

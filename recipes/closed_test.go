@@ -176,12 +176,14 @@ var fine = map[string]error{
 // and each that can fail returns ErrClosed or ErrNotHeld.
 func TestEveryMethodAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver(),
+		link := memory.NewService().Driver()
+		svc := link.Service()
+		c, err := coordinator.New(link,
 			coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
+		endWithTest(t, link, c)
 		all := everything(t, c)
 		var closing sync.WaitGroup
 		for range 3 {

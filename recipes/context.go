@@ -30,6 +30,8 @@ func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
 	}
+	// For its effect: if the deadline has passed, it ends the contexts, and the
+	// embedded one then has the error. An answer alone would differ from Done.
 	_ = c.grant.turn.err(context.Background())
 	return c.Context.Err()
 }
@@ -41,6 +43,7 @@ func (c *holdContext) Value(key any) any {
 	case engine.OuterKey{}, engine.HolderKey{}:
 		return c
 	}
+	// The embedded one first, for the key of package context: see the type.
 	if v := c.Context.Value(key); v != nil {
 		return v
 	}
@@ -48,7 +51,12 @@ func (c *holdContext) Value(key any) any {
 }
 
 // OnEnd is for [engine.OnEnd].
-func (c *holdContext) OnEnd(f func()) (stop func()) { return c.grant.turn.ends.Add(c.Context, f) }
+func (c *holdContext) OnEnd(f func()) (stop func()) {
+	if n, ok := c.Context.(*nested); ok && n.again {
+		return n.ends.Add(n, f)
+	}
+	return c.grant.ends().Add(c.Context, f)
+}
 
 // workContext is the context of work under a hold: the caller's context, which
 // also carries the hold and ends with it. It is derived from the caller's, and

@@ -33,11 +33,16 @@ type conversion struct {
 func (t *turn) convert(mode string) *conversion {
 	t.heldMode = ""
 	if c := t.conversion; c != nil {
+		// The goal of one under way is changed, so that no two run side by
+		// side. One that has failed is returned as it is, for its error: the
+		// entry is gone, or the session over.
 		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
 			c.mode = mode
 			return c
 		}
 	}
+	// Not from the turn's context, which ends before passOn, where one that is
+	// under way may still finish.
 	ctx, cancel := context.WithCancel(t.session.Context())
 	c := &conversion{mode: mode, cancel: cancel,
 		done: make(chan struct{}), refused: make(chan struct{})}
@@ -63,13 +68,18 @@ func (t *turn) runConversion(ctx context.Context, conv *conversion) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	var mode string // if c.maybe, the entry may have it already: then it is tried again
+	// While the outcome of a request is unknown, the same mode is tried again,
+	// whatever the goal is by then: with another one, the entry might have any
+	// of three modes.
+	var mode string
 	for err == nil {
 		t.mu.Lock()
 		if !conv.maybe {
 			mode = conv.mode
 		}
 		own, value := driver.Joined{Place: t.place, Token: t.token}, t.value
+		// In one step with the check: convert changes the goal of a conversion
+		// that is not done, and nobody would look at the goal again.
 		if own.Place.Mode == mode && !conv.maybe {
 			close(conv.done)
 			t.mu.Unlock()
@@ -90,6 +100,8 @@ func (t *turn) convertOnce(
 	ctx context.Context, conv *conversion, own driver.Joined, value []byte, mode string,
 ) error {
 	place, err := t.session.Convert(ctx, t.queue.id, own, mode, value)
+	// A later error without maybe does not settle an earlier request that had
+	// no answer; only success does.
 	conv.maybe = err != nil && (conv.maybe || coordinator.MayHaveApplied(err))
 	refused := errors.Is(err, coordinator.ErrRefused)
 	switch {
@@ -98,6 +110,8 @@ func (t *turn) convertOnce(
 		t.place = place
 		t.mu.Unlock()
 	case errors.Is(err, coordinator.ErrRemoved):
+		// Here, too: a hold that is younger than engine.SettleAfter has no
+		// watch that would see it.
 		t.removed()
 		return coordinator.ErrRemoved
 	case refused && ctx.Err() == nil:
@@ -121,7 +135,8 @@ func (t *turn) convertOnce(
 }
 
 // stablePlace waits until no conversion is under way or the turn is over, and
-// returns the entry's place.
+// returns the entry's place. Watches use it: where a conversion deletes the old
+// entry, a watch of that would report a removal.
 func (t *turn) stablePlace() driver.Place {
 	for {
 		t.mu.Lock()
@@ -155,6 +170,8 @@ func (t *turn) awaitConversion(ctx context.Context, conv *conversion) error {
 	case <-conv.refused:
 	case <-ctx.Done():
 	}
+	// By the state and not by the channel that was ready: of several, select
+	// takes any, and a conversion that is done counts.
 	switch {
 	case !conv.over() && ctx.Err() != nil:
 		return t.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
@@ -163,6 +180,8 @@ func (t *turn) awaitConversion(ctx context.Context, conv *conversion) error {
 	case conv.err == nil:
 		return nil
 	}
+	// Why the turn is over says more than the "context canceled" of a
+	// conversion that passOn has stopped.
 	if err := t.err(ctx); err != nil {
 		return err
 	}

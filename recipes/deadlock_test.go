@@ -53,10 +53,12 @@ func dine(t *testing.T, services, parties int, f func(*table)) {
 		for i := range parties {
 			d := &diner{T: t, log: &book{}}
 			for _, svc := range all.services {
-				c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(fmt.Sprint("party-", i)),
+				link := svc.Driver()
+				c, err := coordinator.New(link, coordinator.WithIdentity(fmt.Sprint("party-", i)),
 					coordinator.WithLogger(slog.New(slog.NewTextHandler(d.log, nil))),
 					coordinator.WithObserver(event.DirectFunc(d.observe)))
 				check(t, err)
+				endWithTest(t, link, c)
 				d.clients = append(d.clients, c)
 			}
 			all.parties = append(all.parties, d)
@@ -275,13 +277,15 @@ func TestDeadlockOfOthersIsNotThatOfAContenderBehind(t *testing.T) {
 	dine(t, 1, 2, func(all *table) {
 		ctx, cancel := context.WithCancel(all.Context())
 		calls := all.ring(ctx, 0)
-		c, err := coordinator.New(all.services[0].Driver(), quiet,
+		link := all.services[0].Driver()
+		c, err := coordinator.New(link, quiet,
 			coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 				if e.Kind == event.Deadlocked {
 					all.Errorf("reported to one that is behind: %v", e.Err)
 				}
 			})))
 		check(t, err)
+		endWithTest(t, link, c)
 		third := &diner{T: all.T, clients: []*coordinator.Client{c}}
 		own := third.lock(all.Context(), third.mutex(0, "own"))
 		calls = append(calls, start(func() error {

@@ -161,6 +161,7 @@ func (w *arena) run() {
 			link.Delay(w.delay(), w.delay())
 			c, err := coordinator.New(link, quiet, coordinator.WithObserver(event.DirectFunc(w.observe)))
 			check(w, err)
+			endWithTest(w.T, link, c)
 			pair[i], clients = c, append(clients, c)
 		}
 		for i := range 1 + w.r.IntN(2) {

@@ -8,6 +8,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// The contender is admitted when it comes here, but is not a holder yet: it
+// reads the note, waits if need be, and writes its own. See note.go for what
+// the note says, and for why the delay is over in the end.
+
 // lockDelay waits if the last holder was lost, and writes its own note. If the
 // contender dies after that, the next one waits as long.
 func (a *attempt) lockDelay(ctx context.Context) error {
@@ -21,12 +25,14 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// written by an earlier attempt, whose reply was lost
+		// Written by this contender, in an earlier round whose reply was lost.
 		if last.Held && last.Token == own.Token {
 			a.noted = version
 			return nil
 		}
-		if last.Token > own.Token { // behind this contender: its entry must be gone
+		// A contender behind this one writes only once it is first: then the
+		// own entry is gone, and Ahead returns that.
+		if last.Token > own.Token {
 			if _, err := a.session.Ahead(ctx, a.queue.id, a.joined.Place); err != nil {
 				return err
 			}
@@ -44,9 +50,11 @@ func (a *attempt) lockDelay(ctx context.Context) error {
 				if err := a.sleep(ctx, left); err != nil {
 					return err
 				}
-				continue
+				continue // it may have been removed meanwhile, or be early
 			}
 		}
+		// With the version that was read: if this entry was removed, and
+		// another contender is first by now, the write fails.
 		a.noted, err = a.session.SetRecord(ctx, a.queue.id, own.encode(), version)
 		a.mayBeNoted = a.mayBeNoted || err == nil || coordinator.MayHaveApplied(err)
 		switch {
@@ -72,6 +80,8 @@ func (a *attempt) delayLeft(
 	if len(view.Ahead) > 0 { // cannot happen; never hold in this case
 		return delay, nil
 	}
+	// After the view: it confirms that the note's holder is gone, so the delay
+	// never counts from a moment at which it may still have held.
 	now := time.Now()
 	left, seen := delay-a.queue.vacancy.lasts(last, now), time.UnixMilli(last.Seen)
 	switch {
@@ -95,6 +105,8 @@ func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 		a.noteWake()
 		a.since = a.woken
 	}
+	// Await and not a timer: the own entry may be removed during the delay, and
+	// then others are first.
 	bound, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	if a.session.Await(bound, a.queue.id, a.joined.Place) == nil {
@@ -120,12 +132,16 @@ func (a *attempt) leaveLater() {
 		return
 	}
 	a.mustLeave = false
+	// In this order: while the entry is first, no other contender reads the
+	// note.
 	leave := func() { a.session.LeaveLater(a.queue.id, a.joined.Place) }
 	if !a.mayBeNoted || !a.session.Go(func() { defer leave(); a.unnote(a.session.Context()) }) {
 		leave()
 	}
 }
 
+// unnote writes that the contender has never held, until the record cannot have
+// its note any more.
 func (a *attempt) unnote(ctx context.Context) {
 	for {
 		last, version, err := readNote(ctx, a.session, a.queue.id)

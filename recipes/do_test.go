@@ -162,8 +162,10 @@ func TestDoSaysOnceThatTheHoldWasLostBeforeTheWork(t *testing.T) {
 				time.Sleep(time.Millisecond) // until the client knows
 			}
 		})
-		c, err := coordinator.New(svc.Driver(), quiet, coordinator.WithObserver(expire))
+		link := svc.Driver()
+		c, err := coordinator.New(link, quiet, coordinator.WithObserver(expire))
 		check(t, err)
+		endWithTest(t, link, c)
 		m, err := mutex.New(c, "jobs")
 		check(t, err)
 		err = m.Do(t.Context(), func(context.Context, *mutex.Lock) error {

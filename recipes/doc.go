@@ -68,6 +68,18 @@
 //	info         what a listing shows
 //	under        which holds a contender has while it waits
 //
+// # Locks
+//
+// They are locked in this order, and none of them while a request is sent or an
+// observer called:
+//
+//	keeper.mu, sharer.mu   the turns of a queue, and the calls that wait for them
+//	turn.mu                a turn, and the grants under it
+//	the session's and the client's, and those of contexts
+//
+// Session.Go and Client.Go only start a goroutine, so both are called with
+// locks held. What a turn does when its session ends is called without them.
+//
 // # Conversion
 //
 // An entry can be converted in place to a mode that excludes less: a writer to

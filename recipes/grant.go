@@ -21,6 +21,10 @@ type grant struct {
 	since time.Time
 	// its entry counts by Terms: whom it keeps out depends on others, too
 	counted bool
+	// of its contexts, if there may be others under the turn, too, or if they
+	// may end earlier; else nil
+	part *engine.EndsWithin
+	at   int // its index in shared.grants
 
 	// guarded by the turn's mu
 	nested   *nested       // nil, unless it was taken with the context of another hold
@@ -55,6 +59,20 @@ func (l *level) end(cause error) {
 func (g *grant) begin(t *turn, r *Request) {
 	g.turn, g.since, g.counted = t, time.Now(), r.Terms != nil
 	g.top, g.low = level{mode: r.Mode, rule: r.Rule}, level{mode: r.Lesser}
+}
+
+// ends calls functions when contexts end: see engine.Ends.
+type ends interface {
+	Add(ctx context.Context, f func()) (stop func())
+	Run()
+}
+
+// ends are those of the contexts under the grant.
+func (g *grant) ends() ends {
+	if g.part != nil {
+		return g.part
+	}
+	return &g.turn.ends
 }
 
 // context is what the levels' contexts are derived from.
@@ -100,28 +118,41 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	turn.mu.Lock()
 	defer turn.mu.Unlock()
 	of.count--
-	g.wanted.wake()
+	g.wanted.wake() // a call of Wanted for this handle has to return
 	if of.count == 0 {
 		of.end(coordinator.ErrReleased)
-		turn.ends.Run() // before a conversion; the functions do not lock mu
+		g.ends().Run() // before a conversion; the functions do not lock mu
 	}
 	switch {
 	case g.handles() == 0:
 		g.nested.release()
-		if turn.many != nil && g.nested != nil { // else it ends with the turn
-			g.nested.cancel(coordinator.ErrReleased)
+		if turn.many != nil { // else they end with the turn
+			g.finish()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
-		// that the entry is about to leave.
-		// A turn that may be kept is not leaving yet: its keeper decides that
-		// after the contexts of this grant have ended.
+		// that the entry is about to leave. A turn that serves several is not
+		// leaving yet: kept or shared decides that after the contexts of this
+		// grant have ended.
 		turn.leaving = turn.many == nil
 		g.stopTimers()
 		return true, nil
+	// Only when the top level becomes empty: while it has handles, and after
+	// that, the low level changes nothing at the service.
 	case of == &g.top && of.count == 0 && !over:
 		return false, turn.convert(g.low.mode)
 	}
 	return false, nil
+}
+
+// finish ends what a grant has under a turn that goes on. The caller holds the
+// turn's mu.
+func (g *grant) finish() {
+	if g.nested != nil {
+		g.nested.cancel(coordinator.ErrReleased)
+	}
+	if g.part != nil {
+		g.part.Close()
+	}
 }
 
 // dropUnlessLast removes a handle if its level has others and the grant is not
@@ -151,7 +182,8 @@ func (g *grant) end(ctx context.Context) error {
 			return cause
 		}
 	}
-	// Before the request, which may take long: the work has ended.
+	// Before the request, which may take long: the work has ended, and the next
+	// holder may begin before the answer.
 	held := time.Since(g.since)
 	err := turn.passOn(ctx)
 	// The hold was lost at an unknown moment. Not if the error is uncertain: it
@@ -167,7 +199,7 @@ func (g *grant) end(ctx context.Context) error {
 // reportRelease notifies the observers. local: the entry stays.
 func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 	t := g.turn
-	// A timer may have fired between leave and here. It reports before the
+	// A timer may have fired between dropHandle and here. It reports before the
 	// release does, or finds that no handle is left.
 	t.mu.Lock()
 	long := g.stopTimers()
@@ -176,7 +208,7 @@ func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: local, Err: err})
 }
 
-// lost is called by the turn.
+// lost implements holder, for a turn with one grant.
 func (g *grant) lost(cause error) { g.reportLoss(time.Since(g.since), cause) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

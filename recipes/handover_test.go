@@ -94,6 +94,7 @@ func runners(t *testing.T, f func(a, b, c *runner)) {
 			c, err := coordinator.New(p.link, quiet)
 			check(t, err)
 			defer c.Close(context.Background())
+			endWithTest(t, p.link.Driver, c)
 			p.m, _ = mutex.New(c, "n")
 			p.rw, _ = rwlock.New(c, "n")
 			p.sem, _ = semaphore.New(c, "n", 2)

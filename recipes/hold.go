@@ -107,7 +107,8 @@ func (h *Hold) release(ctx context.Context) error {
 	if n, ok := h.ctx.Context.(*nested); ok && n.again {
 		n.release()
 		n.cancel(coordinator.ErrReleased)
-		turn.ends.RunUnder(nestedKey{n})
+		n.ends.Run()
+		n.ends.Close()
 	}
 	// Reads the clock: nil must mean that the grant held until now.
 	if turn.session.Ended() == nil && grant.dropUnlessLast(h.level) {

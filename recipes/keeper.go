@@ -38,6 +38,8 @@ func (k *keeper) keeps(ctx context.Context, request *Request) bool {
 	if k.mode == "" {
 		k.mode = request.Mode
 	}
+	// The first request decides: callers of another mode have an entry of their
+	// own, and the turn is passed on for them as for other clients.
 	same, known := k.mode == request.Mode, k.turn != nil || k.joining != nil
 	k.mu.Unlock()
 	if !same || known {
@@ -51,6 +53,7 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	waiter := &caller{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	k.mu.Lock()
 	turn := k.turn
+	// The fast path: no request, no channel, and no goroutine.
 	if turn != nil && !turn.busy {
 		turn.busy = true
 		turn.idle.Stop()
@@ -67,10 +70,14 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 		// joins only an empty queue.
 		k.mu.Unlock()
 		return k.try(waiter)
+	// The gate is open: nobody else is known to wait, so this overtakes nobody.
 	case turn != nil:
 		waiter.in, waiter.since = turn, waiter.began
 		turn.waiting = append(turn.waiting, waiter)
+		turn.suspect()
 		turn.tellWanted()
+	// There is no turn, or its gate is closed: then this caller waits behind
+	// the contender for which it was closed.
 	default:
 		if k.joining != nil && k.joining.queued {
 			waiter.since = waiter.began
@@ -134,6 +141,8 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 	k.mu.Lock()
 	at := slices.Index(k.next, waiter)
 	switch {
+	// The last one waits for the attempt to end: when the call returns, its
+	// entry is gone, or its removal is under way.
 	case at >= 0 && k.joining.ends(k.next, waiter):
 		waiter.cancelled, k.joining.cancelled = true, true
 		k.joining.cancel(cause)
@@ -145,13 +154,16 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 		err := unanswered(waiter.ctx, cause, k.queue.client, k.joining.queued)
 		k.mu.Unlock()
 		return nil, err
+	// In a local queue it has no entry: nothing has to be undone.
 	case waiter.in != nil:
 		waiter.in.waiting = slices.DeleteFunc(waiter.in.waiting, func(o *caller) bool { return o == waiter })
 		k.mu.Unlock()
 		return nil, cause
 	}
 	k.mu.Unlock()
-	t := <-waiter.got // it is there
+	// In neither: what took it out has answered, under mu. The turn came too
+	// late for this caller, so the next one has it.
+	t := <-waiter.got
 	if t == nil {
 		return nil, waiter.err
 	}

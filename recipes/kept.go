@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/event"
@@ -11,7 +12,7 @@ import (
 // kept is a turn that may serve several callers of one process, one after the
 // other, and that may be kept while nobody works under it. See WithRetain.
 //
-//	             +----- handed over to the next of the local queue ----+
+//	             +----- the next of the local queue has it -----+
 //	             v                                              |
 //	won ---> a caller holds ----- released, the gate is open ---+
 //	             ^    |                                         |
@@ -30,28 +31,37 @@ import (
 type kept struct {
 	turn
 	keeper *keeper
-	won    *attempt
-	began  time.Time
+	won    *attempt  // that has won it
+	began  time.Time // when it was won
 
-	busy         bool      // a caller holds, or is about to
-	grant        *grant    // what that caller holds, once it does
-	waiting      []*caller // wait for this turn, in order
-	closed       bool      // the gate
-	isLost       bool      // it is lost
-	grants       int
+	// a caller holds, or is about to; who sets it, while it is false, has the
+	// turn: a caller that comes, or giveUp
+	busy         bool
+	grant        *grant        // what that caller holds, once it does
+	waiting      []*caller     // wait for this turn, in order
+	closed       bool          // the gate
+	isLost       bool          // lost was called: it was not passed on
+	grants       int           // all that it has had
 	latest       time.Duration // how long the latest hold lasted
 	asked        time.Time     // when another contender was seen; zero if none was
 	watched      bool          // another contender will be seen
 	lastRead     time.Time     // when the queue was last read: see readIfDue
-	idle         *time.Timer   // runs while it is idle
+	idle         *time.Timer   // runs while it is idle; one for all such times
 	since        time.Time     // when it became idle
 	keptObserved bool          // there was an event.Kept
 	// its end was reported
 	endReported bool
 	stopOnClose func() // stops Session.OnClose
+
+	suspicion *time.Timer // nil before a caller has waited; see suspect
+	suspects  bool        // it runs
+	named     bool        // the present hold was named in a warning
 }
 
-// caller is a call of Acquire that keeps.
+// caller is a call of Acquire that keeps. While it waits, it is in exactly one
+// list: the local queue of a turn, or next of the keeper. What is sent to got
+// takes it out of both, under the keeper's mu: so one that is in neither has
+// its answer, or finds it in got.
 type caller struct {
 	call
 
@@ -77,9 +87,11 @@ func (k *keeper) take(a *attempt, open bool) *kept {
 		lastRead: time.Now(), stopOnClose: func() {}}
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	t.noted, t.many = a.noted, t
-	if a.first {
+	if a.first { // and exclusive, as in attempt.hold: see keeper.keeps
 		t.handoff = a.joined.Place
 	}
+	// Made once and reset: each release would else make a timer. The duration
+	// does not matter, since it is stopped at once.
 	t.idle = time.AfterFunc(time.Hour, func() { t.session.Go(t.tooLong) })
 	t.idle.Stop()
 	return t
@@ -94,7 +106,10 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 			t.handOver()
 		}
 	}()
+	// Without mu: alive may ask the service.
 	if !t.alive(waiter.ctx) {
+		// A caller whose context has ended must not join again: it would take
+		// an entry that nobody uses.
 		if err := waiter.cause(); err != nil {
 			return nil, err
 		}
@@ -110,14 +125,18 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		t.sendAway(first)
 		return nil, nil
 	}
+	// Without mu, since it calls observers. grants may be read: only the caller
+	// that has the turn, this one, writes it.
 	if local := t.grants > 0; local {
 		t.granted(&waiter.call, local, waiter.waited, waiter.handed)
 	} else {
 		t.granted(&waiter.call, local, t.won.waited, t.won.woken)
 	}
+	// In one step with isLost: lost reports to the grant that it finds, and if
+	// it came before, serve does so below.
 	keeper.mu.Lock()
 	t.grants++
-	t.grant = &waiter.grant
+	t.grant, t.named = &waiter.grant, false
 	gone := t.isLost
 	h := t.give(&waiter.call)
 	t.readIfDue()
@@ -150,11 +169,13 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 	due := !gone && t.due()
 	switch {
 	case due:
-		t.depart()
+		t.depart() // with grant set: until the entry leaves, a loss is its own
 	case !gone:
 		t.grant = nil // a loss from here on is none of this caller
 	}
 	keeper.mu.Unlock()
+	// Only then a request is sent. Hold.release has made no context for it: in
+	// most releases that would cost more than all else.
 	if gone || due {
 		ctx, stop := engine.ReleaseContext(ctx)
 		defer stop()
@@ -188,18 +209,20 @@ func (t *kept) handedOver() bool {
 	defer keeper.mu.Unlock()
 	switch {
 	case t.isLost: // lost has sent the local queue away
+	// Again, after release: another contender may have been seen since, or the
+	// local queue may be empty by now.
 	case t.due():
 		t.depart()
 		t.session.Go(func() { t.end(t.session.Context()) })
 	case len(t.waiting) > 0:
-		t.watch()
+		t.watch() // a second caller may overtake other clients
 		t.pop()
 	case !t.keptObserved:
 		t.keptObserved = true
 		return false
 	default:
 		t.busy, t.since = false, time.Now()
-		t.idle.Reset(t.queue.retain)
+		t.idle.Reset(t.queue.retain) // tooLong looks at since: it may fire late
 		t.watch()
 	}
 	return true
@@ -223,4 +246,46 @@ func (t *kept) taken(op string) *TakenError {
 		ID: t.place.ID, Key: t.place.Key, Mode: t.place.Mode, Payload: t.info.Payload,
 		Retains: true, Holding: true,
 	}}
+}
+
+// suspect begins to look for callers in the local queue that may wait for
+// themselves: see attempt.suspectOwn. It looks once in a TTL, so that a short
+// wait costs nothing. The caller holds the keeper's mu.
+func (t *kept) suspect() {
+	switch {
+	case t.suspects:
+	case t.suspicion == nil:
+		t.suspicion = time.AfterFunc(t.session.TTL(), func() { t.session.Go(t.nameOwn) })
+	default:
+		t.suspicion.Reset(t.session.TTL())
+	}
+	t.suspects = true
+}
+
+// nameOwn logs the warning, once for each hold, if a caller has waited for that
+// hold for a TTL.
+func (t *kept) nameOwn() {
+	keeper, next := t.keeper, t.session.TTL()
+	keeper.mu.Lock()
+	t.suspects = len(t.waiting) > 0 && !t.isLost
+	at := slices.IndexFunc(t.waiting, func(w *caller) bool { return !w.Fresh })
+	var late *caller
+	if g := t.grant; at >= 0 && g != nil && !t.named {
+		since := t.waiting[at].since
+		if g.since.After(since) {
+			since = g.since
+		}
+		if left := next - time.Since(since); left > 0 {
+			next = left
+		} else {
+			late, t.named = t.waiting[at], true
+		}
+	}
+	if t.suspects {
+		t.suspicion.Reset(next)
+	}
+	keeper.mu.Unlock()
+	if late != nil {
+		t.queue.warnOfOwn(late.Op, t.token, late.since)
+	}
 }

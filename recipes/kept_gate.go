@@ -27,6 +27,8 @@ func (t *kept) watch() {
 	if t.watched || t.closed {
 		return
 	}
+	// Once for the turn, and not once for each time that it is idle: the watch
+	// is what keeping costs, and must be cheaper than the requests it saves.
 	t.watched = true
 	t.session.Go(func() {
 		if t.seen(t.ctx, anyone) {
@@ -57,8 +59,11 @@ func (t *kept) readIfDue() {
 func (t *kept) contended() {
 	k := t.keeper
 	k.mu.Lock()
+	// Once: the watch and a read may have seen the same contender.
 	if !t.closed {
 		t.asked = time.Now()
+		// Idle after a single grant: nobody has gained. While the first caller
+		// still works it is too early to tell, and that is no waste.
 		k.waste(t.grants == 1 && !t.busy)
 		t.shut()
 	}
@@ -83,7 +88,9 @@ func (k *keeper) waste(wasted bool) {
 func (t *kept) tooLong() {
 	k := t.keeper
 	k.mu.Lock()
-	late := !t.busy && time.Since(t.since) >= t.queue.retain // else a caller had it since
+	// The timer may have fired just before a caller came, who has released
+	// since: then the time counts anew.
+	late := !t.busy && time.Since(t.since) >= t.queue.retain
 	k.mu.Unlock()
 	if late {
 		t.giveUp(t.session.Context())
@@ -96,7 +103,7 @@ func (t *kept) giveUp(ctx context.Context) {
 	k.mu.Lock()
 	idle := !t.busy && !t.isLost
 	if idle {
-		t.busy = true
+		t.busy = true // this goroutine has it now: no second one ends it
 		t.depart()
 	}
 	k.mu.Unlock()
@@ -108,6 +115,8 @@ func (t *kept) giveUp(ctx context.Context) {
 // due reports whether the turn is to be passed on before the next caller. The
 // caller holds the keeper's mu.
 func (t *kept) due() bool {
+	// An entry with another mode or value than the next caller has asked for
+	// is of no use to it.
 	t.mu.Lock()
 	changed := t.conversion != nil || t.written
 	t.mu.Unlock()
@@ -120,6 +129,8 @@ func (t *kept) due() bool {
 	case t.closed:
 		return true
 	}
+	// A pause after waste is for turns that would be idle. Callers that wait
+	// already are served: they came before any contender that was seen.
 	return !waiting && time.Now().Before(t.keeper.until)
 }
 
@@ -127,6 +138,7 @@ func (t *kept) due() bool {
 // caller holds the keeper's mu.
 func (t *kept) depart() {
 	t.sendAway(nil)
+	// As in grant.dropHandle: from here on nothing may create the entry again.
 	t.mu.Lock()
 	t.leaving = true
 	t.mu.Unlock()
@@ -135,6 +147,7 @@ func (t *kept) depart() {
 // end removes the entry of a turn that nobody holds.
 func (t *kept) end(ctx context.Context) {
 	defer t.report()
+	// Else it was lost meanwhile, and the entry is not this turn's to remove.
 	if t.finish(coordinator.ErrReleased) {
 		_ = t.passOn(ctx) // after an error it continues in the background
 	}
@@ -147,6 +160,9 @@ func (t *kept) report() {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	t.idle.Stop()
+	if t.suspicion != nil {
+		t.suspicion.Stop()
+	}
 	stop, told := t.stopOnClose, t.keptObserved
 	t.stopOnClose, t.keptObserved = func() {}, false
 	unused := t.grants == 0 && !t.endReported
@@ -156,7 +172,7 @@ func (t *kept) report() {
 	if !t.asked.IsZero() {
 		e.HandOver = time.Since(t.asked)
 	}
-	keeper.mu.Unlock()
+	keeper.mu.Unlock() // before observers are called
 	stop()
 	if unused {
 		t.notGranted(t.won.Op, t.began)
@@ -172,6 +188,7 @@ func (t *kept) lost(cause error) {
 	k := t.keeper
 	k.mu.Lock()
 	t.isLost = true
+	// In one step with isLost: see serve.
 	g := t.grant
 	t.depart()
 	k.mu.Unlock()

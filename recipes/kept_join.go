@@ -13,8 +13,9 @@ import (
 
 // joining is a join for all callers of next.
 type joining struct {
-	cancel            context.CancelCauseFunc
-	cancelled, queued bool
+	cancel    context.CancelCauseFunc
+	cancelled bool // by the last caller, which has given up
+	queued    bool // its entry is in the queue of the service
 }
 
 // ends reports whether the join is to be cancelled when w gives up.
@@ -29,6 +30,8 @@ func (k *keeper) join() {
 	if k.joining != nil || len(k.next) == 0 {
 		return
 	}
+	// Not from a caller's context, nor in its goroutine: the join goes on for
+	// the others when that caller gives up.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	j := &joining{cancel: cancel}
 	k.joining = j
@@ -54,6 +57,7 @@ func (k *keeper) enqueued() {
 // runJoin joins and waits, for whichever callers there are by then.
 func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 	defer join.cancel(nil)
+	began := time.Now()
 	request.Queued = k.enqueued
 	won := k.newAttempt(request)
 	defer won.leaveLater() // does nothing, unless an observer panics
@@ -63,10 +67,16 @@ func (k *keeper) runJoin(ctx context.Context, join *joining, request Request) {
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.joinFailed(join, err, won)
+	reported := k.joinFailed(join, err, won)
+	k.mu.Unlock()
+	if !reported {
+		won.notGranted(began, err)
+	}
 }
 
+// newAttempt returns an attempt whose entry says that it may be kept: a Try of
+// another client then asks for it, instead of failing for ever. Its payload is
+// that of the queue, since any caller may work under it.
 func (k *keeper) newAttempt(r Request) *attempt {
 	r.Payload = k.queue.payload
 	i := k.queue.newInfo(r, time.Now())
@@ -75,28 +85,35 @@ func (k *keeper) newAttempt(r Request) *attempt {
 }
 
 // joinFailed ends a join that has failed. If it was cancelled, only the caller
-// that has cancelled it gets the error: the others came later, and try again.
-// The caller holds k.mu.
-func (k *keeper) joinFailed(j *joining, err error, left *attempt) {
+// that has cancelled it gets the error: the others came later, and try again,
+// as do those that came after the end of its session. reported: a caller gets
+// the error. The caller holds k.mu.
+func (k *keeper) joinFailed(join *joining, err error, left *attempt) (reported bool) {
 	k.joining = nil
 	all := k.next
 	k.next = nil
 	for _, w := range all {
-		if j.cancelled && !w.cancelled {
+		// They came while the cancelled join ended: "context canceled" is not
+		// the end of their contexts.
+		if !w.cancelled && (join.cancelled || w.after(left, err)) {
 			k.next = append(k.next, w)
 			continue
 		}
-		w.err, w.failed = err, left
-		left = nil // one event ends the one entry
+		if w.err = err; !reported { // one event ends the one entry
+			w.failed, reported = left, true
+		}
 		w.get(nil)
 	}
-	k.join()
+	k.join() // for those that came later, if there are any
+	return reported
 }
 
 // joinWon gives the turn that a join has won to the first caller, and puts the
 // others in its local queue.
 func (k *keeper) joinWon(won *attempt) {
 	turn := k.take(won, true)
+	// Until turn.begin the session does not know the turn, so it cannot be lost
+	// in this step.
 	k.mu.Lock()
 	k.joining = nil
 	all := k.next
@@ -117,12 +134,16 @@ func (k *keeper) joinWon(won *attempt) {
 	// With the local queue in place: if the session has ended, the local queue
 	// is sent away.
 	turn.begin(turn, won)
+	// The first caller gets it only now: in its own goroutine it could release
+	// a turn that has not begun.
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case turn.isLost:
 	case len(turn.waiting) > 0:
-		turn.pop()
+		if turn.pop(); len(turn.waiting) > 0 {
+			turn.suspect()
+		}
 	default: // all have given up just now
 		turn.depart()
 		turn.session.Go(func() { turn.end(turn.session.Context()) })
@@ -149,7 +170,7 @@ func (k *keeper) requeue(waiting []*caller) {
 			w.get(nil)
 			continue
 		}
-		w.in = nil
+		w.in = nil // giveUp looks for it in next from now on
 		again = append(again, w)
 	}
 	k.next = append(again, k.next...)

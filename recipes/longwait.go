@@ -38,7 +38,11 @@ func (a *attempt) nameOwn(ahead driver.Place) {
 		return
 	}
 	if token := first[0].Token; q.suspected.Swap(int64(token)) != int64(token) {
-		q.client.Log().Warn("baton: waits for a hold of this process; if the caller itself has it, pass the context of the hold",
-			"queue", q.id, "call", a.Op, "token", token, "waited", time.Since(a.since))
+		q.warnOfOwn(a.Op, token, a.since)
 	}
+}
+
+func (q *Queue) warnOfOwn(op string, token driver.Token, since time.Time) {
+	q.client.Log().Warn("baton: waits for a hold of this process; if the caller itself has it, pass the context of the hold",
+		"queue", q.id, "call", op, "token", token, "waited", time.Since(since))
 }

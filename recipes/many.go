@@ -50,6 +50,14 @@ func (c *call) cause() error {
 	}
 }
 
+// after reports whether a call began after the session of a join had ended, and
+// nobody had noticed that: the process had stood still. As without the join of
+// others, the call must not see an error for that, and joins again.
+func (c *call) after(join *attempt, err error) bool {
+	return join != nil && join.session != nil && errors.Is(err, coordinator.ErrSessionLost) &&
+		!c.began.Before(join.session.Deadline())
+}
+
 // notGranted notifies the observers of a call that does not get a turn.
 func (c *call) notGranted(q *Queue, err error) {
 	e := event.Event{Kind: event.NotGranted, Op: c.Op, Queue: q.id, Context: c.ctx,
@@ -67,11 +75,13 @@ func (t *turn) begin(h holder, won *attempt) {
 	alive := t.hook(h)
 	t.mu.Unlock()
 	won.mustLeave = false // from here on the turn removes the entry
-	if !alive {
+	if !alive {           // the session reports nothing to a turn that began afterwards
 		t.lost()
 	}
 }
 
+// connected reports whether the latest renewals were answered. While they are
+// not, no further call gets the turn: see the two alive.
 func (t *turn) connected() bool {
 	state, _ := t.session.State()
 	return state == event.StateConnected
@@ -92,10 +102,18 @@ func (t *turn) granted(c *call, local, waited bool, since time.Time) {
 func (t *turn) give(c *call) *Hold {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// As in attempt.hold, and in the same order.
 	c.grant.begin(t, &c.Request)
 	c.grant.watchTime(c.ctx)
-	c.grant.nested = c.grant.nest(c.ctx, t.ctx)
+	c.grant.nest(c.ctx)
 	return c.grant.handleIn(c.ctx, &c.hold, &c.grant.top)
+}
+
+// notGranted notifies the observers of a failed join whose error no call gets.
+func (a *attempt) notGranted(began time.Time, err error) {
+	if a.joined.Token != 0 { // else there is no entry whose end is to be reported
+		a.observe(a.session.Context(), began, event.NotGranted, err)
+	}
 }
 
 // notGranted notifies the observers of the end of a turn that no call has used:
@@ -119,6 +137,7 @@ func (t *turn) readIsDue(last *time.Time) bool {
 // behind reads the queue, and reports whether wants accepts a contender behind
 // the entry.
 func (t *turn) behind(wants func(driver.Place) bool) bool {
+	// An error is no answer: the watch goes on, and the next read is soon.
 	yes, err := t.session.Behind(t.ctx, t.queue.id, t.stablePlace(), wants)
 	return err == nil && yes
 }

@@ -169,6 +169,10 @@ func (q *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
+// Reenters reports whether a context that carries a hold of the queue re-enters
+// it: it does not with WithoutReentry.
+func (q *Queue) Reenters() bool { return !q.anew }
+
 // RefuseLockDelay returns an error if the queue has a lock-delay. It is for
 // recipes whose holders do not exclude each other.
 func RefuseLockDelay(q *Queue, recipe string) error {

@@ -7,6 +7,9 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
+// This file finds the hold that a context carries, so that a caller that has it
+// does not wait for itself.
+
 // ErrOtherMode means that the context carries a hold of the queue whose mode
 // does not include the requested mode.
 var ErrOtherMode = fmt.Errorf("%w: the context holds the name in another mode: unlock it first",
@@ -55,9 +58,13 @@ func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
 	case request.Mode == grant.top.mode && grant.top.count > 0:
 		return grant.again(ctx, &grant.top), nil
 	case grant.low.mode != "" && request.Mode == grant.low.mode:
+		// The rule comes from the caller: the first request, of the other mode,
+		// did not have it. Wanted needs it once the entry has this mode.
 		grant.low.rule = request.Rule
 		return grant.again(ctx, &grant.low), nil
 	}
+	// Not a second entry: it would wait for the first one, which the caller
+	// cannot release meanwhile.
 	return nil, ErrOtherMode
 }
 
@@ -65,7 +72,7 @@ func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
 // that was itself taken within this one.
 func (g *grant) again(ctx context.Context, l *level) *Hold {
 	h := g.handle(ctx, l)
-	if n := g.nest(ctx, l.ctx); n != nil {
+	if n := g.within(ctx, l.ctx, g.ends()); n != nil {
 		n.again, h.ctx.Context = true, n
 	}
 	return h

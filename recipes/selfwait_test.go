@@ -41,9 +41,11 @@ func selfWaits(t *testing.T, test func(t *testing.T, svc *memory.Service, c *coo
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc, b := memory.NewService(), &book{}
-		c, err := coordinator.New(svc.Driver(), coordinator.WithTTL(ttl),
+		link := svc.Driver()
+		c, err := coordinator.New(link, coordinator.WithTTL(ttl),
 			coordinator.WithLogger(slog.New(slog.NewTextHandler(b, nil))))
 		check(t, err)
+		endWithTest(t, link, c)
 		test(t, svc, c, b)
 		check(t, c.Close(context.Background()))
 	})
@@ -81,6 +83,64 @@ func TestCallThatWaitsForItsOwnProcessWarnsAfterATTL(t *testing.T) {
 		}
 	})
 }
+
+// TestCallThatWaitsForAKeptTurnWarnsAfterATTL: it has no entry, so it
+// follows none. Once for each hold; a call that waits for several short ones,
+// and one WithoutReentry, warn of nothing.
+func TestCallThatWaitsForAKeptTurnWarnsAfterATTL(t *testing.T) {
+	selfWaits(t, func(t *testing.T, _ *memory.Service, c *coordinator.Client, b *book) {
+		m, err := mutex.New(c, "n", mutex.WithRetain(time.Second))
+		check(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for range 2 {
+			before := b.suspicions()
+			h, err := m.Lock(t.Context())
+			check(t, err)
+			calls := []<-chan error{
+				start(func() error { return m.Do(ctx, nothing) }),
+				start(func() error { return m.Do(ctx, nothing) }),
+			}
+			time.Sleep(ttl - time.Millisecond)
+			if n := b.suspicions() - before; n != 0 {
+				t.Errorf("%d warnings before the TTL", n)
+			}
+			time.Sleep(time.Hour)
+			if n := b.suspicions() - before; n != 1 {
+				t.Errorf("%d warnings after an hour", n)
+			}
+			check(t, h.Unlock(t.Context()))
+			check(t, errors.Join(<-calls[0], <-calls[1]))
+		}
+
+		before := b.suspicions()
+		var all []<-chan error
+		for range 20 {
+			all = append(all, start(func() error {
+				return m.Do(ctx, func(context.Context, *mutex.Lock) error {
+					time.Sleep(ttl / 5)
+					return nil
+				})
+			}))
+		}
+		for _, call := range all {
+			check(t, <-call)
+		}
+		anew, err := mutex.New(c, "n", mutex.WithRetain(time.Second), mutex.WithoutReentry())
+		check(t, err)
+		h, err := anew.Lock(t.Context())
+		check(t, err)
+		call := start(func() error { return anew.Do(ctx, nothing) })
+		time.Sleep(time.Hour)
+		check(t, h.Unlock(t.Context()))
+		check(t, <-call)
+		if n := b.suspicions() - before; n != 0 {
+			t.Errorf("%d warnings of calls that are served, or that never re-enter", n)
+		}
+	})
+}
+
+func nothing(context.Context, *mutex.Lock) error { return nil }
 
 // TestCallsThatWaitForOthersWarnOfNothing: behind the hold of another client,
 // behind a waiter of this one, for less than a TTL, or WithoutReentry.

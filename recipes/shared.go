@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -54,7 +55,8 @@ type user struct {
 	call
 	// Unless nil, it has waited for the join; has room for one. Sent to after
 	// left and handed are set.
-	got chan error
+	got  chan error
+	ends engine.EndsWithin // of its contexts: see grant.part
 }
 
 // inQueue reports whether the entry is known to be queued. The caller holds the
@@ -64,30 +66,39 @@ func (t *shared) inQueue() bool { return !t.queued.IsZero() }
 // join joins the queue and waits until the entry is admitted, for whichever
 // callers there are by then.
 func (t *shared) join(ctx context.Context) {
-	sharer := t.sharer
+	sharer, began := t.sharer, time.Now()
 	defer t.cancelJoin(nil)
 	defer t.won.leaveLater() // does nothing, unless an observer panics
 	t.won.Queued = func() {
+		// In one step with what sharer.rivalJoined does: of two contenders of
+		// this client that join at the same time, the second one to come here
+		// sees the other.
 		sharer.mu.Lock()
 		defer sharer.mu.Unlock()
 		t.enqueued()
 		if sharer.rivalBehind(t.won) {
 			t.shut()
 		}
-		if len(t.waiting) > 1 {
+		if len(t.waiting) > 1 { // one call alone overtakes nobody
 			t.watch()
 		}
 	}
 	err := t.won.win(ctx)
 	sharer.mu.Lock()
 	if err != nil {
-		t.fail(err, t.won)
+		reported := t.fail(err, t.won)
 		if t.inQueue() {
-			t.cancel(err)
+			t.cancel(err) // nobody else ends the context that enqueued has made
 		}
 		sharer.mu.Unlock()
+		if !reported {
+			t.won.notGranted(began, err)
+		}
 		return
 	}
+	// In one step: a call that comes before waits, and is counted here; one
+	// that comes later counts itself, in enter. In between the last user could
+	// leave.
 	waiting := t.waiting
 	t.waiting, t.users, t.admitted = nil, len(waiting), true
 	sharer.mu.Unlock()
@@ -100,15 +111,25 @@ func (t *shared) join(ctx context.Context) {
 	}
 }
 
-// fail ends a turn that was not admitted. The caller holds the sharer's mu.
-func (t *shared) fail(err error, left *attempt) {
+// errAgain is the answer to a call that begins again.
+var errAgain = errors.New("the session had ended before the call")
+
+// fail ends a turn that was not admitted. reported: a call gets the error. The
+// caller holds the sharer's mu.
+func (t *shared) fail(err error, left *attempt) (reported bool) {
 	t.shut()
 	for _, u := range t.waiting {
-		u.failed = left
-		left = nil // one event ends the one entry
+		if u.after(left, err) {
+			u.got <- errAgain
+			continue
+		}
+		if !reported { // one event ends the one entry
+			u.failed, reported = left, true
+		}
 		u.got <- err
 	}
 	t.waiting = nil
+	return reported
 }
 
 // enqueued makes the turn that of its entry, which may not be admitted yet. The
@@ -116,6 +137,8 @@ func (t *shared) fail(err error, left *attempt) {
 func (t *shared) enqueued() {
 	a := t.won
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
+	// From here on, and not from the admission: a contender behind may be seen
+	// while the turn waits, and keeps its rank.
 	t.many, t.queued, t.lastRead = t, time.Now(), time.Now()
 }
 
@@ -142,6 +165,7 @@ func (t *shared) wait(user *user) error {
 
 // since is when a call was queued, or zero. The caller holds the sharer's mu.
 func (t *shared) since(u *user) time.Time {
+	// A call that came to a queued entry has waited since it came.
 	if t.inQueue() && t.queued.Before(u.began) {
 		return u.began
 	}
@@ -158,7 +182,7 @@ func (t *shared) giveUp(user *user) (left bool, err error) {
 	defer sharer.mu.Unlock()
 	at := slices.Index(t.waiting, user)
 	switch {
-	case at < 0:
+	case at < 0: // join or fail has taken it out, and sends the answer
 		return false, nil
 	case len(t.waiting) == 1:
 		t.shut() // callers that come must not get the end of this one
@@ -179,7 +203,7 @@ func (t *shared) serve(user *user) (*Hold, error) {
 			t.drop()
 		}
 	}()
-	if !t.alive(user.ctx) {
+	if !t.alive(user.ctx) { // as for kept turns: without mu, since it may ask
 		if err := user.cause(); err != nil {
 			return nil, err
 		}
@@ -188,6 +212,8 @@ func (t *shared) serve(user *user) (*Hold, error) {
 		sharer.mu.Unlock()
 		return nil, nil
 	}
+	// Before the observers are called: of calls that are served at the same
+	// time exactly one reports the wait of the entry, and the others theirs.
 	sharer.mu.Lock()
 	t.served++
 	local := t.served > 1
@@ -198,7 +224,11 @@ func (t *shared) serve(user *user) (*Hold, error) {
 		t.granted(&user.call, local, t.won.waited, t.won.woken)
 	}
 	sharer.mu.Lock()
+	// In one step with isLost, as in kept.serve.
+	user.grant.at = len(t.grants)
 	t.grants = append(t.grants, &user.grant)
+	user.ends.Begin(&t.ends, t.ctx)
+	user.grant.part = &user.ends
 	gone := t.isLost
 	h := t.give(&user.call)
 	t.readIfDue()
@@ -234,8 +264,11 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 	case t.users == 0:
 		over = true // the grant stays, since a loss from here on is also its own
 		t.depart()
-	default:
-		t.grants = slices.DeleteFunc(t.grants, func(o *grant) bool { return o == ended })
+	default: // the entry stays: a loss from here on is none of this caller
+		last := t.grants[len(t.grants)-1]
+		t.grants[ended.at], last.at = last, ended.at
+		t.grants[len(t.grants)-1] = nil
+		t.grants = t.grants[:len(t.grants)-1]
 	}
 	sharer.mu.Unlock()
 	if over {
@@ -252,6 +285,8 @@ func (t *shared) drop() {
 	sharer := t.sharer
 	sharer.mu.Lock()
 	t.users--
+	// In one step with users: a call that comes finds either a user, and with
+	// it the entry, or a closed gate.
 	last, gone := t.users == 0 && !t.isLost, t.isLost
 	if last {
 		t.depart()
@@ -261,6 +296,7 @@ func (t *shared) drop() {
 	case gone:
 		t.report()
 	case last:
+		// In the background: the call that gives up must not wait for it.
 		t.session.Go(func() {
 			if t.finish(coordinator.ErrReleased) {
 				_ = t.passOn(t.session.Context()) // after an error it continues in the background

@@ -12,6 +12,7 @@ import (
 // caller holds the sharer's mu.
 func (t *shared) depart() {
 	t.shut()
+	// As in grant.dropHandle: from here on nothing may create the entry again.
 	t.mu.Lock()
 	t.leaving = true
 	t.mu.Unlock()
@@ -26,6 +27,7 @@ func (t *shared) lost(cause error) {
 	grants := t.grants
 	t.grants = nil
 	s.mu.Unlock()
+	// Each is a hold of its own for its caller: each reports its loss.
 	for _, g := range grants {
 		g.lost(cause)
 	}
@@ -49,7 +51,9 @@ func (t *shared) shut() {
 	if t.sharer.open == t {
 		t.sharer.open = nil
 	}
-	if t.unwatch != nil { // nothing is left to be closed
+	// Nothing is left to be closed. The watch costs a view of the queue for
+	// each change of it.
+	if t.unwatch != nil {
 		t.unwatch()
 	}
 }
@@ -61,6 +65,7 @@ func (t *shared) watch() {
 	if t.unwatch != nil || t.closed {
 		return
 	}
+	// From the turn's context, so it ends with the turn in any case.
 	var ctx context.Context
 	ctx, t.unwatch = context.WithCancel(t.ctx)
 	t.session.Go(func() {
@@ -97,6 +102,7 @@ func (t *shared) contended() {
 
 // keepsOut reports whether a turn excludes a mode. The caller holds s.mu.
 func (s *sharer) keepsOut(mode string) bool {
+	// Without a rule no request with Shares has come, so there is no turn.
 	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
 }
 

@@ -116,3 +116,76 @@ func TestObserversGetEachReaderOfATurn(t *testing.T) {
 		t.Errorf("%d granted, %d released", g, r)
 	}
 }
+
+// TestWorkOfSharedReadersEndsInTime: that of one reader with its own release,
+// its longest hold and the loss of its outer hold, while the others go on; that
+// of all readers with the entry.
+func TestWorkOfSharedReadersEndsInTime(t *testing.T) {
+	sharing(t, func(w world) {
+		long, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithSharedTurns(),
+			recipes.WithMaxHold(time.Minute))
+		check(w, err)
+		w.a.queue = long
+		outer, err := recipes.NewQueue(w.b.client, "test", "outer")
+		check(w, err)
+		o, err := outer.Acquire(w.Context(), exclusive)
+		check(w, err)
+		type reader struct {
+			*recipes.Hold
+			work context.Context
+		}
+		reads := func(in context.Context) (r reader) {
+			r.Hold = w.hold(w.a, in, sharedRead)
+			var stop func()
+			r.work, stop = r.Under(context.Background())
+			w.Cleanup(stop)
+			return r
+		}
+		alive := func(all ...reader) {
+			w.Helper()
+			for i, r := range all {
+				if r.work.Err() != nil {
+					w.Errorf("the work of reader %d has ended: %v", i, context.Cause(r.work))
+				}
+			}
+		}
+		ended := func(r reader, why error) {
+			w.Helper()
+			select { // at once, and not only when a clock is read
+			case <-r.work.Done():
+			default:
+				w.Errorf("the work goes on after %v", why)
+			}
+			wantErr(w.T, context.Cause(r.work), why)
+		}
+		early := reads(w.Context())
+		time.Sleep(time.Second)
+		first, nested := reads(w.Context()), reads(o.Context())
+		again := reads(first.Context())
+
+		w.release(first.Hold)
+		alive(early, first, nested, again) // again holds
+		w.release(again.Hold)
+		ended(first, coordinator.ErrReleased)
+		ended(again, coordinator.ErrReleased)
+		alive(early, nested)
+
+		w.svc.Expire(o.Session())
+		synctest.Wait()
+		ended(nested, coordinator.ErrSessionLost)
+		alive(early)
+		_ = o.Release(w.Context())
+
+		last := reads(w.Context())
+		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
+		ended(early, recipes.ErrHeldTooLong)
+		alive(last)
+		w.svc.Remove(name, last.Place().Key)
+		synctest.Wait()
+		ended(last, coordinator.ErrRemoved)
+		for _, r := range []reader{early, nested, last} {
+			wantErr(w.T, r.Release(w.Context()), coordinator.ErrRemoved)
+		}
+	})
+}

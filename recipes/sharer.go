@@ -33,6 +33,7 @@ func (s *sharer) shares(ctx context.Context, request *Request) bool {
 	if !request.Shares || request.Payload != nil || request.Queued != nil {
 		return false
 	}
+	// The first request decides, as in keeper.keeps.
 	s.mu.Lock()
 	if s.mode == "" {
 		s.mode, s.rule = request.Mode, request.Rule
@@ -56,7 +57,7 @@ func (s *sharer) acquire(ctx context.Context, request Request) (*Hold, error) {
 				return hold, nil
 			}
 		}
-		if err != nil {
+		if err != nil && err != errAgain { //nolint:errorlint // our own word
 			user.notGranted(s.queue, err)
 			return nil, err
 		}
@@ -85,6 +86,8 @@ func (s *sharer) enter(user *user) *shared {
 	turn := s.open
 	user.got = nil
 	switch {
+	// Counted at once, with the gate open: the last user cannot leave before
+	// this call is served.
 	case turn != nil && turn.admitted:
 		turn.users++
 		turn.watch()
@@ -132,6 +135,7 @@ func (s *sharer) try(user *user) (*shared, error) {
 		user.failed = turn.won
 		return nil, err
 	}
+	// All in one step: the turn is admitted before others can see it.
 	s.mu.Lock()
 	turn.enqueued()
 	turn.users, turn.admitted = 1, true
@@ -158,6 +162,7 @@ func (s *sharer) rivalComes(attempt *attempt) {
 	s.mu.Unlock()
 	// Again when it has joined: a turn may have begun since, and have joined
 	// before it. If it joins behind, it may stay open.
+	// Queued is called before the attempt can be admitted.
 	queued := attempt.Queued
 	attempt.Queued = func() {
 		s.rivalJoined(attempt)

@@ -49,14 +49,17 @@ func (a *attempt) mayAskIdle(err error) bool {
 func (a *attempt) askIdle(ctx context.Context, taken error) error {
 	bound, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	// For join and wait alone: the lock-delay that follows is not waited for.
 	a.Try = false
-	defer func() { a.Try = true }() // the lock-delay is not waited for
+	defer func() { a.Try = true }()
 	err := a.join(bound)
 	if err == nil {
 		err = a.wait(bound)
 	}
+	// Only the bound has ended the wait: the caller sees why it did not get the
+	// name, and not a deadline that it has not set. win removes the entry.
 	if err != nil && bound.Err() != nil && ctx.Err() == nil {
-		return taken // win removes the entry
+		return taken
 	}
 	return err
 }

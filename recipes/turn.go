@@ -108,8 +108,10 @@ func (t *turn) err(ctx context.Context) error {
 // hold, so the entry is left in the background: a late join could still create
 // it again.
 func (t *turn) removed() {
+	// Several watches may come here, and a release at the same time: the first
+	// one reports.
 	if !t.finish(coordinator.ErrRemoved) {
-		return // released or lost meanwhile: that cause was reported
+		return
 	}
 	t.mu.Lock()
 	place := t.place
@@ -128,8 +130,9 @@ func (t *turn) alone() error {
 	return nil
 }
 
-// finish ends a turn with a cause, and reports whether it did so before the
-// session's end.
+// finish ends a turn with a cause, and reports whether it was the first to end
+// it: before a release, a removal that was seen, and the end of the session.
+// Only then the caller goes on to remove the entry or to report the loss.
 func (t *turn) finish(cause error) bool {
 	// Under mu, so that a second caller returns only after the first one's
 	// contexts have ended: both may remove the entry. unhook is set under mu,

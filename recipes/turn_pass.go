@@ -9,6 +9,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// This file removes the entry of a turn that is over. Nobody holds under it,
+// and its contexts have ended: from the moment at which the service applies the
+// removal the next contender may hold.
+
 // passOn removes the entry, whatever its mode. It waits shortly for a
 // conversion under way: when the outcome is known, one delete is enough, which
 // a service without space does not refuse.
@@ -34,8 +38,10 @@ func (t *turn) passOn(ctx context.Context) error {
 // contender waits, as after a loss.
 func (t *turn) clearNote(ctx context.Context) {
 	if t.noted == 0 {
-		return
+		return // no lock-delay: a release costs no second request
 	}
+	// With the version of the own write: if the entry was removed meanwhile,
+	// the note may be that of the next holder, and must stay.
 	_, err := t.session.SetRecord(ctx, t.queue.id, note{Token: t.token}.encode(), t.noted)
 	if coordinator.MayHaveApplied(err) && ctx.Err() == nil { // perhaps only a reply was lost
 		last, _, failed := readNote(ctx, t.session, t.queue.id)
@@ -53,6 +59,8 @@ func (t *turn) clearNote(ctx context.Context) {
 // leave sends the removal of the entry. t.place needs no lock here: there is no
 // handle that could begin a conversion, and the last one is over.
 func (t *turn) leave(ctx context.Context, conv *conversion) error {
+	// Not beside a conversion: a request of it that is applied after the delete
+	// would create the entry again, on services that convert by replacing.
 	if conv != nil {
 		patience := time.NewTimer(t.session.TTL() / 4)
 		defer patience.Stop()
@@ -65,6 +73,8 @@ func (t *turn) leave(ctx context.Context, conv *conversion) error {
 		conv.cancel()
 		<-conv.done // at once
 	}
+	// Of what is left, conv.err without maybe means that the last step changed
+	// nothing: the entry is at t.place.
 	switch {
 	case conv == nil || conv.err == nil:
 	case errors.Is(conv.err, coordinator.ErrRemoved):
@@ -78,14 +88,17 @@ func (t *turn) leave(ctx context.Context, conv *conversion) error {
 		// enough.
 		return t.session.Forget(ctx, t.queue.id, t.place.ID)
 	}
-	if t.place == t.handoff { // and was not converted
+	// Not after a conversion, which changes the place: the entry no longer
+	// excludes those behind it, so the successor may not be the only holder.
+	if t.place == t.handoff {
 		return t.session.Pass(ctx, t.queue.id, t.place)
 	}
 	return t.session.Leave(ctx, t.queue.id, t.place)
 }
 
 // forget removes the entry in the background, after its last conversion, which
-// could create it again.
+// could create it again. It does so by the ID: if that conversion had no
+// answer, the place is unknown.
 func (t *turn) forget(c *conversion) {
 	if c != nil {
 		c.cancel()

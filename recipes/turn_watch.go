@@ -8,6 +8,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// This file watches an admitted entry: for the end of the session, for its
+// removal by others, and for contenders behind it.
+
 // hook makes the session report its end to the turn, even if no caller uses
 // its context. alive: the session has not ended yet. The caller holds t.mu,
 // since settled can run at once.
@@ -64,6 +67,8 @@ func (t *turn) watchSelf() {
 // refused watch is tried again.
 func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
 	for refused := 0; ; {
+		// Not the place of an entry that a conversion is about to replace: its
+		// departure would look like a removal.
 		place := t.stablePlace()
 		err := t.session.Wanted(ctx, t.queue.id, place, wants)
 		switch {
@@ -72,8 +77,9 @@ func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
 		case ctx.Err() != nil:
 			return false
 		case t.stablePlace() != place:
-			continue // it was converted
+			continue // it was converted: watch the new place at once
 		case errors.Is(err, coordinator.ErrRemoved) && t.err(t.ctx) == nil:
+			// watchSelf may see it, too, or may not be running yet.
 			t.removed()
 			return false
 		}

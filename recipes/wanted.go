@@ -33,6 +33,8 @@ func (g *grant) enterWait() *wanted {
 func (g *grant) enterWaitBehind() *wanted {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
+	// One watch for all calls: ten handles that ask would else send ten times
+	// the requests for the same answer.
 	w := g.wanted
 	if w == nil {
 		ctx, cancel := context.WithCancel(g.turn.ctx)
@@ -53,9 +55,11 @@ func wantedNow() *wanted {
 	return &wanted{calls: 1, cancel: func() {}, changed: over, over: true}
 }
 
+// leaveWait removes a call from a wait, and ends the watch with the last one.
 func (g *grant) leaveWait(w *wanted) {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
+	// By the last call: the context of the first may end long before.
 	if w.calls--; w.calls > 0 {
 		return
 	}
@@ -66,6 +70,7 @@ func (g *grant) leaveWait(w *wanted) {
 	}
 }
 
+// endWait tells all calls of a wait what its watch has found.
 func (g *grant) endWait(w *wanted, err error) {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
@@ -74,6 +79,7 @@ func (g *grant) endWait(w *wanted, err error) {
 
 // finishWait is endWait for callers that hold the turn's mu.
 func (g *grant) finishWait(w *wanted, err error) {
+	// Once: on kept turns a caller of this process and a watch may both end it.
 	if w.over {
 		return
 	}
@@ -102,7 +108,9 @@ func (g *grant) awaitContender(ctx context.Context) error {
 		if !errors.Is(err, coordinator.ErrRemoved) {
 			return err
 		}
-		// A conversion replaces the entry on some services.
+		// A conversion replaces the entry on some services, which looks like a
+		// removal to a watch that began before. With it the mode changes, and
+		// with that whom the grant keeps out: keepsOut is asked again.
 		if turn.stablePlace() == place {
 			// as in watchSelf, which would notice it, too
 			if turn.err(turn.ctx) == nil {

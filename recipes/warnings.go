@@ -29,7 +29,7 @@ func StartMaxHold(ctx context.Context) {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
 	if g.deferred && g.handles() > 0 {
-		g.deferred = false
+		g.deferred = false // a second call starts no second timer
 		g.startTimer(g.turn.queue.maxHold, true)
 	}
 }
@@ -60,15 +60,17 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		turn.mu.Unlock()
 		return
 	}
-	first := !g.long
+	first := !g.long // of the two timers: observers get one event.HeldLong
 	g.long = true
 	if tooLong {
 		g.tooLong = true
 		g.top.end(ErrHeldTooLong)
 		g.low.end(ErrHeldTooLong)
 	}
+	// Run comes after mu: the name stays held, so no next holder may begin in
+	// between.
 	turn.mu.Unlock()
-	turn.ends.Run()
+	g.ends().Run()
 	ev := event.Event{Session: turn.session.ID(), Queue: turn.queue.id, Token: turn.token,
 		Duration: time.Since(g.since)}
 	c, said := turn.queue.client, "baton: hold lasts long"

@@ -147,7 +147,7 @@ func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 				time.AfterFunc(time.Second-1, func() { under.Add(-1) })
 				return memory.Fate{DelayReply: time.Second}
 			})
-			done := make(chan error)
+			done := make(chan error, 5)
 			for range 5 {
 				go func() { done <- h.Write(context.Background(), nil) }()
 			}

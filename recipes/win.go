@@ -9,6 +9,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
+// This file is the conductor of an attempt: it makes one of a request, takes it
+// through its steps, and makes a hold or an error of the outcome.
+
 // newAttempt returns the attempt of a request, with the admission that it
 // needs.
 func (q *Queue) newAttempt(r Request, i info) *attempt {
@@ -31,8 +34,9 @@ func (q *Queue) newInfo(r Request, began time.Time) info {
 	return info{Identity: q.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}
 }
 
-// win returns nil when the contender is admitted. Otherwise it removes the
-// entry.
+// win returns nil when the contender is admitted; then the caller must make a
+// turn of the entry. Otherwise win removes the entry. It calls leaveLater only
+// for an error: callers defer that as well, for an observer that panics.
 func (a *attempt) win(ctx context.Context) (err error) {
 	if a.value, err = a.queue.encode(a.info); err != nil {
 		return err
@@ -45,6 +49,8 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	case err == nil:
 		err = a.wait(ctx)
 	default:
+		// Only after a failed join: an exclusive Try that has joined is first,
+		// and a lock-delay does not end sooner since a contender asks.
 		if err = a.taken(ctx, err); a.mayAskIdle(err) {
 			err = a.askIdle(ctx, err)
 		}
@@ -92,7 +98,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	grant.watchTime(ctx)
 	// After watchTime and before handle: the contexts of the handles are
 	// derived from it.
-	grant.nested = grant.nest(ctx, turn.ctx)
+	grant.nest(ctx)
 	if turn.heldMode != "" && !a.knownHolder {
 		turn.convert(turn.heldMode)
 	}

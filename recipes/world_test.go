@@ -68,9 +68,27 @@ func queueOn(
 	t.Helper()
 	c, err := coordinator.New(d, append([]coordinator.Option{quiet}, opts...)...)
 	check(t, err)
+	endWithTest(t, d, c)
 	q, err := recipes.NewQueue(c, "test", "queue")
 	check(t, err)
 	return c, q
+}
+
+// endWithTest closes a client whose test has failed: after t.Fatal no other
+// line does, and what the client runs would be left in the bubble.
+func endWithTest(t *testing.T, d driver.Driver, c *coordinator.Client) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		if link, ok := d.(*memory.Driver); ok {
+			link.Service().OnRequest(nil)
+			link.Service().Start()
+			link.Heal()
+		}
+		_ = c.Close(context.Background())
+		time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+	})
 }
 
 // lesser is a write that can be downgraded to a read.

@@ -33,6 +33,7 @@ func TestLimitIsReadAgainAfterTheServiceLostItsData(t *testing.T) {
 		d.now.Store(d.Driver)
 		a, err := coordinator.New(d, quiet)
 		check(t, err)
+		t.Cleanup(func() { _ = a.Close(context.Background()) })
 		s, err := semaphore.New(a, "jobs", 5)
 		check(t, err)
 		p, err := s.Acquire(t.Context(), 1)

@@ -107,3 +107,40 @@ func TestKeepAlivesOfADeposedLeaderDoNotCount(t *testing.T) {
 		})
 	}
 }
+
+// TestRenewalThatCountsRestsOnALiveLeader: an acknowledgement may count for
+// nothing, and then the lease lives for a TTL from the moment at which a quorum
+// was asked last. The session must not count on more, however the renewals are
+// timed; the process may be late by some milliseconds.
+func TestRenewalThatCountsRestsOnALiveLeader(t *testing.T) {
+	for _, ttl := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
+		for tenths := range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				f, c := newFake(t)
+				d, err := FromClient(c)
+				check(t, err)
+				opened, err := d.Open(t.Context(), ttl)
+				check(t, err)
+				defer opened.Close(context.Background())
+				s := opened.(*session)
+				f.settled(t, s)
+				s.Conn.Several = true
+				s.Conn.KeepAlive = func(context.Context, ...clientv3.LeaseID) (lease.Kept, error) {
+					return lease.Kept{Header: &pb.ResponseHeader{MemberId: 1}}, nil
+				}
+				check(t, s.Renew(t.Context()))
+				quorum := time.Now()
+				f.sent(func() { check(t, s.Renew(t.Context())) })
+				time.Sleep(ttl / driver.RenewalsPerTTL * time.Duration(tenths) / 10)
+				asked := f.sent(func() { check(t, s.Renew(t.Context())) })
+				margin := ttl/10 + s.Slack()
+				if beyond := time.Since(quorum) - margin; asked == 0 && beyond > 100*time.Millisecond {
+					t.Errorf("TTL %v: a renewal %v after the last quorum counts for %v too long", ttl, time.Since(quorum), beyond)
+				}
+				if asked > 0 && tenths <= 10 {
+					t.Errorf("TTL %v: a renewal on time costs %d reads", ttl, asked)
+				}
+			})
+		}
+	}
+}

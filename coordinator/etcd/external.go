@@ -24,8 +24,11 @@ type externalDriver struct {
 	// nonce is drawn once and not for each Open, so that an Open repeated after
 	// a lost reply writes the same sentinel and leaves nothing behind.
 	nonce string
-	lock  lock
-	used  bool // guarded by lock
+
+	lock lock // guards what follows
+	used bool
+	// tidy deletes the sentinel that a failed Open may have left, or is nil
+	tidy func(context.Context)
 }
 
 // Open starts the session on the external lease. It takes two requests and a
@@ -70,21 +73,37 @@ func (d *externalDriver) Open(ctx context.Context, ttl time.Duration) (driver.Se
 		}
 	}
 	if err != nil {
-		// The put may have been applied, and this lease may live for years. One
-		// attempt is made to delete the sentinel; a later Open would reuse the
-		// key.
+		// The put may have been applied, and this lease may live for years. Now
+		// one attempt is made to delete the sentinel, and another one in Close;
+		// a later Open would reuse the key.
+		d.tidy = func(ctx context.Context) { deleteSentinel(ctx, conn, sentinel) }
 		if ctx.Err() == nil {
-			deleteSentinel(ctx, conn, sentinel)
+			d.tidy(ctx)
 		}
 		return nil, err
 	}
-	d.used = true
+	d.used, d.tidy = true, nil
 	// The owner may stop keeping the lease (Orphan) while it still has some
 	// TTL. Then Baton must not renew it, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
 	return &externalSession{
 		session: d.session(s), unhook: unhook, owner: d.owner.Ctx(), removed: make(chan struct{}),
 	}, nil
+}
+
+// Close also deletes the sentinel of an Open that failed.
+func (d *externalDriver) Close(ctx context.Context) error {
+	if err := d.lock.acquire(ctx); err != nil {
+		return err
+	}
+	defer d.lock.release()
+	if d.tidy != nil {
+		bound, cancel := context.WithTimeout(ctx, longestLate)
+		d.tidy(bound)
+		cancel()
+		d.tidy = nil
+	}
+	return d.service.Close(ctx)
 }
 
 // deleteSentinel deletes the sentinel of an Open that failed. Applied after a

@@ -119,6 +119,31 @@ func TestExternalSessionNeedsARenewalOfTheTermOfItsSentinel(t *testing.T) {
 	check(t, s.Close(t.Context()))
 }
 
+// TestSentinelOfAnOpeningThatWasGivenUpIsDeleted by Close (O4): the lease may
+// live for years.
+func TestSentinelOfAnOpeningThatWasGivenUpIsDeleted(t *testing.T) {
+	f, c := newFake(t)
+	d, err := FromSession(newOwner(t, c, 7), Namespace("ns"))
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		f.before = nil
+		_, _ = f.Txn(t.Context(), r)
+		cancel() // and the reply comes too late
+		return ctx.Err()
+	}
+	if _, err := d.Open(ctx, 7*time.Second); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open: %v", err)
+	}
+	if len(f.kvs) != 1 {
+		t.Fatalf("keys %v, want the sentinel", f.kvs)
+	}
+	check(t, d.Close(t.Context()))
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+}
+
 // TestLateCleanUpOfAFailedOpenDeletesNoSentinel: the reply to the sentinel is
 // lost, and what Open then sends to delete it is applied after a later Open.
 func TestLateCleanUpOfAFailedOpenDeletesNoSentinel(t *testing.T) {

@@ -115,7 +115,9 @@ func TestMetricsOfAMutexStepByStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		other, _ := coordinator.New(svc.Driver(), quiet)
+		t.Cleanup(func() { _ = other.Close(context.Background()) })
 		m, _ := mutex.New(c, "jobs")
 		n, _ := mutex.New(other, "jobs")
 		first, _ := n.Lock(t.Context())

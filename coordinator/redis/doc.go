@@ -66,10 +66,12 @@
 //
 // # The protocol
 //
-// protocol.lua has the keys and the scripts. An entry counts while its session
-// lives; a script that meets one of a dead session removes it. Each renewal
-// also finds the sessions that have expired, and a wait reads when the session
-// that it waits for would expire. So the next is granted within a moment.
+// protocol.lua has the keys and the scripts. All that decide something write,
+// or could have: a replica, which lags, refuses them. An entry counts while its
+// session lives; a script that meets one of a dead session removes it. Each
+// renewal also finds the sessions that have expired, and a wait reads when the
+// session that it waits for would expire. So the next is granted within a
+// moment.
 //
 // The script that removes an entry publishes to the sessions that watch it, on
 // a channel and connection of each session. A message is a hint, since it can

@@ -196,7 +196,7 @@ func TestScriptsCheckTheirSession(t *testing.T) {
 	for name, s := range scripts {
 		names = append(names, name)
 		_, body, ok := strings.Cut(s.text, "local function leftovers")
-		guarded := strings.Contains(body, "return {'lost'}")
+		guarded := strings.Contains(body, "return refusal('lost')")
 		if !ok || !strings.Contains(body, "return") || strings.Contains(s.text, "---") {
 			t.Errorf("%s: %s", name, s.text)
 		}

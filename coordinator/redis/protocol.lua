@@ -35,11 +35,15 @@ local function number(last)
 	return next
 end
 
--- Redis over its maxmemory refuses a script whose first write may need memory. This one needs none.
-local function even_if_full() call('ZREM', sessions, '') end
+-- A write that needs no memory and changes nothing. Redis over its maxmemory refuses a script whose first write may need
+-- some. A replica refuses all: it must not be read, since it lags.
+local function may_write() call('ZREM', sessions, '') end
+local function refusal(status)
+	may_write()
+	return {status}
+end
 
 local function watch(token)
-	even_if_full()
 	call('ZADD', index, 0, name .. ':' .. token .. ' ' .. own, 0, own .. ' ' .. name .. ' - ' .. token)
 end
 
@@ -99,7 +103,7 @@ call('ZADD', sessions, 'NX', text(now + ARGV[2]), own)
 return {'ok'}
 
 --- finish (sessions, state, index): session -> what it has left
-even_if_full()
+may_write()
 call('ZADD', sessions, 'XX', 0, own)
 return leftovers(own, {'ok'})
 
@@ -111,15 +115,15 @@ call('ZREM', index, own .. ' ' .. name .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], name
 return {'ok'}
 
 --- alive: the scripts below need a session that lives
-if not lives(own) then return {'lost'} end
+if not lives(own) then return refusal('lost') end
 
 --- extend (sessions): session, ttl. It is renew without the rest, with one key.
-even_if_full()
+may_write()
 call('ZADD', sessions, 'XX', text(now + ARGV[2]), own)
 return {'ok'}
 
 --- renew (sessions, state, index): session, ttl -> what dead sessions have left
-even_if_full()
+may_write()
 call('ZADD', sessions, 'XX', text(now + ARGV[2]), own)
 local all = {'ok'}
 -- One client removes what a session has left; another one, if that is still there after two seconds.
@@ -136,12 +140,15 @@ return {'ok', unpack(call('ZRANGEBYLEX', index, after, '(' .. own .. '!', 'LIMIT
 -- the keys, value -> entry, whether it is first, the one before
 local epoch, id, mode, alone, version, value = unpack(ARGV, 2)
 local shard = call('HMGET', state, own, 'last')
-if tonumber(epoch) < tonumber(shard[1] or 0) then return {'late'} end
+if tonumber(epoch) < tonumber(shard[1] or 0) then return refusal('late') end
 local first = at_end(0)
 local entry = first and with(id)
-if entry then return {'ok', head(entry), first == entry and '1' or '0', ''} end
-if record and version ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
-if first and alone == '1' then return {'taken'} end
+if entry then
+	may_write()
+	return {'ok', head(entry), first == entry and '1' or '0', ''}
+end
+if record and version ~= (call('HGET', record, 'version') or '0') then return refusal('stale') end
+if first and alone == '1' then return refusal('taken') end
 local before, token = first and head(at_end(-1)) or '', number(tonumber(shard[2] or 0))
 entry = token .. ' ' .. id .. ' ' .. mode .. ' ' .. own
 call('ZADD', queue, token, entry .. '\n' .. value)
@@ -150,6 +157,7 @@ return {'ok', entry, first and '0' or '1', before}
 
 --- ahead (sessions, index, queue, record): session, token or "" -> whether its entry is the last, the version of the
 -- record if that is among the keys, those ahead of it
+may_write()
 local last, me = at_end(-1), ARGV[2] ~= '' and at(ARGV[2])
 if me == nil then return {'gone'} end
 local version = record and call('HGET', record, 'version') or '0'
@@ -161,6 +169,7 @@ return view
 
 --- watch (sessions, index, queue): session, tokens, own token or "" -> how long the sessions of others have left; or, if
 -- one of the entries is gone, whether the own entry is the first
+may_write()
 local ends = math.huge
 for token in string.gmatch(ARGV[2], '%S+') do
 	local entry = living(at(token))
@@ -176,18 +185,19 @@ return {'ok', ends < math.huge and text(ends - now) or ''}
 
 --- leave (sessions, index, queue): session, token, "left" or "passed", which is true of the first entry only
 local entry = at(ARGV[2])
-if not entry or session_of(entry) ~= own then return {'gone'} end
+if not entry or session_of(entry) ~= own then return refusal('gone') end
 drop(entry, ARGV[3] == 'passed' and at_end(0) == entry and 'passed' or 'left')
 return {'ok'}
 
 --- forget (sessions, state, index, queue): session, epoch, id
-even_if_full()
+may_write()
 call('HSET', state, own, text(math.max(ARGV[2], call('HGET', state, own) or 0)))
 local entry = with(ARGV[3])
 if entry then drop(entry, 'left') end
 return {'ok'}
 
 --- list (sessions, index, queue): session, limit, the size of the largest entry -> entries
+may_write()
 local most = tonumber(ARGV[3])
 local list, all
 repeat
@@ -197,12 +207,13 @@ until #list > #all
 return list
 
 --- record (sessions, index, record): session, known version, the size of the largest value -> version, value
+may_write()
 local version = call('HGET', record, 'version') or '0'
 if version == ARGV[2] then watch('0') end
 return {'ok', version, string.sub(call('HGET', record, 'value') or '', 1, tonumber(ARGV[3]))}
 
 --- write (sessions, state, index, record): session, version, value -> the record's new version
-if ARGV[2] ~= (call('HGET', record, 'version') or '0') then return {'stale'} end
+if ARGV[2] ~= (call('HGET', record, 'version') or '0') then return refusal('stale') end
 local version = number()
 call('HSET', record, 'version', version, 'value', ARGV[3])
 notify('0', version)

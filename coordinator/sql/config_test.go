@@ -153,6 +153,11 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 		{"deadlock", t.Context(), my(1213), driver.ErrUnavailable, false},
 		{"read-only", t.Context(), my(1290), driver.ErrUnavailable, false},
 		{"access denied", t.Context(), my(1045), driver.ErrRefused, true},
+		{"PostgreSQL 17's timeout of transactions", t.Context(), pg("25P04"), driver.ErrUnavailable, false},
+		{"a change of MySQL's primary in a group", t.Context(), my(3100), driver.ErrUnavailable, false},
+		{"a server that an operator has taken offline", t.Context(), my(3032), driver.ErrUnavailable, false},
+		{"a proxy that lost its server", t.Context(), my(2013), driver.ErrUnavailable, false},
+		{"a ProxySQL that reaches no server", t.Context(), my(9001), driver.ErrUnavailable, false},
 		{"a number like the class of deadlocks", t.Context(), my(4025), driver.ErrRefused, true},
 		{"a broken connection", t.Context(), errors.New("EOF"), driver.ErrUnavailable, false},
 		{"a database that its owner has closed", t.Context(), closed, driver.ErrClosed, false},
@@ -165,6 +170,17 @@ func TestErrorsOfServersAreClassified(t *testing.T) {
 	}
 	if err := wrap(dead, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestErrorOfAProxyInTransactionModeSaysWhatToDo: it gives each request another
+// connection, which has other prepared statements.
+func TestErrorOfAProxyInTransactionModeSaysWhatToDo(t *testing.T) {
+	for code, text := range map[string]string{"26000": "does not exist", "42P05": "already exists"} {
+		err := wrap(t.Context(), &pgconn.PgError{Code: code, Message: `prepared statement "stmtcache_0" ` + text})
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), "default_query_exec_mode=exec") {
+			t.Errorf("%s: %v", code, err)
+		}
 	}
 }
 

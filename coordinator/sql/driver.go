@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/hint"
 )
 
 // Dialect is the kind of a database: Postgres or MySQL.
@@ -90,6 +91,14 @@ func (d *sqlDriver) path(queue driver.Queue) string {
 	return strings.TrimPrefix(d.namespace+"/"+string(queue), "/")
 }
 
+// outcomes are those of the schema's routines.
+var outcomes = map[string]string{
+	"open": " ok ", "renew": " ok lost ", "end": " ok more ", "leave": " ok gone lost ",
+	"join": " ok first late stale taken lost ", "set_record": " ok stale lost ",
+}
+
+// call calls a routine. What answers may not be one: a proxy may answer by
+// itself, without a row.
 func (d *sqlDriver) call(
 	ctx context.Context, name string, args ...any,
 ) (outcome string, number int64, err error) {
@@ -103,6 +112,10 @@ func (d *sqlDriver) call(
 	query := verb + " baton_" + name + "(?" + strings.Repeat(", ?", len(args)-1) + ")"
 	err = d.ask(ctx, db, query, args,
 		func(r *stdsql.Rows) error { return r.Scan(&outcome, &number) })
+	if err == nil && !strings.Contains(outcomes[name], " "+outcome+" ") {
+		err = driver.Wrap(driver.ErrUnavailable, fmt.Errorf(
+			"baton_%s returned %.80q, which is none of its outcomes", name, outcome))
+	}
 	return outcome, number, err
 }
 
@@ -168,18 +181,25 @@ func codeOf(err error) string {
 
 // outages has the SQLSTATEs of PostgreSQL, or their classes, and the numbers of
 // MySQL for connections, read-only servers, shutdown (perhaps after a commit),
-// deadlocks, timeouts, memory, too many connections and internal errors.
-const outages = " 08 25006 57 40 55P03 53200 53300 58 XX " +
-	"1047 1053 1927 1290 1792 1836 1205 1206 1213 1317 1969 3024 1040 1041 1203 1226 1180 "
+// deadlocks, timeouts, memory, too many connections, internal errors, and
+// changes of a table or of a group's primary.
+const outages = " 08 25006 25P04 57 40 55P03 53200 53300 58 XX " +
+	"1047 1053 1927 1290 1792 1836 1205 1206 1213 1317 1969 3024 1040 1041 1203 1226 1637 1180 " +
+	"1020 1412 1615 3032 3100 3101 3168 4031 "
 
 // readOnly has those of servers that do not accept writes, or not now.
 const readOnly = " 25006 1290 1792 1836 "
 
 // refused says whether an error means that nothing was applied.
 func refused(err error) bool {
-	code := codeOf(err)
-	return code != "" && !strings.Contains(outages, " "+code+" ") &&
-		(len(code) != 5 || !strings.Contains(outages, " "+code[:2]+" ")) // MySQL has no classes
+	switch code := codeOf(err); {
+	case code == "" || strings.Contains(outages, " "+code+" "):
+		return false
+	case len(code) == 5: // MySQL has no classes
+		return !strings.Contains(outages, " "+code[:2]+" ")
+	default: // of clients (2013), and of ProxySQL: a proxy has no server
+		return code[0] != '2' && code[0] != '9'
+	}
 }
 
 // wrap returns a database's error as one of the contract.
@@ -188,7 +208,8 @@ func wrap(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case refused(err):
-		return driver.Wrap(driver.ErrRefused, err)
+		return driver.Wrap(driver.ErrRefused, hint.On(err, "prepared statement",
+			"behind PgBouncer in transaction mode add default_query_exec_mode=exec to the URL"))
 	case err.Error() == "sql: database is closed": // package sql has no value for it
 		return driver.Wrap(driver.ErrClosed, err)
 	case ctx.Err() != nil:

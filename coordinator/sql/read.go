@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -54,6 +57,28 @@ func atMost(column string) string {
 	return "SUBSTR(" + column + ", 1, " + strconv.Itoa(largest+1) + ")"
 }
 
+// replica returns the part of a query that adds a row, with some columns, if
+// the server is a replica. It lags, and so would show an entry or a session as
+// gone that it does not have yet. A connection may lead to one: it stays when
+// its server becomes a replica, and proxies may send reads there.
+func (d Dialect) replica(columns string) string {
+	is := "pg_is_in_recovery()"
+	if d == MySQL {
+		is = "CAST(@@read_only AS CHAR) NOT IN ('0', 'OFF')" // of which MariaDB 12 has more
+		columns += " FROM DUAL"
+	}
+	return " UNION ALL SELECT " + columns + " WHERE " + is
+}
+
+// errReplica has the code with which the server refuses writes.
+func (d Dialect) errReplica() error {
+	const text = "the server is read-only: it is a replica, or does not accept writes now"
+	if d == MySQL {
+		return &mysql.MySQLError{Number: 1290, Message: text}
+	}
+	return &pgconn.PgError{Severity: "ERROR", Code: "25006", Message: text}
+}
+
 // query returns the query and its arguments. Its rows are the session, the
 // queue, and entries.
 func (what reading) query(d Dialect, session, path string) (query string, args []any) {
@@ -64,8 +89,9 @@ func (what reading) query(d Dialect, session, path string) (query string, args [
 	low := d.above("e.token", "?")
 	query = "SELECT 0 AS kind, 0 AS token, id, remains, 0, '', '', NULL FROM baton_live WHERE id = ? " +
 		"UNION ALL SELECT 1, 0, '', q.version, COALESCE((SELECT MAX(token) FROM baton_entries e " +
-		"WHERE queue = q.name" + low + "), 0), '', '', " + record + " FROM baton_queues q WHERE q.name = ? " +
-		"UNION ALL (SELECT 2, e.token, e.session, s.remains, 0, e.contender, e.mode, " +
+		"WHERE queue = q.name" + low + "), 0), '', '', " + record + " FROM baton_queues q WHERE q.name = ?" +
+		d.replica("3, 0, '', 0, 0, '', '', NULL") +
+		" UNION ALL (SELECT 2, e.token, e.session, s.remains, 0, e.contender, e.mode, " +
 		value + " FROM baton_entries e JOIN baton_live s ON s.id = e.session " +
 		"WHERE e.queue = ?" + low + " AND e.token <= ? ORDER BY e.token LIMIT ?) ORDER BY token"
 	args = []any{session, path, path, path, path, what.upTo, what.limit}
@@ -94,6 +120,8 @@ func (s *session) read(
 			switch {
 			case kind == 0:
 				alive = number > 0
+			case kind == 3:
+				err = cmp.Or(err, s.d.dialect.errReplica())
 			case kind == 1:
 				q.record = driver.Record{Value: e.Value, Version: driver.Version(number)}
 				q.last = last
@@ -168,11 +196,15 @@ func (s *session) findSome(
 		var n, number, first int64
 		var contender, owner string
 		err := r.Scan(&n, &contender, &owner, &number, &first)
-		if n == 0 || err != nil {
-			alive = number > 0
+		switch {
+		case err != nil:
 			return err
-		}
-		if n < 0 || n > int64(len(list)) {
+		case n == 0:
+			alive = number > 0
+			return nil
+		case n == -1:
+			return s.d.dialect.errReplica()
+		case n < 0 || n > int64(len(list)):
 			return errors.New("a row that was not asked for")
 		}
 		e := list[n-1]
@@ -228,8 +260,9 @@ func (d Dialect) find(list []*watched, session string, notified bool) (query str
 			args = append(args, i+1, e.path, e.token)
 		}
 	}
-	return "WITH w AS (" + source + ") SELECT 0, '', id, remains, 0 FROM baton_live WHERE id = ? " +
-		"UNION ALL SELECT w.n, e.contender, e.session, s.remains, " + first + " FROM w " +
+	return "WITH w AS (" + source + ") SELECT 0, '', id, remains, 0 FROM baton_live WHERE id = ?" +
+		d.replica("-1, '', '', 0, 0") +
+		" UNION ALL SELECT w.n, e.contender, e.session, s.remains, " + first + " FROM w " +
 		"JOIN baton_entries e ON e.queue = w.queue AND e.token = w.token " +
 		"JOIN baton_live s ON s.id = e.session " +
 		"UNION ALL SELECT w.n, '', '', q.version, 0 FROM w JOIN baton_queues q ON q.name = w.queue " +

@@ -57,12 +57,27 @@ BEGIN
 	SELECT 'ok', 0;
 END
 --
+-- The time of a statement is that of its beginning. So a renewal locks the row
+-- first: one that has waited for it, and that a later one has overtaken, would
+-- take time from the session.
 CREATE PROCEDURE IF NOT EXISTS baton_renew(p_session VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin)
 SQL SECURITY INVOKER
 BEGIN
+	DECLARE v_id VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin;
+	DECLARE v_rows INT;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION
+	BEGIN
+		ROLLBACK;
+		RESIGNAL;
+	END;
+	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+	START TRANSACTION;
+	SELECT id INTO v_id FROM baton_sessions WHERE id = p_session FOR UPDATE;
 	UPDATE baton_sessions SET expires = TIMESTAMPADD(MICROSECOND, ttl, UTC_TIMESTAMP(6))
 		WHERE id = p_session AND expires > UTC_TIMESTAMP(6);
-	SELECT IF(ROW_COUNT() > 0, 'ok', 'lost'), 0;
+	SET v_rows = ROW_COUNT();
+	COMMIT;
+	SELECT IF(v_rows > 0, 'ok', 'lost'), 0;
 END
 --
 CREATE PROCEDURE IF NOT EXISTS baton_end(p_session VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin, p_expired BOOLEAN)

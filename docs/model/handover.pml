@@ -455,7 +455,7 @@ hold: /* go: recipes.Hold.Release, recipes.turn.watchSelf, recipes.turn.removed 
 	:: atomic { dead[s] -> goto out }
 	:: atomic { removed[i] -> holds[i] = 0; writes[i] = 0; goto leave }
 #ifdef RW
-	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.turn.become, engine.Session.Convert */
+	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.turn.convertOnce, engine.Session.Convert */
 		writes[i] = 0; rev++; cv[i] = rev;
 #ifndef PASSDOWN
 		first = 0;

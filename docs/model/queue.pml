@@ -476,7 +476,7 @@ hold: /* go: recipes.Hold.Context, recipes.turn.watchSelf, recipes.turn.removed 
 	fi;
 
 #ifdef RW
-convert: /* go: recipes.grant.leave, recipes.turn.become, engine.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
+convert: /* go: recipes.grant.dropHandle, recipes.turn.convertOnce, engine.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] ->

@@ -409,7 +409,7 @@ admit: /* go: recipes.attempt.hold, semaphore.saysHeld, semaphore.holdingMode */
 		mine = 0; since = 0; seen = 0; floor = 0; last = 0; unsure = 0; slept = 0; again = 0; watches = 0; record = 0; admitted = 0; watched = 0
 	};
 
-hold: /* go: recipes.turn.convert, recipes.turn.become, recipes.turn.settled, recipes.Hold.Convert, engine.Session.Convert */
+hold: /* go: recipes.turn.convert, recipes.turn.convertOnce, recipes.turn.settled, recipes.Hold.Convert, engine.Session.Convert */
 	do
 	:: atomic { mark -> rev++; c1[i] = rev; n1[i] = ASK(i); mark = 0 }
 #ifndef NOSETTLE

@@ -18,6 +18,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/coordinatortest/netproxy"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/redis"
 	"github.com/baton-go/baton/integration/internal/await"
@@ -811,3 +812,42 @@ func TestReleaseWakesOneWaiter(t *testing.T) {
 	}
 	ok(t, l.Unlock(ctx))
 }
+
+// TestReadsOfAReplicaAreRefused: connections stay when their server becomes a
+// replica. It lags, and would show an old queue or record.
+func TestReadsOfAReplicaAreRefused(t *testing.T) {
+	t.Parallel()
+	ctx, name := await.Context(t), servers.Name(t)
+	server := start(t, redisserver.Options{})
+	d, err := redis.Open(&url.URL{Scheme: "redis", Host: server.Addr(), Path: "/tests"})
+	ok(t, err)
+	defer d.Close(ctx)
+	s, err := d.Open(ctx, time.Minute)
+	ok(t, err)
+	queue := driver.NewQueue("mutex", name)
+	own, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+	ok(t, err)
+	_, err = server.Do(ctx, "REPLICAOF", "127.0.0.1", "1")
+	ok(t, err)
+	for read, err := range map[string]error{
+		"Ahead":                               second(s.Ahead(ctx, queue, own.Place)),
+		"List":                                second(s.List(ctx, queue, 0)),
+		"Record":                              second(s.Record(ctx, queue, driver.Any)),
+		"Watch":                               s.Watch(ctx, queue, own.Place),
+		"Watch of an entry that is not there": s.Watch(ctx, queue, driver.Place{Key: "1", ID: "0123456789abcdee"}),
+		"Leave of an entry that is not there": s.Leave(ctx, queue, driver.Place{Key: "1", ID: "0123456789abcdee"}),
+		"Join of an entry that is there":      second(s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x", Again: true})),
+		"Join that is refused":                second(s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdee", Mode: "x", Alone: true})),
+		"SetRecord":                           second(s.SetRecord(ctx, queue, []byte("value"), 7)),
+	} {
+		if !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "replica") {
+			t.Errorf("%s: %v", read, err)
+		}
+	}
+	_, err = server.Do(ctx, "REPLICAOF", "NO", "ONE")
+	ok(t, err)
+	ok(t, s.Leave(ctx, queue, own.Place))
+	ok(t, s.Forget(ctx, queue, "0123456789abcdee"))
+}
+
+func second[T any](_ T, err error) error { return err }

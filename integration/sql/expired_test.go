@@ -200,3 +200,36 @@ func TestWaitEndsBesideALockOfADeadSession(t *testing.T) {
 		ok(t, waiter.Watch(soon(t), queue, placeDead, placeLeft))
 	})
 }
+
+// TestRenewalThatWaitedTakesNoTimeFromItsSession: it waits for the lock of the
+// session's row, and a later one may overtake it. So it counts from the time at
+// which it has the lock.
+func TestRenewalThatWaitedTakesNoTimeFromItsSession(t *testing.T) {
+	t.Parallel()
+	k := kinds[1]
+	db := k.migrated(t, k.shared(t))
+	s := db.closed(t)
+	tx, err := db.pool.BeginTx(t.Context(), nil)
+	ok(t, err)
+	defer tx.Rollback()
+	_, err = tx.Exec("SELECT id FROM baton_sessions WHERE id = '" + s.ID() + "' FOR UPDATE")
+	ok(t, err)
+	renewed := make(chan error, 1)
+	go func() { renewed <- s.Renew(soon(t)) }()
+	query := "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() " +
+		"AND (info LIKE 'UPDATE baton_sessions%' OR info LIKE 'SELECT id INTO v_id FROM baton_sessions%') AND time_ms > 500"
+	await.Until(t, "it has waited", func() bool {
+		var n int
+		ok(t, db.pool.QueryRowContext(soon(t), query).Scan(&n))
+		return n > 0 || len(renewed) > 0
+	})
+	var now string
+	ok(t, tx.QueryRow("SELECT CAST(UTC_TIMESTAMP(6) AS CHAR)").Scan(&now))
+	ok(t, tx.Rollback())
+	ok(t, <-renewed)
+	var life time.Duration
+	ok(t, db.pool.QueryRow("SELECT TIMESTAMPDIFF(MICROSECOND, ?, expires) FROM baton_sessions", now).Scan(&life))
+	if life *= time.Microsecond; life < s.TTL() {
+		t.Errorf("the session has %v from the time at which the renewal got the lock; want %v", life, s.TTL())
+	}
+}

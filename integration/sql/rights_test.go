@@ -178,3 +178,34 @@ func TestReadOnlyServerIsNamedInTheError(t *testing.T) {
 	ok(t, err)
 	ok(t, m.Do(soon(t), func(context.Context, *mutex.Lock) error { return nil }))
 }
+
+// TestReadsOfAReplicaAreRefused: a connection stays when its server becomes a
+// replica, and proxies send reads there. It lags, and would show a session or
+// an entry as gone that it does not have yet.
+func TestReadsOfAReplicaAreRefused(t *testing.T) {
+	eachServer(t, func(t *testing.T, db *database) {
+		begin, end := "SET GLOBAL read_only = 1", "SET GLOBAL read_only = 0"
+		if db.dialect == batonsql.Postgres {
+			begin = "CREATE FUNCTION pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT true'"
+			end = "DROP FUNCTION public.pg_is_in_recovery()"
+			_, err := db.pool.Exec("ALTER DATABASE " + db.name + " SET search_path = public, pg_catalog")
+			ok(t, err)
+		}
+		s, queue := db.closed(t), driver.NewQueue("mutex", "a")
+		first, own := joined(t, s, queue, "0123456789abcde1"), joined(t, s, queue, "0123456789abcde2")
+		wait := make(chan error, 1)
+		go func() { wait <- s.Watch(request(t), queue, first) }()
+		_, err := db.pool.Exec(begin)
+		ok(t, err)
+		_, err = s.Ahead(request(t), queue, own)
+		is(t, err, driver.ErrUnavailable)
+		contains(t, err, "read-only")
+		is(t, <-wait, driver.ErrUnavailable)
+		_, err = s.Record(request(t), queue, driver.Any)
+		is(t, err, driver.ErrUnavailable)
+		_, err = db.pool.Exec(end)
+		ok(t, err)
+		_, err = s.Ahead(soon(t), queue, own)
+		ok(t, err)
+	})
+}

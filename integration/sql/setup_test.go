@@ -405,3 +405,51 @@ func TestSessionWithManyEntriesEndsInSteps(t *testing.T) {
 		t.Errorf("%d entries after Close", n)
 	}
 }
+
+// TestAnswersThatNoRoutineGivesAreErrors: a proxy may answer a call by itself,
+// without a row, and the routines may be another program's. No renewal, join or
+// release counts then.
+func TestAnswersThatNoRoutineGivesAreErrors(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		s, queue := db.closed(t), driver.NewQueue("mutex", "a")
+		own := joined(t, s, queue, "0123456789abcde1")
+		for routine, call := range map[string]func() error{
+			"renew": func() error { return s.Renew(soon(t)) },
+			"leave": func() error { return s.Leave(soon(t), queue, own) },
+			"join": func() error {
+				return errOf(s.Join(soon(t), queue, driver.Contender{ID: "0123456789abcde2", Mode: "x"}))
+			},
+			"set_record": func() error { return errOf(s.SetRecord(soon(t), queue, []byte("v"), 0)) },
+			"end":        func() error { return db.session(t).Close(soon(t)) },
+		} {
+			ok(t, db.answer(t, routine))
+			is(t, call(), driver.ErrUnavailable)
+		}
+	})
+}
+
+// answer replaces a routine by one that does nothing: it returns another
+// outcome on PostgreSQL, and no row on MySQL.
+func (db *database) answer(t *testing.T, routine string) (err error) {
+	t.Helper()
+	replace := []string{"DROP PROCEDURE baton_" + routine, "CREATE PROCEDURE baton_" + routine + "(%s) BEGIN END"}
+	arguments := "SELECT COALESCE(GROUP_CONCAT(CONCAT(parameter_name, ' ', dtd_identifier) ORDER BY ordinal_position), '') " +
+		"FROM information_schema.parameters WHERE specific_schema = DATABASE() AND specific_name = 'baton_" + routine + "'"
+	if db.dialect == batonsql.Postgres {
+		replace = []string{"CREATE OR REPLACE FUNCTION baton_" + routine + "(%s) LANGUAGE sql AS $$ SELECT 'yes', CAST(0 AS bigint) $$"}
+		arguments = "SELECT pg_get_function_arguments(oid) FROM pg_proc WHERE proname = 'baton_" + routine + "'"
+	}
+	var list string
+	if err = db.pool.QueryRow(arguments).Scan(&list); err != nil {
+		return err
+	}
+	for _, q := range replace {
+		if strings.Contains(q, "%s") {
+			q = fmt.Sprintf(q, list)
+		}
+		if _, err = db.pool.Exec(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -47,15 +47,10 @@ func (e *Ends) Add(ctx context.Context, f func()) (stop func()) {
 // Run calls the functions of all contexts that have ended. When it returns, all
 // of them have returned, also those that a concurrent Run has called: of two
 // goroutines that end a hold, either may remove its entry.
-func (e *Ends) Run() { e.run(nil) }
-
-// RunUnder is Run of the functions of contexts that have a value for the key.
-func (e *Ends) RunUnder(key any) { e.run(key) }
-
-func (e *Ends) run(key any) {
+func (e *Ends) Run() {
 	for _, elem := range e.left() { // f may lock what is locked around Add
 		x := elem.Value.(*end)
-		if (key == nil || x.of.Value(key) != nil) && x.of.Err() != nil {
+		if x.of.Err() != nil {
 			x.f()
 			// Not before f has returned: a concurrent Run, which does not find
 			// it, must not return earlier. But then: the loss of a session
@@ -80,6 +75,41 @@ func (e *Ends) left() []*list.Element {
 		all = append(all, elem)
 	}
 	return all
+}
+
+// EndsWithin is the Ends of a context within another one, of whose Ends it is a
+// part: if n callers share a hold, the end of one must not search the functions
+// of all. It costs nothing before the first function is added.
+type EndsWithin struct {
+	Ends
+	of     context.Context
+	outer  adder
+	once   sync.Once
+	unhook func()
+}
+
+type adder interface {
+	Add(ctx context.Context, f func()) (stop func())
+}
+
+// Begin makes e a part of outer, which runs e when the context of has ended. It
+// is called before all else.
+func (e *EndsWithin) Begin(outer adder, of context.Context) { e.outer, e.of = outer, of }
+
+// Add is Ends.Add, for a context within the outer one.
+func (e *EndsWithin) Add(ctx context.Context, f func()) (stop func()) {
+	// Before f is added: an end that comes later finds it through outer, and of
+	// one that came before, Add itself sees that ctx has ended.
+	e.once.Do(func() { e.unhook = e.outer.Add(e.of, e.Run) })
+	return e.Ends.Add(ctx, f)
+}
+
+// Close ends the part. Its contexts have ended, and Run was called.
+func (e *EndsWithin) Close() {
+	e.once.Do(func() {}) // waits for an Add
+	if e.unhook != nil {
+		e.unhook()
+	}
 }
 
 // OnEnd calls f when ctx ends. If ctx is the context of a hold, f is called

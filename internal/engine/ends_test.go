@@ -55,6 +55,41 @@ func TestEndsAreOverWhenTheyWereCalled(t *testing.T) {
 	}
 }
 
+// TestEndsWithinAreRunByTheOuterOnes while they are a part of them, however
+// deep, and not looked at after that.
+func TestEndsWithinAreRunByTheOuterOnes(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var outer engine.Ends
+	var middle, inner, closed, empty engine.EndsWithin
+	var errs atomic.Int64
+	middle.Begin(&outer, ctx)
+	inner.Begin(&middle, ctx)
+	closed.Begin(&outer, asked{ctx, &errs})
+	empty.Begin(&outer, asked{ctx, &errs})
+	calls := 0
+	call := func() { calls++ }
+	stop := inner.Add(ctx, call)
+	inner.Add(ctx, call)
+	stop()
+	closed.Add(ctx, call)()
+	closed.Close()
+	empty.Close()
+	errs.Store(0)
+	outer.Run()
+	if calls != 0 {
+		t.Errorf("%d calls before the end", calls)
+	}
+	cancel()
+	outer.Run()
+	outer.Run()
+	if calls != 1 || errs.Load() != 0 {
+		t.Errorf("%d calls after the end; %d looks at what was closed", calls, errs.Load())
+	}
+	if middle.Add(ctx, call); calls != 2 {
+		t.Error("a function that was added after the end was not called")
+	}
+}
+
 // TestRunWaitsForTheCallsOfAnotherRun: either of the two may then remove the
 // entry.
 func TestRunWaitsForTheCallsOfAnotherRun(t *testing.T) {

@@ -71,6 +71,7 @@ func caused(t *testing.T, f func(w world, cause error)) {
 			if w.client, err = coordinator.New(causal{w.link}, quiet); err != nil {
 				w.Fatal(err)
 			}
+			endWithTest(w.T, w.link, w.client)
 			f(w, cause)
 			check(w, w.client.Close(w.Context()))
 		})
@@ -211,6 +212,7 @@ func TestTimeoutIsNotMistakenForACancellation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := coordinator.New(away{memory.NewService().Driver()}, quiet)
 		check(t, err)
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = engine.Of(c).Session(ctx)

@@ -109,6 +109,7 @@ func TestCloseReturnsOneLine(t *testing.T) {
 		d := stubborn{memory.NewService().Driver()}
 		c, err := coordinator.New(d, quiet)
 		check(t, err)
+		endWithTest(t, d.Driver, c)
 		_, err = c.Session(t.Context())
 		check(t, err)
 		d.Cut()

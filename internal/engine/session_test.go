@@ -51,7 +51,22 @@ func (w world) another(opts ...engine.Option) (*coordinator.Client, *memory.Driv
 	d := w.svc.Driver()
 	c, err := coordinator.New(d, append([]engine.Option{quiet}, opts...)...)
 	check(w, err)
+	endWithTest(w.T, d, c)
 	return c, d
+}
+
+// endWithTest closes a client whose test has failed: after t.Fatal no other
+// line does, and what the client runs would be left in the bubble.
+func endWithTest(t *testing.T, link *memory.Driver, c *coordinator.Client) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			link.Service().OnRequest(nil)
+			link.Service().Start()
+			link.Heal()
+			_ = c.Close(context.Background())
+			time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+		}
+	})
 }
 
 // check ends the test unless err is nil.

@@ -63,21 +63,51 @@ func Removal(command, dir string, entries ...string) string {
 // longestName is that of a name that is shown in full.
 const longestName = 600
 
-// removal returns the command for one entry, or a sentence if a shell could run
-// a part of its name, which others may have chosen: single quotes keep all but
-// themselves, but a logger or terminal may quote the text again, in double
-// quotes and with more backslashes.
+// removal returns the command for one entry, or a sentence.
 func removal(command, name string) string {
+	if quoted, ok := quote(name); ok {
+		return command + " " + quoted
+	}
+	return "a program has to remove the one that is named, percent-encoded, " + encoded(name)
+}
+
+// Argument returns a name as the last argument of a command that a user may
+// paste into a shell, or words that name it, which no shell accepts.
+func Argument(name string) string {
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("/-_.:@%+=,", r)
+	}
+	quoted, ok := quote(name)
+	switch {
+	case !ok:
+		return "NAME (percent-encoded: " + encoded(name) + ")"
+	case strings.HasPrefix(name, "-"):
+		return "-- " + quoted
+	case name != "" && !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }):
+		return name
+	}
+	return quoted
+}
+
+// quote returns a name in single quotes, unless a shell could run a part of it,
+// which others may have chosen: single quotes keep all but themselves, but a
+// logger or terminal may quote the text again, in double quotes and with more
+// backslashes.
+func quote(name string) (quoted string, ok bool) {
 	special := func(r rune) bool {
 		return strings.ContainsRune("'\"\\$`", r) || r == utf8.RuneError || !unicode.IsPrint(r)
 	}
-	if len(name) <= longestName && !strings.ContainsFunc(name, special) {
-		return command + " '" + name + "'"
+	if len(name) > longestName || strings.ContainsFunc(name, special) {
+		return "", false
 	}
+	return "'" + name + "'", true
+}
+
+// encoded returns a name percent-encoded and shortened.
+func encoded(name string) string {
 	shown, rest := name, ""
 	if len(name) > longestName/3 { // encoded it is three times as long
 		shown, rest = name[:longestName/3], "..."
 	}
-	return "a program has to remove the one that is named, percent-encoded, " +
-		strings.ReplaceAll(url.QueryEscape(shown), "+", "%20") + rest
+	return strings.ReplaceAll(url.QueryEscape(shown), "+", "%20") + rest
 }

@@ -34,6 +34,18 @@ func at(t *testing.T, f func(s *site)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{T: t, svc: memory.NewService()}
+		t.Cleanup(func() {
+			// After t.Fatal no other line closes the clients, and what they run
+			// would be left in the bubble.
+			if t.Failed() {
+				s.svc.OnRequest(nil)
+				s.svc.Start()
+				for _, c := range s.clients {
+					_ = c.Close(context.Background())
+				}
+				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+			}
+		})
 		f(s)
 		for _, c := range s.clients {
 			if err := c.Close(t.Context()); err != nil {

@@ -47,6 +47,20 @@ func at(t *testing.T, services int, f func(s *site)) {
 			}
 			s.services = append(s.services, svc)
 		}
+		t.Cleanup(func() {
+			// After t.Fatal no other line closes the clients, and what they run
+			// would be left in the bubble.
+			if t.Failed() {
+				for _, svc := range s.services {
+					svc.OnRequest(nil)
+					svc.Start()
+				}
+				for _, c := range s.clients {
+					_ = c.Close(context.Background())
+				}
+				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+			}
+		})
 		f(s)
 		for _, c := range s.clients {
 			if err := c.Close(t.Context()); err != nil {

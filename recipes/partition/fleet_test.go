@@ -71,6 +71,20 @@ func run(t *testing.T, shards int, f func(f *fleet), opts ...memory.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		fl := &fleet{T: t, svc: memory.NewService(opts...), shards: shards,
 			holders: make(map[int]holder), tokens: make(map[int]coordinator.Token)}
+		t.Cleanup(func() {
+			// After t.Fatal no other line closes the clients, and what they run
+			// would be left in the bubble.
+			if t.Failed() {
+				fl.svc.OnRequest(nil)
+				fl.svc.Start()
+				for _, p := range fl.all {
+					p.link.Heal()
+					p.cancel()
+					_ = p.client.Close(context.Background())
+				}
+				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+			}
+		})
 		f(fl)
 		for _, p := range fl.all {
 			p.link.Heal()

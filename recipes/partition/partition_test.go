@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -554,6 +555,59 @@ func TestMembersWorkOnWithAForeignPlan(t *testing.T) {
 		}
 		f.svc.RemoveRecord(record)
 		f.settle(20*time.Second, all[0], all[2])
+	})
+}
+
+// TestPlanOfAnotherPartitionCrashesNobody: they keep their shards if another
+// program writes a plan of more shards with their tokens.
+func TestPlanOfAnotherPartitionCrashesNobody(t *testing.T) {
+	run(t, 9, func(f *fleet) {
+		var reported atomic.Bool
+		all := f.startAll(3, partition.WithOnError(func(err error) {
+			reported.CompareAndSwap(false, strings.Contains(err.Error(), "9 shards; its members have 100"))
+		}))
+		const record = "partition/jobs"
+		now := f.svc.Record(record)
+		var forged map[string]any
+		if err := json.Unmarshal(now.Value, &forged); err != nil {
+			t.Fatal(err)
+		}
+		assigned, err := all[0].p.Assignments(f.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := make(map[string]float64) // as in JSON
+		for _, a := range assigned {
+			tokens[a.Identity] = float64(a.Member)
+		}
+		forged["shards"] = 100
+		forged["members"] = slices.DeleteFunc(forged["members"].([]any), func(m any) bool {
+			return m.(map[string]any)["token"] == tokens[all[2].name] // which dies
+		})
+		for i, m := range forged["members"].([]any) {
+			m.(map[string]any)["holds"] = []int{90 + i}
+		}
+		value, err := json.Marshal(forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := f.svc.Driver().Open(f.Context(), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SetRecord(f.Context(), record, value, now.Version); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(f.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all[2].link.Cut()
+		time.Sleep(time.Minute)
+		if held := f.held(); held[all[0]] != 3 || held[all[1]] != 3 || !reported.Load() {
+			t.Errorf("%d and %d shards; reported: %v", held[all[0]], held[all[1]], reported.Load())
+		}
+		f.svc.RemoveRecord(record)
+		f.settle(20*time.Second, all[0], all[1])
 	})
 }
 

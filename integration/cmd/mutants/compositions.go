@@ -70,6 +70,13 @@ var ofCompositions = []mutation{{
 	new:    `others > 0 &&`,
 	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestWaitersOfALongHoldKeepTheirPlaces"}},
 }, {
+	name: "quorum-always-reenters", promise: "P8",
+	what:   "A quorum with WithoutReentry tries the members of the outer hold, and fails at once.",
+	file:   "recipes/multilock/quorum/acquire.go",
+	old:    ` && q.services[0].Reenters() {`,
+	new:    ` {`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestQuorumWithoutReentryWaits"}},
+}, {
 	name: "set-counts-the-wait", promise: "P8",
 	what:   "The longest hold of an early member of a set counts the wait for later ones.",
 	file:   "recipes/warnings.go",

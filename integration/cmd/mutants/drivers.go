@@ -183,6 +183,13 @@ var ofDrivers = []mutation{{
 	new:    `true || `,
 	caught: []test{{pkg: "integration/internal/virtualetcd", name: "TestHoldOfAClientThatReachesOnlyADeposedLeaderEndsInTime"}},
 }, {
+	name: "etcd-renewal-confirmed-long-ago", promise: "P2",
+	what:   "A renewal counts for longer than the lease may live, if no other member was asked since the one before.",
+	file:   "coordinator/etcd/internal/lease/renew.go",
+	old:    `interval+min(interval/2, mostLate)`,
+	new:    `interval*3/2`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestRenewalThatCountsRestsOnALiveLeader"}},
+}, {
 	name: "etcd-renewal-confirmed-by-one", promise: "P2",
 	what:   "The read that confirms a renewal waits for one member, which may be silent each time.",
 	file:   "coordinator/etcd/internal/lease/fastest.go",

@@ -233,6 +233,13 @@ var ofEngine = []mutation{{
 	new:    `	 // another`,
 	caught: []test{{pkg: "internal/engine", name: "TestNobodyClosesASessionWhoseHoldsDoNotKnowIt"}},
 }, {
+	name: "attempts-to-open-last-a-ttl", promise: "P8",
+	what:   "Each attempt to open a session but the first lasts a TTL.",
+	file:   "internal/engine/client.go",
+	old:    `lasts = min(2*lasts, c.config.TTL)`,
+	new:    `lasts = c.config.TTL`,
+	caught: []test{{pkg: "internal/engine", name: "TestAttemptsToOpenBecomeLonger"}},
+}, {
 	name: "slow-open-is-used", promise: "P2",
 	what:   "A session that is over before it is used is used.",
 	file:   "internal/engine/client.go",

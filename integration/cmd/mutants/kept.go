@@ -228,9 +228,16 @@ var ofKept = []mutation{{
 	name: "kept-end-of-others", promise: "P8",
 	what:   "A caller that came after the last one had given up gets the error of that.",
 	file:   "recipes/kept_join.go",
-	old:    `		if j.cancelled && !w.cancelled {`,
-	new:    `		if j.cancelled && w.cancelled && !w.cancelled {`,
+	old:    `(join.cancelled || w.after(left, err))`,
+	new:    `w.after(left, err)`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatComesAfterTheLastOneGaveUp"}},
+}, {
+	name: "shared-loss-from-before-the-call", promise: "P8",
+	what:   "A call fails with the loss of a session that had ended before it, since it shares the entry of an earlier call.",
+	file:   "recipes/many.go",
+	old:    `		!c.began.Before(join.session.Deadline())`,
+	new:    `		false`,
+	caught: []test{{pkg: "internal/engine", name: "TestCallAfterAPauseGetsNoLossFromBefore"}},
 }, {
 	name: "kept-note-is-not-cleared", promise: "P8",
 	what:   "A kept turn leaves without its note of the lock-delay being cleared.",
@@ -315,11 +322,11 @@ var ofKept = []mutation{{
 	what: "A turn whose hold has lasted too long is given to the next caller of the process.",
 	file: "recipes/warnings.go",
 	old: `	turn.mu.Unlock()
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	new: `	turn.mu.Unlock()
 	if kept, ok := turn.many.(*kept); tooLong && ok {
 		kept.handOver()
 	}
-	turn.ends.Run()`,
+	g.ends().Run()`,
 	caught: []test{simulated("mutex")},
 }}

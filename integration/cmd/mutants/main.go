@@ -8,10 +8,18 @@
 //	go run ./cmd/mutants -markdown            # prints docs/mutants.md, and runs nothing
 //
 // A mutation replaces a text that occurs once in a file. The file itself is not
-// changed: the go command gets the changed content with -overlay. A mutation is
-// caught if each of its named tests fails by its own verdict: one whose tests
-// time out is an error in the list. First all these tests must pass on the
-// unchanged code.
+// changed: the go command gets the changed content with -overlay. First all
+// named tests must pass on the unchanged code. Then a mutation is
+//
+//	caught  if each of its named tests fails by its own verdict,
+//	MISSED  if one of them does not,
+//	HUNG    if one of them does not end in its time: two minutes, and ten times
+//	        what it takes on the unchanged code.
+//
+// A test that hangs fails for nobody who runs it: it takes the time of all
+// tests behind it, and says nothing of what is wrong. So that is no way to be
+// caught: give the test a bound in virtual time. What runs on is killed, with
+// all processes that it has started.
 //
 // Most mutations change the body of a function. Their tests' packages are
 // compiled once, with a copy of the function for each mutation; an environment
@@ -113,26 +121,23 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 		fmt.Printf("unchanged code: all named tests pass (%.0fs)\n", time.Since(began).Seconds())
 	}
 	var mu sync.Mutex
-	missed := 0
+	count := map[outcome]int{}
 	_ = each(chosen, func(m mutation) error { // a mutation that is missed is no error of the run
-		began := time.Now()
-		verdict, ok := r.judge(ctx, m)
+		began, judge := time.Now(), r.judge
 		if every {
-			verdict, ok = r.every(ctx, m)
+			judge = r.every
 		}
+		verdict, all := judge(ctx, m)
 		mu.Lock()
 		defer mu.Unlock()
-		word := "caught"
-		if !ok {
-			word = "MISSED"
-			missed++
-		}
-		fmt.Printf("%s  %-28s %s  %4.0fs  %s\n", word, m.name, m.promise, time.Since(began).Seconds(), verdict)
+		count[all]++
+		fmt.Printf("%s  %-28s %s  %4.0fs  %s\n", all, m.name, m.promise, time.Since(began).Seconds(), verdict)
 		return nil
 	})
-	fmt.Printf("%d mutations, %d caught, %d not, %.0fs\n", len(chosen), len(chosen)-missed, missed, time.Since(began).Seconds())
-	if missed > 0 {
-		return fmt.Errorf("%d of %d mutations are not caught", missed, len(chosen))
+	fmt.Printf("%d mutations, %d caught, %d missed, %d hung, %.0fs\n",
+		len(chosen), count[caught], count[missed], count[hung], time.Since(began).Seconds())
+	if n := len(chosen) - count[caught]; n > 0 {
+		return fmt.Errorf("%d of %d mutations are not caught", n, len(chosen))
 	}
 	return nil
 }

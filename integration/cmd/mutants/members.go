@@ -108,4 +108,18 @@ var ofMembers = []mutation{{
 		_ = h.Release(context.WithoutCancel(ctx))
 `,
 	caught: []test{{pkg: "recipes/partition", name: "TestShardIsDrainedBeforeItMoves"}},
+}, {
+	name: "partition-follows-any-plan", promise: "P8",
+	what:   "A member follows a plan of another number of shards, and its process crashes.",
+	file:   "recipes/partition/internal/member/planning.go",
+	old:    `	if now.Shards != len(m.Shards) {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestPlanOfAnotherPartitionCrashesNobody"}},
+}, {
+	name: "partition-plans-any-step", promise: "P8",
+	what:   "A wish with a negative step gets into the plan, which the members then refuse.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `			if w.Settling != nil && *w.Settling >= 0 {`,
+	new:    `			if w.Settling != nil {`,
+	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestWishOfAnotherProgramMakesNoPlanThatIsRefused"}},
 }}

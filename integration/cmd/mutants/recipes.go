@@ -54,7 +54,7 @@ var ofRecipes = []mutation{{
 	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
 	file:   "recipes/turn_pass.go",
-	old:    `	if t.place == t.handoff { // and was not converted`,
+	old:    `	if t.place == t.handoff {`,
 	new:    `	if t.handoff.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
 }, {

@@ -7,20 +7,31 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 )
 
-// The bounds of one run of go test: go test's own timeout is first.
+// The time that a run of tests has. go test's own timeout ends it first, with a
+// list of what hangs; after the grace its processes are killed.
 const (
-	testTimeout = 8 * time.Minute
-	runTimeout  = 15 * time.Minute // including compilation
+	leastTime    = 2 * time.Minute  // of a test with a mutation
+	timesLonger  = 10               // than on the unchanged code it may take besides
+	baselineTime = 10 * time.Minute // of the tests of a package on the unchanged code
+	everyTime    = 30 * time.Minute // of a package with -every
+	grace        = 30 * time.Second
+	compileTime  = 10 * time.Minute
 )
+
+// errHung ends a run that goes on after its grace.
+var errHung = errors.New("the tests go on after their time")
 
 const module = "github.com/baton-go/baton"
 
@@ -30,6 +41,10 @@ type runner struct {
 	tmp      string
 	within   map[string]bool   // whether the binaries have a mutation, by its name
 	binaries map[string]string // test binaries with mutations, by package
+	grace    time.Duration
+
+	mu   sync.Mutex
+	took map[test]time.Duration // on the unchanged code
 }
 
 func newRunner(ctx context.Context) (*runner, error) {
@@ -38,7 +53,7 @@ func newRunner(ctx context.Context) (*runner, error) {
 		return nil, err
 	}
 	tmp, err := os.MkdirTemp("", "mutants")
-	return &runner{root: root, tmp: tmp}, err
+	return &runner{root: root, tmp: tmp, grace: grace, took: map[test]time.Duration{}}, err
 }
 
 // repository returns the directory of the library's go.mod.
@@ -86,7 +101,8 @@ func (r *runner) overlay(m mutation) (string, error) {
 // result is the outcome of a run of tests.
 type result struct {
 	verdicts map[string]string // "pass", "fail" or "skip", by test
-	timedOut bool
+	took     map[string]time.Duration
+	hung     bool // a test has not ended in its time
 	output   string
 }
 
@@ -102,21 +118,25 @@ func (r *runner) module(pkg string) (dir, path string) {
 }
 
 // test runs tests of a package with a mutation, or on the unchanged code if its
-// name is "".
-func (r *runner) test(ctx context.Context, pkg, run, env string, m mutation) (result, error) {
+// name is "". They may take so long.
+func (r *runner) test(
+	ctx context.Context, pkg, run, env string, m mutation, bound time.Duration,
+) (result, error) {
 	binary, dir := r.binaries[pkg], filepath.Join(r.root, pkg)
 	if binary != "" && (m.name == "" || r.within[m.name]) {
+		ctx, cancel := context.WithTimeoutCause(ctx, bound+r.grace, errHung)
+		defer cancel()
 		return r.run(ctx, dir, append(cases(env), switchEnv+"="+m.name), binary,
-			"-test.v=test2json", "-test.timeout="+testTimeout.String(), "-test.run="+run)
+			"-test.v=test2json", "-test.timeout="+bound.String(), "-test.run="+run)
 	}
 	if m.name == "" {
-		return r.gotest(ctx, pkg, run, env, "")
+		return r.gotest(ctx, pkg, run, env, "", bound)
 	}
 	overlay, err := r.overlay(m)
 	if err != nil {
 		return result{}, err
 	}
-	return r.gotest(ctx, pkg, run, env, overlay)
+	return r.gotest(ctx, pkg, run, env, overlay, bound)
 }
 
 func cases(env string) []string {
@@ -127,9 +147,13 @@ func cases(env string) []string {
 }
 
 // gotest compiles and runs tests of a package.
-func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (result, error) {
+func (r *runner) gotest(
+	ctx context.Context, pkg, run, env, overlay string, bound time.Duration,
+) (result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, compileTime+bound+r.grace, errHung)
+	defer cancel()
 	dir, path := r.module(pkg)
-	args := []string{"test", "-v=test2json", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-run", run}
+	args := []string{"test", "-v=test2json", "-count=1", "-vet=off", "-timeout", bound.String(), "-run", run}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}
@@ -138,37 +162,59 @@ func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (res
 
 // verdict is a line of a test's outcome. With -test.v=test2json a control
 // character is before it, wherever the test's own output has ended.
-var verdict = regexp.MustCompile("\x16=== RUN +([^\\s/]+)\n|\x16--- (PASS|FAIL|SKIP): ([^\\s/]+) \\(")
+var verdict = regexp.MustCompile("\x16=== RUN +([^\\s/]+)\n|\x16--- (PASS|FAIL|SKIP): ([^\\s/]+) \\((.*)\\)")
 
-// run runs a program that runs tests.
+// run runs a program that runs tests, until ctx ends. If the cause is errHung,
+// that is the result.
 func (r *runner) run(
 	ctx context.Context, dir string, env []string, program string, args ...string,
 ) (result, error) {
-	ctx, cancel := context.WithTimeout(ctx, runTimeout)
-	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	cmd.WaitDelay = 10 * time.Second
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it end its children
-	out, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		return result{}, fmt.Errorf("%s: %w", program, context.Cause(ctx))
+	out, err := inGroup(cmd, r.grace)
+	cause := context.Cause(ctx)
+	if cause != nil && !errors.Is(cause, errHung) {
+		return result{}, fmt.Errorf("%s: %w", program, cause)
 	}
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) { // by a signal
+	if cause == nil && err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) { // by a signal
 		return result{}, fmt.Errorf("%s: %w", program, err)
 	}
-	res := result{verdicts: map[string]string{}, output: string(out)}
-	res.timedOut = strings.Contains(res.output, "panic: test timed out")
+	res := result{verdicts: map[string]string{}, took: map[string]time.Duration{}, output: string(out)}
+	res.hung = cause != nil || strings.Contains(res.output, "panic: test timed out")
 	for _, found := range verdict.FindAllStringSubmatch(res.output, -1) {
 		switch {
 		case found[1] != "": // if it panics there is no other line
 			res.verdicts[found[1]] = "fail"
 		default:
 			res.verdicts[found[3]] = strings.ToLower(found[2])
+			res.took[found[3]], _ = time.ParseDuration(found[4])
 		}
 	}
 	return res, nil
+}
+
+// inGroup runs a program in a process group of its own, and kills what is left
+// of the group at its end. When the context of the command ends, the group is
+// interrupted, so that the go command removes its files, and after the grace it
+// is killed.
+func inGroup(cmd *exec.Cmd, grace time.Duration) ([]byte, error) {
+	kill := func() {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 2 * grace // for processes that have left the group
+	timer := time.AfterFunc(math.MaxInt64, kill)
+	cmd.Cancel = func() error {
+		timer.Reset(grace)
+		return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)
+	}
+	out, err := cmd.CombinedOutput()
+	timer.Stop()
+	kill()
+	return out, err
 }
 
 // last returns the last lines of the output.
@@ -189,8 +235,11 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 		}
 	}
 	return each(slices.Collect(maps.Keys(names)), func(key test) error {
-		res, err := r.test(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, mutation{})
+		res, err := r.test(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, mutation{}, baselineTime)
 		for _, name := range names[key] {
+			r.mu.Lock()
+			r.took[test{pkg: key.pkg, name: name, env: key.env}] = res.took[name]
+			r.mu.Unlock()
 			if v := res.verdicts[name]; err == nil && v != "pass" {
 				err = fmt.Errorf("on the unchanged code, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
 			}
@@ -199,41 +248,60 @@ func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
 	})
 }
 
-// judge runs the named tests of a mutation. ok: all of them failed.
-func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool) {
+// outcome is what became of a mutation, in the order of severity.
+type outcome int
+
+const (
+	caught outcome = iota // all named tests failed
+	hung                  // those that did not fail have not ended: see the package
+	missed
+)
+
+func (o outcome) String() string { return [...]string{"caught", "HUNG  ", "MISSED"}[o] }
+
+// bound is how long a test with a mutation may take.
+func (r *runner) bound(t test) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return leastTime + timesLonger*r.took[t]
+}
+
+// judge runs the named tests of a mutation.
+func (r *runner) judge(ctx context.Context, m mutation) (verdict string, all outcome) {
 	var by []string
-	ok = len(m.caught) > 0
+	if len(m.caught) == 0 {
+		all = missed
+	}
 	for _, t := range m.caught {
-		res, err := r.test(ctx, t.pkg, "^"+t.name+"$", t.env, m)
-		problem := ""
+		bound := r.bound(t)
+		res, err := r.test(ctx, t.pkg, "^"+t.name+"$", t.env, m, bound)
+		one, problem := missed, ""
 		switch v := res.verdicts[t.name]; {
 		case err != nil:
-			problem = err.Error()
-		case res.timedOut:
-			problem = "ran out of time"
+			problem = ": " + err.Error()
+		case res.hung:
+			one, problem = hung, fmt.Sprintf(": has not ended in %v", bound)
 		case v == "":
-			problem = "gave no verdict:\n" + res.last()
+			problem = ": gave no verdict:\n" + res.last()
 		case v != "fail":
-			problem = v
+			problem = ": " + v
+		default:
+			one = caught
 		}
-		if problem != "" {
-			ok, problem = false, ": "+problem
-		}
-		by = append(by, t.String()+problem)
+		by, all = append(by, t.String()+problem), max(all, one)
 	}
-	return strings.Join(by, "; "), ok
+	return strings.Join(by, "; "), all
 }
 
 // every runs all of the library's tests on a mutation, and reports which fail.
-// ok: some do.
-func (r *runner) every(ctx context.Context, m mutation) (verdict string, ok bool) {
+func (r *runner) every(ctx context.Context, m mutation) (verdict string, all outcome) {
 	overlay, err := r.overlay(m)
 	if err != nil {
-		return err.Error(), false
+		return err.Error(), missed
 	}
-	res, err := r.gotest(ctx, "...", ".", "", overlay)
+	res, err := r.gotest(ctx, "...", ".", "", overlay, everyTime)
 	if err != nil {
-		return err.Error(), false
+		return err.Error(), missed
 	}
 	var by []string
 	for name, v := range res.verdicts {
@@ -242,8 +310,11 @@ func (r *runner) every(ctx context.Context, m mutation) (verdict string, ok bool
 		}
 	}
 	slices.Sort(by)
-	if len(by) == 0 {
-		return "by no test\n" + res.last(), false
+	switch {
+	case len(by) == 0:
+		return "by no test\n" + res.last(), missed
+	case res.hung:
+		return fmt.Sprintf("of %d tests some have failed, and some have not ended\n    %s", len(by), strings.Join(by, "\n    ")), hung
 	}
-	return fmt.Sprintf("by %d tests\n    %s", len(by), strings.Join(by, "\n    ")), true
+	return fmt.Sprintf("by %d tests\n    %s", len(by), strings.Join(by, "\n    ")), caught
 }

@@ -54,6 +54,13 @@ var ofSharedReads = []mutation{{
 	return g.turn.ctx`,
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestLossEndsAllReadersOfATurn"}},
 }, {
+	name: "shared-work-outlives-the-loss", promise: "P2",
+	what:   "The work of a reader that shares an entry goes on when the entry is lost.",
+	file:   "internal/engine/ends.go",
+	old:    `	e.once.Do(func() { e.unhook = e.outer.Add(e.of, e.Run) })`,
+	new:    `	e.once.Do(func() {})`,
+	caught: []test{{pkg: "recipes", name: "TestWorkOfSharedReadersEndsInTime"}},
+}, {
 	name: "shared-join-ends-with-its-first-caller", promise: "P4",
 	what:   "When the reader that began a join gives up, the entry leaves that others wait for.",
 	file:   "recipes/shared.go",

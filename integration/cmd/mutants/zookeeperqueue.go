@@ -138,7 +138,10 @@ var ofZooKeeperQueues = []mutation{{
 		return j, nil`,
 	new: `	if true {
 		return j, nil`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSuccessorNodesAreNoEntries"}},
+	caught: []test{
+		{pkg: "coordinator/zookeeper", name: "TestSuccessorNodesAreNoEntries"},
+		{pkg: "integration/internal/virtualzk", name: "TestOneOfTwoLoneJoinsThatCrossIsRefused"},
+	},
 }, {
 	name: "zookeeper-record-not-compared", promise: "P1",
 	what: "A join does not compare the record's version.",

@@ -35,7 +35,8 @@ func (q *Quorum) acquire(ctx context.Context, wait time.Duration) (*Lock, error)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if outer, ok := ctx.Value(key{q.name}).(*Lock); ok && q.overlaps(outer.quorum) {
+	outer, ok := ctx.Value(key{q.name}).(*Lock)
+	if ok && q.overlaps(outer.quorum) && q.services[0].Reenters() {
 		if err := outer.Err(); err == nil {
 			return (&round{quorum: q, lock: q.newLock(ctx), outer: outer}).play(ctx)
 		} else if !errors.Is(err, coordinator.ErrReleased) {

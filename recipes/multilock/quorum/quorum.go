@@ -84,11 +84,12 @@ type Quorum struct {
 
 // New returns the lock of a name on the services of clients. need is the number
 // that must be held: Majority, or any number above half of them. All callers
-// must name the same services. Options are those of a mutex; lock-delays of the
-// members add up. All members have the identity of the first client, unless an
-// option sets another: by it, waiters recognize a hold at all services. It does
-// no I/O. The error is coordinator.ErrInvalid, also for a client that is given
-// twice, or that shares its queues with another library.
+// must name the same services. Options are those of a mutex without WithRetain
+// and WithDeadlockError; lock-delays of the members add up. All members have
+// the identity of the first client, unless an option sets another: by it,
+// waiters recognize a hold at all services. It does no I/O. The error is
+// coordinator.ErrInvalid, also for a client that is given twice, or that shares
+// its queues with another library.
 func New(
 	name string, need int, clients []*coordinator.Client, opts ...recipes.Option,
 ) (*Quorum, error) {

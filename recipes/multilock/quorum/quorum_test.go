@@ -674,6 +674,40 @@ func TestReentry(t *testing.T) {
 	})
 }
 
+// TestQuorumWithoutReentryWaits for the hold in the caller's context, as a
+// mutex does, and gets tokens of its own.
+func TestQuorumWithoutReentryWaits(t *testing.T) {
+	within(t, 3, func(w *world) {
+		p := w.caller(quorum.Majority, recipes.WithoutReentry())
+		l := p.lock()
+		if _, err := p.TryLock(l.Context()); !errors.Is(err, coordinator.ErrTaken) {
+			w.Errorf("TryLock: %v", err)
+		}
+		next := make(chan error, 1)
+		go func() { // received below
+			inner, err := p.Lock(context.WithoutCancel(l.Context()))
+			if err == nil {
+				if slices.Equal(w.tokens(inner), w.tokens(l)) {
+					w.Error("it has the tokens of the hold")
+				}
+				err = inner.Unlock(w.Context())
+			}
+			next <- err
+		}()
+		time.Sleep(time.Minute)
+		if len(next) > 0 {
+			w.Error("it did not wait")
+		}
+		w.unlock(l)
+		w.took(0, func() {
+			if err := <-next; err != nil {
+				w.Error(err)
+			}
+		})
+		w.empty()
+	})
+}
+
 // TestLostHoldIsNotReentered, although some of its members are still held.
 func TestLostHoldIsNotReentered(t *testing.T) {
 	within(t, 3, func(w *world) {
@@ -796,6 +830,8 @@ func TestWrongQuorumsAreRefused(t *testing.T) {
 			"client 1, memory://, is given twice":           func() (*quorum.Quorum, error) { return quorum.New("a", 0, []*coordinator.Client{all[0], all[0]}) },
 			"nil client":                                    func() (*quorum.Quorum, error) { return quorum.New("a", 0, []*coordinator.Client{nil}) },
 			"control character":                             func() (*quorum.Quorum, error) { return quorum.New("a\x00", 0, all) },
+			"error for deadlocks":                           func() (*quorum.Quorum, error) { return quorum.New("a", 0, all, recipes.WithDeadlockError()) },
+			"retention of 1s":                               func() (*quorum.Quorum, error) { return quorum.New("a", 0, all, recipes.WithRetain(time.Second)) },
 			"clients 0 and 2 are of one service": func() (*quorum.Quorum, error) {
 				_, err := w.quorum(0, []*coordinator.Client{all[0], all[1], again[0]}).Lock(w.Context())
 				return nil, err

@@ -47,6 +47,14 @@ func within(t *testing.T, services int, f func(w *world)) {
 			}
 			w.services = append(w.services, svc)
 		}
+		t.Cleanup(func() {
+			// After t.Fatal no other line closes the clients, and what they run
+			// would be left in the bubble.
+			if t.Failed() {
+				w.close()
+				time.Sleep(10 * time.Minute) // for goroutines of the test that end by then
+			}
+		})
 		f(w)
 		w.close()
 	})

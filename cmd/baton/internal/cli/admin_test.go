@@ -289,7 +289,8 @@ func TestInspectOfAnEmptyQueueSucceeds(t *testing.T) {
 
 func TestInspectExplainsTheQueueOfALogLine(t *testing.T) {
 	onStage(t, func(s *stage) {
-		for name, use := range map[string]string{"mutex/x": "--kind mutex x", "rwlock/a%2Fb": "--kind rwlock a/b"} {
+		for name, use := range map[string]string{"mutex/x": "--kind mutex x", "rwlock/a%2Fb": "--kind rwlock a/b",
+			"mutex/a%3Bsh": "--kind mutex 'a;sh'"} {
 			want := fmt.Sprintf("%s: nobody holds it or waits for it; for the queue %q of a log line use %s\n", name, name, use)
 			if r := s.baton("inspect", name); r.code != 0 || r.out != want {
 				t.Errorf("inspect: %+v\nwant %s", r, want)
@@ -424,6 +425,7 @@ func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 func TestAdminCommandsRefuseBadArguments(t *testing.T) {
 	onStage(t, func(s *stage) {
 		for args, want := range map[string]string{
+			"break a;sh":                 "baton inspect 'a;sh' shows",
 			"break x":                    "--token is missing: baton inspect x shows the tokens",
 			"break x --token 007":        `"007"`,
 			"break x --token -1":         `"-1"`,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	advice "github.com/baton-go/baton/internal/hint"
 )
 
 // exitMovedOn is the exit code if no contender has the token.
@@ -41,7 +42,7 @@ nothing was removed, and baton prints who holds the name now.`,
 	kind := addKind(cmd, "search only queues of this kind")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *text == "" {
-			name := cell(args[0])
+			name := advice.Argument(args[0])
 			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", name))
 		}
 		token, err := driver.ParseToken(*text)

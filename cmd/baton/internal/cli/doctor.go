@@ -12,6 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -78,7 +79,7 @@ func examineDeadlocks(ctx context.Context, c *coordinator.Client) (found []coord
 		kind, name, _ := last.Queue.Split()
 		f := driver.Found(driver.Warning, "deadlock", "%v", d)
 		found = append(found, f.So(fmt.Sprintf("take the locks in one order, or set WithDeadlockError. "+
-			"To free these, remove a waiter: baton break %s --kind %s --token %d", cell(name), kind, last.Token)))
+			"To free these, remove a waiter: baton break --kind %s --token %d %s", kind, last.Token, advice.Argument(name))))
 	}
 	return found
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -250,7 +251,7 @@ func hint(name string) string {
 	if err != nil || of == "" || !slices.Contains(kinds, kind) {
 		return ""
 	}
-	return fmt.Sprintf("; for the queue %q of a log line use --kind %s %s", name, kind, cell(of))
+	return fmt.Sprintf("; for the queue %q of a log line use --kind %s %s", name, kind, advice.Argument(of))
 }
 
 // cell formats a text for a table: "-" if it is empty.

@@ -15,10 +15,43 @@ import (
 
 // listen delivers the signals that concern a command to a channel. An ignored
 // signal stays ignored, for the command as well, as nohup requires.
+//
+// While nobody receives, for instance while the command starts, several signals
+// of one number become one, as in the kernel; each number has a channel of its
+// own, so that none is lost because others came before.
 func listen() (<-chan os.Signal, func()) {
-	c := make(chan os.Signal, 16)
-	signal.Notify(c, slices.DeleteFunc(slices.Concat(ward.Ending, ward.Others), signal.Ignored)...)
-	return c, func() { signal.Stop(c) }
+	c, over := make(chan os.Signal), make(chan struct{})
+	var wg sync.WaitGroup
+	var stops []func()
+	for _, sig := range slices.Concat(ward.Ending, ward.Others) {
+		if signal.Ignored(sig) {
+			continue
+		}
+		one := make(chan os.Signal, 1)
+		signal.Notify(one, sig)
+		stops = append(stops, func() { signal.Stop(one) })
+		wg.Go(func() { // stop waits for it
+			for {
+				select {
+				case <-one:
+				case <-over:
+					return
+				}
+				select {
+				case c <- sig:
+				case <-over:
+					return
+				}
+			}
+		})
+	}
+	return c, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		close(over)
+		wg.Wait()
+	}
 }
 
 // survivePipes catches SIGPIPE and drops it. Otherwise a message to a closed
@@ -51,7 +84,7 @@ func signalOf(ctx context.Context) *signalError {
 
 // untilSignal ends a context at a signal that asks to end. It is for the times
 // at which no command runs to receive the signal. After stop a signal either is
-// the context's cause or is still in the channel.
+// the context's cause or still comes from the channel.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	over, done := make(chan struct{}), make(chan struct{})

@@ -3,8 +3,10 @@
 package ward
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -58,34 +60,131 @@ func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffe
 	return w, out
 }
 
-// soon is the time to a deadline that passes during a test. A busy machine may
-// need a part of it to start the guard and the command. Tests that wait for it
-// are parallel.
-const soon = 5 * time.Second
-
 // within is a bound that only a hang exceeds.
 const within = time.Minute
 
+// A busy machine may need longer than a second to start the guard and the
+// command: then the next one has twice the time.
 func TestCommandIsKilledAtItsDeadline(t *testing.T) {
-	began := time.Now()
-	w, _ := start(t, began.Add(soon), "trap '' TERM; sleep 600 & sleep 600")
-	if code := w.Code(); code != 128+9 {
-		t.Errorf("the command ended with %d", code)
+	for soon := time.Second; ; soon *= 2 {
+		w, err := Start(Spec{
+			Path: "/bin/sh", Args: []string{"sh", "-c", "trap '' TERM; sleep 600 & sleep 600"}, Env: os.Environ(),
+			Title: t.Name(), Deadline: time.Now().Add(soon),
+		})
+		if err != nil && soon < within {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if code := w.Code(); code != 128+9 {
+			t.Errorf("the command ended with %d", code)
+		}
+		<-w.Gone()
+		return
 	}
-	if took := time.Since(began); took > soon+20*time.Second {
-		t.Errorf("it was killed after %v", took)
+}
+
+// dialog is a command that answers until it is told to end, with status 4.
+type dialog struct {
+	*Ward
+	in  *os.File
+	out *bufio.Reader
+}
+
+func startDialog(t *testing.T, deadline time.Time) (*dialog, error) {
+	t.Helper()
+	in, say, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	<-w.Gone()
+	hear, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = say.Close(), hear.Close() })
+	w, err := Start(Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", `while read -r line; do echo "$line"; test "$line" != end || break; done; sleep 1; exit 4`},
+		Env: os.Environ(), In: in, Out: out, Title: t.Name(), Deadline: deadline,
+	})
+	_, _ = in.Close(), out.Close() // its end of the pipes closes when the command ends
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		_ = w.Kill()
+		<-w.Done()
+		w.Close()
+	})
+	return &dialog{w, say, bufio.NewReader(hear)}, nil
+}
+
+// answers reports whether the command lives.
+func (d *dialog) answers(line string) bool {
+	_, bad := fmt.Fprintln(d.in, line)
+	got, err := d.out.ReadString('\n')
+	return bad == nil && err == nil && got == line+"\n"
+}
+
+// beyond runs a command beyond its first deadline. It calls before, stops the
+// guard, calls stopped, and continues the guard when that deadline has passed.
+// If the guard has killed the command before it was stopped, the machine was
+// too slow, and the next command has twice the time.
+func beyond(t *testing.T, before, stopped func(*dialog) error) {
+	t.Helper()
+	for soon := time.Second; ; soon *= 2 {
+		old := time.Now().Add(soon)
+		d, err := startDialog(t, old)
+		if err == nil {
+			err = errors.Join(before(d), d.stopGuard())
+		}
+		if err == nil && d.answers("alive") {
+			if err := stopped(d); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Until(old.Add(time.Second)))
+			d.guard.wake()
+			if !d.answers("end") || d.Code() != 4 {
+				t.Errorf("the command ended with %d", d.Code())
+			}
+			return
+		}
+		if soon > within {
+			t.Fatalf("the command was gone before its guard was stopped, with a deadline of %v: %v", soon, err)
+		}
+	}
+}
+
+// stopGuard returns when the guard has stopped.
+func (d *dialog) stopGuard() error {
+	if err := d.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(d.guard.pid(), &status, syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil || status.Stopped():
+			return err
+		default:
+			return fmt.Errorf("the guard ended: %v", status)
+		}
+	}
 }
 
 func TestExtendReplacesTheDeadline(t *testing.T) {
-	w, _ := start(t, time.Now().Add(soon), "sleep 6; exit 4")
-	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if code := w.Code(); code != 4 {
-		t.Errorf("the command ended with %d", code)
-	}
+	beyond(t, func(d *dialog) error { return d.Extend(time.Now().Add(time.Hour)) },
+		func(*dialog) error { return nil })
+}
+
+// A guard that was stopped reads the pending deadlines before it acts on an old
+// one.
+func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
+	beyond(t, func(*dialog) error { return nil },
+		// Extend would continue it.
+		func(d *dialog) error { return d.guard.extend(time.Now().Add(time.Hour)) })
 }
 
 func TestCloseKillsTheRestOfTheGroup(t *testing.T) {
@@ -199,24 +298,6 @@ func TestCommandLeadsAGroupIfThereIsATerminal(t *testing.T) {
 	}
 	if group, err := syscall.Getpgid(w.guard.pid()); err != nil || group != w.guard.pid() {
 		t.Errorf("the guard %d is in group %d, %v", w.guard.pid(), group, err)
-	}
-}
-
-// A guard that was stopped reads the pending deadlines before it acts on an old
-// one.
-func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
-	old := time.Now().Add(soon)
-	w, _ := start(t, old, "sleep 1; exit 4")
-	if err := w.guard.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.guard.extend(time.Now().Add(time.Hour)); err != nil { // Extend continues it
-		t.Fatal(err)
-	}
-	time.Sleep(time.Until(old.Add(time.Second)))
-	w.guard.wake()
-	if code := w.Code(); code != 4 {
-		t.Errorf("the command ended with %d", code)
 	}
 }
 

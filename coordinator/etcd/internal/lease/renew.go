@@ -92,15 +92,22 @@ func (s *Session) Keep(
 // but calls take turns with each other.
 const mostRefused = 3
 
+// mostLate is how late a renewal may be that needs no read by quorum. A new
+// leader takes as long to find that a lease has ended.
+const mostLate = 100 * time.Millisecond
+
 // confirm returns an error if an acknowledgement does not count. If no other
-// member has been asked for too long, it asks a quorum.
+// member has been asked since the renewal before, it asks a quorum: the engine
+// counts a TTL, less a margin of a tenth, from the sending, and the lease may
+// end a TTL after the other member was asked.
 func (s *Session) confirm(ctx context.Context, header *pb.ResponseHeader, sent time.Time) error {
 	since, err := s.leader.shows(header, sent)
-	if err != nil || !s.Conn.Several || sent.Sub(since) <= s.TTL()/driver.RenewalsPerTTL*3/2 {
+	interval := s.TTL() / driver.RenewalsPerTTL
+	if err != nil || !s.Conn.Several || sent.Sub(since) <= interval+min(interval/2, mostLate) {
 		return err
 	}
 	asked := time.Now()
-	r, err := s.GetFromAny(ctx, s.TTL()/driver.RenewalsPerTTL/2, s.ReadSentinel())
+	r, err := s.GetFromAny(ctx, interval/2, s.ReadSentinel())
 	if err != nil {
 		return err
 	}

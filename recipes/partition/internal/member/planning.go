@@ -63,8 +63,22 @@ func (m *member) read() error {
 	case now.Find(m.token()) == nil:
 		return m.join()
 	}
+	return m.accept(now)
+}
+
+// accept makes a plan that has the member the one to follow, unless it is of
+// another number of shards: then another program wrote it, or an operator.
+func (m *member) accept(now plan.Plan) error {
+	if now.Shards != len(m.Shards) {
+		return m.otherNumber(now)
+	}
 	m.plan = now
 	return nil
+}
+
+func (m *member) otherNumber(now plan.Plan) error {
+	return engine.Invalid("partition %q with %d shards; its members have %d",
+		m.Name, len(m.Shards), now.Shards)
 }
 
 // replanAll makes the plan that fits the members, whatever has changed.
@@ -94,14 +108,14 @@ func (m *member) replan(ctx context.Context, c store.Change) error {
 		return m.next(ctx, old, append(wishes, c.Wish))
 	}
 	now, err := m.Store.Replace(ctx, m.session, c)
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.accept(now)
 	}
-	if m.plan = now; own {
+	if err == nil && own {
 		m.again = nil
 		m.pauses.Reset()
 	}
-	return nil
+	return err
 }
 
 // next returns the plan that follows old for the members of the group.
@@ -131,8 +145,7 @@ func (m *member) next(
 	case !found:
 		return old, coordinator.ErrRemoved
 	case planned && old.Shards != len(m.Shards):
-		return old, engine.Invalid("partition %q with %d shards; its members have %d",
-			m.Name, len(m.Shards), old.Shards)
+		return old, m.otherNumber(old)
 	case !planned:
 		old.Members = nil // perhaps of another number of shards
 	}

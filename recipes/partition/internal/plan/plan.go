@@ -68,6 +68,9 @@ func Parse(text []byte) (p Plan, err error) {
 	}
 	taken := make(map[int]bool)
 	for _, m := range p.Members {
+		if m.Settling < 0 {
+			return p, fmt.Errorf("step %d of member %d; want 0 or more", m.Settling, m.Token)
+		}
 		for _, s := range m.Shards {
 			if s < 0 || s >= p.Shards || taken[s] {
 				return p, fmt.Errorf("shard %d of member %d; there are %d, with one member each",
@@ -159,7 +162,7 @@ func (p Plan) Next(shards int, alive []Member, wishes ...Wish) Plan {
 	for _, w := range wishes {
 		if m := next.Find(w.Token); m != nil && !next.Has(w) {
 			m.Leaving = m.Leaving || w.Leaving
-			if w.Settling != nil {
+			if w.Settling != nil && *w.Settling >= 0 { // else it is another program's
 				m.Settling = *w.Settling
 			}
 		}

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -305,6 +306,7 @@ func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
 		`{"number":0}`: "number 0",
 		`{"number":1,"shards":2,"members":[{"token":7,"holds":[2]}]}`:                         "shard 2 of member 7",
 		`{"number":1,"shards":2,"members":[{"token":7,"holds":[1]},{"token":8,"holds":[1]}]}`: "shard 1 of member 8",
+		`{"number":1,"shards":2,"members":[{"token":7,"settling":-9223372036854775808}]}`:     "step -9223372036854775808 of member 7",
 	} {
 		if _, err := plan.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
@@ -313,6 +315,45 @@ func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
 	if p, err := plan.Parse(nil); err != nil || p.Number != 0 {
 		t.Errorf("no text: %+v, %v", p, err)
 	}
+}
+
+// TestWishOfAnotherProgramMakesNoPlanThatIsRefused: the entries of planners
+// have the wishes, and others may write there.
+func TestWishOfAnotherProgramMakesNoPlanThatIsRefused(t *testing.T) {
+	alive := []plan.Member{member(7, 4), {Token: 8, Weight: 1, Max: 4, Settling: 1}}
+	for _, step := range []int{math.MinInt, -1, 0, 1, math.MaxInt} {
+		p := plan.Plan{}.Next(4, alive, plan.Wish{Token: 8, Settling: &step}, plan.Wish{Token: 9, Leaving: true})
+		p.Number = 1
+		text, err := json.Marshal(p)
+		if err == nil {
+			_, err = plan.Parse(text)
+		}
+		if err != nil {
+			t.Errorf("step %d: %v", step, err)
+		}
+		check(t, p)
+	}
+}
+
+// FuzzParse: no plan crashes the members that follow it, or takes them for
+// ever.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"number":1,"shards":2,"members":[{"token":7,"weight":1,"max":2,"settling":1,"holds":[1]}]}`))
+	f.Add([]byte(`{"number":1,"shards":4,"members":[{"token":7,"seat":-1,"settling":9223372036854775807},{"token":7,"leaving":true}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := plan.Parse(text)
+		if err != nil {
+			return
+		}
+		for _, m := range p.Members {
+			_ = m.Grown()
+			p.Predecessor(m.Token)
+		}
+		if p.Shards < 1 || p.Shards > 1024 {
+			return
+		}
+		check(t, p.Next(p.Shards, []plan.Member{member(7, p.Shards), member(8, p.Shards)}))
+	})
 }
 
 // TestMembersThatSettleTakeFewShards: up to six members, some of which settle,

@@ -28,6 +28,7 @@ func with(t *testing.T, f func(t *testing.T, svc *memory.Service, s *Store, sess
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Close(context.Background()) })
 		s, err := New(c, "jobs")
 		if err != nil {
 			t.Fatal(err)

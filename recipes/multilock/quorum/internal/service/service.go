@@ -55,10 +55,13 @@ type Service struct {
 func New(c *coordinator.Client, name string, opts []recipes.Option) (*Service, error) {
 	queue, err := recipes.NewQueue(c, "mutex", name, opts...)
 	if err == nil {
-		err = recipes.RefuseRetain(queue, "quorum")
+		err = cmp.Or(recipes.RefuseRetain(queue, "quorum"), recipes.RefuseDeadlockError(queue, "quorum"))
 	}
 	return &Service{Client: c, queue: queue}, err
 }
+
+// Reenters is that of the queue.
+func (s *Service) Reenters() bool { return s.queue.Reenters() }
 
 func (s *Service) resting() bool {
 	until := s.rests.Load()
