@@ -61,10 +61,6 @@ type ownWait struct {
 	err   error     // of the watch
 }
 
-// mostMarkers bounds the markers that a watch reads when it begins. The
-// followers of other entries that have left meanwhile read the queue.
-const mostMarkers = 16
-
 // belongs reports whether the own watch shows an entry: one that was not
 // converted, of a contender that the session remembers.
 func (s *session) belongs(queue driver.Queue, p driver.Place) (e mine, ok bool) {
@@ -169,19 +165,16 @@ func (w *ownWatch) run(ctx context.Context) {
 	}
 }
 
-// begins reads the session's entries when the watch exists, and the markers of
-// some that are followed.
+// begins reads the session's entries when the watch exists, and the marker that
+// the first of those that are followed may have left. A later one cannot have
+// left a marker: its contender has not been admitted.
 func (w *ownWatch) begins(ctx context.Context, prefix string, rev int64) error {
 	s := w.session
 	ops := []clientv3.Op{clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())}
 	all := &s.ownWatches
-	all.mu.Lock()
-	for key, waits := range w.waits {
-		if len(ops) <= mostMarkers && waits[0].ahead.Key == key {
-			ops = append(ops, clientv3.OpGet(keys.Marker(key)))
-		}
+	if first := w.first(); first != "" {
+		ops = append(ops, clientv3.OpGet(keys.Marker(first)))
 	}
-	all.mu.Unlock()
 	r, err := s.Read(ctx, rev, ops...)
 	if err != nil {
 		return err
@@ -207,6 +200,22 @@ func (w *ownWatch) begins(ctx context.Context, prefix string, rev int64) error {
 		}
 	}
 	return nil
+}
+
+// first is the key of the first entry that is followed, or empty.
+func (w *ownWatch) first() string {
+	all := &w.session.ownWatches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	var first mine
+	for _, waits := range w.waits {
+		for _, one := range waits {
+			if a := one.ahead; a.Key != "" && (first.Key == "" || a.Rev < first.Rev) {
+				first = a
+			}
+		}
+	}
+	return first.Key
 }
 
 // shows handles events. The marker of an entry is made in the transaction that

@@ -161,10 +161,14 @@ func TestOwnWatchMissesNothing(t *testing.T) {
 		"passed while the watch is created": func(l *line) {
 			created := make(chan struct{})
 			l.opens = func() { <-created }
-			l.follow(l.t.Context(), 1)
+			held := make(chan error, 1) // the holder waits for the end of its entry
+			go func() { held <- l.a.Watch(l.t.Context(), queue, l.places[0]) }()
+			synctest.Wait()
+			l.follow(l.t.Context(), 1, 4)
 			check(l.t, l.a.Pass(l.t.Context(), queue, l.places[0]))
 			close(created)
 			l.wantEnds(map[int]outcome[bool]{1: passedNow})
+			check(l.t, <-held)
 		},
 		"before the watch of others": func(l *line) {
 			l.remove(4)
