@@ -262,6 +262,8 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{T: t, svc: memory.NewService()}
 		hold := make(chan struct{})
+		release := sync.OnceFunc(func() { close(hold) })
+		defer release()
 		w.client, w.link = w.another(coordinator.WithObserver(event.DirectFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
 				<-hold // blocks while the next session opens and the client closes
@@ -274,7 +276,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 		w.session()
 		go func() {
 			time.Sleep(time.Second)
-			close(hold)
+			release()
 		}()
 		check(t, w.client.Close(t.Context()))
 		if ids := w.svc.Sessions(); len(ids) != 0 {
@@ -406,12 +408,14 @@ func TestCloseThatTimedOutReturnsTheSameErrorEachTime(t *testing.T) {
 func TestNobodyClosesASessionWhoseHoldsDoNotKnowIt(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		slow, proceed := make(chan struct{}), make(chan struct{})
+		slow, blocked := make(chan struct{}), make(chan struct{})
+		proceed := sync.OnceFunc(func() { close(blocked) })
+		defer proceed()
 		var stands, told, early atomic.Bool
 		s.Hold(func() {}, func() {
 			if stands.CompareAndSwap(false, true) { // as if it were not scheduled
 				close(slow)
-				<-proceed
+				<-blocked
 			}
 		}, func() {})
 		s.Hold(func() {}, func() { told.Store(true) }, func() {})
@@ -425,7 +429,7 @@ func TestNobodyClosesASessionWhoseHoldsDoNotKnowIt(t *testing.T) {
 		<-slow
 		w.session()
 		synctest.Wait()
-		close(proceed)
+		proceed()
 		synctest.Wait()
 		if early.Load() || w.svc.Stats().Requests[memory.OpClose] != 1 {
 			t.Error("the session was closed before a hold was notified, or not closed")

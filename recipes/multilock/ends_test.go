@@ -43,7 +43,11 @@ func TestContextsEndBeforeAMemberIsFree(t *testing.T) {
 					return nil
 				})
 			}()
-			<-ready
+			select {
+			case <-ready:
+			case <-done: // it has failed
+				return
+			}
 			judged := 0
 			s.services[0].OnStep(func(step memory.Step) {
 				if step.Kind != memory.StepLeft {

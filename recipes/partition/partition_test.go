@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -335,6 +336,8 @@ func TestMembersWorkOnWithoutANewPlan(t *testing.T) {
 func TestOverrunEndsRun(t *testing.T) {
 	run(t, 2, func(f *fleet) {
 		stuck := make(chan struct{})
+		free := sync.OnceFunc(func() { close(stuck) })
+		defer free()
 		one := f.startWith(2, func(context.Context, int, coordinator.Token) error {
 			<-stuck
 			return nil
@@ -351,7 +354,7 @@ func TestOverrunEndsRun(t *testing.T) {
 			t.Errorf("Run: %v", one.err)
 		}
 		f.settle(time.Second, two)
-		close(stuck)
+		free()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,7 +40,9 @@ func TestWorkThatExitsIsCalledAgain(t *testing.T) {
 // those of a member that stops. Run alone waits for the handler.
 func TestBlockedErrorHandlerDelaysNoShard(t *testing.T) {
 	run(t, 8, func(f *fleet) {
-		unblock := make(chan struct{})
+		blocked := make(chan struct{})
+		unblock := sync.OnceFunc(func() { close(blocked) })
+		defer unblock()
 		var calls, errs atomic.Int64
 		rude := f.startWith(8, func(ctx context.Context, shard int, _ coordinator.Token) error {
 			if shard == 0 && errs.Add(1) <= 3 {
@@ -47,7 +50,7 @@ func TestBlockedErrorHandlerDelaysNoShard(t *testing.T) {
 			}
 			<-ctx.Done()
 			return nil
-		}, partition.WithOnError(func(error) { calls.Add(1); <-unblock }))
+		}, partition.WithOnError(func(error) { calls.Add(1); <-blocked }))
 		time.Sleep(10 * time.Second)
 		if calls.Load() != 1 {
 			t.Fatalf("the handler was called %d times", calls.Load())
@@ -61,7 +64,7 @@ func TestBlockedErrorHandlerDelaysNoShard(t *testing.T) {
 			t.Error("Run does not wait for the handler")
 		default:
 		}
-		close(unblock)
+		unblock()
 		<-rude.done
 		if calls.Load() != 3 {
 			t.Errorf("the handler was called %d times, want 3", calls.Load())

@@ -70,6 +70,13 @@ var ofCompositions = []mutation{{
 	new:    `others > 0 &&`,
 	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestWaitersOfALongHoldKeepTheirPlaces"}},
 }, {
+	name: "quorum-releases-twice", promise: "P8",
+	what:   "A quorum that gives up releases the members of a trial first, and then the others: it takes twice the time.",
+	file:   "recipes/multilock/quorum/pass.go",
+	old:    `		if !keep && ctx.Err() == nil {`,
+	new:    `		if !keep {`,
+	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestCallThatEndsDuringATrialIsBounded"}},
+}, {
 	name: "quorum-always-reenters", promise: "P8",
 	what:   "A quorum with WithoutReentry tries the members of the outer hold, and fails at once.",
 	file:   "recipes/multilock/quorum/acquire.go",

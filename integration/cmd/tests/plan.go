@@ -128,8 +128,8 @@ func etcdWorlds(seeds string) []step {
 // zooKeeperWorlds are worlds on a ZooKeeper in virtual time.
 func zooKeeperWorlds(seeds string) []step {
 	return []step{{
-		name: "worlds on ZooKeeper", why: seeds + " simulated worlds with the driver and the client library, the same in each run",
-		dir: "integration", packages: []string{"./simulation"}, run: "^TestSimulationOnZooKeeper$", env: []string{"BATON_SEEDS=" + seeds},
+		name: "worlds on ZooKeeper", why: seeds + " simulated worlds with the driver and the client library, and as many in layouts of other clients, the same in each run",
+		dir: "integration", packages: []string{"./simulation"}, run: "^(TestSimulationOnZooKeeper|TestSimulationOnSharedQueues)$", env: []string{"BATON_SEEDS=" + seeds},
 	}}
 }
 

@@ -49,7 +49,7 @@ func (w *world) open(s *slot) {
 	if err != nil {
 		panic(err)
 	}
-	c, err := coordinator.New(&jittery{Driver: l.Driver(), w: w, slot: s},
+	c, err := coordinator.New(newJittery(w, s, l.Driver()),
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
 		func(c *engine.Config) { c.Jitter, c.Source = 0, w.source(s) },

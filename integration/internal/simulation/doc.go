@@ -95,8 +95,9 @@
 // # What is not covered
 //
 // The judge does not count wake-ups, and checks neither sequencers nor gates.
-// No world has a layout shared with another library, a process that is stopped,
-// or a sleeping machine. Locks within locks and their deadlocks have worlds of
+// No world has a client of another library, even where queues are stored as it
+// stores them (onzk.Shared, without semaphores), a process that is stopped, or
+// a sleeping machine. Locks within locks and their deadlocks have worlds of
 // their own in package recipes. The drivers of memory, etcd (package onetcd)
 // and ZooKeeper (package onzk) run here; those of databases and Redis have
 // tests on real servers only. No name server fails. Sets of locks, groups,

@@ -21,6 +21,26 @@ type jittery struct {
 	slot *slot
 }
 
+// sharing is jittery of a driver whose queues are shared with other clients.
+type sharing struct {
+	*jittery
+	of driver.Sharer
+}
+
+func newJittery(w *world, s *slot, of driver.Driver) driver.Driver {
+	d := &jittery{Driver: of, w: w, slot: s}
+	if sharer, shares := of.(driver.Sharer); shares {
+		return &sharing{d, sharer}
+	}
+	return d
+}
+
+func (d *sharing) SharedName(kind, name string) (string, error) { return d.of.SharedName(kind, name) }
+
+func (d *sharing) SharedValue(kind, identity string, payload []byte) ([]byte, error) {
+	return d.of.SharedValue(kind, identity, payload)
+}
+
 // actorKey is the context key for the label of the calling goroutine.
 type actorKey struct{}
 

@@ -42,10 +42,13 @@ func (l *queue) head(now time.Duration) {
 	}
 }
 
-// payloadOf returns the payload of an entry.
+// payloadOf returns the payload of an entry, which is all that a queue shared
+// with other clients shows.
 func payloadOf(e driver.Entry) string {
 	var shown struct{ Payload []byte }
-	_ = json.Unmarshal(e.Value, &shown)
+	if json.Unmarshal(e.Value, &shown) != nil {
+		return string(e.Value)
+	}
 	return string(shown.Payload)
 }
 

@@ -25,6 +25,11 @@ type Kind struct {
 	Ops []string
 	// States are the named states of this service that a run must reach.
 	States []string
+	// Recipes are those of its names; nil: all. A run with some need not reach
+	// named states.
+	Recipes []string
+	// Without are kinds of operations that no world has.
+	Without []string
 }
 
 // Conditions are what a world determines before its service starts.
@@ -164,6 +169,8 @@ type World interface {
 	// Reached records that the world has reached a named state; see
 	// Kind.States.
 	Reached(state string)
+	// Queue is the queue of a name, or "".
+	Queue(name string) driver.Queue
 	// Label names the actor of a contender, or is empty. Contenders' IDs differ
 	// in each run; their labels do not.
 	Label(id string) string

@@ -50,9 +50,9 @@ type swarm struct {
 
 // newSwarm gives a world each kind with a chance of a half, and one world of
 // eight all kinds.
-func (w *world) newSwarm(without []string) *swarm {
+func (w *world) newSwarm(without, never []string) *swarm {
 	s := &swarm{off: map[string]bool{}, used: map[string]bool{}}
-	for _, kind := range without {
+	for _, kind := range slices.Concat(without, never) {
 		s.off[kind] = true
 	}
 	all := w.rng("swarm").IntN(8) == 0

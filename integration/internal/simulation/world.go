@@ -108,7 +108,7 @@ func newWorld(t testing.TB, kind Kind, set settings) *world {
 		owner: map[Link]*slot{}, doing: map[string]string{},
 		figures: newFigures(), evidenceOfStates: newEvidenceOfStates(),
 	}
-	w.swarm = w.newSwarm(set.without)
+	w.swarm = w.newSwarm(set.without, kind.Without)
 	for _, kind := range requestFaults {
 		if w.swarm.has(kind) {
 			w.requestFaults = append(w.requestFaults, kind)
@@ -126,7 +126,11 @@ func newWorld(t testing.TB, kind Kind, set settings) *world {
 	for i := range 1 + r.IntN(2) {
 		n := &name{recipe: recipe, name: fmt.Sprint("n", i), limit: 1 + r.IntN(4)}
 		if n.recipe == "" {
-			n.recipe = recipeKinds[r.IntN(len(recipeKinds))]
+			recipes := kind.Recipes
+			if recipes == nil {
+				recipes = recipeKinds
+			}
+			n.recipe = recipes[r.IntN(len(recipes))]
 		}
 		n.queue, _ = engine.QueueOf(n.recipe, n.name)
 		w.names = append(w.names, n)
@@ -159,6 +163,16 @@ func (w *world) Reached(state string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reach(state)
+}
+
+// Queue implements World.
+func (w *world) Queue(name string) driver.Queue {
+	for _, n := range w.names { // complete before the first request
+		if n.name == name {
+			return n.queue
+		}
+	}
+	return ""
 }
 
 // Label implements World.

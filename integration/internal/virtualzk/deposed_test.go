@@ -28,8 +28,17 @@ func TestForgetFindsAnEntryThatADeposedLeaderDoesNotKnow(t *testing.T) {
 			link.Reach(1)
 			d, err := zookeeper.OpenWith(e.URL("/x?layout="+layout), zookeeper.Dialer(link.Dial))
 			must(t, err)
+			t.Cleanup(func() {
+				e.Resume(0)
+				e.Rejoin(0)
+				link.Heal()
+				must(t, d.Close(context.Background()))
+				e.Close()
+				time.Sleep(5 * time.Second) // the client library's Close waits for a reply
+			})
 			s, err := d.Open(t.Context(), ttl)
 			must(t, err)
+			t.Cleanup(func() { _ = s.Close(context.Background()) })
 			first, err := s.Join(t.Context(), "mutex/n", driver.Contender{ID: id[:15] + "0", Mode: "x"})
 			must(t, err)
 			e.Pause(0)
@@ -63,9 +72,6 @@ func TestForgetFindsAnEntryThatADeposedLeaderDoesNotKnow(t *testing.T) {
 				t.Errorf("%s: left in the queue: %+v", layout, view.Ahead)
 			}
 			must(t, s.Close(t.Context()))
-			must(t, d.Close(t.Context()))
-			e.Close()
-			time.Sleep(5 * time.Second) // the client library's Close waits for a reply
 		})
 	}
 }

@@ -49,6 +49,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
 )
@@ -95,7 +96,11 @@ func (e *MemberLostError) Error() string {
 	if len(e.Members) == 0 {
 		return "a member was lost"
 	}
-	return "lost " + strings.Join(e.Members, ", ")
+	shown := make([]string, len(e.Members))
+	for i, m := range e.Members { // as another client wrote it
+		shown[i] = engine.Printable(m)
+	}
+	return "lost " + strings.Join(shown, ", ")
 }
 
 // result returns the error of a round that is over.

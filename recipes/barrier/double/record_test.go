@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -47,6 +48,20 @@ func TestRecordsFitIntoTheService(t *testing.T) {
 			}
 			if lost, ok := s.Lost(s.Round); !ok || len(lost) == 0 || !strings.HasPrefix(lost[0], letter) {
 				t.Fatalf("round %d lost %v, %v", n, lost, ok)
+			}
+		}
+	}
+}
+
+// TestErrorsShowNoTextOfOthersAsItIs: it could command a terminal, or forge a
+// line of a log.
+func TestErrorsShowNoTextOfOthersAsItIs(t *testing.T) {
+	const evil = "x\x1b[2J\nforged\u202e"
+	_, _, wrongNumber := round.Round{}.Next([]recipes.Contender{{Mode: round.Mode(3) + evil, Identity: evil, Token: 1}}, 2)
+	for _, err := range []error{&MemberLostError{"n", []string{"web-1", evil}}, wrongNumber} {
+		for _, r := range err.Error() {
+			if !unicode.IsPrint(r) {
+				t.Errorf("%U in %q", r, err)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func (r *round) waitOrPass(
 		case <-pause:
 		}
 		var pass bool
-		if pass, stuck = r.pass(w.trial, i, after); pass {
+		if pass, stuck = r.pass(ctx, w.trial, i, after); pass {
 			s.Log().Warn("baton: a member of a quorum is passed over, since the first in its queue does not leave",
 				"quorum", r.quorum.name, "service", s.String(), "first", stuck.Identity, "key", stuck.Key)
 			done = true
@@ -125,28 +125,34 @@ func (r *round) back(ctx context.Context) bool {
 // acquires those after it, without a wait, if that makes enough. Else it keeps
 // none, since that would leave the order. Then it goes on if the caller that
 // has them is not the first in the queue of this one: that caller does without
-// this member, too.
+// this member, too. trial ends with the wait for the member.
 //
 // All that is so only if the first stays the same meanwhile, and is returned.
 // After a release, those ahead in the queue of this member are next.
 func (r *round) pass(
-	ctx context.Context, i int, after []int,
+	ctx, trial context.Context, i int, after []int,
 ) (pass bool, stuck recipes.Contender) {
-	head, ok := r.quorum.services[i].First(ctx)
+	head, ok := r.quorum.services[i].First(trial)
 	if !ok {
 		return false, stuck
 	}
 	holds := make(map[int]*recipes.Hold)
 	keep := false
-	defer func() {
-		if !keep { // also if an observer panics
+	defer func() { // also if an observer panics
+		// When the call ends, it releases them together with the earlier ones:
+		// one after the other would take twice the time.
+		if !keep && ctx.Err() == nil {
 			release(ctx, holds)
+			return
+		}
+		for j, h := range holds {
+			r.add(ctx, j, h)
 		}
 	}()
 	need := r.quorum.need - r.lock.holds.Held()
 	others, same := 0, false
 	for _, j := range after {
-		h, err := r.quorum.services[j].Acquire(ctx, 0, nil)
+		h, err := r.quorum.services[j].Acquire(trial, 0, nil)
 		if taken, ok := errors.AsType[*recipes.TakenError](err); ok {
 			others++
 			same = same || taken.Holder.Identity == "" || taken.Holder.Identity == head.Identity
@@ -155,7 +161,7 @@ func (r *round) pass(
 			holds[j] = h
 		}
 	}
-	again, ok := r.quorum.services[i].First(ctx)
+	again, ok := r.quorum.services[i].First(trial)
 	switch {
 	case !ok || again.Key != head.Key || again.Token != head.Token:
 		return false, stuck
@@ -163,15 +169,13 @@ func (r *round) pass(
 		return others > 0 && !same && len(holds)+others >= need, head
 	}
 	keep = true
-	for j, h := range holds {
-		r.add(ctx, j, h)
-	}
 	return true, head
 }
 
-// release releases members, for a bounded time.
+// release releases members, for a bounded time, and no longer than ctx lives.
+// Then it goes on in the background.
 func release(ctx context.Context, holds map[int]*recipes.Hold) {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), service.Patience)
+	bound, cancel := context.WithTimeout(ctx, service.Patience)
 	defer cancel()
 	var all []*recipes.Hold
 	for _, h := range holds {

@@ -3,6 +3,7 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes/multilock/quorum"
 )
@@ -19,8 +21,9 @@ import (
 // TestQuorumUnderFaults: random callers lock while links, requests and services
 // fail. A judge reads the queues of the services: each live hold has the first
 // entry at need of them, by its tokens, and no two holds live. Calls end in
-// time. After the faults all callers get the lock, and nothing stays.
-// BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
+// time. A resource that compares the tokens admits each live hold, and none
+// after a later one. After the faults all callers get the lock, and nothing
+// stays. BATON_SEEDS sets the number of worlds, BATON_SIM_BASE the first.
 func TestQuorumUnderFaults(t *testing.T) {
 	seeds, base := number("BATON_SEEDS", 25), number("BATON_SIM_BASE", 0)
 	var total judge
@@ -62,6 +65,9 @@ type judge struct {
 	mu    sync.Mutex
 	live  map[*quorum.Lock]party
 	wrong string
+
+	gate  *fence.QuorumGate // of a resource
+	shown [][]fence.Sequencer
 
 	granted, lost, partial atomic.Int64
 }
@@ -110,6 +116,27 @@ func (j *judge) check() {
 	}
 }
 
+// access shows the tokens of a hold to the resource. It admits them if the hold
+// lives, and then refuses those of earlier holds.
+func (j *judge) access(l *quorum.Lock) {
+	own := l.Sequencers()
+	if err := j.gate.Check(j.Context(), own); err != nil {
+		if l.Err() == nil {
+			j.fail("the resource refuses a hold that lives: "+err.Error(), 0)
+		}
+		return
+	}
+	j.mu.Lock()
+	earlier := j.shown
+	j.shown = append(earlier, own)
+	j.mu.Unlock()
+	for _, s := range earlier[max(0, len(earlier)-3):] {
+		if err := j.gate.Check(j.Context(), s); !errors.Is(err, fence.ErrStale) {
+			j.fail(fmt.Sprintf("the resource admits %v after %v: %v", s, own, err), 0)
+		}
+	}
+}
+
 func (j *judge) simulate(r *rand.Rand) {
 	var mu sync.Mutex // of r
 	roll := func(n int) int {
@@ -118,6 +145,7 @@ func (j *judge) simulate(r *rand.Rand) {
 		return r.IntN(n)
 	}
 	n := len(j.services)
+	j.gate, _ = fence.NewQuorumGate(fence.Scope{}, n)
 	need := n/2 + 1 + roll(2)
 	rate := 5 + roll(100)
 	var crew []party
@@ -204,6 +232,7 @@ func (j *judge) use(p party, roll func(int) int) {
 		}
 	}
 	j.check()
+	j.access(l)
 	select {
 	case <-l.Context().Done():
 	case <-time.After(time.Duration(1<<roll(15)) * time.Millisecond):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/multilock/quorum"
 )
 
@@ -223,5 +224,47 @@ func TestWaiterAsksServicesThatWereSilent(t *testing.T) {
 				w.empty()
 			})
 		}
+	}
+}
+
+// TestCallThatEndsDuringATrialIsBounded: it may have to release the members of
+// the trial and the earlier ones, and none of them answers.
+func TestCallThatEndsDuringATrialIsBounded(t *testing.T) {
+	for _, limit := range []time.Duration{
+		3 * time.Second, // while it asks whether the first member has moved
+		5 * time.Second, // while it releases the members of the trial
+	} {
+		within(t, 3, func(w *world) {
+			stuck, err := mutex.New(w.caller(quorum.Majority).clients[1], "nightly")
+			if err != nil {
+				w.Fatal(err)
+			}
+			if _, err := stuck.Lock(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+			p := w.caller(quorum.Majority)
+			for _, link := range p.links {
+				link.Delay(10*time.Millisecond, 10*time.Millisecond)
+			}
+			ctx, cancel := context.WithTimeout(w.Context(), limit)
+			defer cancel()
+			go func() { // ends before the call
+				for len(w.services[2].Snapshot(nightly)) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				time.Sleep(11 * time.Millisecond) // the trial has it
+				p.cut(0, 1, 2)
+			}()
+			w.took(limit+patience, func() {
+				if _, err := p.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					w.Errorf("got %v", err)
+				}
+			})
+			p.heal()
+			time.Sleep(time.Second)
+			if n := len(w.services[0].Snapshot(nightly)) + len(w.services[2].Snapshot(nightly)); n > 0 {
+				w.Errorf("%d entries are left", n)
+			}
+		})
 	}
 }

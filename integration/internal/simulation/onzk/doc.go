@@ -4,5 +4,6 @@
 //
 //	service.go  the service, and its links
 //	queues.go   the queues, read from the transactions
+//	shared.go   queues in the layouts of other clients
 //	faults.go   what only ZooKeeper's members do
 package onzk

@@ -9,16 +9,36 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/integration/internal/simulation"
 	"github.com/baton-go/baton/integration/internal/virtualzk"
 )
 
 // This file reads the queues from the transactions, as the driver's documents
 // say that they are stored, with none of its code.
 
-const (
-	chroot = "/world"
-	base   = chroot + "/~/"
-)
+const chroot = "/world"
+
+// layout says how queues are stored.
+type layout struct {
+	shared string // the name of another client's layout, or "" for Baton's own
+	world  simulation.World
+}
+
+// base is the node above the queues, and a slash.
+func (l layout) base() string {
+	if l.shared != "" {
+		return chroot + "/"
+	}
+	return chroot + "/~/"
+}
+
+// path is where a queue is.
+func (l layout) path(queue driver.Queue) string {
+	if _, name, _ := strings.Cut(string(queue), "/"); l.shared != "" {
+		return l.base() + name
+	}
+	return l.base() + string(queue)
+}
 
 // named is what the path of a node says.
 type named struct {
@@ -33,8 +53,11 @@ type named struct {
 
 // parse reads a path. One that is no part of a queue is not ok. Of another
 // program's node only the queue and the key are known.
-func parse(path string) (n named, ok bool) {
-	rest, below := strings.CutPrefix(path, base)
+func (l layout) parse(path string) (n named, ok bool) {
+	if l.shared != "" {
+		return l.parseShared(path)
+	}
+	rest, below := strings.CutPrefix(path, l.base())
 	parts := strings.Split(rest, "/")
 	n.successor, n.seq = -1, -1
 	switch {
@@ -65,12 +88,13 @@ func parse(path string) (n named, ok bool) {
 
 // queues are the queues and records after all transactions so far.
 type queues struct {
+	layout
 	entries map[driver.Queue][]driver.Entry // in order
 	records map[driver.Queue]driver.Record
 }
 
-func newQueues() queues {
-	return queues{map[driver.Queue][]driver.Entry{}, map[driver.Queue]driver.Record{}}
+func newQueues(l layout) queues {
+	return queues{l, map[driver.Queue][]driver.Entry{}, map[driver.Queue]driver.Record{}}
 }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
@@ -81,13 +105,16 @@ func (q queues) steps(txn virtualzk.Txn, see func(memory.Step)) {
 	var left *driver.Entry      // that is converted if another of its contender follows
 	leaves := func() {
 		if left != nil {
-			n, _ := parse(base + left.Key)
+			n, _ := q.parse(q.base() + left.Key)
 			see(q.leave(txn, n.queue, *left, passed))
 			left = nil
 		}
 	}
 	for _, c := range txn.Changes {
-		n, ok := parse(c.Path)
+		n, ok := q.parse(c.Path)
+		if q.shared != "" && n.id != "" {
+			n.session = sessionName(txn.Session) // no name has it
+		}
 		switch {
 		case !ok:
 		case n.record:
@@ -100,11 +127,11 @@ func (q queues) steps(txn virtualzk.Txn, see func(memory.Step)) {
 			leaves()
 			if i := q.index(n); i >= 0 {
 				e := q.entries[n.queue][i]
-				e.Key = strings.TrimPrefix(c.Path, base)
+				e.Key = strings.TrimPrefix(c.Path, q.base())
 				left = &e
 			}
-		case c.Op == virtualzk.Create && left != nil && n.id != "" && left.ID == n.id && n.token == left.Token:
-			old, _ := parse(base + left.Key)
+		case c.Op == virtualzk.Create && left != nil && n.converts(*left, q.shared):
+			old, _ := q.parse(q.base() + left.Key)
 			e := entry(n, c, left.Token)
 			q.entries[n.queue][q.index(old)] = e
 			left = nil
@@ -124,6 +151,12 @@ func (q queues) steps(txn virtualzk.Txn, see func(memory.Step)) {
 	leaves()
 }
 
+// converts reports whether a new node continues an entry that has just left.
+// Names in layouts of other clients have no token.
+func (n named) converts(left driver.Entry, shared string) bool {
+	return n.id != "" && n.id == left.ID && (shared != "" || n.token == left.Token)
+}
+
 // index is that of the entry with a name.
 func (q queues) index(n named) int {
 	return slices.IndexFunc(q.entries[n.queue], func(e driver.Entry) bool { return e.Key == n.key })
@@ -140,7 +173,7 @@ func entry(n named, c virtualzk.Change, token driver.Token) driver.Entry {
 func (q queues) leave(
 	txn virtualzk.Txn, queue driver.Queue, e driver.Entry, passed map[string]bool,
 ) memory.Step {
-	n, _ := parse(base + e.Key)
+	n, _ := q.parse(q.base() + e.Key)
 	e.Key = n.key
 	i := q.index(n)
 	q.entries[queue] = slices.Delete(slices.Clone(q.entries[queue]), i, i+1)

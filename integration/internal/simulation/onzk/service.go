@@ -1,6 +1,7 @@
 package onzk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -8,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,8 +53,12 @@ type service struct {
 	links   map[*virtualzk.Link]*link
 }
 
-func newService(c simulation.Conditions) (simulation.Service, error) {
-	r := c.Rand
+func newService(c simulation.Conditions) (simulation.Service, error) { return newServiceOf(c, "") }
+
+// newServiceOf starts a service with queues in the layout of another client,
+// unless that is "".
+func newServiceOf(c simulation.Conditions, shared string) (simulation.Service, error) {
+	r, queues := c.Rand, newQueues(layout{shared, c.World})
 	members := []int{1, 3, 3}[r.IntN(3)]
 	tick := (c.TTL / time.Duration([]int{3, 5, 10, 20}[r.IntN(4)])).Truncate(time.Millisecond)
 	conf := virtualzk.Config{
@@ -73,20 +77,21 @@ func newService(c simulation.Conditions) (simulation.Service, error) {
 		}
 	}
 	conf.Key = func(path string) string {
-		if n, ok := parse(path); ok && n.id != "" {
+		if n, ok := queues.parse(path); ok && n.id != "" {
 			return fmt.Sprint(n.queue, n.seq, n.mode, c.World.Label(n.id))
 		}
 		return path
 	}
 	s := &service{
 		Ensemble: virtualzk.New(conf), world: c.World, foreign: map[string]bool{}, began: time.Now(), seed: c.Seed, ttl: c.TTL, tick: tick, url: chroot,
-		named: conf.Names, queues: newQueues(), links: map[*virtualzk.Link]*link{},
+		named: conf.Names, queues: queues, links: map[*virtualzk.Link]*link{},
 	}
 	if conf.EnforceAuth {
 		s.user = url.UserPassword("baton", "secret")
 	}
+	s.url += "?layout=" + cmp.Or(shared, "native")
 	if r.IntN(2) == 0 {
-		s.url += "?tick=" + tick.String()
+		s.url += "&tick=" + tick.String()
 	}
 	return s, nil
 }
@@ -157,7 +162,7 @@ func (s *service) OnMessage(decide func(simulation.Message) memory.Fate) {
 			m.Session = sessionName(r.Session)
 		}
 		for _, path := range r.Paths {
-			if n, ok := parse(path); ok && m.ID == "" {
+			if n, ok := s.queues.parse(path); ok && m.ID == "" {
 				m.Queue, m.ID = n.queue, n.id
 			}
 		}
@@ -209,7 +214,7 @@ func (s *service) Record(queue driver.Queue) driver.Record {
 }
 
 func (s *service) Remove(queue driver.Queue, key string) bool {
-	done := s.Delete(base + string(queue) + "/" + key)
+	done := s.Delete(s.queues.path(queue) + "/" + key)
 	s.mu.Lock()
 	was := s.foreign[key]
 	delete(s.foreign, key)
@@ -229,7 +234,7 @@ func (s *service) AddForeign(queue driver.Queue) driver.Place {
 	s.foreign[key] = true
 	s.mu.Unlock()
 	s.world.Refuses(true)
-	path := base + string(queue)
+	path := s.queues.path(queue)
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
 			s.Create(path[:i], nil, true)
@@ -248,9 +253,9 @@ func (s *service) Start() { s.Ensemble.Start(-1) }
 func (s *service) Stats() simulation.Stats {
 	all := s.Ensemble.Stats()
 	stats := simulation.Stats{Sessions: all.Sessions}
-	for path, n := range s.Watched() {
-		if strings.Count(strings.TrimPrefix(path, base), "/") == 2 {
-			stats.Watches += n
+	for path, watches := range s.Watched() {
+		if n, ok := s.queues.parse(path); ok && !n.record {
+			stats.Watches += watches
 		}
 	}
 	s.mu.Lock()

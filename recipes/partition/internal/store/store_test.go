@@ -86,8 +86,9 @@ func TestListenerFollowsThePlanBeyondTheSignal(t *testing.T) {
 		write := func(number int64) { put(t, s, session, plan.Plan{Number: number, Shards: 1}) }
 		write(1)
 		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
 		var calls int
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() { done <- s.Listen(ctx, session, 0, func() { calls++ }) }()
 		var got []int
 		expect := func() {

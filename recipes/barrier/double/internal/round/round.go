@@ -12,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -90,7 +91,7 @@ func (s Round) Next(list []recipes.Contender, n int) (next Round, ok bool, err e
 		case !Entering(c.Mode) || c.Token <= s.Last || len(next.Members) == n:
 		case c.Mode != Mode(n):
 			return next, false, fmt.Errorf("%w: %s enters as one of %s members, not of %d",
-				coordinator.ErrInvalid, c.Identity, c.Mode[1:], n)
+				coordinator.ErrInvalid, engine.Printable(c.Identity), engine.Printable(c.Mode[1:]), n)
 		default:
 			identity := strings.ToValidUTF8(c.Identity[:min(len(c.Identity), maxIdentity)], "")
 			next.Members = append(next.Members, Member{c.Token, Entry(c.Key), identity})
