@@ -26,8 +26,8 @@ import (
 //     revision. An older entry that it lacks is gone.
 //   - The watch shows each later deletion. A waiter that comes after one finds
 //     it in the memory.
-//   - A watch that is created again, after a compaction, for another token or at
-//     another member, reads again. The waiters stay.
+//   - A watch that is created again, after a compaction, for another token or
+//     at another member, reads again. The waiters stay.
 //   - A member that is behind shows old deletions once more, which have no
 //     effect: a deletion counts if it is newer than the entry.
 //   - A watch that fails ends the waits with its error, and the end of the
