@@ -74,6 +74,13 @@ func tokenOf(s *session, p driver.Place) driver.Token {
 	return driver.Token(s.keys.Rank(queue, e))
 }
 
+// refuse has further watches refused, unless err is nil.
+func (r *pair) refuse(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refuses = func(string) error { return err }
+}
+
 // wantEnds checks how some waits have ended, and that all others go on.
 func (l *line) wantEnds(want map[int]outcome[bool]) {
 	l.t.Helper()
@@ -268,14 +275,14 @@ func TestFollowerOfAnotherSessionNoticesThatItsOwnEntryIsGone(t *testing.T) {
 				want := goneNow
 				if refused {
 					want.err = driver.ErrRefused
-					r.refuses = func(string) error { return rpctypes.ErrPermissionDenied }
+					r.refuse(rpctypes.ErrPermissionDenied)
 				} else {
 					check(t, r.a.Remove(t.Context(), queue, r.second.Key, tokenOf(r.b, r.second)))
 				}
 				r.wantWait(t, end)
 				time.Sleep(time.Second)
 				r.wantEnd(t, end, want)
-				r.refuses = nil
+				r.refuse(nil)
 			})
 		})
 	}
@@ -284,11 +291,11 @@ func TestFollowerOfAnotherSessionNoticesThatItsOwnEntryIsGone(t *testing.T) {
 // TestOwnWatchThatFailsEndsTheWaits, which may begin again.
 func TestOwnWatchThatFailsEndsTheWaits(t *testing.T) {
 	inLine(t, 3, func(t *testing.T, l *line) {
-		l.refuses = func(string) error { return rpctypes.ErrNoLeader }
+		l.refuse(rpctypes.ErrNoLeader)
 		l.follow(t.Context(), 1, 2)
 		failed := outcome[bool]{err: driver.ErrUnavailable}
 		l.wantEnds(map[int]outcome[bool]{1: failed, 2: failed})
-		l.refuses = nil
+		l.refuse(nil)
 		l.follow(t.Context(), 1, 2)
 		l.wantEnds(nil)
 		l.remove(1)
