@@ -11,7 +11,8 @@
 // Locks are granted in the order in which the service received the requests,
 // also among goroutines of one process. The token rises with each grant. No two
 // live sessions hold the lock at the same time: the context of a lost lock ends
-// before another contender can hold the lock.
+// before another contender can hold the lock. [WithRetain] changes the order
+// and the tokens within a process.
 //
 // If a holder's process dies, the next contender gets the lock after the TTL,
 // plus up to 0.5 s on etcd or one tick (2 s by default) on ZooKeeper.
@@ -194,7 +195,8 @@ func (l *Lock) Unlock(ctx context.Context) error {
 
 // Token returns the fencing token: see package coordinator/fence. It is greater
 // than those of all earlier grants of the name, unless the service lost its
-// data or a backup was restored. A re-entry has the same token.
+// data or a backup was restored. A re-entry has the same token, and so have the
+// locks of a turn that was kept: see [WithRetain].
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
 // Sequencer returns the token with the name and service of the lock, for

@@ -47,6 +47,8 @@ func (t *turn) convert(mode string) *conversion {
 	c := &conversion{mode: mode, cancel: cancel,
 		done: make(chan struct{}), refused: make(chan struct{})}
 	t.conversion = c
+	// A refused Go means that the session is over. Callers wait for done even
+	// so, and nobody else would close it.
 	if !t.session.Go(func() { t.runConversion(ctx, c) }) {
 		cancel()
 		c.err = coordinator.ErrSessionLost
@@ -90,6 +92,7 @@ func (t *turn) runConversion(ctx context.Context, conv *conversion) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// A mode that was asked for meanwhile gets this error, too: see convert.
 	conv.err = err
 	close(conv.done)
 }
@@ -106,6 +109,8 @@ func (t *turn) convertOnce(
 	refused := errors.Is(err, coordinator.ErrRefused)
 	switch {
 	case err == nil:
+		// Before the next check of the goal: a release that comes now finds the
+		// place that is at the service.
 		t.mu.Lock()
 		t.place = place
 		t.mu.Unlock()
@@ -118,6 +123,8 @@ func (t *turn) convertOnce(
 		if conv.refusal == nil {
 			t.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than necessary",
 				"queue", t.queue.id, "token", t.token, "mode", mode, "error", err)
+			// At the first refusal only: callers return with it, since it may
+			// last, and the log has it once.
 			conv.refusal = err
 			close(conv.refused)
 		}
@@ -127,6 +134,7 @@ func (t *turn) convertOnce(
 		case <-ctx.Done():
 		}
 	}
+	// Not the other errors: the outcome is open, or the turn reports its loss.
 	if err == nil || refused || errors.Is(err, coordinator.ErrInvalid) {
 		t.queue.client.Observe(event.Event{Kind: event.Converted, Session: t.session.ID(),
 			Op: mode, Queue: t.queue.id, Token: t.token, Err: err})

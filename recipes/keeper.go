@@ -171,6 +171,12 @@ func (k *keeper) giveUp(waiter *caller) (*kept, error) {
 	return nil, cause
 }
 
+// ends reports whether the join is to be cancelled when w gives up.
+func (j *joining) ends(next []*caller, w *caller) bool {
+	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })
+	return !others && !j.cancelled
+}
+
 // try is acquire for a Try while there is no turn.
 func (k *keeper) try(waiter *caller) (*Hold, error) {
 	won := k.newAttempt(waiter.Request)

@@ -47,7 +47,7 @@ type kept struct {
 	watched      bool          // another contender will be seen
 	lastRead     time.Time     // when the queue was last read: see readIfDue
 	idle         *time.Timer   // runs while it is idle; one for all such times
-	since        time.Time     // when it became idle
+	idleSince    time.Time     // when it became idle
 	keptObserved bool          // there was an event.Kept
 	// its end was reported
 	endReported bool
@@ -221,7 +221,7 @@ func (t *kept) handedOver() bool {
 		t.keptObserved = true
 		return false
 	default:
-		t.busy, t.since = false, time.Now()
+		t.busy, t.idleSince = false, time.Now()
 		t.idle.Reset(t.queue.retain) // tooLong looks at since: it may fire late
 		t.watch()
 	}

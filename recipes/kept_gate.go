@@ -90,7 +90,7 @@ func (t *kept) tooLong() {
 	k.mu.Lock()
 	// The timer may have fired just before a caller came, who has released
 	// since: then the time counts anew.
-	late := !t.busy && time.Since(t.since) >= t.queue.retain
+	late := !t.busy && time.Since(t.idleSince) >= t.queue.retain
 	k.mu.Unlock()
 	if late {
 		t.giveUp(t.session.Context())

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -16,12 +15,6 @@ type joining struct {
 	cancel    context.CancelCauseFunc
 	cancelled bool // by the last caller, which has given up
 	queued    bool // its entry is in the queue of the service
-}
-
-// ends reports whether the join is to be cancelled when w gives up.
-func (j *joining) ends(next []*caller, w *caller) bool {
-	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })
-	return !others && !j.cancelled
 }
 
 // join starts to join the queue for the callers of next, unless that is under

@@ -40,7 +40,7 @@ func (g *grant) within(ctx, under context.Context, outer ends) (n *nested) {
 		if n == nil {
 			n = &nested{}
 			n.Context, n.cancel = context.WithCancelCause(under)
-			n.ends.Begin(outer, under)
+			n.ends.Begin(under, outer)
 		}
 		n.unhook = append(n.unhook, o.OnLost(n.hook(o)))
 	}

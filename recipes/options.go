@@ -89,7 +89,8 @@ func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold =
 // seconds after it began to wait, and no other. It is the one whose call began
 // last, by the clocks of the processes. If it cannot see the deadlock, for want
 // of a client of one of the services, the next youngest does 12.5 s later, and
-// so on.
+// so on. A call that shares an entry with others of its process, by WithRetain
+// or WithSharedTurns, is in no deadlock that is seen.
 func WithDeadlockError() Option { return func(o *options) { o.yields = true } }
 
 // WithSharedTurns makes concurrent calls of Acquire on this Queue hold one
@@ -143,7 +144,8 @@ const MaxRetain = time.Hour
 // The price: if the process is killed or stopped, an idle turn keeps the name
 // for the TTL, as a hold does. A Try call of another Queue asks for a turn that
 // may be idle, and waits for up to 100 ms. Listings show the contender as
-// Retains.
+// Retains. With a lock-delay the next grant is delayed after the loss of an
+// idle turn, too: its note says that it was held.
 //
 // It has no effect on a service that cannot watch a queue, and on requests with
 // a rule, terms, a payload of their own or a Lesser mode. A turn whose entry

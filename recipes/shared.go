@@ -203,7 +203,8 @@ func (t *shared) serve(user *user) (*Hold, error) {
 			t.drop()
 		}
 	}()
-	if !t.alive(user.ctx) { // as for kept turns: without mu, since it may ask
+	// As for kept turns: without mu, since it may ask the service.
+	if !t.alive(user.ctx) {
 		if err := user.cause(); err != nil {
 			return nil, err
 		}
@@ -227,13 +228,14 @@ func (t *shared) serve(user *user) (*Hold, error) {
 	// In one step with isLost, as in kept.serve.
 	user.grant.at = len(t.grants)
 	t.grants = append(t.grants, &user.grant)
-	user.ends.Begin(&t.ends, t.ctx)
+	user.ends.Begin(t.ctx, &t.ends)
 	user.grant.part = &user.ends
 	gone := t.isLost
 	h := t.give(&user.call)
 	t.readIfDue()
 	sharer.mu.Unlock()
 	held = true
+	// Without mu, as lost does it: observers are called.
 	if gone { // before there was a grant to report it to
 		user.grant.lost(context.Cause(t.ctx))
 	}
@@ -271,6 +273,7 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 		t.grants = t.grants[:len(t.grants)-1]
 	}
 	sharer.mu.Unlock()
+	// Only then a request is sent: see kept.release.
 	if over {
 		ctx, stop := engine.ReleaseContext(ctx)
 		defer stop()

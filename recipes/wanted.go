@@ -40,6 +40,8 @@ func (g *grant) enterWaitBehind() *wanted {
 		ctx, cancel := context.WithCancel(g.turn.ctx)
 		w = &wanted{cancel: cancel, changed: make(chan struct{})}
 		g.wanted = w
+		// Go and not the call's goroutine: another call may need the watch for
+		// longer.
 		if !g.turn.session.Go(func() { g.endWait(w, g.awaitContender(ctx)) }) {
 			cancel() // the grant is over, or ends soon with its session
 		}
@@ -112,7 +114,8 @@ func (g *grant) awaitContender(ctx context.Context) error {
 		// removal to a watch that began before. With it the mode changes, and
 		// with that whom the grant keeps out: keepsOut is asked again.
 		if turn.stablePlace() == place {
-			// as in watchSelf, which would notice it, too
+			// As in watchSelf, which would notice it, too, but only in a hold
+			// that has settled.
 			if turn.err(turn.ctx) == nil {
 				turn.removed()
 			}
@@ -126,6 +129,8 @@ func (g *grant) awaitContender(ctx context.Context) error {
 func (g *grant) keepsOut(mode string) func(behind driver.Place) bool {
 	g.turn.mu.Lock()
 	defer g.turn.mu.Unlock()
+	// By the mode of the entry, and not by the handles that are left: a
+	// conversion to the low mode may be under way, or have failed.
 	rule := g.top.rule
 	if mode != g.top.mode {
 		rule = g.low.rule

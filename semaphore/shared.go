@@ -36,6 +36,9 @@ func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*S
 		return nil, err
 	}
 	queue, err := recipes.NewQueue(c, leases, name, opts...)
+	if err == nil {
+		err = recipes.RefuseDeadlockError(queue, "semaphore")
+	}
 	if err != nil {
 		return nil, err
 	}

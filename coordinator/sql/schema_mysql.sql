@@ -130,6 +130,10 @@ BEGIN
 			WHERE queue = p_queue AND (v_found IS NULL OR token < v_found));
 		SET v_outcome = IF(v_ahead, 'ok', 'first');
 		IF v_found IS NULL THEN
+			IF p_alone AND v_ahead THEN -- with SELECT, as a subquery of IF or SET waits for locks
+				SELECT EXISTS (SELECT 1 FROM baton_entries e
+					JOIN baton_sessions s ON s.id = e.session WHERE e.queue = p_queue) INTO v_ahead;
+			END IF;
 			IF p_version <> 0 AND p_version <> v_version THEN
 				SET v_outcome = 'stale';
 			ELSEIF p_alone AND v_ahead THEN

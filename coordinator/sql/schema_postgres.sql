@@ -170,6 +170,8 @@ END $$;
 -- baton_join: the lock on the queue's row makes the order of commits that of
 -- tokens, and orders joins against baton_leave, which raises the epoch. That on
 -- the session's row orders them against baton_end, and lets renewals pass.
+-- An entry without a session is of no contender: foreign keys can be switched
+-- off, for an import. Reads do not show it.
 CREATE FUNCTION baton_join(p_queue text, p_session text, p_epoch bigint, p_contender text,
 	p_mode text, p_value bytea, p_alone boolean, p_version bigint,
 	OUT outcome text, OUT number bigint) LANGUAGE plpgsql AS $$
@@ -205,7 +207,8 @@ BEGIN
 	END IF;
 	IF p_version <> 0 AND p_version <> q.version THEN
 		outcome := 'stale';
-	ELSIF p_alone AND ahead THEN
+	ELSIF p_alone AND ahead AND EXISTS (SELECT FROM baton_entries AS e JOIN baton_sessions AS s ON s.id = e.session
+			WHERE e.queue = p_queue AND e.token >= last.low) THEN
 		outcome := 'taken';
 	ELSE
 		number := COALESCE(last.token, 0) + 1;

@@ -81,12 +81,13 @@ func (plain) Uint64() uint64 { return math.MaxUint64 }
 // nobody is a world without a judge.
 type nobody struct{}
 
-func (nobody) TTL() time.Duration   { return ttl }
-func (nobody) Reached(string)       {}
-func (nobody) Label(string) string  { return "" }
-func (nobody) Refuses(bool)         {}
-func (nobody) Mended() bool         { return true }
-func (nobody) Blame(string, ...any) {}
+func (nobody) TTL() time.Duration        { return ttl }
+func (nobody) Reached(string)            {}
+func (nobody) Label(string) string       { return "" }
+func (nobody) Queue(string) driver.Queue { return "" }
+func (nobody) Refuses(bool)              {}
+func (nobody) Mended() bool              { return true }
+func (nobody) Blame(string, ...any)      {}
 
 func (w *world) Context() context.Context { return w.bound }
 

@@ -233,3 +233,34 @@ func TestRenewalThatWaitedTakesNoTimeFromItsSession(t *testing.T) {
 		t.Errorf("the session has %v from the time at which the renewal got the lock; want %v", life, s.TTL())
 	}
 }
+
+// TestEntryWithoutASessionIsNoContender: foreign keys can be switched off, for
+// an import or by a pool's settings. Then an entry stays when its session ends.
+func TestEntryWithoutASessionIsNoContender(t *testing.T) {
+	each(t, func(t *testing.T, db *database) {
+		ended, s, queue := db.closed(t), db.closed(t), driver.NewQueue("mutex", "a")
+		joined(t, ended, queue, "0123456789abcde1")
+		conn, err := db.pool.Conn(soon(t))
+		ok(t, err)
+		defer conn.Close()
+		off := "SET session_replication_role = replica"
+		if db.dialect == batonsql.MySQL {
+			off = "SET foreign_key_checks = 0"
+		}
+		for _, q := range []string{off, "DELETE FROM baton_sessions WHERE id = '" + ended.ID() + "'"} {
+			_, err = conn.ExecContext(soon(t), q)
+			ok(t, err)
+		}
+		if n := db.left(t); n != 1 {
+			t.Fatalf("%d entries without a session", n)
+		}
+		own, err := s.Join(request(t), queue, driver.Contender{ID: "0123456789abcde2", Mode: "x", Alone: true})
+		ok(t, err)
+		view, err := s.Ahead(soon(t), queue, own.Place)
+		if err != nil || len(view.Ahead) != 0 {
+			t.Errorf("ahead of the only contender: %v, %v", view.Ahead, err)
+		}
+		_, err = s.Join(request(t), queue, driver.Contender{ID: "0123456789abcde3", Mode: "x", Alone: true})
+		is(t, err, driver.ErrTaken)
+	})
+}

@@ -94,7 +94,7 @@ type adder interface {
 
 // Begin makes e a part of outer, which runs e when the context of has ended. It
 // is called before all else.
-func (e *EndsWithin) Begin(outer adder, of context.Context) { e.outer, e.of = outer, of }
+func (e *EndsWithin) Begin(of context.Context, outer adder) { e.of, e.outer = of, outer }
 
 // Add is Ends.Add, for a context within the outer one.
 func (e *EndsWithin) Add(ctx context.Context, f func()) (stop func()) {

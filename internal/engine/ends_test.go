@@ -62,10 +62,10 @@ func TestEndsWithinAreRunByTheOuterOnes(t *testing.T) {
 	var outer engine.Ends
 	var middle, inner, closed, empty engine.EndsWithin
 	var errs atomic.Int64
-	middle.Begin(&outer, ctx)
-	inner.Begin(&middle, ctx)
-	closed.Begin(&outer, asked{ctx, &errs})
-	empty.Begin(&outer, asked{ctx, &errs})
+	middle.Begin(ctx, &outer)
+	inner.Begin(ctx, &middle)
+	closed.Begin(asked{ctx, &errs}, &outer)
+	empty.Begin(asked{ctx, &errs}, &outer)
 	calls := 0
 	call := func() { calls++ }
 	stop := inner.Add(ctx, call)

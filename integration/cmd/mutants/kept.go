@@ -53,7 +53,7 @@ var ofKept = []mutation{{
 	file: "recipes/kept_gate.go",
 	old: `	idle := !t.busy && !t.isLost
 	if idle {`,
-	new: `	idle := !t.busy && !t.isLost && time.Since(t.since) >= t.queue.retain
+	new: `	idle := !t.busy && !t.isLost && time.Since(t.idleSince) >= t.queue.retain
 	if idle {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
@@ -213,14 +213,14 @@ var ofKept = []mutation{{
 }, {
 	name: "kept-leader-takes-all-along", promise: "P1",
 	what:   "The caller that began a join takes the entry with it when it gives up, with those who share it.",
-	file:   "recipes/kept_join.go",
+	file:   "recipes/keeper.go",
 	old:    `	others := slices.ContainsFunc(next, func(o *caller) bool { return o != w })`,
 	new:    `	others := next[0] != w`,
 	caught: []test{{pkg: "recipes", name: "TestCallerThatBeganTheJoinGivesUpAlone"}},
 }, {
 	name: "kept-last-caller-leaves-its-entry", promise: "P4",
 	what:   "A join goes on when its last caller has given up.",
-	file:   "recipes/kept_join.go",
+	file:   "recipes/keeper.go",
 	old:    `	return !others && !j.cancelled`,
 	new:    `	return false && others`,
 	caught: []test{{pkg: "recipes", name: "TestLastCallerThatGivesUpLeavesNothing"}},

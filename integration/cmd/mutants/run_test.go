@@ -90,7 +90,7 @@ func TestTestsThatHangAreKilledWithTheirProcesses(t *testing.T) {
 		})
 		end(cause)
 		ended := await.Receive(t, "the run", runs)
-		if hangs := cause == errHung; ended.hung != hangs || errors.Is(ended.err, cause) == hangs {
+		if hangs := errors.Is(cause, errHung); ended.hung != hangs || errors.Is(ended.err, cause) == hangs {
 			t.Errorf("ended for %v: hung %v, %v", cause, ended.hung, ended.err)
 		}
 		await.Until(t, fmt.Sprintf("the end of process %d", pid), func() bool {

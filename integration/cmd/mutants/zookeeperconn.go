@@ -47,6 +47,13 @@ var ofZooKeeperSessions = []mutation{{
 			c.finish`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOpenRefusesAnotherTimeoutAndEndsThatSession"}},
 }, {
+	name: "zookeeper-view-is-behind-an-event", promise: "P5",
+	what:   "A view of a watched queue shows an entry that Watch has said to be gone.",
+	file:   "coordinator/zookeeper/internal/zkconn/request.go",
+	old:    `	} else if w != nil && !w.behind.Load() {`,
+	new:    `	} else if w != nil {`,
+	caught: []test{{pkg: "integration/internal/virtualzk", name: "TestViewAfterAWatchLacksWhatHasLeft"}},
+}, {
 	name: "zookeeper-session-of-no-caller-stays", promise: "P4",
 	what: "An opening that is given up does not wait for the session's name, with which it is ended.",
 	file: "coordinator/zookeeper/internal/zkconn/conn.go",

@@ -264,7 +264,7 @@ func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, err
 func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
 	if w, err := c.ActiveWatch(ctx, Target{Children, path}); err != nil {
 		return nil, err
-	} else if w != nil {
+	} else if w != nil && !w.behind.Load() {
 		return w.Seen.Names, nil
 	}
 	r, err := StartNames(ctx, c, path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -65,6 +66,10 @@ type Watch struct {
 	err   error
 	fired chan struct{} // closed when event is set, or stays zero
 	event zk.Event
+
+	// behind: a child is gone, and the event that says so is on its way. It
+	// comes after that of the child.
+	behind atomic.Bool
 }
 
 // Seen is what a request has read of a node.
@@ -140,6 +145,11 @@ func (w *watches) fire(e zk.Event) {
 			default:
 			}
 			close(old.fired)
+		}
+	}
+	if e.Type == zk.EventNodeDeleted {
+		if parent := w.m[Target{Children, path.Dir(e.Path)}]; parent != nil {
+			parent.behind.Store(true)
 		}
 	}
 }
