@@ -62,13 +62,15 @@ type ownWait struct {
 }
 
 // belongs reports whether the own watch shows an entry: one that was not
-// converted, of a contender that the session remembers.
+// converted, of a contender that the session remembers. The watch may have
+// shown already that an entry of a forgotten one left, so such an entry needs a
+// watch that reads.
 func (s *session) belongs(queue driver.Queue, p driver.Place) (e mine, ok bool) {
 	e, err := s.own(queue, p)
 	if err != nil || e.Rank != 0 {
 		return mine{}, false
 	}
-	return e, s.memory.remembers(e.contender)
+	return e, s.memory.remembers(e)
 }
 
 // awaitOwn begins a wait, and the watch if it is the first.
@@ -353,10 +355,13 @@ func (m *memory) handed(made map[string]int64, marker *mvccpb.KeyValue) {
 	}
 }
 
-func (m *memory) remembers(contender string) bool {
+// remembers reports whether an entry is one of a contender that the session has
+// not forgotten, not of an earlier one with its name.
+func (m *memory) remembers(e mine) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contenders[contender] != nil
+	k := m.contenders[e.contender]
+	return k != nil && e.Rev > k.after
 }
 
 // hasLeft reports whether an entry has left, as far as the watch knows whose
@@ -369,7 +374,7 @@ func (s *session) hasLeft(e mine, since int64) (left bool, handed int64) {
 	defer m.mu.Unlock()
 	k := m.contenders[e.contender]
 	switch {
-	case k == nil:
+	case k == nil || e.Rev <= k.after:
 		return true, 0
 	case k.went > e.Rev:
 		s.Learn(k.went)

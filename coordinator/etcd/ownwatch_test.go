@@ -222,6 +222,16 @@ func TestOwnWatchMissesNothing(t *testing.T) {
 			l.remove(4)
 			l.wantEnds(map[int]outcome[bool]{5: leftNow})
 		},
+		"an earlier entry of a name that is in use again": func(l *line) {
+			l.follow(l.t.Context(), 1) // the watch does not read after the joins
+			l.join()
+			l.join()
+			check(l.t, l.a.Leave(l.t.Context(), queue, l.places[6]))
+			l.wantEnds(nil)
+			l.places = append(l.places, join(l.t, l.a, l.as[6]).Place)
+			l.follow(l.t.Context(), 7)
+			l.wantEnds(map[int]outcome[bool]{7: leftNow})
+		},
 		"an earlier marker of the key": func(l *line) {
 			l.follow(l.t.Context(), 1, 5)
 			check(l.t, l.a.Pass(l.t.Context(), queue, l.places[0]))
