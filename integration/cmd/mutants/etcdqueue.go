@@ -298,6 +298,13 @@ var ofEtcdQueues = []mutation{{
 	new:    `		k.went = 0`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestOwnWatchMissesNothing"}},
 }, {
+	name: "etcd-own-watch-confuses-contenders-of-one-name", promise: "P5",
+	what:   "A wait for an entry goes on because a later contender has its name.",
+	file:   "coordinator/etcd/memory.go",
+	old:    `		k = &known{after: m.newest}`,
+	new:    `		k = &known{}`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestOwnWatchMissesNothing"}},
+}, {
 	name: "etcd-own-watch-takes-markers-for-entries", promise: "P8",
 	what:   "A deleted handoff marker counts as the deletion of a later entry of its key.",
 	file:   "coordinator/etcd/ownwatch.go",
