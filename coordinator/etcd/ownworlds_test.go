@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,8 @@ type world struct {
 	rnd   *rand.Rand
 	names map[*session][]driver.Contender // of contenders who have left
 	in    []*inWorld                      // in the order of the queue
+
+	created atomic.Pointer[chan struct{}] // watches are created when it is closed
 }
 
 type inWorld struct {
@@ -33,16 +36,24 @@ type inWorld struct {
 	end        chan outcome[bool] // nil without a wait
 }
 
+func newWorld(t *testing.T, seed uint64) *world {
+	f, c := newFake(t)
+	w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), names: map[*session][]driver.Contender{}}
+	f.opens = func() {
+		if created := w.created.Load(); created != nil {
+			<-*created
+		}
+	}
+	w.pair = &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}
+	return w
+}
+
 // TestWaitsInRandomWorldsEndWhenAnEntryHasLeft, and only then.
 func TestWaitsInRandomWorldsEndWhenAnEntryHasLeft(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, c := newFake(t)
-				w := &world{
-					pair: &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}, t: t,
-					rnd: rand.New(rand.NewPCG(seed, 0)), names: map[*session][]driver.Contender{},
-				}
+				w := newWorld(t, seed)
 				for range 80 {
 					w.disturbed(w.steps)
 				}
@@ -69,8 +80,8 @@ func (w *world) disturbed(do func()) {
 		restore = w.lag()
 	case 1:
 		created := make(chan struct{})
-		w.opens = func() { <-created }
-		restore = func() { close(created); w.opens = nil }
+		w.created.Store(&created)
+		restore = func() { close(created) }
 	case 2:
 		w.refuse(rpctypes.ErrNoLeader)
 		restore = func() { w.refuse(nil) }
@@ -141,11 +152,11 @@ func (w *world) follow(c *inWorld) {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.t.Context())
-	own, end := c.own, make(chan outcome[bool], 1)
+	own, ahead, end := c.own, c.ahead, make(chan outcome[bool], 1)
 	c.cancel, c.end = cancel, end
 	go func() {
 		for {
-			passed, err := c.s.Follow(ctx, queue, own, c.ahead)
+			passed, err := c.s.Follow(ctx, queue, own, ahead)
 			if !errors.Is(err, driver.ErrUnavailable) {
 				end <- outcome[bool]{passed, err}
 				return
