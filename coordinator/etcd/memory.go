@@ -73,13 +73,14 @@ func (m *memory) of(contender string) *known {
 	return k
 }
 
-// got notes the contender's entry.
+// got notes the contender's entry. If the contender was forgotten while its
+// join was under way, the entry is gone, and is no newer than known.after.
 func (m *memory) got(contender string, e keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.newest = max(m.newest, e.Rev)
 	k := m.of(contender)
 	k.Entry, k.mod, k.plain = e, e.Rev, false
-	m.newest = max(m.newest, e.Rev)
 }
 
 // joined notes the entry, and whether the queue was contended.

@@ -375,6 +375,7 @@ func (s *session) hasLeft(e mine, since int64) (left bool, handed int64) {
 	k := m.contenders[e.contender]
 	switch {
 	case k == nil || e.Rev <= k.after:
+		s.LearnRemoved()
 		return true, 0
 	case k.went > e.Rev:
 		s.Learn(k.went)

@@ -8,7 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -322,6 +325,97 @@ func TestLostSessionEndsItsSharedWaits(t *testing.T) {
 		lost := outcome[bool]{err: driver.ErrSessionLost}
 		l.wantEnds(map[int]outcome[bool]{1: lost, 2: lost})
 	})
+}
+
+// lateReplies keeps the reply to each transaction that makes an entry, from
+// when it is applied until the entry's channel is closed.
+type lateReplies struct {
+	*fake
+	of map[string]chan struct{} // by the entry's key
+}
+
+func (l lateReplies) Txn(
+	ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption,
+) (*pb.TxnResponse, error) {
+	resp, err := l.fake.Txn(ctx, r)
+	for _, op := range r.Success {
+		if kept := l.of[string(op.GetRequestPut().GetKey())]; kept != nil && resp.GetSucceeded() {
+			<-kept
+		}
+	}
+	return resp, err
+}
+
+// TestLateReplyToAForgottenJoinHidesNothing from the contender that follows the
+// entry, which has left.
+func TestLateReplyToAForgottenJoinHidesNothing(t *testing.T) {
+	inLine(t, 2, func(t *testing.T, l *line) {
+		l.follow(t.Context(), 1) // the watch does not read after the joins
+		late := lateReplies{l.fake, map[string]chan struct{}{}}
+		client := l.a.Conn.Client
+		client.KV = clientv3.NewKVFromKVClient(late, client)
+		var replies []chan struct{}
+		var joins []chan driver.Joined
+		cs := []driver.Contender{contender(), contender()}
+		for _, c := range cs {
+			reply, joined := make(chan struct{}), make(chan driver.Joined, 1)
+			replies, joins = append(replies, reply), append(joins, joined)
+			c.Follows = true
+			late.of[l.a.keys.Contender(queue, l.a.ID(), c.ID)+c.Mode] = reply
+			go func() { joined <- join(t, l.a, c) }()
+			synctest.Wait()
+		}
+		check(t, l.a.Forget(t.Context(), queue, cs[0].ID))
+		synctest.Wait() // the watch has shown that
+		close(replies[0])
+		ahead := (<-joins[0]).Place
+		close(replies[1])
+		behind := <-joins[1]
+		if behind.Nearest != ahead {
+			t.Fatalf("joined behind %v, not %v", behind.Nearest, ahead)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if passed, err := l.a.Follow(ctx, queue, behind.Place, ahead); passed || err != nil {
+			t.Errorf("Follow = %t, %v", passed, err)
+		}
+		check(t, l.a.Pass(t.Context(), queue, l.places[0]))
+		l.wantEnds(map[int]outcome[bool]{1: passedNow})
+	})
+}
+
+// TestViewAfterAWaitLacksWhatTheSessionItselfRemoved, at a member that is
+// behind: its watch has not shown the removal (V1).
+func TestViewAfterAWaitLacksWhatTheSessionItselfRemoved(t *testing.T) {
+	for name, remove := range map[string]func(l *line, ctx context.Context) error{
+		"Leave":  func(l *line, ctx context.Context) error { return l.a.Leave(ctx, queue, l.places[1]) },
+		"Forget": func(l *line, ctx context.Context) error { return l.a.Forget(ctx, queue, l.as[1].ID) },
+		"Leave of what was removed": func(l *line, ctx context.Context) error {
+			l.remove(1)
+			if err := l.a.Leave(ctx, queue, l.places[1]); !errors.Is(err, driver.ErrGone) {
+				return fmt.Errorf("Leave = %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, 3, func(t *testing.T, l *line) {
+				created := make(chan struct{})
+				l.opens = func() { <-created }
+				l.follow(t.Context(), 2)
+				catchUp := l.lag()
+				check(t, remove(l, t.Context()))
+				close(created)
+				l.wantEnds(map[int]outcome[bool]{2: leftNow})
+				view, err := l.a.Ahead(t.Context(), queue, l.places[2])
+				check(t, err)
+				if n := len(view.Ahead); n != 1 {
+					t.Errorf("%d places ahead", n)
+				}
+				catchUp()
+			})
+		})
+	}
 }
 
 // TestCancelledWaitersLeaveNothing, not even while their watch is created.
