@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -29,6 +30,7 @@ type world struct {
 	lost  []*inWorld                      // their joins have got no reply
 
 	created atomic.Pointer[chan struct{}] // watches are created when it is closed
+	loses   atomic.Pointer[string]        // the key of a join whose reply gets lost
 }
 
 type inWorld struct {
@@ -46,6 +48,17 @@ func newWorld(t *testing.T, seed uint64) *world {
 		if created := w.created.Load(); created != nil {
 			<-*created
 		}
+	}
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		key := w.loses.Load()
+		if key == nil || !slices.ContainsFunc(r.Success, func(op *pb.RequestOp) bool {
+			return string(op.GetRequestPut().GetKey()) == *key
+		}) {
+			return nil
+		}
+		w.loses.Store(nil)
+		_, _ = f.Txn(ctx, r)
+		return rpctypes.ErrGRPCTimeout
 	}
 	w.pair = &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}
 	return w
@@ -164,7 +177,8 @@ func (w *world) join() {
 		w.enter(c)
 		return
 	}
-	w.loseReply()
+	key := s.keys.Contender(queue, s.ID(), c.ID) + c.Mode
+	w.loses.Store(&key)
 	if _, err := s.Join(w.t.Context(), queue, c.Contender); err == nil {
 		w.t.Fatal("a join without a reply")
 	}
