@@ -77,7 +77,7 @@ func (q *Queue) contend(ctx context.Context, request Request) (*Hold, error) {
 	}
 	began := time.Now()
 	i := q.newInfo(request, began)
-	i.Nest = q.nested(ctx, request.Waits)
+	i.Nest = q.outerHolds(ctx, request.Waits)
 	a := q.newAttempt(request, i)
 	if q.sharer != nil {
 		q.sharer.rivalComes(a)

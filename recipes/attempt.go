@@ -30,7 +30,7 @@ type attempt struct {
 	waited      bool      // it was not admitted at once
 	since       time.Time // when it began to wait
 	woken       time.Time // when it last saw an entry ahead leave, or another record
-	first       bool      // it was admitted as the first in the queue
+	first       bool      // admitted as the first in the queue; used only if exclusive
 	knownHolder bool      // no contender behind can mistake it for a waiter
 
 	noted      driver.Version // of its note in the record; see lockDelay

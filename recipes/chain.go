@@ -178,10 +178,10 @@ func (s *search) waits(ctx context.Context, w link, o OuterHold) bool {
 
 // confirm reads the queues of a cycle again, and reports whether it is there
 // still. If so, it was a deadlock at the moment between the two: each of its
-// entries was in both reads, and a key or a token that has left never comes
-// back, so all of them were in their queues at that moment. Each waiter was
-// behind a hold that keeps it out, so it was not admitted; and each hold was
-// that of the next waiter.
+// entries was in both reads, and an entry that has left never comes back with
+// the same ID and token, so all of them were in their queues at that moment.
+// Each waiter was behind a hold that keeps it out, so it was not admitted; and
+// each hold was that of the next waiter.
 //
 // The second reads must show no moment before the first ones ended. So each
 // service is first sent a write of no version, as in [Queue.LatestRecord].
@@ -208,7 +208,7 @@ func (s *search) confirm(ctx context.Context, cycle []link) bool {
 	return ctx.Err() == nil
 }
 
-// linkOf decodes an entry, which is that of a waiter if its nest is not nil.
+// linkOf decodes an entry, which is that of a waiter if its Nest is not nil.
 func linkOf(at site, e driver.Entry) link {
 	w := link{at: at, id: e.ID, token: e.Token}
 	if e.ID != "" && e.Stray == "" && json.Unmarshal(e.Value, &w.info) == nil &&

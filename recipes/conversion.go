@@ -34,8 +34,8 @@ func (t *turn) convert(mode string) *conversion {
 	t.heldMode = ""
 	if c := t.conversion; c != nil {
 		// The goal of one under way is changed, so that no two run side by
-		// side. One that has failed is returned as it is, for its error: the
-		// entry is gone, or the session over.
+		// side. One that has failed is returned for its error, and has no use
+		// for a goal: the entry is gone, or the session over.
 		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
 			c.mode = mode
 			return c

@@ -62,7 +62,7 @@ func (c *count) agree(ctx context.Context) error {
 
 // readTerms reads the record, and takes its rule.
 func (c *count) readTerms(ctx context.Context) error {
-	r, err := c.queue.found(ctx, c.session, c.terms)
+	r, err := c.queue.ensureRecord(ctx, c.session, c.terms)
 	if err != nil {
 		return err
 	}
@@ -95,9 +95,9 @@ func (c *count) wait(ctx context.Context) error {
 	if c.joinedFirst() {
 		return nil
 	}
-	defer c.seekStrays()()
+	defer c.beginWait()()
 	// joining a watch that other contenders already share costs nothing
-	shared := c.mayShare() && c.session.QueueWatched(c.queue.id)
+	shared := c.mayWatchQueue() && c.session.QueueWatched(c.queue.id)
 	for {
 		left := shared // the shared watch: then it waits alone once before it returns to it
 		if shared {
@@ -139,7 +139,7 @@ func (c *count) judge(ctx context.Context) (verdict Verdict, share bool, err err
 		case !verdict.Admitted && !c.session.Converts():
 			return Verdict{Watch: view.Ahead, Record: true}, false, nil
 		case !verdict.Admitted:
-			return verdict, c.mayShare() && len(verdict.Watch) > 0 && shouldShare(view.Ahead), nil
+			return verdict, c.mayWatchQueue() && len(verdict.Watch) > 0 && shouldShare(view.Ahead), nil
 		}
 		same, err := c.confirm(ctx, view.Record)
 		if err != nil {

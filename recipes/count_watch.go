@@ -14,7 +14,7 @@ import (
 // view of the shared queue watch can admit several contenders. Without it each
 // contender is woken by its predecessor, reads the queue, and converts its
 // entry to wake its successor. Only contenders with Terms share the watch: the
-// others are admitted one at a time, by a handoff.
+// others each follow one entry, whose handoff admits them.
 
 // shouldShare reports whether the places ahead alone make the watch pay.
 func shouldShare(ahead []driver.Place) bool {
@@ -25,9 +25,9 @@ func shouldShare(ahead []driver.Place) bool {
 	return engine.ShareWatch(len(ahead), len(sessions))
 }
 
-// mayShare reports whether the contender may use the shared watch. After a
+// mayWatchQueue reports whether the contender may use the shared watch. After a
 // change of its record it may not: it has to count contenders behind it.
-func (c *count) mayShare() bool {
+func (c *count) mayWatchQueue() bool {
 	return !c.Try && !c.moved && c.session.WatchesQueues()
 }
 

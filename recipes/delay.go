@@ -97,7 +97,7 @@ func (a *attempt) delayLeft(
 	return min(left, delay+clockSkew-now.Sub(seen)), nil // by the wall clock, as seen has no other
 }
 
-// sleep waits for d, or until the own entry has left the queue.
+// sleep waits for the time left, or until the own entry has left the queue.
 func (a *attempt) sleep(ctx context.Context, left time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", left)

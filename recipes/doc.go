@@ -17,6 +17,15 @@
 // The entry is removed in the end, whichever step fails. See [Rule] for why a
 // stale view of the queue is safe.
 //
+// # The words
+//
+//	entry   what a contender has in the queue at the service
+//	turn    an entry on the side of the client: kept and shared turns serve
+//	        several callers
+//	grant   what one caller has under a turn, with those that re-enter
+//	level   the handles of a grant with the same mode
+//	Hold    one handle
+//
 // # The files
 //
 // A file calls only those below it, with one exception: the callers that wait
@@ -24,17 +33,17 @@
 //
 //	acquire      Acquire: who serves a request
 //
-//	keeper       WithRetain: the calls of a process that share kept turns
+//	keeper       WithRetain: the calls of a Queue object that share kept turns
 //	kept_join    the entry that such calls join together
 //	kept         a turn that serves one call after the other
 //	kept_gate    what closes it to later calls, and how it ends
-//	sharer       WithSharedTurns: the calls of a process that share turns
+//	sharer       WithSharedTurns: the calls of a Queue object that share turns
 //	shared       a turn that serves several calls at the same time
 //	shared_gate  what closes it to later calls, and how it ends
 //	many         what kept and shared turns have in common
 //
 //	win          an attempt from the join to its first hold
-//	delay        the lock-delay before it
+//	delay        the lock-delay before it, and how a failed attempt leaves
 //	try          Try calls that find the name taken
 //	count        admission by terms that all contenders share: a semaphore
 //	count_watch  what wakes such a contender: the shared watch, the record
@@ -42,7 +51,7 @@
 //	longwait     what a long wait warns of: strays, a hold of one's own
 //	deadlock     the deadlocks of which a contender is a part
 //	chain        who waits for whom
-//	attempt      a contender that is not admitted: it joins, is woken, leaves
+//	attempt      a contender that is not admitted: it joins, and is woken
 //
 //	reenter      another handle of the hold that a context carries
 //	entry        a holder writes or converts its entry, or shows its key

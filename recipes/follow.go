@@ -48,7 +48,7 @@ func (f follow) wait(ctx context.Context) error {
 	if f.joinedFirst() {
 		return nil
 	}
-	defer f.seekStrays()()
+	defer f.beginWait()()
 	ctx, stop := f.seekDeadlock(ctx)
 	defer stop()
 	for v := f.fromNearest(); ; v = (Verdict{}) {

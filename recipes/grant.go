@@ -43,8 +43,8 @@ type level struct {
 	mode   string
 	rule   Rule                    // of the request; nil: exclusive
 	count  int                     // handles that are not released
-	ctx    context.Context         // the turn's, or one that ends with the last handle
-	cancel context.CancelCauseFunc // nil for the turn's ctx
+	ctx    context.Context         // grant.context, or one that ends with the last handle
+	cancel context.CancelCauseFunc // nil for grant.context
 }
 
 func (l *level) end(cause error) {
@@ -86,7 +86,7 @@ func (g *grant) context() context.Context {
 // addHandle adds a handle to a level. The caller holds the turn's mu.
 func (g *grant) addHandle(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
-	// has the turn's own: a context costs three objects for each lock. A turn
+	// has the grant's own: a context costs three objects for each lock. A turn
 	// that is kept outlives the grant, whose contexts must end at its release:
 	// they must not last while another caller works.
 	switch {
@@ -127,7 +127,7 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	case g.handles() == 0:
 		g.nested.release()
 		if turn.many != nil { // else they end with the turn
-			g.finish()
+			g.close()
 		}
 		// With the count: a conversion or a re-entry that comes later finds
 		// that the entry is about to leave. A turn that serves several is not
@@ -144,9 +144,9 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	return false, nil
 }
 
-// finish ends what a grant has under a turn that goes on. The caller holds the
+// close ends what a grant has under a turn that goes on. The caller holds the
 // turn's mu.
-func (g *grant) finish() {
+func (g *grant) close() {
 	if g.nested != nil {
 		g.nested.cancel(coordinator.ErrReleased)
 	}
@@ -170,8 +170,8 @@ func (g *grant) dropUnlessLast(l *level) bool {
 	return true
 }
 
-// end releases the grant, whose last handle has left.
-func (g *grant) end(ctx context.Context) error {
+// endTurn releases the grant, whose last handle has left.
+func (g *grant) endTurn(ctx context.Context) error {
 	turn := g.turn
 	// Before the entry leaves: its contexts must end before the next contender
 	// can hold.
@@ -208,7 +208,7 @@ func (g *grant) reportRelease(held time.Duration, local bool, err error) {
 		Queue: t.queue.id, Token: t.token, Duration: held, Long: long, Local: local, Err: err})
 }
 
-// lost implements holder, for a turn with one grant.
+// lost implements lossReceiver, for a turn with one grant.
 func (g *grant) lost(cause error) { g.reportLoss(time.Since(g.since), cause) }
 
 func (g *grant) reportLoss(held time.Duration, cause error) {

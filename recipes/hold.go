@@ -82,8 +82,10 @@ func (h *Hold) Place() driver.Place {
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.turn().session.State() }
 
 // Release releases this handle. For the last handle it ends the grant's context
-// with ErrReleased, and removes the entry. For the last handle of its mode, if
-// handles of a lesser mode are left, it converts the entry to that mode.
+// with ErrReleased, and removes the entry, unless that is kept (see
+// [WithRetain]) or has other users (see [WithSharedTurns]). For the last handle
+// of its mode, if handles of a lesser mode are left, it converts the entry to
+// that mode.
 //
 // If the hold was lost before, Release returns why: ErrSessionLost, ErrRemoved
 // or ErrClosed, and deletes nothing. It returns ErrNotHeld if Release was
@@ -136,11 +138,11 @@ func (h *Hold) release(ctx context.Context) error {
 	case last && turn.many != nil:
 		return turn.many.release(ctx, grant)
 	case last:
-		return grant.end(ctx)
+		return grant.endTurn(ctx)
 	case conv == nil: // others hold in the same mode, or in one that excludes more
 		return nil
 	case !h.Converts():
-		return errKept
+		return errNotConverted
 	}
 	// The caller wants to know that those behind were let in: it waits for the
 	// conversion. ErrReleased: others have released the grant meanwhile, and
@@ -154,7 +156,7 @@ func (h *Hold) release(ctx context.Context) error {
 	return nil // the other handles were released meanwhile, and the grant with them
 }
 
-var errKept = fmt.Errorf("%w: this service cannot convert an entry: this handle is released, "+
+var errNotConverted = fmt.Errorf("%w: this service cannot convert an entry: this handle is released, "+
 	"and the others exclude as before until the last one is", coordinator.ErrInvalid)
 
 // Converts reports whether the service can convert entries. If not, Convert

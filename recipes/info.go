@@ -14,7 +14,7 @@ const MaxPayload = 4096
 // Contender is an entry of a queue in a listing.
 type Contender struct {
 	Identity string            // of the client, or from WithIdentity
-	Since    time.Time         // when it joined, by its own wall clock; zero if unknown
+	Since    time.Time         // when its call began, by its own wall clock; zero if unknown
 	Token    coordinator.Token // the fencing token that it has or will have
 	Session  string            // the ID of its session
 	ID       string            // unique; empty for a foreign entry
@@ -37,11 +37,11 @@ type Contender struct {
 // info is the value of an entry, as JSON: operators can read it with the
 // service's own tools, and other versions of Baton ignore unknown fields.
 type info struct {
-	Identity string    `json:"identity"`
-	Since    time.Time `json:"since"`
-	Payload  []byte    `json:"payload,omitempty"`
-	Retains  bool      `json:"retains,omitempty"`
-	Nest     *nest     `json:"nest,omitempty"`
+	Identity string     `json:"identity"`
+	Since    time.Time  `json:"since"`
+	Payload  []byte     `json:"payload,omitempty"`
+	Retains  bool       `json:"retains,omitempty"`
+	Nest     *outerInfo `json:"nest,omitempty"`
 }
 
 // TakenError is the error of a Try call that would have to wait:

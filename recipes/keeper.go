@@ -21,7 +21,7 @@ type keeper struct {
 	// called while it is locked.
 	mu      sync.Mutex
 	mode    string    // of all its turns
-	turn    *kept     // the turn whose gate is open, or nil
+	open    *kept     // the turn whose gate is open, or nil
 	next    []*caller // wait for an entry, in order
 	joining *joining  // for them; nil if there are none
 	pause   time.Duration
@@ -40,7 +40,7 @@ func (k *keeper) keeps(ctx context.Context, request *Request) bool {
 	}
 	// The first request decides: callers of another mode have an entry of their
 	// own, and the turn is passed on for them as for other clients.
-	same, known := k.mode == request.Mode, k.turn != nil || k.joining != nil
+	same, known := k.mode == request.Mode, k.open != nil || k.joining != nil
 	k.mu.Unlock()
 	if !same || known {
 		return same
@@ -52,7 +52,7 @@ func (k *keeper) keeps(ctx context.Context, request *Request) bool {
 func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	waiter := &caller{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	k.mu.Lock()
-	turn := k.turn
+	turn := k.open
 	// The fast path: no request, no channel, and no goroutine.
 	if turn != nil && !turn.busy {
 		turn.busy = true
@@ -66,8 +66,9 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 		k.mu.Unlock()
 		return nil, k.failed(waiter, turn.taken(request.Op))
 	case request.Try:
-		// Its own attempt: it must not wait behind others of this process. It
-		// joins only an empty queue.
+		// Its own attempt: it must not wait behind others of this Queue. It
+		// joins only an empty queue, or behind a turn that may be idle: see
+		// askIdle.
 		k.mu.Unlock()
 		return k.try(waiter)
 	// The gate is open: nobody else is known to wait, so this overtakes nobody.
@@ -187,7 +188,7 @@ func (k *keeper) try(waiter *caller) (*Hold, error) {
 	}
 	k.mu.Lock()
 	// Callers that wait for an entry came first: then the turn is passed on.
-	open := k.turn == nil && k.joining == nil
+	open := k.open == nil && k.joining == nil
 	t := k.take(won, open)
 	if open {
 		k.setTurn(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// kept is a turn that may serve several callers of one process, one after the
-// other, and that may be kept while nobody works under it. See WithRetain.
+// kept is a turn that may serve several callers of a Queue object, one after
+// the other, and that may be kept while nobody works under it. See WithRetain.
 //
 //	             +----- the next of the local queue has it -----+
 //	             v                                              |
@@ -35,13 +35,13 @@ type kept struct {
 	began  time.Time // when it was won
 
 	// a caller holds, or is about to; who sets it, while it is false, has the
-	// turn: a caller that comes, or giveUp
+	// turn: a caller that comes, or passOnIfIdle
 	busy         bool
 	grant        *grant        // what that caller holds, once it does
 	waiting      []*caller     // wait for this turn, in order
 	closed       bool          // the gate
 	isLost       bool          // lost was called: it was not passed on
-	grants       int           // all that it has had
+	served       int           // all that it has had
 	latest       time.Duration // how long the latest hold lasted
 	asked        time.Time     // when another contender was seen; zero if none was
 	watched      bool          // another contender will be seen
@@ -72,7 +72,7 @@ type caller struct {
 	since     time.Time // when it was queued: there, or at the service
 
 	got chan *kept // the turn, or nil if err is set; has room for one
-	err error      // set before got, as left and handed
+	err error      // set before got, as failed and handed
 }
 
 func (w *caller) get(t *kept) {
@@ -92,7 +92,7 @@ func (k *keeper) take(a *attempt, open bool) *kept {
 	}
 	// Made once and reset: each release would else make a timer. The duration
 	// does not matter, since it is stopped at once.
-	t.idle = time.AfterFunc(time.Hour, func() { t.session.Go(t.tooLong) })
+	t.idle = time.AfterFunc(time.Hour, func() { t.session.Go(t.idleTooLong) })
 	t.idle.Stop()
 	return t
 }
@@ -125,9 +125,9 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 		t.sendAway(first)
 		return nil, nil
 	}
-	// Without mu, since it calls observers. grants may be read: only the caller
+	// Without mu, since it calls observers. served may be read: only the caller
 	// that has the turn, this one, writes it.
-	if local := t.grants > 0; local {
+	if local := t.served > 0; local {
 		t.granted(&waiter.call, local, waiter.waited, waiter.handed)
 	} else {
 		t.granted(&waiter.call, local, t.won.waited, t.won.woken)
@@ -135,7 +135,7 @@ func (t *kept) serve(waiter *caller) (*Hold, error) {
 	// In one step with isLost: lost reports to the grant that it finds, and if
 	// it came before, serve does so below.
 	keeper.mu.Lock()
-	t.grants++
+	t.served++
 	t.grant, t.named = &waiter.grant, false
 	gone := t.isLost
 	h := t.give(&waiter.call)
@@ -155,7 +155,7 @@ func (t *kept) alive(ctx context.Context) bool {
 	if t.err(ctx) != nil {
 		return false
 	}
-	return t.grants == 0 || t.connected()
+	return t.served == 0 || t.connected()
 }
 
 // release ends a grant, whose contexts have ended. It passes the turn on with
@@ -179,7 +179,7 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 	if gone || due {
 		ctx, stop := engine.ReleaseContext(ctx)
 		defer stop()
-		err := grant.end(ctx)
+		err := grant.endTurn(ctx)
 		t.report()
 		return err
 	}
@@ -191,19 +191,19 @@ func (t *kept) release(ctx context.Context, grant *grant) error {
 // handOver gives the turn to the next caller of the local queue, or keeps it
 // idle, or passes it on in the background.
 func (t *kept) handOver() {
-	if t.handedOver() {
+	if t.tryHandOver() {
 		return
 	}
 	// Reported before it is idle, so that its end is reported later. A caller
 	// may come meanwhile, so it is decided again, also if an observer panics.
-	defer t.handedOver()
+	defer t.tryHandOver()
 	t.queue.client.Observe(event.Event{Kind: event.Kept, Session: t.session.ID(),
 		Queue: t.queue.id, Token: t.token})
 }
 
-// handedOver is handOver, except that it returns false where the turn would be
+// tryHandOver is handOver, except that it returns false where the turn would be
 // idle for the first time.
-func (t *kept) handedOver() bool {
+func (t *kept) tryHandOver() bool {
 	keeper := t.keeper
 	keeper.mu.Lock()
 	defer keeper.mu.Unlock()
@@ -222,7 +222,7 @@ func (t *kept) handedOver() bool {
 		return false
 	default:
 		t.busy, t.idleSince = false, time.Now()
-		t.idle.Reset(t.queue.retain) // tooLong looks at since: it may fire late
+		t.idle.Reset(t.queue.retain) // idleTooLong looks at idleSince: it may fire late
 		t.watch()
 	}
 	return true
@@ -237,7 +237,7 @@ func (t *kept) pop() {
 	w.get(t)
 }
 
-// taken is the error of a Try of this process while a caller has the turn.
+// taken is the error of a Try of this Queue while a caller has the turn.
 func (t *kept) taken(op string) *TakenError {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,11 +31,11 @@ func (t *kept) watch() {
 	// is what keeping costs, and must be cheaper than the requests it saves.
 	t.watched = true
 	t.session.Go(func() {
-		if t.seen(t.ctx, anyone) {
+		if t.awaitBehind(t.ctx, anyone) {
 			t.contended()
 		}
 	})
-	t.stopOnClose = t.session.OnClose(t.giveUp)
+	t.stopOnClose = t.session.OnClose(t.passOnIfIdle)
 }
 
 // anyone: all contenders behind the entry are kept out, and so are those of a
@@ -64,11 +64,11 @@ func (t *kept) contended() {
 		t.asked = time.Now()
 		// Idle after a single grant: nobody has gained. While the first caller
 		// still works it is too early to tell, and that is no waste.
-		k.waste(t.grants == 1 && !t.busy)
+		k.waste(t.served == 1 && !t.busy)
 		t.shut()
 	}
 	k.mu.Unlock()
-	t.giveUp(t.session.Context())
+	t.passOnIfIdle(t.session.Context())
 }
 
 // waste notes whether a turn was asked for before a second caller had it. Then
@@ -84,8 +84,8 @@ func (k *keeper) waste(wasted bool) {
 	k.until = time.Now().Add(k.pause)
 }
 
-// tooLong passes on a turn that has been idle for as long as it is kept.
-func (t *kept) tooLong() {
+// idleTooLong passes on a turn that has been idle for as long as it is kept.
+func (t *kept) idleTooLong() {
 	k := t.keeper
 	k.mu.Lock()
 	// The timer may have fired just before a caller came, who has released
@@ -93,12 +93,12 @@ func (t *kept) tooLong() {
 	late := !t.busy && time.Since(t.idleSince) >= t.queue.retain
 	k.mu.Unlock()
 	if late {
-		t.giveUp(t.session.Context())
+		t.passOnIfIdle(t.session.Context())
 	}
 }
 
-// giveUp passes the turn on if it is idle. Otherwise the release will.
-func (t *kept) giveUp(ctx context.Context) {
+// passOnIfIdle passes the turn on if it is idle. Otherwise the release will.
+func (t *kept) passOnIfIdle(ctx context.Context) {
 	k := t.keeper
 	k.mu.Lock()
 	idle := !t.busy && !t.isLost
@@ -165,7 +165,7 @@ func (t *kept) report() {
 	}
 	stop, told := t.stopOnClose, t.keptObserved
 	t.stopOnClose, t.keptObserved = func() {}, false
-	unused := t.grants == 0 && !t.endReported
+	unused := t.served == 0 && !t.endReported
 	t.endReported = true
 	e := event.Event{Kind: event.GivenUp, Session: t.session.ID(), Queue: t.queue.id,
 		Token: t.token, Duration: time.Since(t.began)}
@@ -182,8 +182,8 @@ func (t *kept) report() {
 	}
 }
 
-// lost implements holder. An idle turn that is lost is no loss of a hold. The
-// callers that wait for it join on the next session.
+// lost implements lossReceiver. An idle turn that is lost is no loss of a hold.
+// The callers that wait for it join on the next session.
 func (t *kept) lost(cause error) {
 	k := t.keeper
 	k.mu.Lock()
@@ -210,12 +210,12 @@ func (t *kept) sendAway(first []*caller) {
 // shut closes the gate. The caller holds the keeper's mu.
 func (t *kept) shut() {
 	t.closed = true
-	if t.keeper.turn == t {
-		t.keeper.turn = nil
+	if t.keeper.open == t {
+		t.keeper.open = nil
 	}
 }
 
-// wanted implements many: callers of the process that wait for the turn have no
+// wanted implements many: callers of the Queue that wait for the turn have no
 // entry that a watch could show.
 func (t *kept) wanted(g *grant) *wanted {
 	// Until the wait is the grant's: else tellWanted could come in between, and
@@ -229,7 +229,7 @@ func (t *kept) wanted(g *grant) *wanted {
 }
 
 // tellWanted ends the wait of the grant, if there is one: another caller of the
-// process waits. The caller holds the keeper's mu.
+// Queue waits. The caller holds the keeper's mu.
 func (t *kept) tellWanted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,7 +31,7 @@ func (k *keeper) join() {
 	r := k.next[0].Request
 	if !k.queue.client.Go(func() { k.runJoin(ctx, j, r) }) {
 		cancel(nil)
-		k.joinFailed(j, coordinator.ErrClosed, nil) // nobody else can be in next
+		k.joinFailed(j, coordinator.ErrClosed, nil) // all callers of next get it
 	}
 }
 
@@ -147,10 +147,10 @@ func (k *keeper) joinWon(won *attempt) {
 func (k *keeper) setTurn(t *kept) {
 	// An operator may have removed the entry of the turn before, which does not
 	// know it yet.
-	if k.turn != nil {
-		k.turn.shut()
+	if k.open != nil {
+		k.open.shut()
 	}
-	k.turn = t
+	k.open = t
 }
 
 // requeue makes callers wait for another entry, before those that already do:

@@ -9,9 +9,9 @@ import (
 // This file warns of waits that may never end: behind an entry that no session
 // owns, and behind a hold of the caller's own process.
 
-// seekStrays notes that a wait begins, and reports the strays of the queue
-// until stop is called.
-func (a *attempt) seekStrays() (stop func()) {
+// beginWait notes that a wait begins, and reports the strays of the queue until
+// stop is called.
+func (a *attempt) beginWait() (stop func()) {
 	a.since = time.Now()
 	return a.session.SeekStrays(a.queue.id)
 }

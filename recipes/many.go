@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// This file has what the turns that serve several callers of a process share:
-// kept (one after the other) and shared (at the same time).
+// This file has what the turns that serve several callers of a Queue object
+// share: kept (one after the other) and shared (at the same time).
 
 // readsPerTTL is how often a turn that serves several callers reads the queue:
 // a watch that is silent, for whatever reason, must not starve the others.
@@ -70,7 +70,7 @@ func (c *call) notGranted(q *Queue, err error) {
 
 // begin makes the session report its end to the holder of a turn that an
 // attempt has won.
-func (t *turn) begin(h holder, won *attempt) {
+func (t *turn) begin(h lossReceiver, won *attempt) {
 	t.mu.Lock()
 	alive := t.hook(h)
 	t.mu.Unlock()

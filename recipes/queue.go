@@ -12,24 +12,25 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Queue is the wait queue of one name. Its state is at the service and in the
-// holds. It is safe for concurrent use.
+// Queue is the wait queue of one name. Who is in it is stored at the service.
+// Two Queues of one name have the same contenders, but each has kept and shared
+// turns of its own. It is safe for concurrent use.
 type Queue struct {
 	options
-	client *engine.Client
-	name   string
-	kind   string
-	id     driver.Queue  // at the service
-	key    any           // a holdKey
-	shared driver.Sharer // nil, unless other clients use the queue too
+	client  *engine.Client
+	name    string
+	kind    string
+	id      driver.Queue  // at the service
+	key     any           // a holdKey
+	foreign driver.Sharer // nil, unless other clients use the queue too
 
 	keeper  *keeper // nil without WithRetain
 	sharer  *sharer // nil without WithSharedTurns
 	vacancy vacancy
-	// the token of the latest hold that this client was suspected to wait for
-	// itself; see attempt.suspectOwn
+	// the token of the latest hold of which a caller of this Queue was warned
+	// that it may wait for itself; see attempt.suspectOwn
 	suspected atomic.Int64
-	record    atomic.Pointer[lastRecord] // the latest with which a contender joined; see Terms
+	record    atomic.Pointer[lastRecord] // the latest that was read or written; see Terms
 }
 
 // lastRecord is a record that a session has read or written. Another session
@@ -62,8 +63,8 @@ func NewQueue(client *coordinator.Client, kind, name string, opts ...Option) (*Q
 	if err := queue.check(name); err != nil {
 		return nil, err
 	}
-	queue.key, queue.shared = holdKey{queue.client, queue.id}, queue.client.Sharer()
-	if queue.delay != 0 && queue.shared != nil {
+	queue.key, queue.foreign = holdKey{queue.client, queue.id}, queue.client.Sharer()
+	if queue.delay != 0 && queue.foreign != nil {
 		return nil, engine.Invalid("lock-delay %v for %q: "+
 			"the other clients of a shared queue ignore it", queue.delay, name)
 	}
@@ -71,7 +72,7 @@ func NewQueue(client *coordinator.Client, kind, name string, opts ...Option) (*Q
 		return nil, err
 	}
 	if queue.retains {
-		if queue.shared != nil {
+		if queue.foreign != nil {
 			return nil, engine.Invalid("retention of %v for %q: the other clients of a shared "+
 				"queue do not know it", queue.retain, name)
 		}
@@ -139,11 +140,11 @@ func Describe(ctx context.Context, op, name string, err error) error {
 // encode returns the value of an entry. On a queue shared with other clients it
 // has their format.
 func (q *Queue) encode(i info) ([]byte, error) {
-	if q.shared == nil {
+	if q.foreign == nil {
 		b, _ := json.Marshal(i) // never fails for strings, bytes and the present time
 		return b, nil
 	}
-	b, err := q.shared.SharedValue(q.kind, i.Identity, i.Payload)
+	b, err := q.foreign.SharedValue(q.kind, i.Identity, i.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("baton: %s %q: %w", q.kind, q.name, err)
 	}
@@ -158,7 +159,7 @@ func (q *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode,
 		Stray: e.Stray}
 	var i info
-	if q.shared != nil || json.Unmarshal(e.Value, &i) != nil || engine.CheckIdentity(i.Identity) != nil {
+	if q.foreign != nil || json.Unmarshal(e.Value, &i) != nil || engine.CheckIdentity(i.Identity) != nil {
 		c.Payload = e.Value
 		return c
 	}

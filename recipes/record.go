@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// found reads the queue's record, or writes the initial one.
-func (q *Queue) found(ctx context.Context, session *engine.Session, terms *Terms) (driver.Record, error) {
+// ensureRecord reads the queue's record, or writes the initial one.
+func (q *Queue) ensureRecord(ctx context.Context, session *engine.Session, terms *Terms) (driver.Record, error) {
 	for {
 		r, err := session.Record(ctx, q.id, driver.Any)
 		if err != nil || r.Version != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// shared is a turn that serves several callers of one process at the same time:
-// readers. See WithSharedTurns.
+// shared is a turn that serves several callers of a Queue object at the same
+// time: readers. See WithSharedTurns.
 //
 //	first caller ---> joining ---> admitted: all that wait for it hold
 //	                     ^             |  ^
@@ -20,7 +20,7 @@ import (
 //	                  last grant released ---> the entry leaves
 //
 // The gate is open, also while it joins, until a contender which the turn keeps
-// out is seen behind its entry, or is about to join in this process. Once
+// out is seen behind its entry, or is about to join with this Queue. Once
 // closed it stays closed: callers that come later share another turn, whose
 // entry is behind that contender. So no contender is starved by callers that
 // come one after the other, and each is overtaken only by callers that came
@@ -32,9 +32,9 @@ import (
 type shared struct {
 	turn
 	sharer *sharer
-	// belongs to the goroutine that joins, except that won.session and
-	// won.joined do not change any more once it is inQueue
-	won        *attempt
+	// belongs to the goroutine that joins, except that attempt.session and
+	// attempt.joined do not change any more once it is inQueue
+	attempt    *attempt
 	cancelJoin context.CancelCauseFunc
 
 	waiting  []*user   // for the join, in order
@@ -54,7 +54,7 @@ type shared struct {
 type user struct {
 	call
 	// Unless nil, it has waited for the join; has room for one. Sent to after
-	// left and handed are set.
+	// failed and handed are set.
 	got  chan error
 	ends engine.EndsWithin // of its contexts: see grant.part
 }
@@ -68,31 +68,31 @@ func (t *shared) inQueue() bool { return !t.queued.IsZero() }
 func (t *shared) join(ctx context.Context) {
 	sharer, began := t.sharer, time.Now()
 	defer t.cancelJoin(nil)
-	defer t.won.leaveLater() // does nothing, unless an observer panics
-	t.won.Queued = func() {
+	defer t.attempt.leaveLater() // does nothing, unless an observer panics
+	t.attempt.Queued = func() {
 		// In one step with what sharer.rivalJoined does: of two contenders of
-		// this client that join at the same time, the second one to come here
+		// this Queue that join at the same time, the second one to come here
 		// sees the other.
 		sharer.mu.Lock()
 		defer sharer.mu.Unlock()
 		t.enqueued()
-		if sharer.rivalBehind(t.won) {
+		if sharer.rivalBehind(t.attempt) {
 			t.shut()
 		}
 		if len(t.waiting) > 1 { // one call alone overtakes nobody
 			t.watch()
 		}
 	}
-	err := t.won.win(ctx)
+	err := t.attempt.win(ctx)
 	sharer.mu.Lock()
 	if err != nil {
-		reported := t.fail(err, t.won)
+		reported := t.fail(err, t.attempt)
 		if t.inQueue() {
 			t.cancel(err) // nobody else ends the context that enqueued has made
 		}
 		sharer.mu.Unlock()
 		if !reported {
-			t.won.notGranted(began, err)
+			t.attempt.notGranted(began, err)
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (t *shared) join(ctx context.Context) {
 	sharer.mu.Unlock()
 	// The users are counted by now. If the session has ended, each of them sees
 	// that and joins again.
-	t.begin(t, t.won)
+	t.begin(t, t.attempt)
 	for _, u := range waiting {
 		u.handed = time.Now()
 		u.got <- nil
@@ -135,7 +135,7 @@ func (t *shared) fail(err error, left *attempt) (reported bool) {
 // enqueued makes the turn that of its entry, which may not be admitted yet. The
 // caller holds the sharer's mu.
 func (t *shared) enqueued() {
-	a := t.won
+	a := t.attempt
 	t.take(a.queue, a.session, a.joined, a.info, a.value)
 	// From here on, and not from the admission: a contender behind may be seen
 	// while the turn waits, and keeps its rank.
@@ -222,7 +222,7 @@ func (t *shared) serve(user *user) (*Hold, error) {
 	if local {
 		t.granted(&user.call, local, user.got != nil, user.handed)
 	} else {
-		t.granted(&user.call, local, t.won.waited, t.won.woken)
+		t.granted(&user.call, local, t.attempt.waited, t.attempt.woken)
 	}
 	sharer.mu.Lock()
 	// In one step with isLost, as in kept.serve.
@@ -277,7 +277,7 @@ func (t *shared) release(ctx context.Context, ended *grant) error {
 	if over {
 		ctx, stop := engine.ReleaseContext(ctx)
 		defer stop()
-		return ended.end(ctx)
+		return ended.endTurn(ctx)
 	}
 	ended.reportRelease(held, true, nil)
 	return nil

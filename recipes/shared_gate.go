@@ -18,7 +18,7 @@ func (t *shared) depart() {
 	t.mu.Unlock()
 }
 
-// lost implements holder.
+// lost implements lossReceiver.
 func (t *shared) lost(cause error) {
 	s := t.sharer
 	s.mu.Lock()
@@ -41,7 +41,7 @@ func (t *shared) report() {
 	t.reported = t.reported || unused
 	t.sharer.mu.Unlock()
 	if unused {
-		t.notGranted(t.won.Op, t.queued)
+		t.notGranted(t.attempt.Op, t.queued)
 	}
 }
 
@@ -69,7 +69,7 @@ func (t *shared) watch() {
 	var ctx context.Context
 	ctx, t.unwatch = context.WithCancel(t.ctx)
 	t.session.Go(func() {
-		if t.seen(ctx, t.keptOut) {
+		if t.awaitBehind(ctx, t.keptOut) {
 			t.contended()
 		}
 	})
@@ -77,7 +77,7 @@ func (t *shared) watch() {
 
 // keptOut reports whether the turn keeps a contender behind it out.
 func (t *shared) keptOut(behind driver.Place) bool {
-	return !t.won.rule([]driver.Place{behind}).Admitted
+	return !t.attempt.rule([]driver.Place{behind}).Admitted
 }
 
 // readIfDue reads the queue if that is due. The caller holds the sharer's mu.
@@ -106,7 +106,7 @@ func (s *sharer) keepsOut(mode string) bool {
 	return s.rule != nil && !s.rule([]driver.Place{{Mode: mode}}).Admitted
 }
 
-// rivalBehind reports whether a contender of this client that turns keep out
+// rivalBehind reports whether a contender of this Queue that turns keep out
 // has joined behind an attempt. The caller holds s.mu.
 func (s *sharer) rivalBehind(a *attempt) bool {
 	// Of another session it is gone, and its token may be that of a service

@@ -19,8 +19,8 @@ type sharer struct {
 	mode string  // of all its turns
 	rule Rule    // that of the first request with Shares
 	open *shared // the turn whose gate is open, or nil
-	// of this client's contenders that shared turns keep out, the last in the
-	// queue
+	// of this Queue's contenders that shared turns keep out, the last at the
+	// service
 	rival struct {
 		session string
 		token   coordinator.Token
@@ -122,37 +122,37 @@ func (s *sharer) newTurn(r Request) *shared {
 	q := s.queue
 	r.Payload = q.payload
 	t := &shared{sharer: s}
-	t.won = q.newAttempt(r, q.newInfo(r, time.Now()))
+	t.attempt = q.newAttempt(r, q.newInfo(r, time.Now()))
 	return t
 }
 
-// try wins a turn for a Try while there is none. It has an attempt of its own:
-// it must not wait with others, and they must not get its error.
+// try wins a turn for a Try while none is admitted. It has an attempt of its
+// own: it must not wait with others, and they must not get its error.
 func (s *sharer) try(user *user) (*shared, error) {
 	turn := s.newTurn(user.Request)
-	defer turn.won.leaveLater() // as in contend
-	if err := turn.won.win(user.ctx); err != nil {
-		user.failed = turn.won
+	defer turn.attempt.leaveLater() // as in contend
+	if err := turn.attempt.win(user.ctx); err != nil {
+		user.failed = turn.attempt
 		return nil, err
 	}
 	// All in one step: the turn is admitted before others can see it.
 	s.mu.Lock()
 	turn.enqueued()
 	turn.users, turn.admitted = 1, true
-	turn.closed = s.open != nil || s.rivalBehind(turn.won)
+	turn.closed = s.open != nil || s.rivalBehind(turn.attempt)
 	if !turn.closed {
 		s.open = turn
 	}
 	s.mu.Unlock()
-	turn.begin(turn, turn.won)
+	turn.begin(turn, turn.attempt)
 	return turn, nil
 }
 
-// rivalComes closes the gate for a contender of this client that the turns keep
+// rivalComes closes the gate for a contender of this Queue that the turns keep
 // out and that has an entry of its own: at once, and not when the watch shows
 // it. attempt has not joined yet.
 func (s *sharer) rivalComes(attempt *attempt) {
-	if attempt.Try { // it joins only if no turn is ahead
+	if attempt.Try { // it joins only if no shared turn is ahead
 		return
 	}
 	s.mu.Lock()
@@ -172,7 +172,7 @@ func (s *sharer) rivalComes(attempt *attempt) {
 	}
 }
 
-// rivalJoined notes that a contender of this client has joined which the turns
+// rivalJoined notes that a contender of this Queue has joined which the turns
 // may keep out. The other order of the two joins is seen in shared.join.
 func (s *sharer) rivalJoined(rival *attempt) {
 	s.mu.Lock()
@@ -184,7 +184,7 @@ func (s *sharer) rivalJoined(rival *attempt) {
 	if s.rival.session != rival.session.ID() || s.rival.token < rival.joined.Token {
 		s.rival.session, s.rival.token = rival.session.ID(), rival.joined.Token
 	}
-	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.won) {
+	if t := s.open; t != nil && t.inQueue() && s.rivalBehind(t.attempt) {
 		t.shut()
 	}
 }

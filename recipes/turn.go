@@ -9,10 +9,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// turn is an admitted entry: what the client has at the service. A grant is
-// what a caller has under it. The turn has all that concerns the entry: where
-// it is and what it says, the watch for its removal, the note of a lock-delay,
-// and how it is passed on.
+// turn is an entry on the side of the client: one that was admitted, or that of
+// a shared turn from the join on. A grant is what a caller has under it. The
+// turn has all that concerns the entry: where it is and what it says, the watch
+// for its removal, the note of a lock-delay, and how it is passed on.
 //
 //	attempt ---> taken ---> last grant released ---> passed on to the next entry
 //	               |
@@ -41,10 +41,10 @@ type turn struct {
 	// the session's lock and the locks of contexts, and never while a request
 	// is sent or an observer called.
 	mu      sync.Mutex
-	holder  holder // notified of the loss; set when the turn is taken
-	many    many   // nil: the turn has one grant
-	written bool   // a holder has written the entry's value, or may have
-	leaving bool   // no grant is left, and there will be none: the entry is removed
+	holder  lossReceiver // notified of the loss; set in hook
+	many    many         // nil: the turn has one grant
+	written bool         // a holder has written the entry's value, or may have
+	leaving bool         // no grant is left, and there will be none: the entry is removed
 	info    info
 	place   driver.Place // after the last conversion known to have succeeded
 	value   []byte
@@ -57,8 +57,8 @@ type turn struct {
 	conversion *conversion // the latest conversion; nil if there was none
 }
 
-// holder uses a turn.
-type holder interface {
+// lossReceiver is the grant of a turn, or the turn itself if it serves several.
+type lossReceiver interface {
 	// lost is called once if the turn is lost, without locks, in the goroutine
 	// that has ended it.
 	lost(cause error)
@@ -75,7 +75,8 @@ type many interface {
 	atOnce() bool
 }
 
-// take makes the turn that of an entry which was admitted.
+// take makes the turn that of an entry which was admitted, or which has joined
+// for a shared turn.
 func (t *turn) take(
 	q *Queue, s *engine.Session, joined driver.Joined, i info, value []byte,
 ) {
@@ -105,8 +106,8 @@ func (t *turn) err(ctx context.Context) error {
 }
 
 // removed ends a turn whose entry is gone. The user may never release a lost
-// hold, so the entry is left in the background: a late join could still create
-// it again.
+// hold, so the entry is removed once more, in the background: a late join could
+// still create it again.
 func (t *turn) removed() {
 	// Several watches may come here, and a release at the same time: the first
 	// one reports.
@@ -155,8 +156,8 @@ func (t *turn) endContexts(cause error) {
 	t.ends.Run()
 }
 
-// lost is called when the session ends, or by a caller to which t.unhook
-// returned true: once.
+// lost is called once: when the session ends, by a caller to which t.unhook
+// returned true, or by the one whose hook found that the session was over.
 func (t *turn) lost() {
 	t.mu.Lock()
 	h := t.holder

@@ -8,20 +8,21 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file watches an admitted entry: for the end of the session, for its
+// This file watches the entry of a turn: for the end of the session, for its
 // removal by others, and for contenders behind it.
 
 // hook makes the session report its end to the turn, even if no caller uses
 // its context. alive: the session has not ended yet. The caller holds t.mu,
 // since settled can run at once.
-func (t *turn) hook(h holder) (alive bool) {
+func (t *turn) hook(h lossReceiver) (alive bool) {
 	t.holder = h
 	t.unhook, alive = t.session.Hold(t.settled, t.ends.Run, t.lost)
 	return alive
 }
 
-// settled is called after engine.SettleAfter. Shorter holds cost neither the
-// conversion to Terms.Held nor the watch for a deletion of the entry.
+// settled is called after engine.SettleAfter. Shorter holds do not cost the
+// watch for a deletion of the entry, nor the conversion to Terms.Held, unless a
+// contender behind may need that at once: see attempt.hold.
 func (t *turn) settled() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,10 +63,10 @@ func (t *turn) watchSelf() {
 	}
 }
 
-// seen waits until wants accepts a contender behind the entry, and then returns
-// true. It returns false if ctx or the turn ends first. As for watchSelf, a
-// refused watch is tried again.
-func (t *turn) seen(ctx context.Context, wants func(driver.Place) bool) bool {
+// awaitBehind waits until wants accepts a contender behind the entry, and then
+// returns true. It returns false if ctx or the turn ends first. As for
+// watchSelf, a refused watch is tried again.
+func (t *turn) awaitBehind(ctx context.Context, wants func(driver.Place) bool) bool {
 	for refused := 0; ; {
 		// Not the place of an entry that a conversion is about to replace: its
 		// departure would look like a removal.

@@ -56,8 +56,8 @@ type OuterHold struct {
 	Service string `json:"service,omitempty"`
 }
 
-// nest is what an entry says about the holds under which it was made.
-type nest struct {
+// outerInfo is what an entry says about the holds under which it was made.
+type outerInfo struct {
 	Under   []OuterHold `json:"under"`              // the innermost first
 	LeftOut int         `json:"left_out,omitempty"` // more of them than fit
 	Waits   Waits       `json:"waits,omitempty"`
@@ -66,19 +66,19 @@ type nest struct {
 	sessions []*engine.Session // of Under, in this process
 }
 
-// nested returns the nest of a contender that is called with ctx, or nil if ctx
-// carries no hold. Then it allocates nothing.
-func (q *Queue) nested(ctx context.Context, waits Waits) *nest {
+// outerHolds returns what the entry of a contender called with ctx says of its
+// outer holds, or nil if ctx carries no hold. Then it allocates nothing.
+func (q *Queue) outerHolds(ctx context.Context, waits Waits) *outerInfo {
 	h := engine.HolderOf(ctx)
-	if h == nil || q.shared != nil { // shared: the entry has another format
+	if h == nil || q.foreign != nil { // the entry has another format
 		return nil
 	}
 	// In a function of its own, whose closure would be allocated for each lock.
-	return q.nestedIn(h, waits)
+	return q.outerHoldsIn(h, waits)
 }
 
-func (q *Queue) nestedIn(h engine.Holder, waits Waits) *nest {
-	n := &nest{Waits: waits, Yields: q.yields && waits != 0}
+func (q *Queue) outerHoldsIn(h engine.Holder, waits Waits) *outerInfo {
+	n := &outerInfo{Waits: waits, Yields: q.yields && waits != 0}
 	for ; h != nil; h = engine.HolderOf(h.Beyond()) {
 		h.EachHeld(func(held engine.Held) { n.add(q, held) })
 	}
@@ -89,7 +89,7 @@ func (q *Queue) nestedIn(h engine.Holder, waits Waits) *nest {
 }
 
 // add adds a hold, once: a re-entry is in the context again.
-func (n *nest) add(queue *Queue, held engine.Held) {
+func (n *outerInfo) add(queue *Queue, held engine.Held) {
 	o := OuterHold{Queue: held.Queue, ID: held.ID, Token: held.Token}
 	for i, known := range n.Under {
 		if known.ID == o.ID && known.Queue == o.Queue && n.sessions[i] == held.Session {
@@ -119,7 +119,7 @@ func shortened(s string, most int) string {
 
 // checked returns what an entry of anyone says, without what Baton would not
 // have written.
-func (n *nest) checked() *nest {
+func (n *outerInfo) checked() *outerInfo {
 	if n == nil {
 		return nil
 	}

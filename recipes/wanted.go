@@ -81,7 +81,7 @@ func (g *grant) endWait(w *wanted, err error) {
 
 // finishWait is endWait for callers that hold the turn's mu.
 func (g *grant) finishWait(w *wanted, err error) {
-	// Once: on kept turns a caller of this process and a watch may both end it.
+	// Once: on kept turns a caller of this Queue and a watch may both end it.
 	if w.over {
 		return
 	}

@@ -53,6 +53,8 @@ func (g *grant) startTimer(after time.Duration, tooLong bool) {
 	}
 }
 
+// lasts reports that the grant lasts longer than a limit. tooLong: the limit is
+// that of WithMaxHold, so the contexts of the grant end.
 func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	turn := g.turn
 	turn.mu.Lock()

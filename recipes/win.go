@@ -44,7 +44,7 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	err = a.join(ctx)
 	switch {
 	case a.session == nil:
-		// No request was sent, so the error cannot say who has the name.
+		// There is no session that could be asked who has the name.
 		return err
 	case err == nil:
 		err = a.wait(ctx)

@@ -14,8 +14,8 @@ type Outer interface {
 	// Lost returns why the hold was lost. It is nil while it lasts, and after
 	// its release.
 	Lost() error
-	// OnLost calls f when the hold ends, before its entry leaves. The rest is
-	// as for [Ends.Add].
+	// OnLost calls f when the hold ends, before its entry leaves: also after a
+	// release, when Lost returns nil. The rest is as for [Ends.Add].
 	OnLost(f func()) (stop func())
 	// Beyond returns a context that carries the holds in which this one was
 	// taken.

@@ -112,8 +112,9 @@ func (s *Session) removed(ctx context.Context, queue driver.Queue, own driver.Pl
 }
 
 // Follow waits until the predecessor has left the queue. first reports whether
-// it has handed over, so that own is first. Otherwise the caller reads the
-// queue: own may have been removed at the same time.
+// it has handed over, so that own is admitted: as the first if it is exclusive;
+// a reader may have others ahead. Otherwise the caller reads the queue: own may
+// have been removed at the same time.
 //
 // The error is ErrRemoved if own has left the queue and the session is alive. A
 // wait shorter than ownWatchDelay may not notice that: after a handoff the hold

@@ -227,8 +227,10 @@ func (s *Session) Ended() error {
 	if !s.overdue(time.Now()) {
 		return nil
 	}
-	// It waits until the contexts of all holds have ended: a caller that learns
-	// of the loss here may tell others, who then must not see a hold alive.
+	// If the deadline has passed, it waits until the contexts of all holds have
+	// ended: a caller that learns of the loss here may tell others, who then
+	// must not see a hold alive. An end with another cause, before the
+	// deadline, may still be under way in another goroutine.
 	s.expire()
 	return context.Cause(s.ctx) // nil if the deadline has moved
 }

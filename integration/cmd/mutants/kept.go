@@ -5,8 +5,8 @@ var ofKept = []mutation{{
 	name: "kept-gate-opens-again", promise: "P1",
 	what: "A turn that another client has asked for takes callers again, once its local queue is empty.",
 	file: "recipes/kept_gate.go",
-	old:  "\t\tt.shut()\n\t}\n\tk.mu.Unlock()\n\tt.giveUp(t.session.Context())",
-	new:  "\t\tt.closed = true\n\t}\n\tk.mu.Unlock()\n\tt.giveUp(t.session.Context())",
+	old:  "\t\tt.shut()\n\t}\n\tk.mu.Unlock()\n\tt.passOnIfIdle(t.session.Context())",
+	new:  "\t\tt.closed = true\n\t}\n\tk.mu.Unlock()\n\tt.passOnIfIdle(t.session.Context())",
 	caught: []test{
 		{pkg: "recipes", name: "TestNobodyIsOvertakenByLaterCallers"},
 	},
@@ -60,8 +60,8 @@ var ofKept = []mutation{{
 	name: "kept-for-a-shortest-time", promise: "P8",
 	what:   "A kept turn is not watched before it has been idle for some milliseconds: others wait for nothing.",
 	file:   "recipes/kept_gate.go",
-	old:    `		if t.seen(t.ctx, anyone) {`,
-	new:    `		if time.Sleep(5 * time.Millisecond); t.seen(t.ctx, anyone) {`,
+	old:    `		if t.awaitBehind(t.ctx, anyone) {`,
+	new:    `		if time.Sleep(5 * time.Millisecond); t.awaitBehind(t.ctx, anyone) {`,
 	caught: []test{{pkg: "recipes", name: "TestKeptTurnIsPassedOnAtOnce"}},
 }, {
 	name: "kept-watch-from-the-lock-on", promise: "P6",
@@ -88,7 +88,7 @@ var ofKept = []mutation{{
 	name: "kept-names-bounce", promise: "P6",
 	what:   "A turn that was asked for before it was used again is kept the next time.",
 	file:   "recipes/kept_gate.go",
-	old:    `		k.waste(t.grants == 1 && !t.busy)`,
+	old:    `		k.waste(t.served == 1 && !t.busy)`,
 	new:    `		k.waste(false)`,
 	caught: []test{{pkg: "recipes", name: "TestNamesThatBounceAreNotKept"}, {pkg: "mutex", name: "TestClientsThatLockInTurnPayNothing"}},
 }, {
@@ -159,14 +159,14 @@ var ofKept = []mutation{{
 	name: "kept-granted-while-suspended", promise: "P2",
 	what:   "A turn is given to a second caller although the service does not confirm the session.",
 	file:   "recipes/kept.go",
-	old:    `	return t.grants == 0 || t.connected()`,
+	old:    `	return t.served == 0 || t.connected()`,
 	new:    `	return true`,
 	caught: []test{{pkg: "recipes", name: "TestNoGrantOfAKeptTurnWhileTheSessionIsSuspended"}},
 }, {
 	name: "kept-first-grant-needs-a-renewal", promise: "P8",
 	what:   "A turn that was just won is not given to its first caller while the session is suspended.",
 	file:   "recipes/kept.go",
-	old:    `	return t.grants == 0 || t.connected()`,
+	old:    `	return t.served == 0 || t.connected()`,
 	new:    `	return t.connected()`,
 	caught: []test{{pkg: "recipes", name: "TestTurnThatIsWonWhileTheSessionIsSuspendedIsGranted"}},
 }, {
@@ -176,17 +176,17 @@ var ofKept = []mutation{{
 	old: `	if t.err(ctx) != nil {
 		return false
 	}
-	return t.grants == 0`,
+	return t.served == 0`,
 	new: `	if t.turn.ctx.Err() != nil {
 		return false
 	}
-	return t.grants == 0`,
+	return t.served == 0`,
 	caught: []test{{pkg: "internal/engine", name: "TestKeptTurnIsNotGrantedAfterASleep"}},
 }, {
 	name: "kept-close-forgets-idle-turns", promise: "P4",
 	what:   "Close leaves idle turns to the end of the session.",
 	file:   "recipes/kept_gate.go",
-	old:    `	t.stopOnClose = t.session.OnClose(t.giveUp)`,
+	old:    `	t.stopOnClose = t.session.OnClose(t.passOnIfIdle)`,
 	new:    `	_ = t.session.OnClose`,
 	caught: []test{{pkg: "recipes", name: "TestCloseGivesIdleTurnsUpFirst"}},
 }, {
