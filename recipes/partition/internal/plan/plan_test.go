@@ -306,7 +306,7 @@ func TestParseRefusesAPlanThatBreaksItsRules(t *testing.T) {
 		`{"number":0}`: "number 0",
 		`{"number":1,"shards":2,"members":[{"token":7,"holds":[2]}]}`:                         "shard 2 of member 7",
 		`{"number":1,"shards":2,"members":[{"token":7,"holds":[1]},{"token":8,"holds":[1]}]}`: "shard 1 of member 8",
-		`{"number":1,"shards":2,"members":[{"token":7,"settling":-9223372036854775808}]}`:     "step -9223372036854775808 of member 7",
+		`{"number":1,"shards":2,"members":[{"token":7,"settling":-2147483648}]}`:              "step -2147483648 of member 7",
 	} {
 		if _, err := plan.Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
