@@ -350,6 +350,7 @@ func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handof
 	if err != nil {
 		return s.Failed(ctx, err)
 	}
+	s.NoteRemoved(resp.Del().Header.Revision)
 	if resp.Del().Deleted == 0 {
 		return driver.ErrGone
 	}

@@ -98,6 +98,12 @@ func (l Layout) Contender(queue driver.Queue, session, id string) string {
 	return l.Queue(queue) + session + "-" + id + "-"
 }
 
+// Own is the prefix of the keys that a session's contenders have in a queue
+// before their conversion, and of their markers.
+func (l Layout) Own(queue driver.Queue, session string) string {
+	return l.Queue(queue) + session + "-"
+}
+
 // Converted is the prefix of the one key that a contender can have after its
 // conversion, given the prefix before.
 func Converted(contender string) string {
@@ -117,6 +123,9 @@ func Marker(key string) string { return key + markSuffix }
 
 // IsMarker reports whether a key is a handoff marker.
 func IsMarker(key string) bool { return strings.HasSuffix(key, markSuffix) }
+
+// MarkedBy is the key of the entry that left a marker.
+func MarkedBy(marker string) string { return strings.TrimSuffix(marker, markSuffix) }
 
 // Sentinel is the key of a session. The nonce differs for two sessions on the
 // same external lease.
