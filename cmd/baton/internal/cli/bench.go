@@ -76,7 +76,7 @@ func (a *app) measure(ctx context.Context, contenders int, duration time.Duratio
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	t.print(a.Out, took)
+	t.print(a.answer, took)
 	return nil
 }
 

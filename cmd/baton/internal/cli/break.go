@@ -75,7 +75,7 @@ func (a *app) breakToken(
 		}
 		if err == nil {
 			who := cell(q.Contenders[n].Identity)
-			fmt.Fprintf(a.Out, "broken: %s %s, token %d, of %s\n", q.Kind, cell(name), token, who)
+			fmt.Fprintf(a.answer, "broken: %s %s, token %d, of %s\n", q.Kind, cell(name), token, who)
 		}
 		return err
 	}

@@ -67,7 +67,7 @@ func (a *app) count(
 		}
 		n, err := f(ctx, c)
 		if err == nil {
-			fmt.Fprintln(a.Out, n)
+			fmt.Fprintln(a.answer, n)
 		}
 		return err
 	})

@@ -87,16 +87,16 @@ func examineDeadlocks(ctx context.Context, c *coordinator.Client) (found []coord
 // printFindings prints a line for each finding, and another for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
-		return encode(a.Out, found, "  ")
+		return encode(a.answer, found, "  ")
 	}
 	width := 0
 	for _, f := range found {
 		width = max(width, len(f.About))
 	}
 	for _, f := range found {
-		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
+		fmt.Fprintf(a.answer, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
 		if f.Advice != "" {
-			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
+			fmt.Fprintf(a.answer, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ right after the answer: the check rejects late callers, but does not make a writ
 				if err := c.Check(ctx, seq); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Out, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
+				fmt.Fprintf(a.answer, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
 				return nil
 			})
 		},

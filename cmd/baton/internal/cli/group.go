@@ -92,7 +92,7 @@ func (a *app) watchMembers(ctx context.Context, name string, machine bool) error
 	first := true
 	for all, err := range g.Observe(ctx) {
 		if err == nil && !first && !machine {
-			_, err = fmt.Fprintln(a.Out)
+			_, err = fmt.Fprintln(a.answer)
 		}
 		if first = false; err == nil {
 			err = a.printMembers(all, machine)
@@ -111,10 +111,10 @@ func (a *app) printMembers(all []recipes.Contender, machine bool) error {
 		for i, m := range all {
 			rows[i] = fields(m)
 		}
-		return encode(a.Out, rows, "")
+		return encode(a.answer, rows, "")
 	}
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(a.Out, "nobody")
+		_, err := fmt.Fprintln(a.answer, "nobody")
 		return err
 	}
 	for _, m := range all {

@@ -120,10 +120,10 @@ func (i inspection) watch(ctx context.Context) error {
 			continue
 		}
 		if last != nil && !i.json {
-			fmt.Fprintln(i.Out)
+			fmt.Fprintln(i.answer)
 		}
 		last = queues
-		if err := i.print(queues); err != nil {
+		if err := cmp.Or(i.print(queues), i.answer.err); err != nil {
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ func sleep(ctx context.Context, d time.Duration) {
 func (i inspection) print(queues []queueView) error {
 	now := time.Now()
 	if i.json {
-		return encode(i.Out, struct {
+		return encode(i.answer, struct {
 			Time   time.Time   `json:"time"`
 			Name   string      `json:"name"`
 			Queues []queueView `json:"queues"`
@@ -153,11 +153,11 @@ func (i inspection) print(queues []queueView) error {
 		if i.kind != "" {
 			what = "that " + i.kind
 		}
-		fmt.Fprintf(i.Out, "%s: nobody holds %s or waits for it%s\n", cell(i.name), what, hint(i.name))
+		fmt.Fprintf(i.answer, "%s: nobody holds %s or waits for it%s\n", cell(i.name), what, hint(i.name))
 	}
 	for n, q := range queues {
 		if n > 0 {
-			fmt.Fprintln(i.Out)
+			fmt.Fprintln(i.answer)
 		}
 		if err := i.printQueue(q, now); err != nil {
 			return err
@@ -167,14 +167,14 @@ func (i inspection) print(queues []queueView) error {
 }
 
 func (i inspection) printQueue(q queueView, now time.Time) error {
-	fmt.Fprintf(i.Out, "%s %s: %s\n", q.Kind, cell(q.Name), q.summary())
+	fmt.Fprintf(i.answer, "%s %s: %s\n", q.Kind, cell(q.Name), q.summary())
 	if len(q.Contenders) == 0 {
 		return nil
 	}
 	payload := cmp.Or(map[string]string{
 		"election": "PROCLAIMS", "group": "VALUE", "partition": "SHARDS",
 	}[q.Kind], "PAYLOAD")
-	t := tabwriter.NewWriter(i.Out, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(i.answer, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "#\tDOES\tIDENTITY\tSINCE\tFOR\tTOKEN\tSESSION\t%s\n", payload)
 	for n, c := range q.Contenders {
 		since, age := "-", "-"
@@ -190,10 +190,10 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 	}
 	for n, c := range q.Contenders {
 		if c.Stray != "" {
-			fmt.Fprintf(i.Out, "%d: %s\n", n+1, printable(c.Stray))
+			fmt.Fprintf(i.answer, "%d: %s\n", n+1, printable(c.Stray))
 		}
 		if len(c.Under) > 0 {
-			fmt.Fprintf(i.Out, "%d: %s\n", n+1, c.under())
+			fmt.Fprintf(i.answer, "%d: %s\n", n+1, c.under())
 		}
 	}
 	return nil

@@ -83,13 +83,13 @@ func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {
 	case machine && l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "null")
+		_, err = fmt.Fprintln(a.answer, "null")
 	case machine:
-		err = encode(a.Out, fields(l), "")
+		err = encode(a.answer, fields(l), "")
 	case l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "nobody")
+		_, err = fmt.Fprintln(a.answer, "nobody")
 	default:
-		_, err = fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n",
+		_, err = fmt.Fprintf(a.answer, "%s (%s, token %d, since %s)\n",
 			cell(string(l.Payload)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
 	}
 	return err

@@ -43,9 +43,9 @@ could not be read. An empty list is not an error.`,
 				return err
 			}
 			if output.json() {
-				err = encode(a.Out, rows, "")
+				err = encode(a.answer, rows, "")
 			} else {
-				err = printRows(a.Out, rows)
+				err = printRows(a.answer, rows)
 			}
 			return cmp.Or(err, a.unread(rows))
 		})

@@ -56,9 +56,9 @@ func (a *app) createTables(ctx context.Context) error {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	if created {
-		fmt.Fprintf(a.Out, "created: Baton's tables in %s\n", c)
+		fmt.Fprintf(a.answer, "created: Baton's tables in %s\n", c)
 	} else {
-		fmt.Fprintf(a.Out, "nothing to do: %s has Baton's tables\n", c)
+		fmt.Fprintf(a.answer, "nothing to do: %s has Baton's tables\n", c)
 	}
 	return nil
 }

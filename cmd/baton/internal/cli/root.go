@@ -39,12 +39,17 @@ type Env struct {
 // app is one run of baton.
 type app struct {
 	Env
+	answer   *answer   // the standard output, for what baton itself prints
 	messages *messages // nil in tests of parts
 	atEnd    func()    // called when the last message was written
 
 	url     string
 	verbose bool
 	running bool // the command line was accepted; an earlier error is a usage error
+}
+
+func newApp(env Env) *app {
+	return &app{Env: env, answer: &answer{w: env.Out}, atEnd: func() {}}
 }
 
 // exitError is an error with baton's exit code. Without err nothing more is
@@ -72,10 +77,14 @@ func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 // Main runs a command line and returns the exit code. It prints to env's
 // streams. It ends early when ctx ends or the process receives a signal.
 func Main(ctx context.Context, args []string, env Env) int {
-	a := &app{Env: env, messages: newMessages(env.Err), atEnd: func() {}}
+	a := newApp(env)
+	a.messages = newMessages(env.Err)
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if lost := a.answer.err; lost != nil {
+		err = a.incomplete(err, lost)
+	}
 	defer func() {
 		a.messages.close()
 		a.atEnd()
@@ -98,6 +107,22 @@ func Main(ctx context.Context, args []string, env Env) int {
 		ward.Raise(exit.signal, exit.whole)
 	}
 	return code
+}
+
+// incomplete is the error of a command whose answer was not written whole.
+func (a *app) incomplete(err, lost error) error {
+	told := fmt.Errorf("the answer is incomplete: %w", lost)
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		with := *exit
+		with.err = errors.Join(exit.err, told)
+		return &with
+	case err == nil, errors.Is(err, lost):
+		a.running = true // also for help: the command line is right
+		return told
+	}
+	return errors.Join(err, told)
 }
 
 // say prints a message to the standard error. It does not block.
@@ -143,7 +168,7 @@ lists the exit codes of the commands that run a command.`,
 	}
 	root.SetVersionTemplate("baton {{.Version}}\n")
 	root.SetIn(a.In)
-	root.SetOut(a.Out)
+	root.SetOut(a.answer)
 	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.url, "url", "", "URL of the service (default $BATON_URL)")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,

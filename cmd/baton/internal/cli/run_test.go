@@ -58,6 +58,10 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"lock name true", []string{"no --"}},
 		{"lock -- true", []string{"a name"}},
 		{"lock a b --", []string{"2 arguments"}},
+		{"lock -- -name", []string{"1 arguments", "NAME... -- COMMAND"}},
+		{"lock -- -name --", []string{"2 arguments"}},
+		{"lock -- grep -- true", []string{"a name"}},
+		{"rlock -- -a -b -- true", []string{"4 arguments"}},
 		{"lock a b a -- true", []string{"mutex/a", "twice"}},
 		{"rlock a b -- true", []string{"3 arguments", "NAME -- COMMAND"}},
 		{"group join a b -- true", []string{"3 arguments"}},
@@ -191,7 +195,7 @@ func TestLeaderFailsWithoutALeader(t *testing.T) {
 // or look like two leaders.
 func TestLeadersValueIsQuotedIfNotPrintable(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Env: Env{Out: &out}}
+	a := newApp(Env{Out: &out})
 	if err := a.printLeader(recipes.Contender{Payload: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +218,7 @@ func TestCommandThatWasNotStartedIsAFailure(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 0)
 		var errs bytes.Buffer
 		r := &run{
-			app:   &app{Env: Env{Err: &errs, Environ: os.Environ, Getenv: os.Getenv}},
+			app:   newApp(Env{Err: &errs, Environ: os.Environ, Getenv: os.Getenv}),
 			flags: &runFlags{}, kind: "mutex", client: s.client,
 			path: "/no/such/program", argv: []string{"x"},
 		}
@@ -269,5 +273,60 @@ func TestScriptWithoutItsShellRuns(t *testing.T) {
 	}
 	if r := baton(t, "", "lock", "name", "--", script); r.code != exitCannotRun || r.out != "" {
 		t.Errorf("no text: %+v", r)
+	}
+}
+
+func TestNamesMayBeginWithADash(t *testing.T) {
+	for _, c := range []string{
+		"lock -- -name -- echo -n -- x", "lock -w 1 -- -n -E -- echo -n -- x", "sem --limit 1 -- -n -- echo -n -- x",
+		"lock -name -- echo -n -- x", // as before: -n, -a, …
+	} {
+		r := baton(t, "", strings.Fields(c)...)
+		if wrong := strings.HasPrefix(c, "lock -name"); wrong != (r.code == 2) || !wrong && r.out != "-- x" {
+			t.Errorf("baton %s exits with %d and prints %q, %q", c, r.code, r.out, r.err)
+		}
+	}
+}
+
+// fullDisk is a standard output that takes so many bytes.
+type fullDisk struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if len(b) > d.left {
+		return d.left, errFull
+	}
+	d.left -= len(b)
+	return len(b), nil
+}
+
+func TestAnswerThatCannotBeWrittenIsAFailure(t *testing.T) {
+	for args, reason := range map[string]string{
+		"doctor":                       "",
+		"doctor -o json":               "",
+		"counter get name":             "",
+		"list":                         "",
+		"inspect name":                 "",
+		"inspect --watch name":         "",
+		"group list name":              "",
+		"bench --duration 10ms":        "",
+		"check 1:mutex:name:1:nothing": "",
+		"--help":                       "",
+		"--version":                    "",
+		"counter get a/../b":           `".."`, // which is told as before
+	} {
+		var errs bytes.Buffer
+		code := Main(t.Context(), strings.Fields(args), Env{Out: &fullDisk{}, Err: &errs,
+			Getenv: func(string) string { return patient }, Environ: os.Environ})
+		switch got := errs.String(); {
+		case reason != "":
+			if code != 2 || !strings.Contains(got, reason) {
+				t.Errorf("baton %s exits with %d and says %q", args, code, got)
+			}
+		case strings.HasPrefix(args, "check"): // writes nothing
+		case code != 1 || strings.Count(got, errFull.Error()) != 1 || !strings.HasPrefix(got, "baton: "):
+			t.Errorf("baton %s on a full disk exits with %d and says %q", args, code, got)
+		}
 	}
 }
