@@ -72,12 +72,19 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 // An etcd that is out of space refuses the marker, since it is a put. Then the
 // entry is deleted without one.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	err := s.leave(ctx, queue, own, true)
-	if !answer.Is(err, rpctypes.ErrNoSpace) {
+	e, err := s.own(queue, own)
+	if err != nil {
 		return err
 	}
-	if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {
-		return nil // the refused request was applied all the same: see lease.MadeWithoutSpace
+	s.passes(queue, e, true)
+	err = s.leave(ctx, queue, e, true)
+	if answer.Is(err, rpctypes.ErrNoSpace) {
+		if err = s.leave(ctx, queue, e, false); errors.Is(err, driver.ErrGone) {
+			return nil // the refused request was applied all the same: see lease.MadeWithoutSpace
+		}
+	}
+	if err != nil {
+		s.passes(queue, e, false)
 	}
 	return err
 }

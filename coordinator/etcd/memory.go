@@ -37,7 +37,8 @@ type known struct {
 	// What the own watch has shown of its keys: see ownWatches.
 	there, thereAt int64 // the create revision of its key when that was read
 	went           int64 // the newest revision that deleted its key
-	handed         int64 // the create revision in its newest marker
+
+	passes int64 // the create revision with which Pass was called: see session.passes
 }
 
 const mostContended = 1024 // queues; forgetting one costs a request

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -15,9 +14,13 @@ import (
 
 // A waiter has to notice two things: that the entry ahead has left, and that
 // its own entry was deleted. All entries of a session in one queue are below
-// one prefix, with their markers. So one watch of that prefix shows all of it
-// to all waiters of the session there, unless the entry ahead is another
-// session's. It begins with the first of them and ends with the last.
+// one prefix. So one watch of the deletions below that prefix shows both to all
+// waiters of the session there, unless the entry ahead is another session's. It
+// begins with the first of them and ends with the last.
+//
+// A follower also has to know whether the entry ahead was the first. It need
+// not see a marker, since this session itself calls Pass: see passes. So the
+// server leaves out puts, and no join wakes the session.
 //
 // Nothing is missed, since what the watch shows is written to the memory of the
 // session, which has each contender before its join is sent:
@@ -33,8 +36,9 @@ import (
 //   - A watch that fails ends the waits with its error, and the end of the
 //     session does too. The callers wait again, with a new watch.
 type ownWatches struct {
-	mu sync.Mutex // locked before the memory's
-	of map[driver.Queue]*ownWatch
+	mu   sync.Mutex // locked before the memory's
+	of   map[driver.Queue]*ownWatch
+	lone map[driver.Queue]bool // see waitsAlone
 }
 
 type ownWatch struct {
@@ -43,22 +47,29 @@ type ownWatch struct {
 	cancel  context.CancelFunc
 	since   int64 // the revision of its latest read, 0 before the first
 	// waits has them by the key of their own entries and of those ahead.
-	waits map[string][]*ownWait
+	waits map[string][]*waitsFor
 	n     int
 }
 
 // ownWait is a wait until an entry of this session has left, or one ahead of
 // it. ownWatches.mu guards it.
 type ownWait struct {
-	own   mine
-	ahead mine      // zero if it is another session's, or none
-	wake  func()    // called once
-	until *ownWatch // that it is part of, or nil
-	ended bool      // it was woken, or its caller has left
-	gone  bool      // own has left
-	left  bool      // ahead has left
-	hands bool      // and has left a marker
-	err   error     // of the watch
+	own    mine
+	ahead  mine      // zero if it is another session's, or none
+	wake   func()    // called once
+	until  *ownWatch // that it is part of, or nil
+	keys   [2]waitsFor
+	ended  bool  // it was woken, or its caller has left
+	gone   bool  // own has left
+	left   bool  // ahead has left
+	passes bool  // Pass was called for ahead
+	err    error // of the watch
+}
+
+// waitsFor is a wait at one index of ownWatch.waits of one key.
+type waitsFor struct {
+	*ownWait
+	at int
 }
 
 // belongs reports whether the own watch shows an entry: one that was not
@@ -84,7 +95,7 @@ func (s *session) awaitOwn(queue driver.Queue, w *ownWait) {
 	watch := all.of[queue]
 	if watch == nil {
 		ctx, cancel := context.WithCancel(context.Background()) // it ends with the session, too
-		watch = &ownWatch{session: s, queue: queue, cancel: cancel, waits: map[string][]*ownWait{}}
+		watch = &ownWatch{session: s, queue: queue, cancel: cancel, waits: map[string][]*waitsFor{}}
 		if all.of == nil {
 			all.of = map[driver.Queue]*ownWatch{}
 		}
@@ -93,11 +104,12 @@ func (s *session) awaitOwn(queue driver.Queue, w *ownWait) {
 	}
 	w.until = watch
 	watch.n++
-	watch.add(w.own.Key, w)
+	watch.add(w.own.Key, w, 0)
 	if w.ahead.Key != "" {
-		watch.add(w.ahead.Key, w)
+		watch.add(w.ahead.Key, w, 1)
+		s.memory.about(w.ahead, func(k *known) { w.passes = k.passes == w.ahead.Rev })
 	}
-	watch.judge(w, nil)
+	watch.judge(w)
 }
 
 // leaveOwn ends a wait, and the watch if it was the last.
@@ -111,28 +123,30 @@ func (s *session) leaveOwn(w *ownWait) {
 		return
 	}
 	w.until = nil
-	watch.remove(w.own.Key, w)
-	watch.remove(w.ahead.Key, w)
+	watch.remove(w.own.Key, &w.keys[0])
+	if w.ahead.Key != "" {
+		watch.remove(w.ahead.Key, &w.keys[1])
+	}
 	if watch.n--; watch.n == 0 {
 		watch.end()
 	}
 }
 
-func (w *ownWatch) add(key string, one *ownWait) { w.waits[key] = append(w.waits[key], one) }
+func (w *ownWatch) add(key string, one *ownWait, i int) {
+	one.keys[i] = waitsFor{one, len(w.waits[key])}
+	w.waits[key] = append(w.waits[key], &one.keys[i])
+}
 
-func (w *ownWatch) remove(key string, one *ownWait) {
+func (w *ownWatch) remove(key string, one *waitsFor) {
 	waits := w.waits[key]
-	for i, other := range waits {
-		if other == one {
-			waits[i] = waits[len(waits)-1]
-			waits[len(waits)-1] = nil
-			w.waits[key] = waits[:len(waits)-1]
-			break
-		}
-	}
-	if len(w.waits[key]) == 0 {
+	last := len(waits) - 1
+	if last == 0 {
 		delete(w.waits, key)
+		return
 	}
+	waits[one.at], waits[last].at = waits[last], one.at
+	waits[last] = nil
+	w.waits[key] = waits[:last]
 }
 
 // end is called with ownWatches.mu locked.
@@ -147,7 +161,7 @@ func (w *ownWatch) end() {
 func (w *ownWatch) run(ctx context.Context) {
 	s := w.session
 	prefix := s.keys.Own(w.queue, s.ID())
-	err := s.Await(ctx, prefix, []clientv3.OpOption{clientv3.WithPrefix()},
+	err := s.Await(ctx, prefix, []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterPut()},
 		func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 			if resp.Created {
 				return false, w.begins(ctx, prefix, resp.Header.Revision)
@@ -167,82 +181,49 @@ func (w *ownWatch) run(ctx context.Context) {
 	}
 }
 
-// begins reads the session's entries when the watch exists, and the marker that
-// the first of those that are followed may have left. A later one cannot have
-// left a marker: its contender has not been admitted.
+// begins reads the session's entries when the watch exists.
 func (w *ownWatch) begins(ctx context.Context, prefix string, rev int64) error {
 	s := w.session
-	ops := []clientv3.Op{clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())}
-	all := &s.ownWatches
-	if first := w.first(); first != "" {
-		ops = append(ops, clientv3.OpGet(keys.Marker(first)))
-	}
-	r, err := s.Read(ctx, rev, ops...)
+	r, err := s.Read(ctx, rev, clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	if err != nil {
 		return err
 	}
 	s.Learn(r.Rev)
+	all := &s.ownWatches
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.of[w.queue] != w { // it has ended, and another one may have read since
 		return nil
 	}
 	w.since = r.Rev
-	made := map[string]int64{}
 	for _, kv := range r.Kvs {
-		if key := string(kv.Key); keys.IsMarker(key) {
-			s.memory.handed(made, kv)
-		} else {
+		if key := string(kv.Key); !keys.IsMarker(key) {
 			s.memory.was(contenderOf(key), kv.CreateRevision, r.Rev)
 		}
 	}
 	for _, waits := range w.waits {
 		for _, one := range waits {
-			w.judge(one, made)
+			w.judge(one.ownWait)
 		}
 	}
 	return nil
 }
 
-// first is the key of the first entry that is followed, or empty.
-func (w *ownWatch) first() string {
-	all := &w.session.ownWatches
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	var first mine
-	for _, waits := range w.waits {
-		for _, one := range waits {
-			if a := one.ahead; a.Key != "" && (first.Key == "" || a.Rev < first.Rev) {
-				first = a
-			}
-		}
-	}
-	return first.Key
-}
-
-// shows handles events. The marker of an entry is made in the transaction that
-// deletes it, before that.
+// shows handles deletions. A marker is deleted when it is not needed any more.
 func (w *ownWatch) shows(events []*clientv3.Event) {
 	s := w.session
 	all := &s.ownWatches
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	made := map[string]int64{}
 	for _, ev := range events {
 		key := string(ev.Kv.Key)
-		switch marks := keys.IsMarker(key); {
-		case marks && ev.Type == mvccpb.PUT:
-			s.memory.handed(made, ev.Kv)
-			continue
-		case marks || ev.Type == mvccpb.PUT: // a marker goes when it is not needed any more
+		if ev.Type != mvccpb.DELETE || keys.IsMarker(key) {
 			continue
 		}
 		s.memory.went(contenderOf(key), ev.Kv.ModRevision)
 		for _, one := range w.waits[key] {
 			one.gone = one.gone || one.own.IsDeletedBy(ev)
-			if !one.left && one.ahead.IsDeletedBy(ev) {
-				one.left, one.hands = true, made[key] == one.ahead.Rev
-			}
+			one.left = one.left || one.ahead.IsDeletedBy(ev)
 			if one.gone || one.left {
 				s.Learn(ev.Kv.ModRevision)
 				one.end()
@@ -251,20 +232,38 @@ func (w *ownWatch) shows(events []*clientv3.Event) {
 	}
 }
 
-// judge wakes a wait if one of its entries has left. made has the markers that
-// were read. The caller holds ownWatches.mu.
-func (w *ownWatch) judge(one *ownWait, made map[string]int64) {
+// judge wakes a wait if one of its entries has left. The caller holds
+// ownWatches.mu.
+func (w *ownWatch) judge(one *ownWait) {
 	s := w.session
-	var marked int64
-	if !one.gone {
-		one.gone, _ = s.hasLeft(one.own, w.since)
-	}
-	if !one.left && one.ahead.Key != "" {
-		one.left, marked = s.hasLeft(one.ahead, w.since)
-		one.hands = one.left && max(marked, made[one.ahead.Key]) == one.ahead.Rev
-	}
+	one.gone = one.gone || s.hasLeft(one.own, w.since)
+	one.left = one.left || one.ahead.Key != "" && s.hasLeft(one.ahead, w.since)
 	if one.gone || one.left {
 		one.end()
+	}
+}
+
+// passes notes that Pass is called for an entry of this session, or that it has
+// failed. Pass is for an entry that is the first, which it stays until it
+// leaves. So its follower is the first when it is gone, whichever request has
+// deleted it. The reply to Pass may be later than the event that shows that.
+func (s *session) passes(queue driver.Queue, e mine, passes bool) {
+	all := &s.ownWatches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	s.memory.about(e, func(k *known) {
+		if k.passes = 0; passes {
+			k.passes = e.Rev
+		}
+	})
+	watch := all.of[queue]
+	if watch == nil {
+		return
+	}
+	for _, one := range watch.waits[e.Key] {
+		if one.ahead.Entry == e.Entry {
+			one.passes = passes
+		}
 	}
 }
 
@@ -292,6 +291,30 @@ func (s *session) waitOwn(
 	return s.outcome(ctx, w, false, driver.ErrSessionLost)
 }
 
+// waitsAlone reports whether a Watch is the first wait for entries of the
+// session in a queue. If so, it has a watch of its own, in the caller's
+// goroutine, which costs less than one to share. The others share one. The
+// caller calls doneAlone later.
+func (s *session) waitsAlone(queue driver.Queue) bool {
+	all := &s.ownWatches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.of[queue] != nil || all.lone[queue] {
+		return false
+	}
+	if all.lone == nil {
+		all.lone = map[driver.Queue]bool{}
+	}
+	all.lone[queue] = true
+	return true
+}
+
+func (s *session) doneAlone(queue driver.Queue) {
+	s.ownWatches.mu.Lock()
+	defer s.ownWatches.mu.Unlock()
+	delete(s.ownWatches.lone, queue)
+}
+
 // outcome ends a wait. handed and err are the outcome of the watch of another
 // session's entry.
 func (s *session) outcome(
@@ -305,7 +328,7 @@ func (s *session) outcome(
 		}
 		return false, err
 	case w.left:
-		return w.hands, nil
+		return w.passes, nil
 	case err == nil:
 		return handed, nil
 	case ctx.Err() != nil:
@@ -339,22 +362,6 @@ func (m *memory) went(contender string, rev int64) {
 	}
 }
 
-// handed notes a marker, here and in made by the key of its entry. The value is
-// the create revision of that entry; a key that was read alone has none.
-func (m *memory) handed(made map[string]int64, marker *mvccpb.KeyValue) {
-	rev, err := strconv.ParseInt(string(marker.Value), 10, 64)
-	if err != nil {
-		return
-	}
-	entry := keys.MarkedBy(string(marker.Key))
-	made[entry] = rev
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k := m.contenders[contenderOf(entry)]; k != nil {
-		k.handed = max(k.handed, rev)
-	}
-}
-
 // remembers reports whether an entry is one of a contender that the session has
 // not forgotten, not of an earlier one with its name.
 func (m *memory) remembers(e mine) bool {
@@ -365,10 +372,9 @@ func (m *memory) remembers(e mine) bool {
 }
 
 // hasLeft reports whether an entry has left, as far as the watch knows whose
-// latest read had the revision since, and returns the create revision in the
-// latest marker of its contender. A contender that the session has forgotten
-// has left: the service has said so.
-func (s *session) hasLeft(e mine, since int64) (left bool, handed int64) {
+// latest read had the revision since. A contender that the session has
+// forgotten has left: the service has said so.
+func (s *session) hasLeft(e mine, since int64) bool {
 	m := &s.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -376,10 +382,10 @@ func (s *session) hasLeft(e mine, since int64) (left bool, handed int64) {
 	switch {
 	case k == nil || e.Rev <= k.after:
 		s.LearnRemoved()
-		return true, 0
+		return true
 	case k.went > e.Rev:
 		s.Learn(k.went)
-		return true, k.handed
+		return true
 	}
-	return since >= e.Rev && (k.thereAt != since || k.there != e.Rev), k.handed
+	return since >= e.Rev && (k.thereAt != since || k.there != e.Rev)
 }

@@ -124,9 +124,6 @@ func Marker(key string) string { return key + markSuffix }
 // IsMarker reports whether a key is a handoff marker.
 func IsMarker(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
-// MarkedBy is the key of the entry that left a marker.
-func MarkedBy(marker string) string { return strings.TrimSuffix(marker, markSuffix) }
-
 // Sentinel is the key of a session. The nonce differs for two sessions on the
 // same external lease.
 func (l Layout) Sentinel(lease clientv3.LeaseID, nonce string) string {
