@@ -25,6 +25,7 @@ var handoffCases = []testCase{
 	{"N1/a pass of nothing is no pass", []Lever{Remove}, passOfNothing},
 	{"N2/the removal of its own entry ends a wait", []Lever{Remove}, ownRemovalEnds},
 	{"N2/the removal of an entry ends the waits of its session alone", []Lever{Remove}, removalEndsTwo},
+	{"N2/a converted entry follows none", []Lever{Converter}, convertedFollowsNone},
 	{"N3/the marker of a pass is no contender", nil, markerIsNoContender},
 	{
 		"W2,N3/a pass wakes only the follower",
@@ -227,6 +228,24 @@ func removalEndsTwo(e *env) {
 	for _, i := range []int{4, 2, 1} {
 		e.leave(b, queue, all[i].Place)
 	}
+	passes.must(e, a, queue, all[0])
+	e.empty(queue)
+}
+
+// convertedFollowsNone: with OwnWatched, the wait for the own entry is for the
+// one that the join has made.
+func convertedFollowsNone(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	all := []driver.Joined{e.joinPair(a, queue, true), e.joinPair(b, queue, true), e.joinPair(b, queue, true)}
+	converted := e.convert(b, queue, all[2], "r", "")
+	if b.Capabilities().OwnWatched {
+		for _, ahead := range all[:2] {
+			_, err := b.Follow(e.soon(), queue, converted.Place, ahead.Place)
+			e.is(err, "Follow of a converted entry", driver.ErrInvalid)
+		}
+	}
+	e.leave(b, queue, converted.Place)
+	e.leave(b, queue, all[1].Place)
 	passes.must(e, a, queue, all[0])
 	e.empty(queue)
 }

@@ -73,6 +73,7 @@ func followFlaws() []flaw {
 			finds: []string{
 				"N2/the removal of its own entry ends a wait",
 				"N2/the removal of an entry ends the waits of its session alone",
+				"N2/a converted entry follows none",
 			},
 			session: func(_ *world, s *patched) { s.ownWatched = true },
 		},

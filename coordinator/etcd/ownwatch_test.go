@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,14 +57,18 @@ func (l *line) join() {
 // follow has contender i wait for the one ahead.
 func (l *line) follow(ctx context.Context, contenders ...int) {
 	for _, i := range contenders {
-		end := make(chan outcome[bool], 1)
-		l.ends[i] = end
-		go func() {
-			passed, err := l.a.Follow(ctx, queue, l.places[i], l.places[i-1])
-			end <- outcome[bool]{passed, err}
-		}()
+		l.ends[i] = l.followOne(ctx, i, i-1)
 	}
 	synctest.Wait()
+}
+
+func (l *line) followOne(ctx context.Context, own, ahead int) <-chan outcome[bool] {
+	end := make(chan outcome[bool], 1)
+	go func() {
+		passed, err := l.a.Follow(ctx, queue, l.places[own], l.places[ahead])
+		end <- outcome[bool]{passed, err}
+	}()
+	return end
 }
 
 // remove removes the entry of contender i, as an operator does.
@@ -101,6 +107,13 @@ func (l *line) wantEnds(want map[int]outcome[bool]) {
 	}
 }
 
+func wantIs(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, not %v", err, want)
+	}
+}
+
 var (
 	leftNow   = outcome[bool]{}
 	passedNow = outcome[bool]{got: true}
@@ -134,6 +147,11 @@ func TestWaitersOfASessionShareOneWatch(t *testing.T) {
 		l.wantWatches(t, 1)
 		if requests != 1 {
 			t.Errorf("%d requests to join and wait", requests)
+		}
+		for w := range l.watchers { // else a join would wake the waiters
+			if strings.Contains(string(w.op.KeyBytes()), "/mutex/") && !w.op.IsFilterPut() {
+				t.Error("the watch shows joins")
+			}
 		}
 		_, err := l.a.Convert(t.Context(), queue, driver.Joined{Place: l.places[2], Token: 1}, "y", nil)
 		check(t, err)
@@ -324,6 +342,137 @@ func TestLostSessionEndsItsSharedWaits(t *testing.T) {
 		l.a.End()
 		lost := outcome[bool]{err: driver.ErrSessionLost}
 		l.wantEnds(map[int]outcome[bool]{1: lost, 2: lost})
+	})
+}
+
+// TestFollowerOfTheSameSessionIsToldOfAPass once it is sent, if it does not
+// fail.
+func TestFollowerOfTheSameSessionIsToldOfAPass(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, l *line, pass func() error){
+		"with a late reply": func(t *testing.T, l *line, pass func() error) {
+			reply := make(chan struct{})
+			l.before = func(ctx context.Context, r *pb.TxnRequest) error {
+				l.before = nil
+				_, err := l.fake.Txn(ctx, r)
+				<-reply
+				return errors.Join(err, rpctypes.ErrGRPCTimeout)
+			}
+			l.follow(t.Context(), 1)
+			end := make(chan error, 1)
+			go func() { end <- pass() }()
+			l.wantEnds(map[int]outcome[bool]{1: passedNow})
+			close(reply)
+			wantIs(t, <-end, driver.ErrUnavailable)
+		},
+		"that is not sent yet when it follows": func(t *testing.T, l *line, pass func() error) {
+			send := make(chan struct{})
+			l.before = func(context.Context, *pb.TxnRequest) error {
+				l.before = nil
+				<-send
+				return nil
+			}
+			l.follow(t.Context(), 4)
+			end := make(chan error, 1)
+			go func() { end <- pass() }()
+			synctest.Wait()
+			l.follow(t.Context(), 1)
+			close(send)
+			check(t, <-end)
+			l.wantEnds(map[int]outcome[bool]{1: passedNow})
+		},
+		"not of one that failed": func(t *testing.T, l *line, pass func() error) {
+			l.follow(t.Context(), 1)
+			l.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
+			wantIs(t, pass(), driver.ErrUnavailable)
+			l.before = nil
+			l.follow(t.Context(), 4)
+			l.wantEnds(nil)
+			check(t, l.a.Leave(t.Context(), queue, l.places[0]))
+			l.wantEnds(map[int]outcome[bool]{1: leftNow})
+		},
+		"nor of one that failed before it follows": func(t *testing.T, l *line, pass func() error) {
+			l.follow(t.Context(), 4)
+			l.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
+			wantIs(t, pass(), driver.ErrUnavailable)
+			l.before = nil
+			l.follow(t.Context(), 1)
+			check(t, l.a.Leave(t.Context(), queue, l.places[0]))
+			l.wantEnds(map[int]outcome[bool]{1: leftNow})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLine(t, 5, func(t *testing.T, l *line) {
+				test(t, l, func() error { return l.a.Pass(t.Context(), queue, l.places[0]) })
+				l.remove(3)
+				l.wantEnds(map[int]outcome[bool]{4: leftNow})
+			})
+		})
+	}
+}
+
+// TestFollowersOfOneEntryEndOnTheirOwn, in any order.
+func TestFollowersOfOneEntryEndOnTheirOwn(t *testing.T) {
+	inLine(t, 1, func(t *testing.T, l *line) {
+		const followers = 20
+		var cancels []context.CancelFunc
+		for i := 1; i <= followers; i++ {
+			l.join()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancels = append(cancels, cancel)
+			l.ends[i] = l.followOne(ctx, i, 0)
+		}
+		synctest.Wait()
+		order := rand.Perm(followers)
+		for _, i := range order[5:] {
+			cancels[i]()
+			l.wantEnds(map[int]outcome[bool]{i + 1: {err: context.Canceled}})
+		}
+		check(t, l.a.Pass(t.Context(), queue, l.places[0]))
+		want := map[int]outcome[bool]{}
+		for _, i := range order[:5] {
+			want[i+1] = passedNow
+			defer cancels[i]()
+		}
+		l.wantEnds(want)
+	})
+}
+
+// TestFirstWatchOfAnEntryNeedsNoGoroutine besides its caller's. Others share
+// one.
+func TestFirstWatchOfAnEntryNeedsNoGoroutine(t *testing.T) {
+	inLine(t, 4, func(t *testing.T, l *line) {
+		ctx, cancel := context.WithCancel(t.Context())
+		watch := func(i int) <-chan error {
+			end := make(chan error, 1)
+			go func() { end <- l.a.Watch(ctx, queue, l.places[i]) }()
+			synctest.Wait()
+			return end
+		}
+		first := watch(0)
+		if n := len(l.a.ownWatches.of); n != 0 {
+			t.Errorf("%d own watches", n)
+		}
+		others := []<-chan error{watch(1), watch(2), watch(3)}
+		l.wantWatches(t, 2)
+		l.remove(0)
+		check(t, <-first)
+		first = watch(1)
+		l.wantWatches(t, 1) // it shares
+		l.remove(1)
+		check(t, <-first)
+		check(t, <-others[0])
+		cancel()
+		for _, end := range others[1:] {
+			wantIs(t, <-end, context.Canceled)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		defer cancel()
+		first = watch(3)
+		if n := len(l.a.ownWatches.of); n != 0 {
+			t.Errorf("%d own watches", n)
+		}
+		l.remove(3)
+		check(t, <-first)
 	})
 }
 

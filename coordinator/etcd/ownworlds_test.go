@@ -18,9 +18,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// world has contenders of two sessions in one queue, who join, follow, leave,
-// convert, lose replies and their entries and are forgotten at random, and use
-// the names of earlier ones.
+// world has contenders of two sessions in one queue, who join, follow, watch
+// their entries, leave, convert, lose replies and their entries, fail to pass
+// and are forgotten at random, and use the names of earlier ones.
 type world struct {
 	*pair
 	t     *testing.T
@@ -30,13 +30,28 @@ type world struct {
 	lost  []*inWorld                      // their joins have got no reply
 
 	created atomic.Pointer[chan struct{}] // watches are created when it is closed
-	loses   atomic.Pointer[string]        // the key of a join whose reply gets lost
+	cuts    atomic.Pointer[cut]           // the next request that fails
+}
+
+// cut is a transaction on a key that is not answered.
+type cut struct {
+	key     string
+	applied bool
+}
+
+func (c *cut) hits(r *pb.TxnRequest) bool {
+	return slices.ContainsFunc(r.Success, func(op *pb.RequestOp) bool {
+		return string(op.GetRequestPut().GetKey()) == c.key ||
+			string(op.GetRequestDeleteRange().GetKey()) == c.key
+	})
 }
 
 type inWorld struct {
 	driver.Contender
 	s          *session
 	own, ahead driver.Place // ahead is zero if there is none to follow
+	watches    bool         // its wait is for its own entry alone
+	failed     bool         // its Pass has failed
 	cancel     context.CancelFunc
 	end        chan outcome[bool] // nil without a wait
 }
@@ -50,14 +65,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		key := w.loses.Load()
-		if key == nil || !slices.ContainsFunc(r.Success, func(op *pb.RequestOp) bool {
-			return string(op.GetRequestPut().GetKey()) == *key
-		}) {
+		cut := w.cuts.Load()
+		if cut == nil || !cut.hits(r) {
 			return nil
 		}
-		w.loses.Store(nil)
-		_, _ = f.Txn(ctx, r)
+		w.cuts.Store(nil)
+		if cut.applied {
+			_, _ = f.Txn(ctx, r)
+		}
 		return rpctypes.ErrGRPCTimeout
 	}
 	w.pair = &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}
@@ -178,7 +193,7 @@ func (w *world) join() {
 		return
 	}
 	key := s.keys.Contender(queue, s.ID(), c.ID) + c.Mode
-	w.loses.Store(&key)
+	w.cuts.Store(&cut{key, true})
 	if _, err := s.Join(w.t.Context(), queue, c.Contender); err == nil {
 		w.t.Fatal("a join without a reply")
 	}
@@ -196,15 +211,26 @@ func (w *world) enter(c *inWorld) {
 }
 
 func (w *world) follow(c *inWorld) {
-	if c.end != nil || c.ahead.Key == "" {
+	if c.end != nil {
 		return
 	}
+	c.watches = c.ahead.Key == "" || w.rnd.IntN(6) == 0
 	ctx, cancel := context.WithCancel(w.t.Context())
 	own, ahead, end := c.own, c.ahead, make(chan outcome[bool], 1)
 	c.cancel, c.end = cancel, end
+	wait := func() (passed bool, err error) { return c.s.Follow(ctx, queue, own, ahead) }
+	if c.watches {
+		ahead = driver.Place{}
+		wait = func() (passed bool, err error) {
+			if err = c.s.Watch(ctx, queue, own); err == nil {
+				err = driver.ErrGone
+			}
+			return false, err
+		}
+	}
 	go func() {
 		for {
-			passed, err := c.s.Follow(ctx, queue, own, ahead)
+			passed, err := wait()
 			if !errors.Is(err, driver.ErrUnavailable) {
 				// A member that has stalled may not answer.
 				soon, cancel := context.WithTimeout(w.t.Context(), time.Second/8)
@@ -223,13 +249,19 @@ func (w *world) follow(c *inWorld) {
 
 func (w *world) leave(c *inWorld) {
 	leave := c.s.Leave
-	if w.in[0] == c && len(w.lost) == 0 { // one of those may be ahead
+	passes := w.in[0] == c && len(w.lost) == 0 && !c.failed // one of those may be ahead
+	if passes {
 		leave = c.s.Pass
 	}
 	if c.end != nil {
 		c.cancel()
+		c.end = nil
 	}
-	forget := c.Again || w.rnd.IntN(6) == 0
+	if passes && w.rnd.IntN(4) == 0 && w.failsToPass(c) {
+		c.failed = true
+		return
+	}
+	forget := c.Again || c.failed || w.rnd.IntN(6) == 0
 	if !forget || w.rnd.IntN(2) == 0 {
 		w.over(leave(w.t.Context(), queue, c.own))
 	}
@@ -239,6 +271,16 @@ func (w *world) leave(c *inWorld) {
 		w.names[c.s] = append(w.names[c.s], c.Contender)
 	}
 	w.in = slices.DeleteFunc(w.in, func(other *inWorld) bool { return other == c })
+}
+
+// failsToPass has the first contender call Pass, which may be applied, and
+// reports whether that has failed. An entry that it knows no tail key for is
+// deleted with another request, which does not fail.
+func (w *world) failsToPass(c *inWorld) bool {
+	e, _ := w.a.keys.Entry(queue, c.own)
+	w.cuts.Store(&cut{e.Key, w.rnd.IntN(2) == 0})
+	err := c.s.Pass(w.t.Context(), queue, c.own)
+	return w.cuts.Swap(nil) == nil && err != nil
 }
 
 // over checks the error of a request that removes an entry.
@@ -269,12 +311,13 @@ func (w *world) verify(i int) {
 	if c.end == nil {
 		return
 	}
-	own, ahead := w.has(c.own), w.has(c.ahead)
+	own, ahead := w.has(c.own), c.watches || w.has(c.ahead)
+	first := !slices.ContainsFunc(w.in[:i], func(c *inWorld) bool { return w.has(c.own) })
 	select {
 	case got := <-c.end:
 		c.end = nil
 		gone := errors.Is(got.err, driver.ErrGone)
-		if gone && own || !gone && (got.err != nil || ahead) || got.got && own && i > 0 {
+		if gone && own || !gone && (got.err != nil || ahead) || got.got && own && !first {
 			w.t.Fatalf("number %d, in the queue: own %t, ahead %t; %+v", i, own, ahead, got)
 		}
 	default:
