@@ -47,7 +47,7 @@ type ownWatch struct {
 	cancel  context.CancelFunc
 	since   int64 // the revision of its latest read, 0 before the first
 	// waits has them by the key of their own entries and of those ahead.
-	waits map[string][]*waitsFor
+	waits map[string][]*waitFor
 	n     int
 }
 
@@ -58,7 +58,7 @@ type ownWait struct {
 	ahead  mine      // zero if it is another session's, or none
 	wake   func()    // called once
 	until  *ownWatch // that it is part of, or nil
-	keys   [2]waitsFor
+	fors   [2]waitFor // own and ahead
 	ended  bool  // it was woken, or its caller has left
 	gone   bool  // own has left
 	left   bool  // ahead has left
@@ -66,8 +66,8 @@ type ownWait struct {
 	err    error // of the watch
 }
 
-// waitsFor is a wait at one index of ownWatch.waits of one key.
-type waitsFor struct {
+// waitFor is a wait for one entry, at its index among those for that key.
+type waitFor struct {
 	*ownWait
 	at int
 }
@@ -95,7 +95,7 @@ func (s *session) awaitOwn(queue driver.Queue, w *ownWait) {
 	watch := all.of[queue]
 	if watch == nil {
 		ctx, cancel := context.WithCancel(context.Background()) // it ends with the session, too
-		watch = &ownWatch{session: s, queue: queue, cancel: cancel, waits: map[string][]*waitsFor{}}
+		watch = &ownWatch{session: s, queue: queue, cancel: cancel, waits: map[string][]*waitFor{}}
 		if all.of == nil {
 			all.of = map[driver.Queue]*ownWatch{}
 		}
@@ -123,9 +123,9 @@ func (s *session) leaveOwn(w *ownWait) {
 		return
 	}
 	w.until = nil
-	watch.remove(w.own.Key, &w.keys[0])
+	watch.remove(w.own.Key, &w.fors[0])
 	if w.ahead.Key != "" {
-		watch.remove(w.ahead.Key, &w.keys[1])
+		watch.remove(w.ahead.Key, &w.fors[1])
 	}
 	if watch.n--; watch.n == 0 {
 		watch.end()
@@ -133,11 +133,11 @@ func (s *session) leaveOwn(w *ownWait) {
 }
 
 func (w *ownWatch) add(key string, one *ownWait, i int) {
-	one.keys[i] = waitsFor{one, len(w.waits[key])}
-	w.waits[key] = append(w.waits[key], &one.keys[i])
+	one.fors[i] = waitFor{one, len(w.waits[key])}
+	w.waits[key] = append(w.waits[key], &one.fors[i])
 }
 
-func (w *ownWatch) remove(key string, one *waitsFor) {
+func (w *ownWatch) remove(key string, one *waitFor) {
 	waits := w.waits[key]
 	last := len(waits) - 1
 	if last == 0 {
