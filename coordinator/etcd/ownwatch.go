@@ -55,15 +55,15 @@ type ownWatch struct {
 // it. ownWatches.mu guards it.
 type ownWait struct {
 	own    mine
-	ahead  mine      // zero if it is another session's, or none
-	wake   func()    // called once
-	until  *ownWatch // that it is part of, or nil
+	ahead  mine       // zero if it is another session's, or none
+	wake   func()     // called once
+	until  *ownWatch  // that it is part of, or nil
 	fors   [2]waitFor // own and ahead
-	ended  bool  // it was woken, or its caller has left
-	gone   bool  // own has left
-	left   bool  // ahead has left
-	passes bool  // Pass was called for ahead
-	err    error // of the watch
+	ended  bool       // it was woken, or its caller has left
+	gone   bool       // own has left
+	left   bool       // ahead has left
+	passes bool       // Pass was called for ahead
+	err    error      // of the watch
 }
 
 // waitFor is a wait for one entry, at its index among those for that key.

@@ -345,9 +345,9 @@ func TestLostSessionEndsItsSharedWaits(t *testing.T) {
 	})
 }
 
-// TestFollowerOfTheSameSessionIsToldOfAPass once it is sent, if it does not
+// TestFollowerOfTheSameSessionNoticesAPass once it is sent, if it does not
 // fail.
-func TestFollowerOfTheSameSessionIsToldOfAPass(t *testing.T) {
+func TestFollowerOfTheSameSessionNoticesAPass(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, l *line, pass func() error){
 		"with a late reply": func(t *testing.T, l *line, pass func() error) {
 			reply := make(chan struct{})

@@ -324,14 +324,14 @@ var ofEtcdQueues = []mutation{{
 	file:   "coordinator/etcd/ownwatch.go",
 	old:    `w.passes = k.passes == w.ahead.Rev`,
 	new:    `w.passes = false`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowerOfTheSameSessionIsToldOfAPass"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowerOfTheSameSessionNoticesAPass"}},
 }, {
 	name: "etcd-failed-pass-is-a-pass", promise: "P1",
 	what:   "The follower of an entry of its session counts as the first when the entry leaves in another way after a Pass that failed.",
 	file:   "coordinator/etcd/handoff.go",
 	old:    `		s.passes(queue, e, false)`,
 	new:    `		_ = e`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowerOfTheSameSessionIsToldOfAPass"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowerOfTheSameSessionNoticesAPass"}},
 }, {
 	name: "etcd-own-wait-leaves-for-another", promise: "P5",
 	what:   "A wait that ends takes another wait for the same entry out of the session's watch.",
