@@ -218,19 +218,17 @@ var ofEtcdQueues = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedConversionForgetsNothing"}},
 }, {
 	name: "etcd-handoff-needs-space", promise: "P5",
-	what: "Without space, a release with a handoff fails.",
-	file: "coordinator/etcd/handoff.go",
-	old: `	if !answer.Is(err, rpctypes.ErrNoSpace) {
-		return err`,
-	new: `	if !answer.Is(err, rpctypes.ErrNoSpace) || true {
-		return err`,
+	what:   "Without space, a release with a handoff fails.",
+	file:   "coordinator/etcd/handoff.go",
+	old:    `	if answer.Is(err, rpctypes.ErrNoSpace) {`,
+	new:    `	if answer.Is(err, rpctypes.ErrNoSpace) && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestPassThatCrossesTheQuotaHasLeft"}},
 }, {
 	name: "etcd-applied-handoff-is-an-error", promise: "P8",
 	what:   "A handoff that was applied although it was refused for want of space reports that nothing was held.",
 	file:   "coordinator/etcd/handoff.go",
-	old:    `if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {`,
-	new:    `if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) && false {`,
+	old:    `if err = s.leave(ctx, queue, e, false); errors.Is(err, driver.ErrGone) {`,
+	new:    `if err = s.leave(ctx, queue, e, false); errors.Is(err, driver.ErrGone) && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestPassThatCrossesTheQuotaHasLeft"}},
 }, {
 	name: "etcd-fresh-member-is-old", promise: "P2",
