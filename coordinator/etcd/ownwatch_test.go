@@ -63,9 +63,9 @@ func (l *line) follow(ctx context.Context, contenders ...int) {
 }
 
 func (l *line) followOne(ctx context.Context, own, ahead int) <-chan outcome[bool] {
-	end := make(chan outcome[bool], 1)
+	end, me, its := make(chan outcome[bool], 1), l.places[own], l.places[ahead]
 	go func() {
-		passed, err := l.a.Follow(ctx, queue, l.places[own], l.places[ahead])
+		passed, err := l.a.Follow(ctx, queue, me, its)
 		end <- outcome[bool]{passed, err}
 	}()
 	return end
