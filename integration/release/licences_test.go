@@ -25,8 +25,8 @@ var licences = []struct{ name, words string }{
 }
 
 // TestThirdPartyLicencesAreListed: THIRD_PARTY.md has the licence of each
-// module from which the library, the command, an observer or a driver compiles
-// a package.
+// module from which the library, the command, an observer, a driver or an
+// adapter compiles a package.
 func TestThirdPartyLicencesAreListed(t *testing.T) {
 	users := map[string][]string{} // by module
 	dirs := map[string]string{}
