@@ -21,6 +21,7 @@ var licences = []struct{ name, words string }{
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"},
 	{"BSD-3-Clause", "Neither the name of"},
+	{"CC0-1.0", "released into the public domain with CC0 1.0"},
 	{"BSD-2-Clause", "Redistributions of source code must retain the above copyright notice"},
 }
 
