@@ -16,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -159,8 +160,11 @@ func namesAndCommand(most int) cobra.PositionalArgs {
 			return nil
 		case c.ArgsLenAtDash() < 0 && len(args) > 1:
 			return fmt.Errorf("no -- before the command: want %s", c.UseLine())
+		case len(args) == 1 && len(argv) == 0:
+			return fmt.Errorf("no command: want %s; for a shell: %s %s -- \"$SHELL\"",
+				c.UseLine(), c.CommandPath(), advice.Argument(args[0]))
 		default:
-			return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+			return fmt.Errorf("%s, want a name, -- and a command: %s", plural(len(args), "argument"), c.UseLine())
 		}
 	}
 }
