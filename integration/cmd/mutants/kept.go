@@ -114,6 +114,27 @@ var ofKept = []mutation{{
 	new:    `		return`,
 	caught: []test{{pkg: "recipes", name: "TestNamesThatBounceAreNotKept"}},
 }, {
+	name: "kept-bouncing-name-has-turns", promise: "P6",
+	what:   "While a name is not kept, a single caller joins in another goroutine, for others that do not come.",
+	file:   "recipes/keeper.go",
+	old:    `	if k.goesAlone() {`,
+	new:    `	if false && k.goesAlone() {`,
+	caught: []test{{pkg: "recipes", name: "TestNameThatBouncesCostsWhatItCostsWithoutTheOption"}, {pkg: "recipes", name: "TestCallerThatGoesAloneIsNotAsked"}},
+}, {
+	name: "kept-bouncing-name-is-not-shared", promise: "P6",
+	what:   "While a name is not kept, each caller has an entry of its own behind one that holds.",
+	file:   "recipes/keeper.go",
+	old:    `		k.alone != nil && !k.alone.over() {`,
+	new:    `		false {`,
+	caught: []test{{pkg: "recipes", name: "TestCallersShareAnEntryBehindOneThatGoesAlone"}},
+}, {
+	name: "kept-bouncing-name-is-not-shared-in-the-queue", promise: "P6",
+	what:   "While a name is not kept, each caller has an entry of its own behind one that waits.",
+	file:   "recipes/keeper.go",
+	old:    `	k.joinsAlone = true`,
+	new:    `	k.joinsAlone = false`,
+	caught: []test{{pkg: "recipes", name: "TestCallersShareAnEntryBehindOneThatGoesAlone"}},
+}, {
 	name: "kept-try-never-asks", promise: "P8",
 	what:   "A Try of another client fails for as long as an idle turn is kept.",
 	file:   "recipes/try.go",
