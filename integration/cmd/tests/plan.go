@@ -149,6 +149,7 @@ func recipeWorlds(seeds string) []step {
 func documents() []step {
 	return []step{
 		{name: "docs", why: "the pages' Go, commands, links and words", dir: ".", packages: []string{"./docs/..."}, cached: true},
+		{name: "analyzer", why: "the faults that batonvet finds, and those that it does not invent", dir: "cmd/batonvet", packages: []string{"./..."}, cached: true},
 		{name: "documents", why: "names, YAML, workflows, the tables of mutants and of rings", dir: "integration", packages: []string{"./documents", "./cmd/..."}},
 	}
 }

@@ -35,7 +35,7 @@ func TestNamesAreLockedTogetherOrNotAtAll(t *testing.T) {
 			t.Errorf("lock %s: %+v", args, r)
 		}
 	}
-	if r := s.baton("list"); r.out != "KIND   NAME  HOLDERS  WAITING\nmutex  b     web-1    0\n" {
+	if r := s.baton("list"); r.out != "KIND   NAME  HOLDERS  WAITING  HELD FOR  OLDEST WAIT\nmutex  b     web-1    0        3s        -\n" {
 		t.Errorf("left behind: %+v", r)
 	}
 }
@@ -55,7 +55,7 @@ func TestDeadlineOfSeveralNamesIsThatOfTheirSession(t *testing.T) {
 		if err := g.release(s.Context()); !errors.Is(err, coordinator.ErrRemoved) {
 			t.Errorf("release: %v", err)
 		}
-		if r := s.baton("list"); r.out != "KIND  NAME  HOLDERS  WAITING\n" {
+		if r := s.baton("list"); r.out != "KIND  NAME  HOLDERS  WAITING  HELD FOR  OLDEST WAIT\n" {
 			t.Errorf("left behind: %+v", r)
 		}
 	})
@@ -166,10 +166,10 @@ func TestInspectShowsWhatRecordsStore(t *testing.T) {
 func TestListShowsAPartitionOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.use()
-		want := `KIND            NAME      HOLDERS       WAITING
-partition       jobs/new  web-1, web-2  0
-double-barrier  phase     web-1, web-2  1
-group           workers   web-1         0
+		want := `KIND            NAME      HOLDERS       WAITING  HELD FOR  OLDEST WAIT
+partition       jobs/new  web-1, web-2  0        2s        -
+double-barrier  phase     web-1, web-2  1        5s        3s
+group           workers   web-1         0        5s        -
 `
 		if r := s.baton("list"); r.code != 0 || r.out != want || r.err != "" {
 			t.Errorf("list: %+v\nwant %s", r, want)

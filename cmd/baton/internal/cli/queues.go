@@ -34,6 +34,7 @@ type queueView struct {
 	Shards int    `json:"shards,omitempty"` // of a partition
 
 	Contenders []contenderView `json:"contenders"`
+	LeftOut    int             `json:"left_out,omitempty"` // by --limit
 
 	shared  bool                  // with clients other than Baton's
 	entries coordinator.QueueName // the queue of the contenders
@@ -190,6 +191,17 @@ func (q queueView) holders() []string {
 		}
 	}
 	return all
+}
+
+// since returns when the first of the holders, or of the waiters, joined; nil
+// if there is none that says.
+func (q queueView) since(holding bool) (first *time.Time) {
+	for _, c := range q.Contenders {
+		if c.Holding == holding && c.Since != nil && (first == nil || c.Since.Before(*first)) {
+			first = c.Since
+		}
+	}
+	return first
 }
 
 // errWhichKind: in the layout of another client two kinds can have the same
