@@ -40,8 +40,9 @@ func (h *Hold) Token() coordinator.Token { return h.turn().token }
 // show yet. Acquire on the queue with this context re-enters the hold.
 func (h *Hold) Context() context.Context { return h.context() }
 
-// context completes the hold's context when it is first asked for: most callers
-// that lock a kept turn again do not ask, and it costs them half of the objects.
+// context completes the hold's context when it is first asked for. Most callers
+// that lock a kept turn again do not ask, and it would be half of what is
+// allocated for them.
 func (h *Hold) context() *holdContext {
 	// Not always with mu: a function that was given to OnEnd may come here.
 	if h.unasked.Load() {

@@ -214,9 +214,23 @@ var ofKept = []mutation{{
 	name: "kept-context-outlives-its-hold", promise: "P2",
 	what:   "All holds of a turn have one context, which ends with the turn.",
 	file:   "recipes/grant.go",
-	old:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:`,
-	new:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0:`,
+	old:    `	case level.count > 0 || g.turn.many != nil:`,
+	new:    `	case level.count > 0:`,
 	caught: []test{{pkg: "recipes", name: "TestContextOfAReleasedGrantDoesNotReenterALaterOne"}, simulated("mutex")},
+}, {
+	name: "kept-late-context-goes-on", promise: "P2",
+	what:   "A context that is asked for after the release does not end before the turn does.",
+	file:   "recipes/grant.go",
+	old:    `		l.cancel(l.over)`,
+	new:    `		_ = 0`,
+	caught: []test{{pkg: "recipes", name: "TestContextThatIsAskedForLateIsThatOfTheHold"}, {pkg: "recipes", name: "TestContextIsAskedForAtAnyMoment"}},
+}, {
+	name: "kept-late-context-hides-the-loss", promise: "P8",
+	what:   "A context that is asked for after the release of a lost hold has not the cause of the loss.",
+	file:   "recipes/grant.go",
+	old:    `		l.over = context.Cause(under)`,
+	new:    `		l.over = cause`,
+	caught: []test{{pkg: "recipes", name: "TestContextThatIsAskedForLateIsThatOfTheHold"}},
 }, {
 	name: "kept-for-ever", promise: "P8",
 	what:   "An idle turn is kept for as long as the session lives.",
@@ -333,7 +347,7 @@ var ofKept = []mutation{{
 	name: "longest-hold-ends-nothing", promise: "P2",
 	what: "A hold that lasts too long is reported, and its context does not end.",
 	file: "recipes/warnings.go",
-	old: `		g.top.end(ErrHeldTooLong)
+	old: `		g.endLevel(&g.top, ErrHeldTooLong)
 `,
 	new: ``,
 	// TestLongestHoldEndsTheContextAndNothingElse would wait for it.
