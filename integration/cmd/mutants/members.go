@@ -92,6 +92,13 @@ var ofMembers = []mutation{{
 	return now, err`,
 	caught: []test{{pkg: "recipes/partition", name: "TestAllMembersAreReplacedTogether"}},
 }, {
+	name: "partition-waiting-planner-follows-nothing", promise: "P6",
+	what:   "A member that waits for its turn to plan leaves the shards that others plan for it without a holder.",
+	file:   "recipes/partition/internal/member/planning.go",
+	old:    `	c.Me, c.See = m.token(), m.followMeanwhile`,
+	new:    `	c.Me = m.token()`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberThatWaitsForItsTurnFollowsThePlan"}},
+}, {
 	name: "partition-settling-ignored", promise: "P8",
 	what:   "A member that settles takes its whole share at once.",
 	file:   "recipes/partition/internal/plan/plan.go",

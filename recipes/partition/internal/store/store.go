@@ -87,6 +87,15 @@ type Change struct {
 	Done func(plan.Plan) bool
 	// Next returns the plan that follows old and has the wishes of others, too.
 	Next func(old plan.Plan, wishes []plan.Wish) (plan.Plan, error)
+	// See is called with each plan that lacks the change while the caller waits
+	// for its turn, so that it follows what others plan. nil: it need not.
+	See func(plan.Plan)
+}
+
+func (c *Change) see(p plan.Plan) {
+	if c.See != nil {
+		c.See(p)
+	}
 }
 
 func (c *Change) done(p plan.Plan) bool { return c.Done != nil && c.Done(p) }
