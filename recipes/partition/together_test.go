@@ -53,6 +53,35 @@ func TestMembersThatLeaveTogether(t *testing.T) {
 	}
 }
 
+// TestHalfOfALargeFleetLeaves: 50 of 100 members, with 10 shards each, at a
+// round trip of 1 ms. A request for each shard that is given up, and one for
+// each that is taken, are most of the cost.
+func TestHalfOfALargeFleetLeaves(t *testing.T) {
+	run(t, 1000, func(f *fleet) {
+		all := f.startAll(100)
+		for _, p := range all {
+			p.link.Delay(500*time.Microsecond, 500*time.Microsecond)
+		}
+		leavers, rest := all[:50], all[50:]
+		f.gap = 0
+		before := f.svc.Stats()
+		for _, p := range leavers {
+			p.cancel()
+		}
+		f.settle(ttl, rest...)
+		for _, p := range leavers {
+			<-p.done
+		}
+		synctest.Wait()
+		if got, most := f.cost(before), 30*100; got > most {
+			t.Errorf("%d requests, want at most %d", got, most)
+		}
+		if f.gap > longestGap {
+			t.Errorf("a shard was free for %v", f.gap)
+		}
+	})
+}
+
 // TestPlannerThatDiesInItsTurn is waited for by the others, which leave at the
 // same time, but not for long.
 func TestPlannerThatDiesInItsTurn(t *testing.T) {

@@ -99,6 +99,27 @@ var ofMembers = []mutation{{
 	new:    `	c.Me = m.token()`,
 	caught: []test{{pkg: "recipes/partition", name: "TestMemberThatWaitsForItsTurnFollowsThePlan"}},
 }, {
+	name: "partition-rivals-signal-all", promise: "P6",
+	what:   "Each of many members that leave together signals all members that get its shards.",
+	file:   "recipes/partition/internal/store/store.go",
+	old:    `	if !inTurn && len(changed) > fewSignals {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestHalfOfALargeFleetLeaves"}},
+}, {
+	name: "partition-crashes-forgotten", promise: "P8",
+	what:   "A member that crashes when it has taken a shard takes the next as soon as before.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `	return min(n, mostCrashes)`,
+	new:    `	return 0`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberThatCrashesAgainAndAgainCostsTwoTTLs"}},
+}, {
+	name: "partition-crash-takes-the-same-shard", promise: "P8",
+	what:   "A member that crashes again and again takes the same shard down each time.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `	at := len(shards) - crashes%len(shards)`,
+	new:    `	at := len(shards)`,
+	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestCrashesTakeDifferentShards"}},
+}, {
 	name: "partition-settling-ignored", promise: "P8",
 	what:   "A member that settles takes its whole share at once.",
 	file:   "recipes/partition/internal/plan/plan.go",

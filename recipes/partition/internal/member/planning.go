@@ -23,8 +23,11 @@ func (m *member) depart(ctx context.Context) error { return m.wish(ctx, plan.Wis
 // if an operator deletes the plan, and this one must not begin anew.
 func (m *member) grow() error {
 	me := m.plan.Find(m.token())
+	m.ticks++
 	switch {
 	case me == nil:
+		return nil
+	case me.Settling == 1 && m.ticks < m.plan.Patience():
 		return nil
 	case me.Settling != 0: // again, if who made the plan has seen an older value
 		step := me.Grown()
