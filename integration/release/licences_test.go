@@ -39,7 +39,7 @@ func TestThirdPartyLicencesAreListed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := map[string]string{".": "library", "cmd/baton": "command"}[part]
+		name := map[string]string{".": "library", "cmd/baton": "command", "cmd/batonvet": "analyzer"}[part]
 		if name == "" {
 			name = filepath.Base(part)
 		}

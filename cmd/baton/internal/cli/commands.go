@@ -8,6 +8,7 @@ import (
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -104,7 +106,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		}
 		f.graces = set.Changed("grace")
 		f.nonblock = f.nonblock || set.Changed("wait") && f.wait == 0
-		names, argv := args[:cmd.ArgsLenAtDash()], args[cmd.ArgsLenAtDash():]
+		names, argv := splitAtDash(cmd, args)
 		path, err := exec.LookPath(argv[0]) // fail before the wait
 		if err != nil && !errors.Is(err, exec.ErrDot) {
 			return cannotRun(err)
@@ -151,15 +153,36 @@ func (f *runFlags) addWait(c *cobra.Command) {
 // names.
 func namesAndCommand(most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch dash := c.ArgsLenAtDash(); {
-		case dash >= 1 && dash <= most && len(args) > dash:
+		names, argv := splitAtDash(c, args)
+		switch {
+		case len(names) >= 1 && len(names) <= most && len(argv) > 0:
 			return nil
-		case dash < 0 && len(args) > 1:
+		case c.ArgsLenAtDash() < 0 && len(args) > 1:
 			return fmt.Errorf("no -- before the command: want %s", c.UseLine())
+		case len(args) == 1 && len(argv) == 0:
+			return fmt.Errorf("no command: want %s; for a shell: %s %s -- \"$SHELL\"",
+				c.UseLine(), c.CommandPath(), advice.Argument(args[0]))
 		default:
-			return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+			return fmt.Errorf("%s, want a name, -- and a command: %s", plural(len(args), "argument"), c.UseLine())
 		}
 	}
+}
+
+// splitAtDash returns what stands before and after the -- of a command. Names
+// that begin with "-" are names if another -- stands before them:
+//
+//	baton lock -- -name -- COMMAND
+func splitAtDash(c *cobra.Command, args []string) (names, argv []string) {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash < 0:
+		return nil, nil
+	case dash == 0 && len(args) > 0 && strings.HasPrefix(args[0], "-"): // no command begins so
+		if second := slices.Index(args, "--"); second > 0 {
+			return args[:second], args[second+1:]
+		}
+	}
+	return args[:dash], args[dash:]
 }
 
 // cannotRun is the error for a command that was not started.
@@ -177,7 +200,8 @@ func (a *app) lock() *cobra.Command {
 		Short: "Run a command while holding a lock, or several",
 		Long: `Runs a command while holding the lock NAME. Waiters acquire it in order of arrival.
 With several names it holds all or none. All callers acquire them in one order, so that they do not
-deadlock. A baton lock inside another one leaves that order, and can.`,
+deadlock. A baton lock inside another one leaves that order, and can. For a name that begins with
+"-", write: baton lock -- -NAME -- COMMAND.`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton lock -n deploy -- make deploy
   baton lock -w 30 -E 75 db-migration -- ./migrate
