@@ -14,8 +14,8 @@ import (
 
 // This file orders planners that compete. The queue of the record is their
 // mutex. The entry of a planner that waits shows its wish, so the first one
-// makes the changes of all, with one plan. The others follow the plan meanwhile,
-// and leave the queue when it has their changes.
+// makes the changes of all, with one plan. The others follow the plan
+// meanwhile, and leave the queue when it has their changes.
 //
 // The comparison of versions alone makes a write safe. So a planner that has
 // waited for its turn for some time, perhaps since the first one was killed,
