@@ -20,16 +20,16 @@ var ofMembers = []mutation{{
 	what: "A planner signals after it has written the plan: if it dies between, nobody follows the plan.",
 	file: "recipes/partition/internal/store/store.go",
 	old: `	if err == nil {
-		err = s.signalAll(ctx, session, c.Me, old, now)
+		again, err = s.signalAll(ctx, session, c.Me, old, now, inTurn)
 	}
-	if err == nil {
+	if err == nil && !again {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}`,
 	new: `	if err == nil {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}
 	if err == nil {
-		err = s.signalAll(ctx, session, c.Me, old, now)
+		_, err = s.signalAll(ctx, session, c.Me, old, now, true)
 	}`,
 	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
 }, {
@@ -56,8 +56,8 @@ var ofMembers = []mutation{{
 	name: "partition-first-plan-signals-nobody", promise: "P5",
 	what:   "The first plan after a deletion signals nobody.",
 	file:   "recipes/partition/internal/store/store.go",
-	old:    `		return s.signalSeats(ctx, session)`,
-	new:    `		return nil`,
+	old:    `		return false, s.signalSeats(ctx, session)`,
+	new:    `		return false, nil`,
 	caught: []test{{pkg: "recipes/partition", name: "TestDeletedPlanIsReplaced"}},
 }, {
 	name: "partition-death-unnoticed", promise: "P5",

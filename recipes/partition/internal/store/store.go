@@ -142,13 +142,10 @@ func (s *Store) try(
 	if err == nil {
 		again, err = s.signalAll(ctx, session, c.Me, old, now, inTurn)
 	}
-	if err == nil && again {
-		return old, true, nil
-	}
-	if err == nil {
+	if err == nil && !again {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}
-	return now, err != nil && recipes.Overtaken(ctx, err), err
+	return now, again || err != nil && recipes.Overtaken(ctx, err), err
 }
 
 // fewSignals is the most signals that a planner out of turn sends at once. With
@@ -172,7 +169,7 @@ func (s *Store) signalAll(
 	if !inTurn && len(changed) > fewSignals {
 		_, sent, err := s.signal(ctx, session, changed[0].Seat, old.Number, false)
 		if err != nil || !sent {
-			return true, err
+			return err == nil, err
 		}
 		changed = changed[1:]
 	}
