@@ -18,10 +18,9 @@
 // # Not guaranteed
 //
 // A process that was stopped (SIGSTOP, a suspended machine) can complete a
-// write although another process leads by then. Pass [Term.Token] to the
-// resource, and let it refuse every token smaller than the greatest it has
-// seen. Check [Term.Err] before each step that matters. If an operator removes
-// the leader's entry or ends its session, another candidate may lead just
-// before the old leader's context ends. Work that ignores the end of its
+// write although another leads by then. Pass [Term.Token] to the resource, and
+// let it refuse every token smaller than the greatest it has seen. If an
+// operator removes the leader's entry or ends its session, another may lead
+// just before the old leader's context ends. Work that ignores the end of its
 // context may overlap with the next leader's: see [WithDrain].
 package election

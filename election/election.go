@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -20,19 +21,25 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrStepDown makes Run resign and campaign again when work returns it.
+	// ErrStepDown ends a term as any error of work does, but is no failure: it
+	// is logged at Info, and WithOnError does not get it.
 	ErrStepDown = errors.New("step down")
-	// ErrOverrun is the error of Run if work did not return within the bound
-	// of [WithDrain]. The work may still run, while another process leads; if
-	// it panics, the process crashes. End the process if the work may do harm.
+	// ErrStalled ends the context of work that hangs: see [WithProgress].
+	ErrStalled = errors.New("work has made no progress")
+	// ErrOverrun is the error of Run if work did not return within the bound of
+	// [WithDrain]. It may still run, while another process leads; if it panics,
+	// the process crashes. End the process if it may do harm.
 	ErrOverrun = errors.New("work has not returned")
 )
 
-// Election is stored at the service: Elections with the same name, service and
-// namespace are the same election. It is safe for concurrent use.
+// Election is stored at the service: those of one name, service and namespace
+// are the same. It is safe for concurrent use.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
+
+	mu      sync.Mutex
+	current *Term // the latest term; it may be over
 }
 
 // Option changes a default of an Election.
@@ -47,9 +54,7 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // WithHoldWarning warns of long terms: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName]. An
-// election has no longest hold: a leader that shall step down after some time
-// returns [ErrStepDown] from its work.
+// New does no I/O. The error is ErrInvalid: see [coordinator.CheckName].
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err == nil {
@@ -78,10 +83,10 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
-// TryCampaign is like Campaign, but waits only for the service. If there are
-// candidates, or during a lock-delay, it returns a [*recipes.TakenError], a
-// coordinator.ErrTaken, which names the leader or the delay. On ZooKeeper it
-// may fail just after a resignation, if the server is behind the others.
+// TryCampaign waits only for the service. If there are candidates, or during a
+// lock-delay, it returns a [*recipes.TakenError], a coordinator.ErrTaken, which
+// names the leader or the delay. On ZooKeeper it may fail just after a
+// resignation, if the server is behind the others.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
@@ -98,7 +103,38 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Term{hold: h, election: e}, nil
+	t := &Term{hold: h, election: e, began: time.Now()}
+	e.show(t)
+	return t, nil
+}
+
+// show makes t the current term, unless it is over by now and another goroutine
+// has come first with a later one. After a loss of data tokens begin anew; then
+// the term with the greater one is over.
+func (e *Election) show(t *Term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.current; c != nil && c.Token() > t.Token() {
+		select {
+		case <-c.Context().Done(): // not Err, which may ask the service
+		default:
+			return
+		}
+	}
+	e.current = t
+}
+
+// Current returns the live term of this Election, from Run or Campaign in any
+// goroutine, or nil if it does not lead now. It sends no request, but see
+// [Term.Err].
+func (e *Election) Current() *Term {
+	e.mu.Lock()
+	t := e.current
+	e.mu.Unlock()
+	if t == nil || t.Err() != nil {
+		return nil
+	}
+	return t
 }
 
 // Candidates returns a snapshot of all candidates in order, the leader first.
@@ -106,9 +142,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader returns the candidate that was first in the queue when the service
-// answered. Only its [Term] proves that it leads: it may not know yet, or wait
-// for a lock-delay. The error is ErrNoLeader, or as for Campaign.
+// Leader returns the candidate that was first when the service answered. Only
+// its [Term] proves that it leads: it may not know yet, or wait for a
+// lock-delay. The error is ErrNoLeader, or as for Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -120,17 +156,17 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	return first, err
 }
 
-// Observe yields the leader and then each change: another leader, or another
-// value (see [Term.Proclaim]). If there is no leader, it yields a Contender
-// with Token 0. It may skip states, but never the latest. Tokens of leaders
-// never fall, unless the service has lost its data. It goes on after a lost
-// session; an older value or a leader that has just left may then come again.
-// An error of Campaign ends it.
+// Observe yields the leader and then each change: another leader, another value
+// (see [Term.Proclaim]), or no leader, with Token 0. It may skip states, but
+// never the latest. Tokens never fall, unless the service has lost its data.
+// When the session is suspended or lost, Observe yields the last state again,
+// with Stale set. The next one is confirmed; it may be an older value, or a
+// leader that has just left. An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()
 		for {
-			first, _, err := follower.Next(ctx)
+			first, _, err := follower.NextOrStale(ctx)
 			if !yield(first, err) || err != nil {
 				return
 			}

@@ -12,7 +12,35 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
+// Stop makes Run return err when work returns it. Other errors of work end only
+// the term. Stop(nil) is nil.
+func Stop(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stopError{err}
+}
+
+type stopError struct{ err error }
+
+func (s *stopError) Error() string { return s.err.Error() }
+func (s *stopError) Unwrap() error { return s.err }
+
+// stopped reports whether err has been made by Stop, or wraps such an error,
+// and returns it as Run does.
+func stopped(err error) (error, bool) {
+	if s, ok := err.(*stopError); ok { //nolint:errorlint // not behind others, which say more
+		return s.err, true
+	}
+	var s *stopError
+	return err, errors.As(err, &s)
+}
+
 func (r *runner) log() *slog.Logger { return engine.Of(r.election.client).Log() }
+
+func (r *runner) failed(err error) error {
+	return &coordinator.Error{Op: "run", Name: r.election.Name(), Err: err}
+}
 
 func (r *runner) lost(err error) error {
 	return recipes.Describe(context.Background(), "run", r.election.Name(), err)

@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -102,6 +103,32 @@ func ExampleElection_Observe() {
 	// no leader
 }
 
+// Another goroutine, such as the handler of a request, asks whether this
+// process leads.
+func ExampleElection_Current() {
+	ctx := context.Background()
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	handle := func() {
+		if t := e.Current(); t != nil {
+			fmt.Println("leads, token is positive:", t.Token() > 0)
+		} else {
+			fmt.Println("does not lead")
+		}
+	}
+
+	handle()
+	_ = e.Run(ctx, func(context.Context, *election.Term) error {
+		handle()
+		return nil
+	})
+	handle()
+	// Output:
+	// does not lead
+	// leads, token is positive: true
+	// does not lead
+}
+
 // Work that steps down is queued again at the end, and may be elected again.
 func ExampleElection_Run_stepDown() {
 	e, closeClient := newElection(memory.NewService(), "replica-1")
@@ -116,6 +143,47 @@ func ExampleElection_Run_stepDown() {
 	fmt.Println(terms, err)
 	// Output:
 	// 3 <nil>
+}
+
+// An error of work ends only the term. Stop ends Run, too.
+func ExampleStop() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	terms := 0
+	err := e.Run(context.Background(), func(context.Context, *election.Term) error {
+		if terms++; terms < 3 {
+			return errors.New("database is away")
+		}
+		return election.Stop(errors.New("schema is too new for this version"))
+	}, election.WithOnError(func(err error) { fmt.Println("goes on:", err) }),
+		election.WithPause(time.Millisecond, time.Millisecond))
+	fmt.Println("Run:", err)
+	// Output:
+	// goes on: baton: run "scheduler": work: database is away
+	// goes on: baton: run "scheduler": work: database is away
+	// Run: schema is too new for this version
+}
+
+// Work that hangs while its session lives: another replica leads.
+func ExampleWithProgress() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	terms := 0
+	err := e.Run(context.Background(), func(ctx context.Context, t *election.Term) error {
+		if terms++; terms > 1 {
+			return nil
+		}
+		for range 3 {
+			t.Progress() // after each job
+		}
+		<-ctx.Done() // a job that hangs, until its context ends
+		return ctx.Err()
+	}, election.WithProgress(50*time.Millisecond),
+		election.WithOnError(func(err error) { fmt.Println("goes on:", err) }))
+	fmt.Println(terms, err)
+	// Output:
+	// goes on: baton: run "scheduler": work has made no progress for 50ms
+	// 2 <nil>
 }
 
 // A readiness probe that sends traffic only to the leader, and a liveness

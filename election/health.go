@@ -19,6 +19,7 @@ type Health struct {
 	mu    sync.Mutex
 	term  *Term             // of the work that runs; nil when none does
 	note  string            // why it is not ready; with a term: its work has to stop
+	stall bool              // that is since it makes no progress
 	stuck []<-chan struct{} // one per job that Run gave up, closed when it ends
 }
 
@@ -29,14 +30,14 @@ func (h *Health) Show(t *Term) (stop func()) {
 }
 
 // Ready returns a handler that answers 200 while this process leads and its
-// work has not been asked to stop, else 503; the body says why. Do not use it
-// as a readiness probe: a rollout would wait for ever for new pods to lead.
+// work has not been asked to stop, else 503; the body says why. As a readiness
+// probe, a rollout would wait for ever for new pods to lead.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
 // Live returns a handler that answers 503 while the leader's last renewal is
-// not acknowledged, and while work runs after a lost term or ErrOverrun; else
-// 200. It fails during an outage of the service, when a restart does not help:
-// failureThreshold × periodSeconds of the probe must exceed the TTL.
+// not acknowledged, and while work runs after a lost term, ErrStalled or
+// ErrOverrun; else 200. It fails during an outage of the service, when a
+// restart does not help: failureThreshold × periodSeconds must exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {
@@ -98,6 +99,8 @@ func (h *Health) live() (bool, string) {
 		return false, "work still runs after its drain"
 	case over != nil && !errors.Is(over, coordinator.ErrReleased):
 		return false, "the term is over, but its work still runs: " + fmt.Sprint(over)
+	case h.stall:
+		return false, "the work makes no progress"
 	case state == event.StateSuspended:
 		return false, "leading, but the session is suspended"
 	}
@@ -125,11 +128,11 @@ func (h *Health) waiting(err error) {
 	h.set(nil, note)
 }
 
-func (h *Health) drains(ctx context.Context) {
+func (h *Health) drains(ctx context.Context, stalled bool) {
 	note := "stopping: " + fmt.Sprint(context.Cause(ctx)) // Sprint survives a cause that panics
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.note = note
+	h.note, h.stall = note, stalled
 }
 
 // done: the work under t has returned.
@@ -137,7 +140,7 @@ func (h *Health) done(t *Term) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.term == t {
-		h.term, h.note = nil, ""
+		h.term, h.note, h.stall = nil, "", false
 	}
 }
 
@@ -151,5 +154,5 @@ func (h *Health) leave(j *job) {
 func (h *Health) set(t *Term, note string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.term, h.note = t, note
+	h.term, h.note, h.stall = t, note, false
 }

@@ -30,7 +30,9 @@ func (p *panicError) Unwrap() error {
 // job runs the work of one term in its own goroutine, so that Run can give it
 // up.
 type job struct {
-	ctx    context.Context // the work's
+	base   context.Context         // ends with Run's, or when Run asks the work to stop
+	ask    context.CancelCauseFunc // asks
+	ctx    context.Context         // the work's: it also ends with the term
 	stop   func()
 	result chan outcome  // not buffered: the outcome is received, or Run gave the job up
 	left   chan struct{} // closed when Run gives the job up
@@ -41,9 +43,11 @@ type job struct {
 type outcome struct {
 	panicked *panicError
 	exited   bool  // by runtime.Goexit
-	err      error // the result of work
+	err      error // the result of work, without Stop
+	stop     bool  // the work has said so by Stop
 	ended    bool  // its context had ended before
 	cause    error // of that
+	asked    error // why Run asked the work to stop, unless Run's context has ended
 	lost     error // why the term was over by then, unless it was resigned
 }
 
@@ -68,7 +72,9 @@ func (o outcome) repeat() {
 
 func start(ctx context.Context, t *Term, work func(context.Context, *Term) error) *job {
 	j := &job{result: make(chan outcome), left: make(chan struct{}), gone: make(chan struct{})}
-	j.ctx, j.stop = t.hold.Under(ctx)
+	j.base, j.ask = context.WithCancelCause(ctx)
+	under, stop := t.hold.Under(j.base)
+	j.ctx, j.stop = under, func() { stop(); j.ask(nil) }
 	go j.run(t, work)
 	return j
 }
@@ -78,6 +84,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 	o := outcome{exited: true} // unless it panics or returns
 	defer func() {
 		o.ended, o.cause, o.lost = j.ctx.Err() != nil, context.Cause(j.ctx), loss(t)
+		o.asked = context.Cause(j.base)
 		select {
 		case j.result <- o:
 		case <-j.left:
@@ -87,7 +94,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 		}
 	}()
 	defer o.catch()
-	o.err = work(j.ctx, t)
+	o.err, o.stop = stopped(work(j.ctx, t))
 	o.exited = false
 }
 

@@ -16,7 +16,7 @@ type RunOption func(*runConfig)
 
 type runConfig struct {
 	value            []byte
-	drain            time.Duration
+	drain, progress  time.Duration
 	onOverrun        func()
 	onError          func(error)
 	health           *Health
@@ -30,9 +30,8 @@ func WithValue(value []byte) RunOption {
 
 // WithDrain sets how long Run waits for work whose context has ended: 30 s by
 // default, or [Forever]. After that it resigns with ErrOverrun, and the old
-// work may overlap with the next leader's. After a lost term that can begin
-// while Run waits: a tenth of the TTL later, or at once after an operator's
-// act.
+// work may overlap with the next leader's. After a lost term that can begin a
+// tenth of the TTL later, or at once after an operator's act.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f when work has not returned by the bound of
@@ -40,19 +39,24 @@ func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.dr
 // waits for f before it resigns: f may end the process to prevent an overlap.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithOnError makes Run call f after a failed campaign, lost term or failed
-// step-down. If the service does not answer a campaign for ten seconds, Run
-// also calls f once with ErrUnavailable, from another goroutine, while it goes
-// on: it may lead before f returns. Run makes one call at a time, and waits for
-// f before it campaigns again or returns. A panic of f ends Run.
+// WithProgress ends the context of work, with [ErrStalled], when it has not
+// called [Term.Progress] for d. After the drain the next candidate leads, and
+// Run goes on as after an error of work. The default is 0: never.
+func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
+
+// WithOnError makes Run call f with each error after which it goes on. If the
+// service does not answer a campaign for ten seconds, Run also calls f once
+// with ErrUnavailable, from another goroutine: it may lead before f returns.
+// Run makes one call at a time, and waits for f before it campaigns again or
+// returns. A panic of f ends Run.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) up to longest (default 10 s). After a wait in the
-// queue and a term that took at least longest together, it is initial again.
+// initial (default 100 ms) to longest (default 10 s), and is initial again
+// after a wait in the queue and a term that took at least longest together.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
@@ -81,6 +85,8 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 			len(c.value), recipes.MaxPayload)
 	case c.drain <= 0 && c.drain != Forever:
 		broken = fmt.Sprintf("drain of %v; want more than 0, or Forever", c.drain)
+	case c.progress < 0 || c.progress > 0 && c.progress < time.Millisecond: // a unit was forgotten
+		broken = fmt.Sprintf("%v without progress; want 0 for no bound, or at least 1ms", c.progress)
 	case c.onOverrun == nil:
 		broken = "nil function for overruns"
 	case c.onError == nil:

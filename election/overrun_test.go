@@ -139,7 +139,7 @@ func TestOverrunAfterALossIsReportedWhenOthersMayLead(t *testing.T) {
 				terms := 0
 				err := a.e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 					if terms++; terms > 1 {
-						return errMine
+						return election.Stop(errMine)
 					}
 					if drained {
 						stop(errMine)
@@ -219,7 +219,7 @@ func TestWorkThatReturnsWhileTheHookRunsIsInTime(t *testing.T) {
 					p[0].svc.Expire(term.Session())
 				}
 				<-stop
-				return errMine
+				return election.Stop(errMine)
 			}, election.WithDrain(time.Minute), election.WithOnOverrun(func() {
 				close(stop)
 				time.Sleep(time.Second)

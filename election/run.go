@@ -16,22 +16,22 @@ import (
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
 // ends; then work must return within the bound of [WithDrain]. If ctx ended,
-// the term lasts until work has returned or the bound has passed, so that work
-// can clean up as the leader. Work may itself resign: its context ends, and Run
-// does not resign again. Then the first row that fits applies:
+// the term lasts until then, so that work can clean up as the leader. Work may
+// itself resign. Then the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)
+//	Stop(err)           resigns, returns err
 //	after a lost term   calls the function of WithOnError, pauses, campaigns again
-//	nil                 resigns, returns nil: Run is over
+//	nil                 resigns, returns nil
 //	ErrStepDown         resigns, pauses, campaigns again
-//	another error       resigns, returns it
+//	another error       resigns, and then as after a lost term
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
-// lost term WithOnError gets it, joined with the loss. An error of work that
-// only says that the context ended is left out. If resigning fails, its error
-// is joined, and the next leader may wait for up to one TTL. A failed campaign
-// counts as a lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
+// lost term WithOnError gets it, joined with the loss. One that only says that
+// the context ended is left out. If resigning fails, its error is joined, and
+// the next leader may wait for up to one TTL. A failed campaign counts as a
+// lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {
@@ -63,9 +63,9 @@ type runner struct {
 //	   v                                                         |
 //	campaign ---> work runs ---> term lost: drain ---------------+
 //	                 |  |                                        |
-//	                 |  +------> ErrStepDown: resign ------------+
+//	                 |  +------> error, ErrStepDown: resign -----+
 //	                 |
-//	                 +---------> work is done, or failed: resign ---> return
+//	                 +---------> work is done, or Stop: resign -----> return
 //	                 +---------> ctx ended: drain, resign ----------> return
 func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
@@ -124,16 +124,15 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 // another process may lead or the drain is over, calls onOverrun, and waits for
 // the rest of the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
-	select {
-	case o = <-j.result:
+	stalled, o, ok := r.untilEnded(t, j)
+	if ok {
 		return o, true
-	case <-j.ctx.Done():
 	}
 	var over, late <-chan time.Time // late: after a lost term, another process may lead
 	if r.drain != Forever {
 		over = time.After(r.drain)
 	}
-	r.health.drains(j.ctx)
+	r.health.drains(j.ctx, stalled)
 	lost, last := t.Context().Done(), false
 	for waiting := true; waiting; {
 		select {
@@ -168,6 +167,32 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	return j.poll()
 }
 
+// untilEnded waits for the work, or until its context has ended, which it does
+// when the work has not reported progress for too long.
+func (r *runner) untilEnded(t *Term, j *job) (stalled bool, o outcome, ok bool) {
+	var idle <-chan time.Time
+	if r.progress > 0 {
+		idle = time.After(r.progress)
+	}
+	for {
+		select {
+		case o = <-j.result:
+			return stalled, o, true
+		case <-j.ctx.Done():
+			return stalled, o, false
+		case <-idle:
+			if left := r.progress - t.idle(); left > 0 {
+				idle = time.After(left)
+				continue
+			}
+			idle, stalled = nil, true
+			r.log().Warn("baton: work makes no progress; its context has ended",
+				"election", r.election.Name(), "token", t.Token(), "budget", r.progress)
+			j.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
+		}
+	}
+}
+
 // flushPatience bounds how long a blocked log delays onOverrun.
 const flushPatience = 100 * time.Millisecond
 
@@ -191,29 +216,34 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	switch {
 	case o.ended && ctx.Err() != nil:
 		return false, join(context.Cause(ctx), own(o), r.lost(o.lost), resigned)
+	case o.stop:
+		return false, join(o.err, r.lost(o.lost), resigned)
 	case o.lost != nil:
 		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
+	case o.ended && errors.Is(o.asked, ErrStalled):
+		return true, join(r.failed(o.asked), own(o), resigned)
 	case errors.Is(o.err, ErrStepDown):
 		r.log().Info("baton: leader steps down",
 			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
 		return true, resigned
+	case o.err == nil:
+		return false, resigned
 	}
-	return false, join(o.err, resigned)
+	return true, join(r.failed(fmt.Errorf("work: %w", o.err)), resigned)
 }
 
 // overrun ends a term whose work does not return.
 func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	var ended error
-	if ctx.Err() != nil {
-		ended = context.Cause(ctx)
+	if j.base.Err() != nil {
+		ended = context.Cause(j.base)
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)
 	r.log().Warn("baton: resigned although the work still runs",
 		"election", r.election.Name(), "token", t.Token(),
 		"waited", r.drain)
-	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf(
-		"%w within %v of the end of its context", ErrOverrun, r.drain)},
+	return join(r.failed(fmt.Errorf("%w within %v of the end of its context", ErrOverrun, r.drain)),
 		ended, lost, resigned)
 }
 

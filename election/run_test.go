@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -40,16 +42,95 @@ func TestRunEndsWhenItsWorkIsDone(t *testing.T) {
 	})
 }
 
-func TestRunReturnsTheErrorOfTheWorkItself(t *testing.T) {
+// TestStopEndsRunWithTheErrorOfTheWorkItself, also if that looks like the end
+// of a context, or like an error that only ends the term.
+func TestStopEndsRunWithTheErrorOfTheWorkItself(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
-		// The work's own error, although it looks like the end of a context.
-		for _, mine := range []error{errMine, coordinator.ErrSessionLost, context.Canceled} {
+		for _, mine := range []error{errMine, coordinator.ErrSessionLost, context.Canceled,
+			election.ErrStepDown, fmt.Errorf("more: %w", election.Stop(errMine)), nil} {
 			err := p[0].e.Run(t.Context(),
-				func(context.Context, *election.Term) error { return mine })
+				func(context.Context, *election.Term) error { return election.Stop(mine) })
 			if err != mine { //nolint:errorlint // itself
 				t.Errorf("Run = %v", err)
 			}
 			p[1].resign(p[1].campaign())
+		}
+		wrapped := fmt.Errorf("more: %w", election.Stop(errMine))
+		err := p[0].e.Run(t.Context(), func(context.Context, *election.Term) error { return wrapped })
+		if err != wrapped || err.Error() != "more: mine" { //nolint:errorlint // itself
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
+
+// TestStopEndsRunAfterALostTerm, with the loss.
+func TestStopEndsRunAfterALostTerm(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		err := p[0].e.Run(t.Context(), func(ctx context.Context, term *election.Term) error {
+			p[0].svc.Expire(term.Session())
+			<-ctx.Done()
+			return election.Stop(errMine)
+		})
+		if !errors.Is(err, errMine) || !errors.Is(err, coordinator.ErrSessionLost) {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
+
+// TestErrorOfWorkEndsOnlyTheTerm: the next candidate leads, and the one that
+// failed leads again. Each error is reported, and logged on one line.
+func TestErrorOfWorkEndsOnlyTheTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out notes[string]
+		svc := memory.NewService()
+		a := join(t, svc, "a", coordinator.WithLogger(
+			slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		b := join(t, svc, "b")
+		var s stage
+		var reported notes[error]
+		h := new(election.Health)
+		mine := []error{errors.Join(errMine, errors.New("disk full")), coordinator.ErrClosed,
+			context.Canceled, nil}
+		terms := 0
+		ra := a.run(func(_ context.Context, term *election.Term) error {
+			defer s.enter(a, term)()
+			time.Sleep(time.Second)
+			terms++
+			return mine[terms-1]
+		}, election.WithOnError(reported.add), election.WithHealth(h))
+		rb := b.run(func(ctx context.Context, term *election.Term) error {
+			defer s.enter(b, term)()
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+			return election.ErrStepDown
+		})
+		sleep(2 * time.Second)
+		if term := s.working(); !slices.Equal(term, []string{"b"}) {
+			t.Errorf("%v work after an error of a", term)
+		}
+		check(t, h, 503, "not leading: candidate", 200, "ok")
+		must(t, ra.ended())
+		got := reported.get()
+		if len(got) != 3 {
+			t.Fatalf("reported %v", got)
+		}
+		for i, err := range got {
+			if !errors.Is(err, mine[i]) || !strings.HasPrefix(err.Error(), `baton: run "jobs": work: `) {
+				t.Errorf("reported %v for %v", err, mine[i])
+			}
+		}
+		rb.end()
+		if s.worked()[1] != "b" || s.overlap > 0 {
+			t.Errorf("worked: %v", s.worked())
+		}
+		for _, p := range []party{a, b} {
+			must(t, p.client.Close(t.Context())) // and writes its log
+		}
+		if lines := strings.Split(strings.TrimSpace(strings.Join(out.get(), "")), "\n"); len(lines) != 3 ||
+			!strings.Contains(lines[0], `mine\ndisk full`) || !strings.Contains(lines[0], "pause=") {
+			t.Errorf("logged %q", lines)
 		}
 	})
 }
@@ -86,7 +167,7 @@ func TestStepDownGoesToTheEndOfTheQueue(t *testing.T) {
 func TestWorkThatResignsDecidesWhetherRunCampaignsAgain(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		for _, c := range []struct{ returned, want error }{{nil, nil}, {election.ErrStepDown, nil},
-			{errMine, errMine}} {
+			{errMine, nil}, {election.Stop(errMine), errMine}} {
 			terms := 0
 			err := p[0].e.Run(t.Context(), func(ctx context.Context, term *election.Term) error {
 				if terms++; terms > 1 {
@@ -98,7 +179,7 @@ func TestWorkThatResignsDecidesWhetherRunCampaignsAgain(t *testing.T) {
 				}
 				return c.returned
 			})
-			again := errors.Is(c.returned, election.ErrStepDown)
+			again := c.returned != nil && c.want == nil
 			if err != c.want || (terms == 2) != again { //nolint:errorlint // itself
 				t.Errorf("work returned %v: Run = %v after %d terms", c.returned, err, terms)
 			}
@@ -114,6 +195,8 @@ func TestRunRefusesBadInput(t *testing.T) {
 			"nil option":            p[0].e.Run(t.Context(), work, nil),
 			"drain of 0s":           p[0].e.Run(t.Context(), work, election.WithDrain(0)),
 			"drain of -2ns":         p[0].e.Run(t.Context(), work, election.WithDrain(-2)),
+			"-1s without progress":  p[0].e.Run(t.Context(), work, election.WithProgress(-time.Second)),
+			"30ns without progress": p[0].e.Run(t.Context(), work, election.WithProgress(30)),
 			"nil health":            p[0].e.Run(t.Context(), work, election.WithHealth(nil)),
 			"nil function for err":  p[0].e.Run(t.Context(), work, election.WithOnError(nil)),
 			"nil function for over": p[0].e.Run(t.Context(), work, election.WithOnOverrun(nil)),
@@ -151,7 +234,9 @@ func TestResignationThatGotNoAnswerIsInTheError(t *testing.T) {
 		a.svc.OnRequest(func(r memory.Request) memory.Fate {
 			return memory.Fate{DropRequest: r.Op == memory.OpLeave && r.Driver == a.link}
 		})
-		err := a.e.Run(t.Context(), func(context.Context, *election.Term) error { return errMine })
+		err := a.e.Run(t.Context(), func(context.Context, *election.Term) error {
+			return election.Stop(errMine)
+		})
 		if !errors.Is(err, errMine) || !errors.Is(err, coordinator.ErrUnavailable) ||
 			!coordinator.MayHaveApplied(err) {
 			t.Errorf("Run = %v", err)

@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -13,16 +14,25 @@ import (
 type Term struct {
 	hold     *recipes.Hold
 	election *Election
+	began    time.Time
+	reported atomic.Int64 // the last Progress, in nanoseconds since began
+}
+
+// Progress reports that the work goes on: see [WithProgress]. It is no request.
+func (t *Term) Progress() { t.reported.Store(int64(time.Since(t.began))) }
+
+// idle returns for how long no progress was reported.
+func (t *Term) idle() time.Duration {
+	return time.Since(t.began) - time.Duration(t.reported.Load())
 }
 
 // Token returns the fencing token. It is greater than those of all earlier
 // terms, unless the service lost its data or a backup was restored.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
-// Sequencer returns the token with the name and service of the election, for
-// another process to check: see package coordinator/fence. The first call of a
-// session asks the service. If the term is over, the error is that of Err. It
-// is ErrInvalid in another layout.
+// Sequencer returns the token with the name and service of the election: see
+// package coordinator/fence. The first call of a session asks the service. The
+// error is that of Err if the term is over, and ErrInvalid in another layout.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)
@@ -31,7 +41,7 @@ func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the term is over: before another candidate can lead, unless
 // an operator ended the term. The cause is ErrReleased, ErrSessionLost,
 // ErrRemoved or ErrClosed. It has the values of Campaign's ctx, but does not
-// end with it. Its Err reads the clock as [Term.Err] does.
+// end with it.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Err returns nil during the term, and then why it ended. It compares the
@@ -40,24 +50,23 @@ func (t *Term) Context() context.Context { return t.hold.Context() }
 // answer the term counts as lost.
 func (t *Term) Err() error { return t.hold.Err() }
 
-// Deadline returns the time at which the session counts as lost if no renewal
-// is acknowledged before it.
+// Deadline returns when the session counts as lost if no renewal is
+// acknowledged.
 func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
 
 // Session returns the ID of the session that leads.
 func (t *Term) Session() string { return t.hold.Session() }
 
 // Proclaim changes the value that Leader, Observe and Candidates show. After an
-// error they may show the old value or the new one. If the term is over, the
-// error is that of Err.
+// error they may show either. If the term is over, the error is that of Err.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
-// Resign ends the term. If the term was lost before, it returns why:
-// ErrSessionLost, ErrRemoved or ErrClosed; or ErrNotHeld if called before, or
-// if the entry was deleted unnoticed. After any other error it continues in the
-// background. If ctx has already ended, it tries for up to two seconds.
+// Resign ends the term. If it was lost before, it returns why: ErrSessionLost,
+// ErrRemoved or ErrClosed; or ErrNotHeld if called before, or if the entry was
+// deleted unnoticed. After any other error it continues in the background. If
+// ctx has already ended, it tries for up to two seconds.
 func (t *Term) Resign(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

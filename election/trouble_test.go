@@ -158,7 +158,7 @@ func TestRunDoesNotCloseTheClient(t *testing.T) {
 		must(t, err)
 		for _, end := range []error{nil, errMine} {
 			if err := other.Run(t.Context(),
-				func(context.Context, *election.Term) error { return end }); !errors.Is(err, end) {
+				func(context.Context, *election.Term) error { return election.Stop(end) }); !errors.Is(err, end) {
 				t.Error(err)
 			}
 		}

@@ -45,7 +45,7 @@ func electWorker(ctx context.Context, io *proc.IO, args []string) error {
 	err = e.Run(ctx, func(ctx context.Context, t *election.Term) error {
 		marker, err := os.OpenFile(args[2], os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return fmt.Errorf("two leaders at once: %w", err)
+			return election.Stop(fmt.Errorf("two leaders at once: %w", err))
 		}
 		_ = marker.Close()
 		err = io.Send(reign{Token: int64(t.Token()), Began: true, At: time.Now()})

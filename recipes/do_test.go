@@ -201,7 +201,9 @@ func selfReleasing(all ...*coordinator.Client) map[string]func(context.Context, 
 		"term": releaser(func(
 			ctx context.Context, f func(context.Context, *election.Term) error,
 		) error {
-			return e.Run(ctx, f)
+			return e.Run(ctx, func(ctx context.Context, t *election.Term) error {
+				return election.Stop(f(ctx, t))
+			})
 		}, (*election.Term).Resign),
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/internal/engine"
 )
 
@@ -17,6 +18,8 @@ type Follower struct {
 	shown   driver.Version    // of the last head from Next; driver.Any before the first
 	place   driver.Place      // of that head
 	token   coordinator.Token // the greatest from Next
+	last    Contender         // from Next
+	stale   bool              // NextOrStale has returned that the last may be out of date
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.
@@ -50,6 +53,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 			if f.take(head) {
 				first = f.queue.contender(head.Entry)
 				first.Holding = head.Version != 0
+				f.last = first
 				return first, first.Holding, nil
 			}
 			losses = 0
@@ -59,6 +63,75 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 			if err := PauseAgain(ctx, f.queue, losses); err != nil {
 				return first, false, err
 			}
+		}
+	}
+}
+
+// NextOrStale is like Next, but does not hide that the service is silent: when
+// the session is suspended or lost, it returns the contender of the last call
+// with Stale set, once. The next call returns when the service has confirmed a
+// state, also if that is the same.
+func (f *Follower) NextOrStale(ctx context.Context) (first Contender, ok bool, err error) {
+	switch {
+	case f.stale:
+		// Not at the first answer: a server that is cut off from the others may
+		// still answer reads. It cannot acknowledge a renewal.
+		if err := f.awaitRenewal(ctx); err != nil {
+			return first, false, err
+		}
+		f.known, f.shown = driver.Any, driver.Any
+		first, ok, err = f.Next(ctx)
+		f.stale = err != nil
+		return first, ok, err
+	case f.session == nil: // nothing was shown
+		return f.Next(ctx)
+	}
+	bound, cancel := context.WithCancel(ctx)
+	watched := make(chan bool, 1)
+	go func() { // waited for below
+		watched <- silent(bound, f.session)
+		cancel()
+	}()
+	first, ok, err = f.Next(bound)
+	cancel()
+	if silent := <-watched; silent && err != nil && ctx.Err() == nil {
+		f.stale = true
+		first, err = f.last, nil
+		first.Stale, ok = true, first.Holding
+	}
+	return first, ok, err
+}
+
+// silent waits until the session is suspended or lost, or ctx ends.
+func silent(ctx context.Context, s *engine.Session) bool {
+	for {
+		state, changed := s.State()
+		if state != event.StateConnected {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// awaitRenewal waits for a session that the service renews.
+func (f *Follower) awaitRenewal(ctx context.Context) error {
+	for {
+		session, err := f.queue.client.Session(ctx)
+		if err != nil {
+			return engine.Describe(ctx, "observe", f.queue.name, err)
+		}
+		state, changed := session.State()
+		if state == event.StateConnected {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

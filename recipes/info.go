@@ -26,6 +26,9 @@ type Contender struct {
 	// WithRetain
 	Retains bool
 	Stray   string // unless empty: no session owns it, and how to remove it
+	// Stale: it may be out of date, since the service does not answer. Only
+	// observers set it.
+	Stale bool
 
 	// Under are the holds that the context carried with which it was called,
 	// the innermost first, at most 8. It had them when it joined; each may have

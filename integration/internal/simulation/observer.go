@@ -27,6 +27,7 @@ type watcher struct {
 	listens bool          // it is inside Observe, and not in the body of its loop
 	since   time.Duration // when it began to listen
 	shown   bool          // Observe has yielded at least once
+	stale   bool          // and said last that the state may be over
 	token   coordinator.Token
 	value   string
 }
@@ -79,10 +80,10 @@ func (w *world) auditWatchers() {
 		if w.now()-max(o.since, first.at, w.recoveredAt) <= prompt {
 			continue
 		}
-		if !o.shown || o.token != first.token || o.value != first.value {
-			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); "+
+		if !o.shown || o.stale || o.token != first.token || o.value != first.value {
+			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v, stale: %v); "+
 				"first in the queue since %v is %d %q",
-				label, o.since, o.token, o.value, o.shown, first.at, first.token, first.value)
+				label, o.since, o.token, o.value, o.shown, o.stale, first.at, first.token, first.value)
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (a *actor) follow(ctx context.Context) {
 	seen := coordinator.Token(0)
 	a.since = a.w.now()
 	o, _ := a.object()
-	a.listens(true, func(o *watcher) { o.shown, o.token, o.value = false, 0, ""; a.slot.watches++ })
+	a.listens(true, func(o *watcher) { o.shown, o.stale, o.token, o.value = false, false, 0, ""; a.slot.watches++ })
 	defer a.listens(false, func(*watcher) { a.slot.watches-- })
 	for leader, err := range o.(*election.Election).Observe(ctx) {
 		if err != nil {
@@ -115,11 +116,15 @@ func (a *actor) follow(ctx context.Context) {
 			return
 		}
 		a.listens(false, func(o *watcher) {
-			o.shown, o.token, o.value = true, leader.Token,
-				string(leader.Payload)
+			if leader.Stale && (o.stale || !o.shown || o.token != leader.Token || o.value != string(leader.Payload)) {
+				a.w.violation("%s: is told that %d %q may be over, after %d %q (anything: %v, stale: %v)",
+					a.label, leader.Token, leader.Payload, o.token, o.value, o.shown, o.stale)
+			}
+			a.w.reachIf(o.stale && !leader.Stale, observerConfirmed)
+			o.shown, o.stale, o.token, o.value = true, leader.Stale, leader.Token, string(leader.Payload)
 			a.w.reachIf(leader.Token == 0, observerShownNobody)
 		})
-		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Payload)
+		a.w.say("%s: sees %d %q, stale: %v", a.label, leader.Token, leader.Payload, leader.Stale)
 		if leader.Token != 0 && leader.Token < seen {
 			a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
 		}

@@ -55,6 +55,7 @@ var states = map[string]int{
 	foreignEntryLeft:        1,
 	observerShownNobody:     1,
 	observerShownAfterLoss:  1,
+	observerConfirmed:       10,
 	queuedBesideOwnOldEntry: 1,
 	passedLocally:           100,
 	sharedRead:              200,
@@ -62,6 +63,8 @@ var states = map[string]int{
 	grantedAfterDelay:       20,
 	idleTurnLost:            1,
 	heldTooLong:             50,
+	ledAfterFailure:         1,
+	stalled:                 1,
 }
 
 const (
@@ -100,6 +103,7 @@ const (
 	crashedWithHolds        = "crash of a client that holds"
 	foreignEntryLeft        = "foreign entry that left ahead of contenders"
 	observerShownNobody     = "observer that is shown an empty queue"
+	observerConfirmed       = "observer that is shown a confirmed state after a silence"
 	observerShownAfterLoss  = "observer that outlives its session"
 	passedLocally           = "turn that was kept and served another caller"
 	sharedRead              = "read lock that shares the entry of another reader"
@@ -107,6 +111,8 @@ const (
 	grantedAfterDelay       = "grant after a lock-delay"
 	idleTurnLost            = "idle turn that was lost, with a lock-delay"
 	heldTooLong             = "hold that lasted too long"
+	stalled                 = "term that ended for want of progress"
+	ledAfterFailure         = "term after an error of the work"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )
 

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -57,10 +58,14 @@ func (a *actor) proclaim(t *election.Term) {
 	}
 }
 
+// errWork is an error of work, which ends only the term.
+var errWork = errors.New("the work has failed")
+
 // runElection is a round with Run.
 func (a *actor) runElection(ctx context.Context, e *election.Election, generation int) {
 	terms := 1 + a.r.IntN(3)
 	var last *handle
+	failed, hangs := false, a.does("hang", 4)
 	floor, asked := a.w.ask(a.label, a.name)
 	work := func(ctx context.Context, t *election.Term) error {
 		if last != nil && last.live() {
@@ -68,6 +73,13 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		}
 		last = a.held(inWork{t, ctx}, true, 1, floor, asked, generation)
 		defer func() { floor, asked = a.w.ask(a.label, a.name) }()
+		a.w.note(func() { a.w.reachIf(failed, ledAfterFailure) })
+		if hangs { // the first term, and then the work goes on
+			hangs = false
+			<-ctx.Done()
+			a.w.note(func() { a.w.reachIf(errors.Is(context.Cause(ctx), election.ErrStalled), stalled) })
+		}
+		t.Progress()
 		a.dwell(ctx)
 		if ctx.Err() == nil && a.does("proclaim", 2) {
 			a.proclaim(t)
@@ -77,14 +89,22 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2))))
 		}
 		if terms--; terms > 0 && ctx.Err() == nil && !a.w.isEnding() {
+			if failed = a.does("fail", 3); failed {
+				return errWork
+			}
 			return election.ErrStepDown
 		}
 		return nil
 	}
+	opts := []election.RunOption{
+		election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
+		election.WithValue([]byte(a.label)),
+	}
+	if hangs {
+		opts = append(opts, election.WithProgress(a.w.ttl))
+	}
 	err := a.call(ctx, "run", workTime(a.w), func(ctx context.Context) error {
-		return e.Run(ctx, work, election.WithPause(
-			time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
-			election.WithValue([]byte(a.label)))
+		return e.Run(ctx, work, opts...)
 	})
 	if last != nil && last.live() {
 		a.w.blame("%s: Run returned %v, and its term is alive", a.label, err)

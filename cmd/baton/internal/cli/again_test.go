@@ -41,7 +41,7 @@ func TestSignalDuringALossEndsTheCampaigns(t *testing.T) {
 			Environ: func() []string { return append(os.Environ(), "DIR="+dir) }}
 		ended := make(chan error, 1)
 		go func() {
-			root := (&app{Env: env}).root()
+			root := newApp(env).root()
 			root.SetArgs([]string{"elect", "--again", "--ttl=10m", "--grace=4m", "name", "--", "sh", "-c", `cd "$DIR"; echo run >>runs
 				trap 'echo told >>told' TERM HUP; echo "$BATON_TOKEN" >token; while [ ! -e over ]; do sleep 0.02; done`})
 			ended <- root.ExecuteContext(t.Context())

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -45,6 +47,7 @@ type runFlags struct {
 
 	permits, limit int    // sem
 	slots          bool   // sem
+	setLimit       bool   // sem
 	value          string // elect
 }
 
@@ -104,7 +107,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 		}
 		f.graces = set.Changed("grace")
 		f.nonblock = f.nonblock || set.Changed("wait") && f.wait == 0
-		names, argv := args[:cmd.ArgsLenAtDash()], args[cmd.ArgsLenAtDash():]
+		names, argv := splitAtDash(cmd, args)
 		path, err := exec.LookPath(argv[0]) // fail before the wait
 		if err != nil && !errors.Is(err, exec.ErrDot) {
 			return cannotRun(err)
@@ -151,15 +154,36 @@ func (f *runFlags) addWait(c *cobra.Command) {
 // names.
 func namesAndCommand(most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		switch dash := c.ArgsLenAtDash(); {
-		case dash >= 1 && dash <= most && len(args) > dash:
+		names, argv := splitAtDash(c, args)
+		switch {
+		case len(names) >= 1 && len(names) <= most && len(argv) > 0:
 			return nil
-		case dash < 0 && len(args) > 1:
+		case c.ArgsLenAtDash() < 0 && len(args) > 1:
 			return fmt.Errorf("no -- before the command: want %s", c.UseLine())
+		case len(args) == 1 && len(argv) == 0:
+			return fmt.Errorf("no command: want %s; for a shell: %s %s -- \"$SHELL\"",
+				c.UseLine(), c.CommandPath(), advice.Argument(args[0]))
 		default:
-			return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+			return fmt.Errorf("%s, want a name, -- and a command: %s", plural(len(args), "argument"), c.UseLine())
 		}
 	}
+}
+
+// splitAtDash returns what stands before and after the -- of a command. Names
+// that begin with "-" are names if another -- stands before them:
+//
+//	baton lock -- -name -- COMMAND
+func splitAtDash(c *cobra.Command, args []string) (names, argv []string) {
+	dash := c.ArgsLenAtDash()
+	switch {
+	case dash < 0:
+		return nil, nil
+	case dash == 0 && len(args) > 0 && strings.HasPrefix(args[0], "-"): // no command begins so
+		if second := slices.Index(args, "--"); second > 0 {
+			return args[:second], args[second+1:]
+		}
+	}
+	return args[:dash], args[dash:]
 }
 
 // cannotRun is the error for a command that was not started.
@@ -177,7 +201,8 @@ func (a *app) lock() *cobra.Command {
 		Short: "Run a command while holding a lock, or several",
 		Long: `Runs a command while holding the lock NAME. Waiters acquire it in order of arrival.
 With several names it holds all or none. All callers acquire them in one order, so that they do not
-deadlock. A baton lock inside another one leaves that order, and can.`,
+deadlock. A baton lock inside another one leaves that order, and can. For a name that begins with
+"-", write: baton lock -- -NAME -- COMMAND.`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton lock -n deploy -- make deploy
   baton lock -w 30 -E 75 db-migration -- ./migrate
@@ -219,14 +244,16 @@ func (a *app) sem() *cobra.Command {
 		Use:   "sem",
 		Short: "Run a command while holding permits of a semaphore",
 		Long: `Runs a command while holding permits of the semaphore NAME. The first caller
-stores its limit; callers with a different limit are refused. BATON_PERMITS is the number of
-permits. With --slots, BATON_SLOTS lists their numbers, such as "3 7"; no two holders share one.`,
-		Example: `  baton sem --limit 10 downstream -- ./call.sh
+stores its limit; callers with a different limit are refused, unless with --set-limit, which stores
+it. Callers without --limit use the stored one. BATON_PERMITS is the number of permits. With --slots,
+BATON_SLOTS lists their numbers, such as "3 7"; no two holders share one.`,
+		Example: `  baton sem --limit 10 --set-limit downstream -- ./call.sh
   baton sem --permits 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
 	}, f, "semaphore", f.semaphore)
 	c.Flags().IntVar(&f.permits, "permits", 1, "number of permits to acquire, all or none")
 	c.Flags().IntVar(&f.limit, "limit", semaphore.Stored,
 		"total number of permits (default: the stored limit)")
+	c.Flags().BoolVar(&f.setLimit, "set-limit", false, "store --limit if another limit is stored")
 	c.Flags().BoolVar(&f.slots, "slots", false, "pass the permits' numbers to the command")
 	c.Flags().Lookup("limit").DefValue = "0" // which help does not show
 	f.addPayload(c)

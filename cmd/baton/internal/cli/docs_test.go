@@ -32,7 +32,7 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 	}
 	written := string(text)
 	lock := helpOf(t, []string{"lock"})
-	a := &app{}
+	a := newApp(Env{})
 	for _, c := range append(a.root().Commands(), a.root()) {
 		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 			continue

@@ -28,7 +28,7 @@ behind.
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1:2379,10.0.0.2:2379/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 	}
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -87,16 +87,16 @@ func examineDeadlocks(ctx context.Context, c *coordinator.Client) (found []coord
 // printFindings prints a line for each finding, and another for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
-		return encode(a.Out, found, "  ")
+		return encode(a.answer, found, "  ")
 	}
 	width := 0
 	for _, f := range found {
 		width = max(width, len(f.About))
 	}
 	for _, f := range found {
-		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
+		fmt.Fprintf(a.answer, "%-8v %-*s  %s\n", f.Grade, width, line(f.About), line(f.Text))
 		if f.Advice != "" {
-			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
+			fmt.Fprintf(a.answer, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), line(f.Advice))
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (a *app) check() *cobra.Command {
 Lock.Sequencer in a program) still holds. Exit code 0 if it holds, 1 if it has ended. It can end
 right after the answer: the check rejects late callers, but does not make a write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := fence.Parse(args[0])
 			if err != nil {
@@ -120,7 +120,7 @@ right after the answer: the check rejects late callers, but does not make a writ
 				if err := c.Check(ctx, seq); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Out, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
+				fmt.Fprintf(a.answer, "holds: %s, token %d\n", cell(seq.Name), seq.Token)
 				return nil
 			})
 		},

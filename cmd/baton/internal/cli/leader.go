@@ -19,11 +19,12 @@ func (a *app) leader() *cobra.Command {
 		Short: "Print the current leader of an election",
 		Long: `Prints the current leader of the election NAME: its proclaimed value, and in
 parentheses its identity, the token of its term, and when it joined the queue, by its own clock.
-If there is no leader, the command fails; with --watch, it prints "nobody". The answer can be out
-of date: do not act as leader because of it.`,
+If there is no leader, the command fails; with --watch, it prints "nobody". While the service does
+not answer, --watch prints the last state again, and says so ("stale" in JSON). The answer can be
+out of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	output := addOutput(c)
 	watch := c.Flags().Bool("watch", false, "keep running, and print each change")
@@ -83,14 +84,26 @@ func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {
 	case machine && l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "null")
+		_, err = fmt.Fprintln(a.answer, "null")
 	case machine:
-		err = encode(a.Out, fields(l), "")
+		all := fields(l)
+		if l.Stale {
+			all["stale"] = true
+		}
+		err = encode(a.answer, all, "")
 	case l.Token == 0:
-		_, err = fmt.Fprintln(a.Out, "nobody")
+		_, err = fmt.Fprintln(a.answer, "nobody"+stale(l))
 	default:
-		_, err = fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n",
-			cell(string(l.Payload)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
+		_, err = fmt.Fprintf(a.answer, "%s (%s, token %d, since %s)%s\n",
+			cell(string(l.Payload)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339), stale(l))
 	}
 	return err
+}
+
+// stale says that a state may be over, for people.
+func stale(l recipes.Contender) string {
+	if l.Stale {
+		return ", unless it has changed: the service does not answer"
+	}
+	return ""
 }

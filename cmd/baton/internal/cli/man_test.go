@@ -17,7 +17,7 @@ func TestEachCommandHasAManPage(t *testing.T) {
 		t.Fatalf("baton man exits with %d: %s", r.code, r.err)
 	}
 	want := []string{"baton-completion.1", "baton.1"}
-	for _, c := range (&app{}).root().Commands() {
+	for _, c := range newApp(Env{}).root().Commands() {
 		if !c.Hidden {
 			want = append(want, "baton-"+c.Name()+".1")
 		}

@@ -26,7 +26,7 @@ The user in URL (by default --url or BATON_URL) needs the right to create. Your 
 SELECT, INSERT, UPDATE and DELETE on baton_*, and EXECUTE. etcd, ZooKeeper and Redis need no
 preparation.`,
 		Example: `  BATON_URL=postgres://owner:secret@db:5432/app baton migrate`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.url = args[0]
@@ -56,9 +56,9 @@ func (a *app) createTables(ctx context.Context) error {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	if created {
-		fmt.Fprintf(a.Out, "created: Baton's tables in %s\n", c)
+		fmt.Fprintf(a.answer, "created: Baton's tables in %s\n", c)
 	} else {
-		fmt.Fprintf(a.Out, "nothing to do: %s has Baton's tables\n", c)
+		fmt.Fprintf(a.answer, "nothing to do: %s has Baton's tables\n", c)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestDocumentedCommandLinesParse(t *testing.T) {
 }
 
 func TestExamplesInHelpParse(t *testing.T) {
-	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	a := newApp(Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	for _, cmd := range a.root().Commands() {
 		help := pages.Page{Blocks: []pages.Block{{Lang: "sh", Text: cmd.Example}}}
 		found := 0
@@ -65,7 +65,7 @@ func TestParsesRefusesWrongCommandLines(t *testing.T) {
 
 // parses runs baton's checks of a command line, and nothing else.
 func parses(c pages.Command) error {
-	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	a := newApp(Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	root := a.root()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -15,6 +15,21 @@ import (
 // This file prints texts that come from the service, so from anyone who may
 // write to a queue: none of them may command the terminal, or forge a line.
 
+// answer is the standard output. It keeps the first error, so that no command
+// reports success when its answer is incomplete, as on a full disk.
+type answer struct {
+	w   io.Writer
+	err error
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	n, err := a.w.Write(b)
+	if a.err == nil {
+		a.err = err
+	}
+	return n, err
+}
+
 // printable quotes a text that has characters which a terminal does not show.
 func printable(s string) string { return engine.Printable(s) }
 

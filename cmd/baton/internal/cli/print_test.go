@@ -62,7 +62,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 
 func TestFindingsAndMessagesAreOneLine(t *testing.T) {
 	var out strings.Builder
-	a := &app{Env: Env{Out: &out, Err: &out}}
+	a := newApp(Env{Out: &out, Err: &out})
 	evil := "x\x1b[2J\nfailure  forged"
 	a.say("taken by %s", evil)
 	if err := a.printFindings([]coordinator.Finding{{About: evil, Text: evil, Advice: evil}}, false); err != nil {

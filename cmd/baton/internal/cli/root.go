@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
@@ -39,12 +40,17 @@ type Env struct {
 // app is one run of baton.
 type app struct {
 	Env
+	answer   *answer   // the standard output, for what baton itself prints
 	messages *messages // nil in tests of parts
 	atEnd    func()    // called when the last message was written
 
 	url     string
 	verbose bool
 	running bool // the command line was accepted; an earlier error is a usage error
+}
+
+func newApp(env Env) *app {
+	return &app{Env: env, answer: &answer{w: env.Out}, atEnd: func() {}}
 }
 
 // exitError is an error with baton's exit code. Without err nothing more is
@@ -72,10 +78,14 @@ func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 // Main runs a command line and returns the exit code. It prints to env's
 // streams. It ends early when ctx ends or the process receives a signal.
 func Main(ctx context.Context, args []string, env Env) int {
-	a := &app{Env: env, messages: newMessages(env.Err), atEnd: func() {}}
+	a := newApp(env)
+	a.messages = newMessages(env.Err)
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if lost := a.answer.err; lost != nil {
+		err = a.incomplete(err, lost)
+	}
 	defer func() {
 		a.messages.close()
 		a.atEnd()
@@ -98,6 +108,22 @@ func Main(ctx context.Context, args []string, env Env) int {
 		ward.Raise(exit.signal, exit.whole)
 	}
 	return code
+}
+
+// incomplete is the error of a command whose answer was not written whole.
+func (a *app) incomplete(err, lost error) error {
+	told := fmt.Errorf("the answer is incomplete: %w", lost)
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		with := *exit
+		with.err = errors.Join(exit.err, told)
+		return &with
+	case err == nil, errors.Is(err, lost):
+		a.running = true // also for help: the command line is right
+		return told
+	}
+	return errors.Join(err, told)
 }
 
 // say prints a message to the standard error. It does not block.
@@ -141,9 +167,11 @@ lists the exit codes of the commands that run a command.`,
 			return err
 		},
 	}
+	root.Flags().BoolP("version", "V", false, "print the version")
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("baton {{.Version}}\n")
 	root.SetIn(a.In)
-	root.SetOut(a.Out)
+	root.SetOut(a.answer)
 	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.url, "url", "", "URL of the service (default $BATON_URL)")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false,
@@ -154,6 +182,28 @@ lists the exit codes of the commands that run a command.`,
 		a.migrate(), a.man(),
 	)
 	return root
+}
+
+// arguments is how many arguments a command takes.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if n := len(args); n < least || n > most {
+			return fmt.Errorf("%s, want %s", plural(n, "argument"), c.UseLine())
+		}
+		return nil
+	}
+}
+
+// wrongFlag says more about a negative number, which is taken for a flag.
+func wrongFlag(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedShortnames()) == 0 {
+		return err
+	}
+	if c := unknown.GetSpecifiedShortnames()[0]; '0' <= c && c <= '9' {
+		return fmt.Errorf("%w; before a negative number, write -- in front of all arguments", err)
+	}
+	return err
 }
 
 // version returns the version that the go command recorded in the program.
@@ -219,10 +269,11 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 // strips the prefix "baton: ", which say prints.
 func describe(err error) string {
 	s := strings.TrimPrefix(err.Error(), "baton: ")
+	s = strings.TrimSuffix(s, "; is the driver's package imported?") // for programs
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
-		s += "; omit --limit to use the stored limit"
+		s += "; omit --limit to use the stored limit, or add --set-limit to change it"
 	case errors.Is(err, coordinator.ErrUnavailable):
 		s += "; \"baton doctor\" checks the service"
 	}

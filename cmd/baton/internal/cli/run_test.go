@@ -54,15 +54,19 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		says []string
 	}{
 		{"lock", []string{"0 arguments", "NAME... -- COMMAND"}},
-		{"lock name", []string{"1 arguments"}},
+		{"lock name", []string{"no command", `baton lock name -- "$SHELL"`}},
 		{"lock name true", []string{"no --"}},
 		{"lock -- true", []string{"a name"}},
 		{"lock a b --", []string{"2 arguments"}},
+		{"lock -- -name", []string{"1 argument,", "NAME... -- COMMAND"}},
+		{"lock -- -name --", []string{"2 arguments"}},
+		{"lock -- grep -- true", []string{"a name"}},
+		{"rlock -- -a -b -- true", []string{"4 arguments"}},
 		{"lock a b a -- true", []string{"mutex/a", "twice"}},
 		{"rlock a b -- true", []string{"3 arguments", "NAME -- COMMAND"}},
 		{"group join a b -- true", []string{"3 arguments"}},
 		{"group join -n a -- true", []string{"unknown shorthand flag"}},
-		{"group list", []string{"accepts 1 arg"}},
+		{"group list", []string{"0 arguments", "baton group list NAME"}},
 		{"group list a/../b", []string{`".."`}},
 		{"lock a/../b -- true", []string{`".."`}},
 		{"lock --wait=soon name -- true", []string{"soon", "1m30s"}},
@@ -80,13 +84,18 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"sem --limit=0 name -- true", []string{"limit"}},
 		{"sem --permits 3 --limit=2 name -- true", []string{"3", "2"}},
 		{"sem --permits 0 --limit=2 name -- true", []string{"0"}},
+		{"sem --set-limit name -- true", []string{"--set-limit needs --limit"}},
+		{"sem --set-limit --limit=0 name -- true", []string{"limit 0"}},
 		{"elect --payload=x name -- true", []string{"unknown flag"}},
-		{"leader", []string{"accepts 1 arg"}},
+		{"leader", []string{"0 arguments", "baton leader NAME"}},
+		{"list a b", []string{"2 arguments", "[PREFIX]"}},
+		{"counter add x -5", []string{"-5", "write -- in front"}},
+		{"lock -x name -- true", []string{"'x' in -x\n"}},
 		{"leader -o xml name", []string{"xml", "json"}},
 		{"check nonsense", []string{"nonsense"}},
 		{"nonsense", []string{`unknown command "nonsense"`}},
 		{"--nonsense", []string{"unknown flag"}},
-		{"--url=nonsense:// lock name -- true", []string{"nonsense"}},
+		{"--url=nonsense:// lock name -- true", []string{"nonsense", "postgresql://…\n"}},
 	} {
 		r := baton(t, "", strings.Fields(c.args)...)
 		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "baton: ") || strings.Contains(r.err, "baton: baton:") {
@@ -191,7 +200,7 @@ func TestLeaderFailsWithoutALeader(t *testing.T) {
 // or look like two leaders.
 func TestLeadersValueIsQuotedIfNotPrintable(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{Env: Env{Out: &out}}
+	a := newApp(Env{Out: &out})
 	if err := a.printLeader(recipes.Contender{Payload: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +223,7 @@ func TestCommandThatWasNotStartedIsAFailure(t *testing.T) {
 		s := newScene(t, newFakeWard(false), 0)
 		var errs bytes.Buffer
 		r := &run{
-			app:   &app{Env: Env{Err: &errs, Environ: os.Environ, Getenv: os.Getenv}},
+			app:   newApp(Env{Err: &errs, Environ: os.Environ, Getenv: os.Getenv}),
 			flags: &runFlags{}, kind: "mutex", client: s.client,
 			path: "/no/such/program", argv: []string{"x"},
 		}
@@ -269,5 +278,60 @@ func TestScriptWithoutItsShellRuns(t *testing.T) {
 	}
 	if r := baton(t, "", "lock", "name", "--", script); r.code != exitCannotRun || r.out != "" {
 		t.Errorf("no text: %+v", r)
+	}
+}
+
+func TestNamesMayBeginWithADash(t *testing.T) {
+	for _, c := range []string{
+		"lock -- -name -- echo -n -- x", "lock -w 1 -- -n -E -- echo -n -- x", "sem --limit 1 -- -n -- echo -n -- x",
+		"lock -name -- echo -n -- x", // as before: -n, -a, …
+	} {
+		r := baton(t, "", strings.Fields(c)...)
+		if wrong := strings.HasPrefix(c, "lock -name"); wrong != (r.code == 2) || !wrong && r.out != "-- x" {
+			t.Errorf("baton %s exits with %d and prints %q, %q", c, r.code, r.out, r.err)
+		}
+	}
+}
+
+// fullDisk is a standard output that takes so many bytes.
+type fullDisk struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if len(b) > d.left {
+		return d.left, errFull
+	}
+	d.left -= len(b)
+	return len(b), nil
+}
+
+func TestAnswerThatCannotBeWrittenIsAFailure(t *testing.T) {
+	for args, reason := range map[string]string{
+		"doctor":                       "",
+		"doctor -o json":               "",
+		"counter get name":             "",
+		"list":                         "",
+		"inspect name":                 "",
+		"inspect --watch name":         "",
+		"group list name":              "",
+		"bench --duration 10ms":        "",
+		"check 1:mutex:name:1:nothing": "",
+		"--help":                       "",
+		"--version":                    "",
+		"counter get a/../b":           `".."`, // which is told as before
+	} {
+		var errs bytes.Buffer
+		code := Main(t.Context(), strings.Fields(args), Env{Out: &fullDisk{}, Err: &errs,
+			Getenv: func(string) string { return patient }, Environ: os.Environ})
+		switch got := errs.String(); {
+		case reason != "":
+			if code != 2 || !strings.Contains(got, reason) {
+				t.Errorf("baton %s exits with %d and says %q", args, code, got)
+			}
+		case strings.HasPrefix(args, "check"): // writes nothing
+		case code != 1 || strings.Count(got, errFull.Error()) != 1 || !strings.HasPrefix(got, "baton: "):
+			t.Errorf("baton %s on a full disk exits with %d and says %q", args, code, got)
+		}
 	}
 }
