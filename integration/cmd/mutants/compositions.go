@@ -26,7 +26,7 @@ var ofCompositions = []mutation{{
 `,
 	new: `		default:
 `,
-	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestErrReadsTheClocks"}},
+	caught: []test{{pkg: "recipes/multilock/internal/held", name: "TestErrAsksEachMember"}},
 }, {
 	name: "quorum-of-a-minority", promise: "P1",
 	what:   "A quorum may need half of the services or fewer: two can be held.",
@@ -108,8 +108,8 @@ var ofCompositions = []mutation{{
 	name: "plan-signals-everyone", promise: "P6",
 	what:   "Each change of a partition wakes all members.",
 	file:   "recipes/partition/internal/store/store.go",
-	old:    `	changed := now.Changed(old)`,
-	new:    `	changed := now.Members`,
+	old:    `	changed := slices.DeleteFunc(now.Changed(old), func(m plan.Member) bool {`,
+	new:    `	changed := slices.DeleteFunc(slices.Clone(now.Members), func(m plan.Member) bool {`,
 	caught: []test{{pkg: "recipes/partition", name: "TestDeathWakesTheAffectedAndOneMore"}},
 }, {
 	name: "plan-from-scratch", promise: "P6",
