@@ -133,7 +133,7 @@ func members(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
 	ok(t, joined[0].Leave(ctx))
 	ok(t, groups[1].AwaitLeave(ctx, joined[0].Token()))
 	all, err := groups[1].Members(ctx)
-	if err != nil || len(all) != 1 || all[0].Token != joined[1].Token() || string(all[0].Payload) != "value" {
+	if err != nil || len(all) != 1 || all[0].Token != joined[1].Token() || string(all[0].Value) != "value" {
 		t.Errorf("%+v, %v; want the second member alone", all, err)
 	}
 	ok(t, joined[1].Leave(ctx))
