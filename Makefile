@@ -1,7 +1,7 @@
-# The root module is the library. The command, the analyzer, the observers and the drivers for databases and Redis have
-# dependencies that the library does not need, so they are separate modules, as is integration/, which has everything that needs a
-# server. Modules come after those that they require.
-PARTS := . coordinator/observe/otelobserve coordinator/observe/promobserve coordinator/redis coordinator/sql cmd/baton cmd/batonvet
+# The root module is the library. The command, the analyzer, the observers, the drivers for databases and Redis, and the
+# adapters to other projects have dependencies that the library does not need, so they are separate modules, as is
+# integration/, which has everything that needs a server. Modules come after those that they require.
+PARTS := . contrib coordinator/observe/otelobserve coordinator/observe/promobserve coordinator/redis coordinator/sql cmd/baton cmd/batonvet
 MODULES := $(PARTS) integration
 
 # The linter's version. An installed linter is used instead of compiling this one.

@@ -41,7 +41,7 @@ type step struct {
 }
 
 // parts are the modules whose tests need no server, besides the library.
-var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
+var parts = []string{"contrib", "coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
 
 // Files whose tests belong to the matrix: faults of servers and networks, kills
 // and partitions of clients, long runs, durations, other versions, other
