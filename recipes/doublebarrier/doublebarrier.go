@@ -1,5 +1,5 @@
-// Package doublebarrier is a barrier for n members, which enter together and leave
-// together: for work in phases.
+// Package doublebarrier is a barrier for n members, which enter together and
+// leave together: for work in phases.
 //
 //	b, err := doublebarrier.New(client, "phase", 3)
 //	...
