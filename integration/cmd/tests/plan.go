@@ -188,7 +188,7 @@ func zooKeeperWorlds(seeds string) []step {
 func recipeWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds of recipes", why: seeds + " for partitions, counters, onces, barriers, the quorum and deadlocks",
-		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/once", "./recipes/barrier/...", "./recipes/multilock/quorum"},
+		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/once", "./recipes/barrier", "./recipes/doublebarrier", "./recipes/multilock/quorum"},
 		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestWorkRunsOncePerKeyUnderFaults|TestRoundsUnderFaults|TestCallsAgreeWithTheHistoryOfTheRecord|TestQuorumUnderFaults|TestDeadlocksInRandomWorlds)$",
 		env: []string{"BATON_SEEDS=" + seeds},
 	}}
