@@ -61,9 +61,10 @@ import (
 )
 
 // MaxShards is the greatest number of shards, and MaxWeight the greatest weight
-// of a member. The plan has room for some 800 members, 700 if they all settle.
+// of a member. The plan has room for some 800 members with 1,024 shards, for
+// 700 if they all settle, and for 150 with 10,000 shards.
 const (
-	MaxShards = 1024
+	MaxShards = 10_000
 	MaxWeight = 1000
 )
 
@@ -100,7 +101,8 @@ type Partition struct {
 //
 // The group "partition/NAME" (package group) has the members; do not join it.
 // The plan stays at the service when the last member has left; the number of
-// shards can change then.
+// shards can change then, and only then. More shards than needed today cost
+// little: an entry and a watch each.
 func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Partition, error) {
 	p := &Partition{name: name, client: engine.Of(c), options: options{
 		weight: 1, most: shards, drain: 10 * time.Second, onError: func(error) {}}}
