@@ -61,10 +61,9 @@ import (
 )
 
 // MaxShards is the greatest number of shards, and MaxWeight the greatest weight
-// of a member. The plan has room for some 800 members with 1,024 shards, for
-// 700 if they all settle, and for 150 with 10,000 shards.
+// of a member. The plan has room for some 800 members, 700 if they all settle.
 const (
-	MaxShards = 10_000
+	MaxShards = 1024
 	MaxWeight = 1000
 )
 

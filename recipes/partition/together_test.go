@@ -8,7 +8,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/recipes/partition"
 	"github.com/baton-go/baton/recipes/partition/internal/plan"
 )
 
@@ -77,21 +76,6 @@ func TestHalfOfALargeFleetLeaves(t *testing.T) {
 		if got, most := f.cost(before), 30*100; got > most {
 			t.Errorf("%d requests, want at most %d", got, most)
 		}
-		if f.gap > longestGap {
-			t.Errorf("a shard was free for %v", f.gap)
-		}
-	})
-}
-
-// TestTenThousandShards move as fewer do.
-func TestTenThousandShards(t *testing.T) {
-	run(t, partition.MaxShards, func(f *fleet) {
-		all := f.startAll(10)
-		f.gap = 0
-		all = append(all, f.start())
-		f.settle(time.Second, all...)
-		all[0].cancel()
-		f.settle(time.Second, all[1:]...)
 		if f.gap > longestGap {
 			t.Errorf("a shard was free for %v", f.gap)
 		}

@@ -280,12 +280,12 @@ func TestChangedAreTheAffectedMembers(t *testing.T) {
 }
 
 // TestPlanFitsARecord of 64 KiB with 800 members and tokens of 48 bits, or 700
-// that settle, or 150 and 10,000 shards.
+// that settle.
 func TestPlanFitsARecord(t *testing.T) {
 	for _, c := range []struct {
 		members      int64
 		shards, step int
-	}{{800, 1024, 0}, {700, 1024, 12}, {150, 10_000, 15}} {
+	}{{800, 1024, 0}, {700, 1024, 12}} {
 		var alive []plan.Member
 		for i := range c.members {
 			alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: c.shards, Settling: c.step})
@@ -352,7 +352,7 @@ func FuzzParse(f *testing.F) {
 			_ = m.Grown()
 			p.Predecessor(m.Token)
 		}
-		if p.Shards < 1 || p.Shards > 10_000 {
+		if p.Shards < 1 || p.Shards > 1024 {
 			return
 		}
 		check(t, p.Next(p.Shards, []plan.Member{member(7, p.Shards), member(8, p.Shards)}))
