@@ -42,8 +42,8 @@ time, name and queues; with --watch, one for each change. With --limit each queu
 how many are left_out. An empty queue is not an error.
 
 KIND is mutex, rwlock, semaphore, election, group, partition, partition-shard (whose NAME is that of
-the partition, a slash and the number), counter, ids (the last number taken), barrier or
-double-barrier.`,
+the partition, a slash and the number), counter, ids (the last number taken), barrier,
+double-barrier or once (with its latest run).`,
 		Example: `  baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: arguments(1, 1),
@@ -177,6 +177,8 @@ func (q queueView) summary() string {
 		return plural(q.Shards, "shard") + ", " + plural(holding, "member")
 	case q.Kind == "double-barrier":
 		return fmt.Sprintf("round %d, %d inside, %d waiting", q.Round, holding, waiting)
+	case q.Kind == "once":
+		return counts + q.latestRun()
 	case q.Set != nil:
 		return map[bool]string{true: "closed", false: "open"}[*q.Set]
 	case q.Value == nil:
@@ -185,6 +187,23 @@ func (q queueView) summary() string {
 		return fmt.Sprintf("%d, %s", *q.Value, counts)
 	}
 	return fmt.Sprint(*q.Value)
+}
+
+// latestRun describes the latest run of a once.
+func (q queueView) latestRun() string {
+	if len(q.Runs) == 0 {
+		return ""
+	}
+	last, state := q.Runs[len(q.Runs)-1], "over and not complete"
+	for _, c := range q.Contenders {
+		if c.Holding && c.Token == last.Token {
+			state = "not over"
+		}
+	}
+	if last.Ended != nil {
+		state = "complete since " + last.Ended.Local().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("; the latest run, of %s by %s, is %s", cell(last.Key), cell(last.Identity), state)
 }
 
 func plural(n int, what string) string {

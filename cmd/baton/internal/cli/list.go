@@ -30,8 +30,8 @@ OLDEST WAIT is the same of the waiter that joined first. What is stuck comes fir
 
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
-layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers and
-counters have nobody in the queue at rest: use baton inspect.
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers,
+counters and onces have nobody in the queue at rest: use baton inspect.
 
 --watch reads the queues once a second, and prints the list when it has changed. -o json prints an
 array of objects with kind, name, holders, held_since, waiting, waiting_since, and error if the queue
