@@ -9,6 +9,7 @@ require (
 	github.com/caddyserver/certmagic v0.25.6
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/pressly/goose/v3 v3.30.1
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/tus/tusd/v2 v2.9.1
 	go.uber.org/zap v1.28.0
 	golang.org/x/exp v0.0.0-20261109185158-a52e3aef5920
