@@ -176,7 +176,10 @@ func TestReleasedPermitsAdmitSeveralWaiters(t *testing.T) {
 		w.ok(err)
 		both, err := s.Acquire(ctx, 2)
 		w.ok(err)
-		w.is(both.ReleasePart(ctx, 1), coordinator.ErrInvalid)
+		n, err := both.ReleasePart(ctx, 1)
+		if w.is(err, coordinator.ErrInvalid); n != 2 {
+			w.t.Errorf("%d are held after a refused ReleasePart", n)
+		}
 		if slots, err := both.Slots(ctx); err != nil || len(slots) != 2 {
 			w.t.Errorf("slots %v, %v after a refused ReleasePart", slots, err)
 		}

@@ -26,7 +26,7 @@ var ofCompositions = []mutation{{
 `,
 	new: `		default:
 `,
-	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestErrReadsTheClocks"}},
+	caught: []test{{pkg: "recipes/multilock/internal/held", name: "TestErrAsksEachMember"}},
 }, {
 	name: "quorum-of-a-minority", promise: "P1",
 	what:   "A quorum may need half of the services or fewer: two can be held.",

@@ -273,7 +273,7 @@ func describe(err error) string {
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
-		s += "; omit --limit to use the stored limit"
+		s += "; omit --limit to use the stored limit, or add --set-limit to change it"
 	case errors.Is(err, coordinator.ErrUnavailable):
 		s += "; \"baton doctor\" checks the service"
 	}

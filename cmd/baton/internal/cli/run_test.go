@@ -84,6 +84,8 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"sem --limit=0 name -- true", []string{"limit"}},
 		{"sem --permits 3 --limit=2 name -- true", []string{"3", "2"}},
 		{"sem --permits 0 --limit=2 name -- true", []string{"0"}},
+		{"sem --set-limit name -- true", []string{"--set-limit needs --limit"}},
+		{"sem --set-limit --limit=0 name -- true", []string{"limit 0"}},
 		{"elect --payload=x name -- true", []string{"unknown flag"}},
 		{"leader", []string{"0 arguments", "baton leader NAME"}},
 		{"list a b", []string{"2 arguments", "[PREFIX]"}},
