@@ -50,8 +50,8 @@ func New(client *coordinator.Client, name string, wait time.Duration, key func(*
 				refuse(w, err)
 				return
 			}
-			// Also after a panic, and if the client has gone. If it is lost, the
-			// handler's context says so.
+			// Also after a panic, and if the client has gone. If it is lost,
+			// the handler's context says so.
 			defer func() { _ = lock.Unlock(context.WithoutCancel(r.Context())) }()
 			ctx, cancel := context.WithCancelCause(context.WithValue(lock.Context(), lockKey{}, lock))
 			defer cancel(nil)
