@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -21,6 +22,9 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
+	// ErrNoCandidate is the error of a transfer: no waiting candidate has the
+	// identity.
+	ErrNoCandidate = errors.New("no candidate")
 	// ErrStepDown ends a term as any error of work does, but is no failure: it
 	// is logged at Info, and WithOnError does not get it.
 	ErrStepDown = errors.New("step down")
@@ -37,6 +41,7 @@ var (
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
+	next   driver.Queue // has the record of a transfer; empty if there is none
 
 	mu      sync.Mutex
 	current *Term // the latest term; it may be over
@@ -66,7 +71,11 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Election{client: c, queue: queue}, nil
+	e := &Election{client: c, queue: queue}
+	if e.engine().Sharer() == nil {
+		e.next, err = e.engine().Queue(nextKind, name)
+	}
+	return e, err
 }
 
 // Name returns the election's name.
@@ -99,13 +108,38 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 			" not over; Proclaim changes its value, Resign ends it")
 	}
 	r.Mode, r.Waits = mode, recipes.WaitsForAll
-	h, err := e.queue.Acquire(ctx, r)
+	h, err := e.acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	t := &Term{hold: h, election: e, began: time.Now()}
 	e.show(t)
 	return t, nil
+}
+
+// acquire queues until the candidate is admitted and has nobody to let pass.
+func (e *Election) acquire(ctx context.Context, r recipes.Request) (*recipes.Hold, error) {
+	for {
+		h, err := e.queue.Acquire(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		passes, err := e.letsPass(ctx, h)
+		if err == nil && !passes {
+			return h, nil
+		}
+		h.NoHandoff()
+		released := h.Release(ctx)
+		switch {
+		case err != nil:
+			return nil, recipes.Describe(ctx, r.Op, e.Name(), err)
+		case errors.Is(released, coordinator.ErrClosed), errors.Is(released, coordinator.ErrSessionLost),
+			errors.Is(released, coordinator.ErrRemoved):
+			return nil, recipes.Describe(ctx, r.Op, e.Name(), released)
+		case r.Try:
+			return nil, &recipes.TakenError{Op: r.Op, Name: e.Name()}
+		}
+	}
 }
 
 // show makes t the current term, unless it is over by now and another goroutine

@@ -75,6 +75,7 @@ func start(ctx context.Context, t *Term, work func(context.Context, *Term) error
 	j.base, j.ask = context.WithCancelCause(ctx)
 	under, stop := t.hold.Under(j.base)
 	j.ctx, j.stop = under, func() { stop(); j.ask(nil) }
+	t.job.Store(j)
 	go j.run(t, work)
 	return j
 }

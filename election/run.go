@@ -111,6 +111,7 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	r.health.set(t, "")
 	j = start(ctx, t, r.work)
 	defer j.stop()
+	defer r.attendTo(t)()
 	o, returned := r.await(t, j)
 	settled = true
 	if !returned {
@@ -222,14 +223,21 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
 	case o.ended && errors.Is(o.asked, ErrStalled):
 		return true, join(r.failed(o.asked), own(o), resigned)
+	case o.ended && errors.Is(o.asked, ErrStepDown):
+		r.steppedDown(t, o.asked)
+		return true, join(own(o), resigned)
 	case errors.Is(o.err, ErrStepDown):
-		r.log().Info("baton: leader steps down",
-			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
+		r.steppedDown(t, o.err)
 		return true, resigned
 	case o.err == nil:
 		return false, resigned
 	}
 	return true, join(r.failed(fmt.Errorf("work: %w", o.err)), resigned)
+}
+
+func (r *runner) steppedDown(t *Term, reason error) {
+	r.log().Info("baton: leader steps down",
+		"election", r.election.Name(), "token", t.Token(), "reason", reason)
 }
 
 // overrun ends a term whose work does not return.

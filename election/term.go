@@ -15,7 +15,8 @@ type Term struct {
 	hold     *recipes.Hold
 	election *Election
 	began    time.Time
-	reported atomic.Int64 // the last Progress, in nanoseconds since began
+	job      atomic.Pointer[job] // that of Run; nil without
+	reported atomic.Int64        // the last Progress, in nanoseconds since began
 }
 
 // Progress reports that the work goes on: see [WithProgress]. It is no request.
