@@ -121,24 +121,42 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 func (e *Election) acquire(ctx context.Context, r recipes.Request) (*recipes.Hold, error) {
 	for {
 		h, err := e.queue.Acquire(ctx, r)
-		if err != nil {
-			return nil, err
+		if err != nil || e.next == "" || h.HandedOver() {
+			return h, err
 		}
 		passes, err := e.letsPass(ctx, h)
 		if err == nil && !passes {
 			return h, nil
 		}
-		h.NoHandoff()
-		released := h.Release(ctx)
+		if left := e.leave(ctx, h); err == nil {
+			err = left
+		}
 		switch {
 		case err != nil:
 			return nil, recipes.Describe(ctx, r.Op, e.Name(), err)
-		case errors.Is(released, coordinator.ErrClosed), errors.Is(released, coordinator.ErrSessionLost),
-			errors.Is(released, coordinator.ErrRemoved):
-			return nil, recipes.Describe(ctx, r.Op, e.Name(), released)
 		case r.Try:
 			return nil, &recipes.TakenError{Op: r.Op, Name: e.Name()}
 		}
+	}
+}
+
+// leave removes the entry of a candidate that does not lead, in the background
+// if ctx ends. The error is the cause of ctx. That the entry has already gone
+// is none: the candidate joins again.
+func (e *Election) leave(ctx context.Context, h *recipes.Hold) error {
+	h.NoHandoff()
+	left := make(chan struct{})
+	if !e.engine().Go(func() {
+		defer close(left)
+		_ = h.Release(context.WithoutCancel(ctx))
+	}) {
+		return coordinator.ErrClosed
+	}
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -177,33 +177,32 @@ func (e *Election) Transfer(ctx context.Context, identity string) error {
 }
 
 // letsPass reports whether a candidate that was admitted has to let another one
-// pass. It leads if that cannot be found out: the error is that of a hold that
+// pass. It leads if that cannot be found out. The error is that of a hold that
 // is over, or the cause of ctx.
 func (e *Election) letsPass(ctx context.Context, h *recipes.Hold) (bool, error) {
-	if e.next == "" || h.HandedOver() {
-		return false, nil
-	}
-	n, _, err := e.readNext(ctx, driver.Any)
+	under, stop := h.Under(ctx)
+	defer stop()
+	n, _, err := e.readNext(under, driver.Any)
 	// One with a smaller token was ahead, and has gone.
+	passes := false
 	if err == nil && n.To > h.Token() {
 		var all []recipes.Contender
-		all, err = e.Candidates(ctx)
-		if slices.ContainsFunc(all, func(c recipes.Contender) bool { return c.Token == n.To && c.ID == n.ID }) {
-			return true, nil
-		}
+		all, err = e.Candidates(under)
+		passes = slices.ContainsFunc(all, func(c recipes.Contender) bool { return c.Token == n.To && c.ID == n.ID })
 	}
-	switch {
-	case err == nil:
-		return false, nil
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
+	// The session may have ended meanwhile. This is the last step before the
+	// caller works.
 	if over := h.Check(ctx); over != nil {
 		return false, over
 	}
-	e.engine().Log().Warn("baton: cannot read who leads next; leading",
-		"election", e.Name(), "token", h.Token(), "error", err)
-	return false, nil
+	if err != nil {
+		e.engine().Log().Warn("baton: cannot read who leads next; leading",
+			"election", e.Name(), "token", h.Token(), "error", err)
+	}
+	return passes, nil
 }
 
 // attendTo starts attend. It lasts until stop or the end of the term, so also
