@@ -89,7 +89,7 @@ func (e *Election) Name() string { return e.queue.Name() }
 // above [recipes.MaxPayload], a TTL that the service does not accept, or a ctx
 // that carries a live term of this election.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
+	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, false)
 }
 
 // TryCampaign waits only for the service. If there are candidates, or during a
@@ -97,22 +97,28 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 // names the leader or the delay. On ZooKeeper it may fail just after a
 // resignation, if the server is behind the others.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
+	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true}, false)
 }
 
 // campaign does not re-enter a term, as a mutex does: the owners of two handles
 // would both believe to lead, with one value between them.
-func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
+//
+// A term of Run has its base before any goroutine can see it: one that was asked
+// to stop a moment too early would resign while the work begins.
+func (e *Election) campaign(ctx context.Context, r recipes.Request, run bool) (*Term, error) {
 	if e.queue.Held(ctx) {
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
 			" not over; Proclaim changes its value, Resign ends it")
 	}
-	r.Mode, r.Waits = mode, recipes.WaitsForAll
+	r.Mode, r.Waits = cmp.Or(r.Mode, mode), recipes.WaitsForAll
 	h, err := e.acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	t := &Term{hold: h, election: e, began: time.Now()}
+	if run {
+		t.base, t.ask = context.WithCancelCause(ctx)
+	}
 	e.show(t)
 	return t, nil
 }

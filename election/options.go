@@ -17,6 +17,9 @@ type RunOption func(*runConfig)
 type runConfig struct {
 	value            []byte
 	drain, progress  time.Duration
+	priority         int
+	prefers          bool // WithPriority
+	settle           time.Duration
 	onOverrun        func()
 	onError          func(error)
 	health           *Health
@@ -54,6 +57,17 @@ func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onErro
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
+// WithPriority makes a leader transfer to a candidate of a higher priority that
+// has waited for the time of WithSettle. All candidates need the option; without
+// it the priority is 0. n is at most a million; it may be a build's number.
+func WithPriority(n int) RunOption {
+	return func(c *runConfig) { c.priority, c.prefers = n, true }
+}
+
+// WithSettle sets how long a candidate of a higher priority must have waited:
+// 30 s by default. One that crashes sooner never leads.
+func WithSettle(d time.Duration) RunOption { return func(c *runConfig) { c.settle = d } }
+
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
 // initial (default 100 ms) to longest (default 10 s), and is initial again
 // after a wait in the queue and a term that took at least longest together.
@@ -68,6 +82,7 @@ const mostPause = math.MaxInt64 / 2
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	c := runConfig{
 		drain:     30 * time.Second,
+		settle:    30 * time.Second,
 		onOverrun: func() {}, onError: func(error) {},
 		health:  new(Health),
 		initial: 100 * time.Millisecond, longest: 10 * time.Second,
@@ -87,6 +102,10 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		broken = fmt.Sprintf("drain of %v; want more than 0, or Forever", c.drain)
 	case c.progress < 0 || c.progress > 0 && c.progress < time.Millisecond: // a unit was forgotten
 		broken = fmt.Sprintf("%v without progress; want 0 for no bound, or at least 1ms", c.progress)
+	case c.priority < 0 || c.priority > maxPriority:
+		broken = fmt.Sprintf("priority %d; want 0 to %d", c.priority, maxPriority)
+	case c.settle < time.Millisecond:
+		broken = fmt.Sprintf("settling for %v; want at least 1ms", c.settle)
 	case c.onOverrun == nil:
 		broken = "nil function for overruns"
 	case c.onError == nil:

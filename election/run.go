@@ -42,6 +42,9 @@ func (e *Election) Run(
 	if work == nil {
 		return invalid("run", e.Name(), "nil work")
 	}
+	if err := e.refusesPriority(); cfg.prefers && err != nil {
+		return err
+	}
 	r := &runner{runConfig: cfg, election: e, work: work}
 	defer r.health.set(nil, "not a candidate")
 	return r.run(ctx)
@@ -104,12 +107,13 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 			_ = r.leave(ctx, t, j)
 		}
 	}()
-	if ctx.Err() != nil || t.Err() != nil { // ended since the grant
+	defer t.ask(nil)
+	if t.base.Err() != nil || t.Err() != nil { // ended since the grant
 		settled = true
-		return r.finish(ctx, t, outcome{ended: true, lost: loss(t)})
+		return r.finish(ctx, t, outcome{ended: true, asked: context.Cause(t.base), lost: loss(t)})
 	}
 	r.health.set(t, "")
-	j = start(ctx, t, r.work)
+	j = start(t, r.work)
 	defer j.stop()
 	defer r.attendTo(t)()
 	o, returned := r.await(t, j)
@@ -189,7 +193,7 @@ func (r *runner) untilEnded(t *Term, j *job) (stalled bool, o outcome, ok bool) 
 			idle, stalled = nil, true
 			r.log().Warn("baton: work makes no progress; its context has ended",
 				"election", r.election.Name(), "token", t.Token(), "budget", r.progress)
-			j.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
+			t.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
 		}
 	}
 }
@@ -243,8 +247,8 @@ func (r *runner) steppedDown(t *Term, reason error) {
 // overrun ends a term whose work does not return.
 func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	var ended error
-	if j.base.Err() != nil {
-		ended = context.Cause(j.base)
+	if t.base.Err() != nil {
+		ended = context.Cause(t.base)
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)

@@ -15,8 +15,12 @@ type Term struct {
 	hold     *recipes.Hold
 	election *Election
 	began    time.Time
-	job      atomic.Pointer[job] // that of Run; nil without
-	reported atomic.Int64        // the last Progress, in nanoseconds since began
+	// Under Run: base ends with Run's context, or when the work is asked to
+	// stop, by ask. Else they are nil, and the caller of Campaign has to stop.
+	base context.Context
+	ask  context.CancelCauseFunc
+
+	reported atomic.Int64 // the last Progress, in nanoseconds since began
 }
 
 // Progress reports that the work goes on: see [WithProgress]. It is no request.

@@ -51,6 +51,8 @@ type next struct {
 	Identity string       `json:"identity"` // for people
 }
 
+var errShared = engine.Invalid("the other clients of a shared queue know neither transfers nor priorities")
+
 // readNext returns the record when its version differs from known.
 func (e *Election) readNext(ctx context.Context, known driver.Version) (n next, v driver.Version, err error) {
 	err = e.engine().OnSession(ctx, func(s *engine.Session) error {
@@ -97,7 +99,7 @@ func (e *Election) engine() *engine.Client { return engine.Of(e.client) }
 // identity, choose writes nothing.
 func (e *Election) choose(ctx context.Context, from coordinator.Token, identity string) (next, error) {
 	if e.next == "" {
-		return next{}, engine.Invalid("the other clients of a shared queue know no transfer")
+		return next{}, errShared
 	}
 	all, err := e.Candidates(ctx)
 	if err != nil {
@@ -145,11 +147,10 @@ func (t *Term) TransferTo(ctx context.Context, identity string) error {
 // pass, and asks the work to stop. It returns false if there is no Run to ask.
 func (t *Term) stepDownFor(n next) bool {
 	t.hold.NoHandoff()
-	j := t.job.Load()
-	if j != nil {
-		j.ask(fmt.Errorf("%w: transfer to %s", ErrStepDown, engine.Printable(n.Identity)))
+	if t.ask != nil {
+		t.ask(fmt.Errorf("%w: transfer to %s", ErrStepDown, engine.Printable(n.Identity)))
 	}
-	return j != nil
+	return t.ask != nil
 }
 
 // Transfer asks the leader's Run to step down for a candidate, as
@@ -211,6 +212,9 @@ func (r *runner) attendTo(t *Term) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() { r.attend(ctx, t) })
+	if r.prefers {
+		all.Go(func() { r.prefer(ctx, t) })
+	}
 	return func() { cancel(); all.Wait() }
 }
 
