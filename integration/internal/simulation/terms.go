@@ -107,6 +107,9 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
 		election.WithValue([]byte(a.label)),
 	}
+	if a.does("priority", 2) {
+		opts = append(opts, election.WithPriority(a.r.IntN(3)), election.WithSettle(a.w.ttl/4))
+	}
 	if hangs {
 		opts = append(opts, election.WithProgress(a.w.ttl))
 	}
