@@ -22,17 +22,15 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrNoCandidate is the error of a transfer: no waiting candidate has the
-	// identity.
+	// ErrNoCandidate: no waiting candidate has the identity of a transfer.
 	ErrNoCandidate = errors.New("no candidate")
-	// ErrStepDown ends a term as any error of work does, but is no failure: it
+	// ErrStepDown ends a term as other errors of work do, but is no failure: it
 	// is logged at Info, and WithOnError does not get it.
 	ErrStepDown = errors.New("step down")
 	// ErrStalled ends the context of work that hangs: see [WithProgress].
 	ErrStalled = errors.New("work has made no progress")
-	// ErrOverrun is the error of Run if work did not return within the bound of
-	// [WithDrain]. It may still run, while another process leads; if it panics,
-	// the process crashes. End the process if it may do harm.
+	// ErrOverrun: work did not return within the bound of [WithDrain]. It may
+	// still run while another process leads: end this one if it may do harm.
 	ErrOverrun = errors.New("work has not returned")
 )
 
@@ -84,18 +82,17 @@ func (e *Election) Name() string { return e.queue.Name() }
 // Campaign blocks until the caller leads; the caller must Resign. Each call is
 // a separate candidate. Listings show value as Payload. On failure nothing is
 // held, and the entry is removed, in the background if necessary. Errors: the
-// cause of ctx, with coordinator.ErrUnavailable if the service did not answer;
+// cause of ctx, with ErrUnavailable if the service did not answer;
 // ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, for a value
-// above [recipes.MaxPayload], a TTL that the service does not accept, or a ctx
-// that carries a live term of this election.
+// above [recipes.MaxPayload], a TTL that is not accepted, or a ctx with a live
+// term of the election.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, false)
 }
 
 // TryCampaign waits only for the service. If there are candidates, or during a
-// lock-delay, it returns a [*recipes.TakenError], a coordinator.ErrTaken, which
-// names the leader or the delay. On ZooKeeper it may fail just after a
-// resignation, if the server is behind the others.
+// lock-delay, it returns a [*recipes.TakenError], which names the leader or the
+// delay; on ZooKeeper also just after a resignation, if the server is behind.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true}, false)
 }
@@ -183,8 +180,7 @@ func (e *Election) show(t *Term) {
 }
 
 // Current returns the live term of this Election, from Run or Campaign in any
-// goroutine, or nil if it does not lead now. It sends no request, but see
-// [Term.Err].
+// goroutine, or nil. It sends no request, but see [Term.Err].
 func (e *Election) Current() *Term {
 	e.mu.Lock()
 	t := e.current
@@ -200,9 +196,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader returns the candidate that was first when the service answered. Only
-// its [Term] proves that it leads: it may not know yet, or wait for a
-// lock-delay. The error is ErrNoLeader, or as for Campaign.
+// Leader returns the first candidate. Only its [Term] proves that it leads: it
+// may not know yet, or wait for a lock-delay. The error is ErrNoLeader, or as
+// for Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -215,11 +211,11 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 }
 
 // Observe yields the leader and then each change: another leader, another value
-// (see [Term.Proclaim]), or no leader, with Token 0. It may skip states, but
-// never the latest. Tokens never fall, unless the service has lost its data.
-// When the session is suspended or lost, Observe yields the last state again,
-// with Stale set. The next one is confirmed; it may be an older value, or a
-// leader that has just left. An error of Campaign ends it.
+// (see [Term.Proclaim]), or none, with Token 0. It may skip states, but never
+// the latest. Tokens never fall, unless the service has lost its data. When the
+// session is suspended or lost, it yields the last state again, with Stale set.
+// The next one is confirmed, but may be a value or a leader of just before. An
+// error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

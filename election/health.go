@@ -30,14 +30,14 @@ func (h *Health) Show(t *Term) (stop func()) {
 }
 
 // Ready returns a handler that answers 200 while this process leads and its
-// work has not been asked to stop, else 503; the body says why. As a readiness
-// probe, a rollout would wait for ever for new pods to lead.
+// work shall not stop, else 503. A rollout with this readiness would wait for
+// ever.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
-// Live returns a handler that answers 503 while the leader's last renewal is
-// not acknowledged, and while work runs after a lost term, ErrStalled or
-// ErrOverrun; else 200. It fails during an outage of the service, when a
-// restart does not help: failureThreshold × periodSeconds must exceed the TTL.
+// Live returns a handler that answers 503 while the last renewal is not
+// acknowledged, and while work runs after a lost term, ErrStalled or
+// ErrOverrun. A restart ends no outage: failureThreshold × periodSeconds must
+// exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

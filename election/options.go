@@ -37,40 +37,39 @@ func WithValue(value []byte) RunOption {
 // tenth of the TTL later, or at once after an operator's act.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
-// WithOnOverrun makes Run call f when work has not returned by the bound of
-// WithDrain, or by a tenth of the TTL after a lost term if that is sooner. Run
-// waits for f before it resigns: f may end the process to prevent an overlap.
+// WithOnOverrun makes Run call f, before it resigns, when work has not returned
+// by the bound of WithDrain, or by a tenth of the TTL after a lost term if that
+// is sooner. f may end the process.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
 // WithProgress ends the context of work, with [ErrStalled], when it has not
-// called [Term.Progress] for d. After the drain the next candidate leads, and
-// Run goes on as after an error of work. The default is 0: never.
+// called [Term.Progress] for d. After the drain Run goes on as after an error
+// of work. The default is 0: never.
 func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
-// WithOnError makes Run call f with each error after which it goes on. If the
-// service does not answer a campaign for ten seconds, Run also calls f once
-// with ErrUnavailable, from another goroutine: it may lead before f returns.
-// Run makes one call at a time, and waits for f before it campaigns again or
-// returns. A panic of f ends Run.
+// WithOnError makes Run call f with each error after which it goes on, and with
+// ErrUnavailable, from another goroutine, when the service does not answer a
+// campaign for ten seconds. It makes one call at a time, and waits for f before
+// it campaigns again or returns.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
-// WithPriority makes a leader transfer to a candidate of a higher priority that
-// has waited for the time of WithSettle. All candidates need the option; without
-// it the priority is 0. n is at most a million; it may be a build's number.
+// WithPriority makes a leader transfer to a candidate of a higher priority, 0
+// to a million, that has waited for the time of WithSettle. All candidates need
+// it.
 func WithPriority(n int) RunOption {
 	return func(c *runConfig) { c.priority, c.prefers = n, true }
 }
 
-// WithSettle sets how long a candidate of a higher priority must have waited:
-// 30 s by default. One that crashes sooner never leads.
+// WithSettle sets how long a higher one must have waited: 30 s by default. One
+// that crashes sooner never leads.
 func WithSettle(d time.Duration) RunOption { return func(c *runConfig) { c.settle = d } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) to longest (default 10 s), and is initial again
-// after a wait in the queue and a term that took at least longest together.
+// initial (default 100 ms) to longest (10 s), and is initial again after a wait
+// in the queue and a term that took longest together.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

@@ -24,17 +24,15 @@ import (
 //	Stop(err)           resigns, returns err
 //	after a lost term   calls the function of WithOnError, pauses, campaigns again
 //	nil                 resigns, returns nil
-//	ErrStepDown         resigns, pauses, campaigns again
+//	ErrStepDown         resigns, pauses, campaigns again; so after a transfer
 //	another error       resigns, and then as after a lost term
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
 // lost term WithOnError gets it, joined with the loss. One that only says that
 // the context ended is left out. If resigning fails, its error is joined, and
-// the next leader may wait for up to one TTL. A failed campaign counts as a
-// lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
-func (e *Election) Run(
-	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
-) error {
+// the next leader may wait for a TTL. A failed campaign counts as a lost term.
+// ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
+func (e *Election) Run(ctx context.Context, work func(context.Context, *Term) error, opts ...RunOption) error {
 	cfg, err := newRunConfig(e.Name(), opts)
 	if err != nil {
 		return err

@@ -119,10 +119,10 @@ func (e *Election) choose(ctx context.Context, from coordinator.Token, identity 
 }
 
 // TransferTo steps down for the first waiting candidate with an identity: those
-// ahead of it let it pass. If it leaves or dies, the first in the queue leads.
-// Under Run, TransferTo ends the context of work with [ErrStepDown] and
-// returns; after the drain Run resigns. Else it resigns itself. After an error
-// the term continues: ErrNoCandidate, that of Err, or as for Proclaim.
+// ahead let it pass. If it leaves or dies, the first in the queue leads. Under
+// Run, TransferTo ends the context of work with [ErrStepDown] and returns, and
+// Run resigns after the drain. After an error, ErrNoCandidate or as for
+// Proclaim, the term continues.
 func (t *Term) TransferTo(ctx context.Context, identity string) error {
 	describe := func(err error) error {
 		return recipes.Describe(ctx, "transfer", t.election.Name(), err)
@@ -153,10 +153,9 @@ func (t *Term) stepDownFor(n next) bool {
 	return t.ask != nil
 }
 
-// Transfer asks the leader's Run to step down for a candidate, as
-// [Term.TransferTo] does, and waits until it leads. The error is ErrNoCandidate,
-// also if it has gone meanwhile, or as for Campaign. Then the leader may still
-// step down.
+// Transfer asks the leader's Run for a TransferTo, and waits until the
+// candidate leads. After an error, ErrNoCandidate or as for Campaign, it may
+// still step down.
 func (e *Election) Transfer(ctx context.Context, identity string) error {
 	n, err := e.choose(ctx, 0, identity)
 	if err != nil || n.From == n.To {
