@@ -24,8 +24,7 @@ var (
 	ErrNoLeader = errors.New("no leader")
 	// ErrNoCandidate: no waiting candidate has the identity of a transfer.
 	ErrNoCandidate = errors.New("no candidate")
-	// ErrStepDown ends a term as other errors of work do, but is no failure: it
-	// is logged at Info, and WithOnError does not get it.
+	// ErrStepDown is an error of work that is no failure: it is logged at Info.
 	ErrStepDown = errors.New("step down")
 	// ErrStalled ends the context of work that hangs: see [WithProgress].
 	ErrStalled = errors.New("work has made no progress")
@@ -34,8 +33,7 @@ var (
 	ErrOverrun = errors.New("work has not returned")
 )
 
-// Election is stored at the service: those of one name, service and namespace
-// are the same. It is safe for concurrent use.
+// Election is the same for one name, service and namespace. It can be shared.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
@@ -80,19 +78,18 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign blocks until the caller leads; the caller must Resign. Each call is
-// a separate candidate. Listings show value as Payload. On failure nothing is
-// held, and the entry is removed, in the background if necessary. Errors: the
-// cause of ctx, with ErrUnavailable if the service did not answer;
-// ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, for a value
-// above [recipes.MaxPayload], a TTL that is not accepted, or a ctx with a live
-// term of the election.
+// a separate candidate, with value as Payload. On failure nothing is held, and
+// the entry is removed. Errors: the cause of ctx, with ErrUnavailable if the
+// service did not answer; ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed;
+// ErrInvalid, for a value above [recipes.MaxPayload], a TTL that is not
+// accepted, or a ctx with a live term.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, false)
 }
 
 // TryCampaign waits only for the service. If there are candidates, or during a
-// lock-delay, it returns a [*recipes.TakenError], which names the leader or the
-// delay; on ZooKeeper also just after a resignation, if the server is behind.
+// lock-delay, the error is a [*recipes.TakenError], which names them; on
+// ZooKeeper also just after a resignation, if the server is behind.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true}, false)
 }
@@ -100,8 +97,8 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error)
 // campaign does not re-enter a term, as a mutex does: the owners of two handles
 // would both believe to lead, with one value between them.
 //
-// A term of Run has its base before any goroutine can see it: one that was asked
-// to stop a moment too early would resign while the work begins.
+// A term of Run has its base before any goroutine can see it: one that was
+// asked to stop a moment too early would resign while the work begins.
 func (e *Election) campaign(ctx context.Context, r recipes.Request, run bool) (*Term, error) {
 	if e.queue.Held(ctx) {
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
@@ -197,8 +194,7 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 }
 
 // Leader returns the first candidate. Only its [Term] proves that it leads: it
-// may not know yet, or wait for a lock-delay. The error is ErrNoLeader, or as
-// for Campaign.
+// may wait for a lock-delay. The error is ErrNoLeader, or as of Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -212,10 +208,9 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 
 // Observe yields the leader and then each change: another leader, another value
 // (see [Term.Proclaim]), or none, with Token 0. It may skip states, but never
-// the latest. Tokens never fall, unless the service has lost its data. When the
-// session is suspended or lost, it yields the last state again, with Stale set.
-// The next one is confirmed, but may be a value or a leader of just before. An
-// error of Campaign ends it.
+// the latest. Tokens never fall, unless the service lost data. When the session
+// is suspended or lost, it yields the last state again, with Stale set; the
+// next is confirmed, but may be of just before. An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

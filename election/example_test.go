@@ -226,8 +226,8 @@ func ExampleTerm_TransferTo() {
 	// old-2 leads
 }
 
-// A rolling deploy: the replicas of the newest build lead, and each deploy moves
-// the leadership once.
+// A rolling deploy: the replicas of the newest build lead, and each deploy
+// moves the leadership once.
 func ExampleWithPriority() {
 	ctx, stop := context.WithCancel(context.Background())
 	svc := memory.NewService()

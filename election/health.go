@@ -14,7 +14,7 @@ import (
 )
 
 // Health has HTTP handlers for probes: see docs/cookbook.md. The zero Health is
-// ready to use, with [WithHealth] or Show. It must not be copied.
+// ready to use, with [WithHealth] or Show.
 type Health struct {
 	mu    sync.Mutex
 	term  *Term             // of the work that runs; nil when none does
@@ -30,14 +30,12 @@ func (h *Health) Show(t *Term) (stop func()) {
 }
 
 // Ready returns a handler that answers 200 while this process leads and its
-// work shall not stop, else 503. A rollout with this readiness would wait for
-// ever.
+// work shall not stop, else 503. As readiness it would block each rollout.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
 // Live returns a handler that answers 503 while the last renewal is not
 // acknowledged, and while work runs after a lost term, ErrStalled or
-// ErrOverrun. A restart ends no outage: failureThreshold × periodSeconds must
-// exceed the TTL.
+// ErrOverrun: failureThreshold × periodSeconds must exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

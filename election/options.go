@@ -32,39 +32,34 @@ func WithValue(value []byte) RunOption {
 }
 
 // WithDrain sets how long Run waits for work whose context has ended: 30 s by
-// default, or [Forever]. After that it resigns with ErrOverrun, and the old
-// work may overlap with the next leader's. After a lost term that can begin a
-// tenth of the TTL later, or at once after an operator's act.
+// default, or [Forever]. Then it resigns with ErrOverrun, and the old work may
+// overlap with the next leader's; a tenth of the TTL after a loss it may, too.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun makes Run call f, before it resigns, when work has not returned
-// by the bound of WithDrain, or by a tenth of the TTL after a lost term if that
-// is sooner. f may end the process.
+// by the bound of WithDrain, or a tenth of the TTL after a loss. f may end the
+// process.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
 // WithProgress ends the context of work, with [ErrStalled], when it has not
-// called [Term.Progress] for d. After the drain Run goes on as after an error
-// of work. The default is 0: never.
+// called [Term.Progress] for d; after the drain it is as an error of work.
 func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
 // WithOnError makes Run call f with each error after which it goes on, and with
-// ErrUnavailable, from another goroutine, when the service does not answer a
-// campaign for ten seconds. It makes one call at a time, and waits for f before
-// it campaigns again or returns.
+// ErrUnavailable, from another goroutine, if the service does not answer a
+// campaign for 10 s. One call runs at a time; Run waits for it to go on.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
-// WithPriority makes a leader transfer to a candidate of a higher priority, 0
-// to a million, that has waited for the time of WithSettle. All candidates need
-// it.
+// WithPriority makes a leader transfer to one of a higher priority, 0 to a
+// million, that has waited for the time of WithSettle. All candidates need it.
 func WithPriority(n int) RunOption {
 	return func(c *runConfig) { c.priority, c.prefers = n, true }
 }
 
-// WithSettle sets how long a higher one must have waited: 30 s by default. One
-// that crashes sooner never leads.
+// WithSettle sets how long it must have waited: 30 s by default.
 func WithSettle(d time.Duration) RunOption { return func(c *runConfig) { c.settle = d } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from

@@ -11,9 +11,9 @@ import (
 )
 
 // This file lets the candidate with the highest priority lead in the end. The
-// queue stays as it is: whoever is first leads, and then transfers, as it does
-// for anyone who asks. So a preference costs one hand-over, and the work of a
-// leader ends through its drain.
+// queue stays as it is: the first in it leads, and then transfers, as it does
+// for any process that asks. So a preference costs one hand-over, and the work
+// of a leader ends through its drain.
 //
 // The mode of an entry has the priority, so the leader sees it in the watch of
 // the queue, without a read. It lists the candidates when it sees a higher one,
@@ -67,8 +67,8 @@ func (r *runner) prefer(ctx context.Context, t *Term) {
 // settled waits until a candidate of a higher priority is queued, and for the
 // settling time. It returns the one of the highest priority that has waited for
 // so long, if there is one. If another one of a higher priority has come
-// meanwhile, it waits for that, once: at the start of a fleet all come one after
-// the other, and each transfer interrupts the work.
+// meanwhile, it waits for that, once: at the start of a fleet all come one
+// after the other, and each transfer interrupts the work.
 func (r *runner) settled(ctx context.Context, t *Term) (to recipes.Contender, ok bool, err error) {
 	err = t.hold.WantedBy(ctx, func(m string) bool { return priorityOf(m) > r.priority })
 	if err != nil {

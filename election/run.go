@@ -16,8 +16,7 @@ import (
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
 // ends; then work must return within the bound of [WithDrain]. If ctx ended,
-// the term lasts until then, so that work can clean up as the leader. Work may
-// itself resign. Then the first row that fits applies:
+// the term lasts until then. Then the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)
@@ -28,10 +27,10 @@ import (
 //	another error       resigns, and then as after a lost term
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
-// lost term WithOnError gets it, joined with the loss. One that only says that
-// the context ended is left out. If resigning fails, its error is joined, and
-// the next leader may wait for a TTL. A failed campaign counts as a lost term.
-// ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
+// lost term WithOnError gets it with the loss; but not one that only says that
+// the context ended. A failed resignation is joined; the next leader may wait
+// for a TTL. A failed campaign is as a lost term. ErrInvalid, ErrClosed,
+// ErrOverrun and panics end Run. Work may itself resign.
 func (e *Election) Run(ctx context.Context, work func(context.Context, *Term) error, opts ...RunOption) error {
 	cfg, err := newRunConfig(e.Name(), opts)
 	if err != nil {

@@ -119,10 +119,9 @@ func (e *Election) choose(ctx context.Context, from coordinator.Token, identity 
 }
 
 // TransferTo steps down for the first waiting candidate with an identity: those
-// ahead let it pass. If it leaves or dies, the first in the queue leads. Under
-// Run, TransferTo ends the context of work with [ErrStepDown] and returns, and
-// Run resigns after the drain. After an error, ErrNoCandidate or as for
-// Proclaim, the term continues.
+// ahead let it pass. If it leaves or dies, the first leads. Under Run, it ends
+// the context of work with [ErrStepDown]; Run resigns after the drain. After an
+// error (ErrNoCandidate, as of Proclaim) the term goes on.
 func (t *Term) TransferTo(ctx context.Context, identity string) error {
 	describe := func(err error) error {
 		return recipes.Describe(ctx, "transfer", t.election.Name(), err)
@@ -153,9 +152,8 @@ func (t *Term) stepDownFor(n next) bool {
 	return t.ask != nil
 }
 
-// Transfer asks the leader's Run for a TransferTo, and waits until the
-// candidate leads. After an error, ErrNoCandidate or as for Campaign, it may
-// still step down.
+// Transfer asks the leader's Run for a TransferTo, and waits until it is done.
+// After an error (ErrNoCandidate, or as of Campaign) that may still happen.
 func (e *Election) Transfer(ctx context.Context, identity string) error {
 	n, err := e.choose(ctx, 0, identity)
 	if err != nil || n.From == n.To {

@@ -53,8 +53,8 @@ func runs(all []party, s *stage, opts ...election.RunOption) (end func()) {
 	}
 }
 
-// TestTransferLetsTheCandidateLeadNext: those ahead of it let it pass, and their
-// work is not called. By the leader itself, and by any process.
+// TestTransferLetsTheCandidateLeadNext: those ahead of it let it pass, and
+// their work is not called. By the leader itself, and by any process.
 func TestTransferLetsTheCandidateLeadNext(t *testing.T) {
 	for name, transfer := range map[string]func(leader party, other party) error{
 		"leader": func(leader, _ party) error {

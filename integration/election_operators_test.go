@@ -20,8 +20,8 @@ type replica struct {
 	stop context.CancelFunc
 }
 
-// TestElectionAsOperatorsNeedIt: errors of work, progress, transfers, priorities
-// and observers, once on each service. Two replicas never work.
+// TestElectionAsOperatorsNeedIt: errors of work, progress, transfers,
+// priorities and observers, once on each service. Two replicas never work.
 func TestElectionAsOperatorsNeedIt(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
