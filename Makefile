@@ -1,7 +1,7 @@
-# The root module is the library. The command, the analyzer, the observers and the drivers for databases and Redis have
-# dependencies that the library does not need, so they are separate modules, as is integration/, which has everything that needs a
-# server. Modules come after those that they require.
-PARTS := . coordinator/observe/otelobserve coordinator/observe/promobserve coordinator/redis coordinator/sql cmd/baton cmd/batonvet
+# The root module is the library. The command, the analyzer, the observers, the drivers for databases and Redis, and the
+# adapters to other projects have dependencies that the library does not need, so they are separate modules, as is
+# integration/, which has everything that needs a server. Modules come after those that they require.
+PARTS := . contrib coordinator/observe/otelobserve coordinator/observe/promobserve coordinator/redis coordinator/sql cmd/baton cmd/batonvet
 MODULES := $(PARTS) integration
 
 # The linter's version. An installed linter is used instead of compiling this one.
@@ -109,9 +109,9 @@ simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others unde
 	$(if $(filter-out 0,$(RACE_SEEDS)),cd integration && BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulationOnMemory$$' ./simulation)
 
 .PHONY: simulate-recipes
-simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters and both barriers, and for the quorum; 10 minutes
+simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters, onces and both barriers, and for the quorum; 12 minutes
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 60m -run 'TestPartitionUnderFaults$$|TestCallsAreLinearizable$$|TestRoundsUnderFaults$$|TestCallsAgreeWithTheHistoryOfTheRecord$$|TestQuorumUnderFaults$$' \
-		./recipes/partition ./recipes/counter ./recipes/barrier/... ./recipes/multilock/quorum
+		./recipes/partition ./recipes/counter ./recipes/once ./recipes/barrier/... ./recipes/multilock/quorum
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each noticed its loss

@@ -26,8 +26,9 @@ type checker struct {
 	types   types.Importer
 }
 
-// modules are the modules with packages for others: the library, the observers.
-var modules = []string{root, root + "/coordinator/observe/otelobserve", root + "/coordinator/observe/promobserve"}
+// modules are the modules with packages for others: the library, the observers,
+// the adapters.
+var modules = []string{root, root + "/contrib", root + "/coordinator/observe/otelobserve", root + "/coordinator/observe/promobserve"}
 
 // extra has the packages that pages use and the modules do not import.
 var extra = []string{"testing", "testing/synctest", "database/sql", "hash/fnv", "os/signal", "log", "net/http"}

@@ -206,11 +206,11 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	return first, err
 }
 
-// Observe yields the leader and then each change: another leader, another value
-// (see [Term.Proclaim]), or none, with Token 0. It may skip states, but never
-// the latest. Tokens never fall, unless the service lost data. When the session
-// is suspended or lost, it yields the last state again, with Stale set; the
-// next is confirmed, but may be of just before. An error of Campaign ends it.
+// Observe yields the leader and then each change: another leader, another
+// value, or none, with Token 0. It may skip states, but never the latest.
+// Tokens never fall, unless the service lost data. When the session is
+// suspended or lost, it yields the last state again, with Stale set; the next
+// is confirmed, but may be of just before. An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -46,8 +46,8 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
 // WithOnError makes Run call f with each error after which it goes on, and with
-// ErrUnavailable, from another goroutine, if the service does not answer a
-// campaign for 10 s. One call runs at a time; Run waits for it to go on.
+// ErrUnavailable, from another goroutine, if a campaign has no answer for 10 s.
+// Run makes one call at a time, and waits for it to go on.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
@@ -63,8 +63,8 @@ func WithPriority(n int) RunOption {
 func WithSettle(d time.Duration) RunOption { return func(c *runConfig) { c.settle = d } }
 
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) to longest (10 s), and is initial again after a wait
-// in the queue and a term that took longest together.
+// initial (default 100 ms) to longest (10 s), and begins anew after a wait in
+// the queue and a term of longest together.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

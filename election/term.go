@@ -36,8 +36,7 @@ func (t *Term) idle() time.Duration {
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
 // Sequencer returns the token for another process: see coordinator/fence. The
-// first call of a session asks the service. The error is ErrInvalid in another
-// layout, or that of Err.
+// error is that of Err, or ErrInvalid in another layout.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)

@@ -23,6 +23,7 @@ import (
 	"github.com/baton-go/baton/recipes/counter"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/multilock"
+	"github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -173,6 +174,9 @@ func populateAll(t *testing.T, s site, root string) {
 	must(err)
 	_, err = invoices.Next(ctx)
 	must(err)
+	nightly, err := once.New(c, "nightly")
+	must(err)
+	must(nightly.Do(ctx, "2026-11-28", func(context.Context, coordinator.Token) error { return nil }))
 	gate, err := barrier.New(c, "import")
 	must(err)
 	must(gate.Set(ctx))

@@ -52,10 +52,18 @@ func (c *holdContext) Value(key any) any {
 
 // OnEnd is for [engine.OnEnd].
 func (c *holdContext) OnEnd(f func()) (stop func()) {
-	if n, ok := c.Context.(*nested); ok && n.again {
+	if n := c.again(); n != nil {
 		return n.ends.Add(n, f)
 	}
 	return c.grant.ends().Add(c.Context, f)
+}
+
+// again is Hold.again.
+func (c *holdContext) again() *nested {
+	if n, ok := c.Context.(*nested); ok && n.again {
+		return n
+	}
+	return nil
 }
 
 // workContext is the context of work under a hold: the caller's context, which

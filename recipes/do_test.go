@@ -225,7 +225,7 @@ func releaser[H any](
 // while the work still runs, without a context by then, and the call returns
 // what the work returns.
 func TestWorkMayReleaseItsHandle(t *testing.T) {
-	for name := range selfReleasing(newParty(t, memory.NewService()).client) {
+	for name := range selfReleasing(unused(t)) {
 		worlds(t, []way{{name: name, queue: "mutex/n"}}, 1, func(w place, _ way) {
 			others := []*coordinator.Client{w.all[0], newParty(w.T, memory.NewService()).client,
 				newParty(w.T, memory.NewService()).client}

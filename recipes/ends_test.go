@@ -88,7 +88,7 @@ func everyWork(g *given, c *coordinator.Client) map[string]func(context.Context)
 // tells the service of a loss, the context of work and those derived from it
 // have ended. A goroutine that still has to end them may run too late.
 func TestContextOfWorkEndsBeforeTheNameIsGivenAway(t *testing.T) {
-	for name := range everyWork(nil, newParty(t, memory.NewService()).client) {
+	for name := range everyWork(nil, unused(t)) {
 		for how, end := range map[string]func(w place){
 			"close": func(w place) { _ = w.all[0].Close(context.Background()) },
 			"loss":  func(w place) { w.links[0].Cut(); time.Sleep(2 * ttl); w.links[0].Heal() },

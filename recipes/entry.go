@@ -97,7 +97,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 
 // lockWriting locks t.writing. The caller unlocks it by receiving.
 func (h *Hold) lockWriting(ctx context.Context) error {
-	over := h.ctx.Done()
+	over := h.context().Done()
 	for {
 		select {
 		case h.turn().writing <- struct{}{}:

@@ -43,16 +43,9 @@ type level struct {
 	mode   string
 	rule   Rule                    // of the request; nil: exclusive
 	count  int                     // handles that are not released
-	ctx    context.Context         // grant.context, or one that ends with the last handle
+	ctx    context.Context         // grant.context, or one that ends with the last handle; nil: see contextOf
 	cancel context.CancelCauseFunc // nil for grant.context
-}
-
-func (l *level) end(cause error) {
-	// The turn's context must not end with a level: the turn may have another,
-	// and its entry must be passed on first.
-	if l.cancel != nil {
-		l.cancel(cause)
-	}
+	over   error                   // with which a level without ctx has ended
 }
 
 // begin makes the grant one of the turn.
@@ -83,22 +76,56 @@ func (g *grant) context() context.Context {
 	return g.turn.ctx
 }
 
+// contextOf returns the context of a level that has had a handle. On a turn
+// that serves several it is made here, when it is first asked for. The caller
+// holds the turn's mu.
+func (g *grant) contextOf(l *level) context.Context {
+	if l.ctx != nil {
+		return l.ctx
+	}
+	under := g.context()
+	if l.over != nil { // and not with the turn's cause, which may end later
+		under = context.Background()
+	}
+	l.ctx, l.cancel = context.WithCancelCause(under)
+	if l.over != nil {
+		l.cancel(l.over)
+	}
+	return l.ctx
+}
+
+// endLevel ends the contexts of a level. The caller holds the turn's mu.
+func (g *grant) endLevel(l *level, cause error) {
+	switch under := g.context(); {
+	// The turn's context must not end with a level: the turn may have another,
+	// and its entry must be passed on first.
+	case l.cancel != nil:
+		l.cancel(cause)
+	case l.ctx != nil || l.over != nil:
+	case under.Err() != nil: // lost before
+		l.over = context.Cause(under)
+	default:
+		l.over = cause
+	}
+}
+
 // addHandle adds a handle to a level. The caller holds the turn's mu.
 func (g *grant) addHandle(level *level) {
 	// The level's context may end before the turn's. If it cannot, the level
 	// has the grant's own: a context costs three objects for each lock. A turn
-	// that is kept outlives the grant, whose contexts must end at its release:
-	// they must not last while another caller works.
+	// that serves several outlives the grant, whose contexts must end at its
+	// release: they must not last while another caller works. That context is
+	// made when it is asked for. Its grants have one level, which begins once.
 	switch {
-	case level.count > 0:
-	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:
+	case level.count > 0 || g.turn.many != nil:
+	case g.low.mode == "" && g.turn.queue.maxHold == 0:
 		level.ctx = g.context()
 	default:
 		level.ctx, level.cancel = context.WithCancelCause(g.context())
 		// A re-entry after WithMaxHold has ended the contexts: the work under
 		// it shall end, too.
 		if g.tooLong {
-			level.end(ErrHeldTooLong)
+			g.endLevel(level, ErrHeldTooLong)
 		}
 	}
 	level.count++
@@ -120,7 +147,7 @@ func (g *grant) dropHandle(of *level, over bool) (last bool, conv *conversion) {
 	of.count--
 	g.wanted.wake() // a call of Wanted for this handle has to return
 	if of.count == 0 {
-		of.end(coordinator.ErrReleased)
+		g.endLevel(of, coordinator.ErrReleased)
 		g.ends().Run() // before a conversion; the functions do not lock mu
 	}
 	switch {

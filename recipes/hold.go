@@ -18,7 +18,8 @@ import (
 // concurrent use.
 type Hold struct {
 	level    *level
-	ctx      holdContext
+	ctx      holdContext // complete once unasked is false: see context
+	unasked  atomic.Bool
 	released atomic.Bool
 	lost     atomic.Pointer[error] // why it was lost before its release
 }
@@ -37,7 +38,24 @@ func (h *Hold) Token() coordinator.Token { return h.turn().token }
 // with it; the context of [Hold.Under] does. Its Err reads the clock, as
 // [Hold.Err] does: right after a pause it may report a loss that Done does not
 // show yet. Acquire on the queue with this context re-enters the hold.
-func (h *Hold) Context() context.Context { return &h.ctx }
+func (h *Hold) Context() context.Context { return h.context() }
+
+// context completes the hold's context when it is first asked for. Most callers
+// that lock a kept turn again do not ask, and it would be half of what is
+// allocated for them.
+func (h *Hold) context() *holdContext {
+	// Not always with mu: a function that was given to OnEnd may come here.
+	if h.unasked.Load() {
+		turn := h.turn()
+		turn.mu.Lock()
+		defer turn.mu.Unlock()
+		if h.ctx.Context == nil {
+			h.ctx.Context = h.ctx.grant.contextOf(h.level)
+			h.unasked.Store(false)
+		}
+	}
+	return &h.ctx
+}
 
 // Err returns nil while this handle holds, and then why it ended. It compares
 // the deadline with the clock, so it reports a loss right after a pause. If the
@@ -122,7 +140,7 @@ func (h *Hold) release(ctx context.Context) error {
 	grant, turn := h.ctx.grant, h.turn()
 	// Not the hooks of the grant, which others may still hold. Its own context
 	// ends, which would otherwise stay in memory for as long as the grant.
-	if n, ok := h.ctx.Context.(*nested); ok && n.again {
+	if n := h.again(); n != nil {
 		n.release()
 		n.cancel(coordinator.ErrReleased)
 		n.ends.Run()
@@ -203,7 +221,7 @@ func (h *Hold) Wanted(ctx context.Context) error {
 	}
 	wait := grant.enterWait()
 	defer grant.leaveWait(wait)
-	over := h.ctx.Done()
+	over := h.context().Done()
 	for {
 		grant.turn.mu.Lock()
 		changed, done, err := wait.changed, wait.over, wait.err
@@ -231,8 +249,8 @@ func (h *Hold) Wanted(ctx context.Context) error {
 // returned.
 func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
 	inner, cancel := context.WithCancelCause(ctx)
-	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
-	unhook := h.ctx.OnEnd(c.over)
+	c := &workContext{Context: inner, hold: h.context(), cancel: cancel}
+	unhook := c.hold.OnEnd(c.over)
 	return c, func() {
 		unhook()
 		_ = c.Err() // ends it with h's cause, if h has ended
@@ -285,6 +303,15 @@ func (h *Hold) releaseOnce(ctx context.Context) error {
 	return nil
 }
 
+// again returns the context of a re-entry that was taken within other holds, or
+// nil for other handles.
+func (h *Hold) again() *nested {
+	if h.unasked.Load() { // that of a re-entry is complete from the beginning
+		return nil
+	}
+	return h.ctx.again()
+}
+
 // turn returns the turn of the hold's grant.
 func (h *Hold) turn() *turn { return h.ctx.grant.turn }
 
@@ -298,5 +325,8 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 func (g *grant) handleIn(ctx context.Context, h *Hold, l *level) *Hold {
 	g.addHandle(l) // first: it may replace the level's context
 	h.level, h.ctx = l, holdContext{Context: l.ctx, values: ctx, grant: g}
+	if l.ctx == nil {
+		h.unasked.Store(true)
+	}
 	return h
 }

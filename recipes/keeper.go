@@ -19,13 +19,15 @@ type keeper struct {
 
 	// Locked before the mu of a turn. No request is sent and no observer
 	// called while it is locked.
-	mu      sync.Mutex
-	mode    string    // of all its turns
-	open    *kept     // the turn whose gate is open, or nil
-	next    []*caller // wait for an entry, in order
-	joining *joining  // for them; nil if there are none
-	pause   time.Duration
-	until   time.Time // no turn is kept before: see waste
+	mu         sync.Mutex
+	mode       string    // of all its turns
+	open       *kept     // the turn whose gate is open, or nil
+	next       []*caller // wait for an entry, in order
+	joining    *joining  // for them; nil if there are none
+	pause      time.Duration
+	until      time.Time // no turn is kept before: see waste
+	joinsAlone bool      // a caller that goes alone joins or waits
+	alone      *turn     // that such a caller had last
 }
 
 // keeps reports whether a request can have a turn that is kept. All callers
@@ -50,6 +52,9 @@ func (k *keeper) keeps(ctx context.Context, request *Request) bool {
 
 // acquire is Queue.contend for a request that keeps.
 func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
+	if k.goesAlone() {
+		return k.goAlone(ctx, request)
+	}
 	waiter := &caller{call: call{Request: request, ctx: ctx, began: time.Now()}}
 	k.mu.Lock()
 	turn := k.open
@@ -88,6 +93,34 @@ func (k *keeper) acquire(ctx context.Context, request Request) (*Hold, error) {
 	}
 	k.mu.Unlock()
 	return k.wait(waiter)
+}
+
+// goesAlone reports whether a caller has an entry of its own, as without the
+// option: while no turn is kept (see waste), unless another caller is there. A
+// turn would have a join in another goroutine, which is for nothing then.
+// Callers that come until it releases share the next entry behind it.
+func (k *keeper) goesAlone() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.joinsAlone || k.open != nil || k.joining != nil || !time.Now().Before(k.until) ||
+		k.alone != nil && !k.alone.over() {
+		return false
+	}
+	k.joinsAlone = true
+	return true
+}
+
+// goAlone is acquire for such a caller.
+func (k *keeper) goAlone(ctx context.Context, request Request) (hold *Hold, err error) {
+	defer func() { // also if an observer panics
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.joinsAlone, k.alone = false, nil
+		if hold != nil {
+			k.alone = hold.turn()
+		}
+	}()
+	return k.queue.contend(ctx, request)
 }
 
 // wait waits until the caller has the turn and holds, or its context ends.

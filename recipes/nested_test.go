@@ -79,7 +79,7 @@ func taking[H inner](
 // released, except that of a set.
 func TestInnerContextEndsWhenTheOuterHoldIsLost(t *testing.T) {
 	for want, lose := range outerLosses() {
-		for how := range nestable(t, newParty(t, memory.NewService()).client) {
+		for how := range nestable(t, unused(t)) {
 			for what, of := range map[string]func(*recipes.Hold) context.Context{
 				"hold": (*recipes.Hold).Context, "work": under,
 			} {
@@ -216,7 +216,7 @@ func TestInnerContextEndsWhenAnOuterSetIsLost(t *testing.T) {
 // TestInnerContextEndsBeforeTheOuterEntryLeaves: that of work under the inner
 // hold, on another client, of a lock and of a set.
 func TestInnerContextEndsBeforeTheOuterEntryLeaves(t *testing.T) {
-	for how := range nestable(t, newParty(t, memory.NewService()).client) {
+	for how := range nestable(t, unused(t)) {
 		inWorld(t, func(w world) {
 			outer := w.hold(w.a, w.Context(), write)
 			h, release := nestable(t, w.b.client)[how](outer.Context())

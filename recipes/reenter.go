@@ -72,7 +72,7 @@ func (q *Queue) reenter(ctx context.Context, request *Request) (*Hold, error) {
 // that was itself taken within this one.
 func (g *grant) again(ctx context.Context, l *level) *Hold {
 	h := g.handle(ctx, l)
-	if n := g.within(ctx, l.ctx, g.ends()); n != nil {
+	if n := g.within(ctx, g.contextOf(l), g.ends()); n != nil {
 		n.again, h.ctx.Context = true, n
 	}
 	return h

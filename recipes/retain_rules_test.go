@@ -3,6 +3,8 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,5 +184,98 @@ func TestLongestRetentionIsTheMaximum(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		w.entries(0)
+	})
+}
+
+// bounce makes the queue of a one that is not kept for a while.
+func (w world) bounce() {
+	w.Helper()
+	w.once(w.a)
+	w.once(w.b)
+	w.once(w.a)
+	synctest.Wait()
+	w.entries(0)
+}
+
+// TestCallersShareAnEntryBehindOneThatGoesAlone: while a name is not kept, the
+// first caller has an entry of its own. Those that come before its release
+// share the next one, whether it waits or holds.
+func TestCallersShareAnEntryBehindOneThatGoesAlone(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		retaining(t, func(w world) {
+			w.b.queue = newQueue(w, w.b, "queue")
+			w.bounce()
+			other := w.hold(w.b, w.Context(), exclusive)
+			alone, want := w.queued(w.a, w.Context(), time.Second), 3
+			if !waits {
+				w.release(other)
+				synctest.Wait()
+				want = 2
+			}
+			var shared []*waiter
+			for range 5 {
+				shared = append(shared, w.queued(w.a, w.Context(), time.Second))
+			}
+			w.entries(want)
+			if waits {
+				w.release(other)
+			}
+			<-alone.done
+			for i, x := range shared {
+				<-x.done
+				if x.err != nil || x.hold.Token() != shared[0].hold.Token() || x.hold.Token() == alone.hold.Token() {
+					w.Errorf("caller %d: token %d, %v", i, x.hold.Token(), x.err)
+				}
+			}
+			synctest.Wait()
+			w.entries(0) // none waits, and the name is still not kept
+		})
+	}
+}
+
+// TestCallerThatGoesAloneIsNotAsked: its entry will not be idle, so a Try of
+// another client fails at once, as behind a holder without the option.
+func TestCallerThatGoesAloneIsNotAsked(t *testing.T) {
+	retaining(t, func(w world) {
+		w.b.queue = newQueue(w, w.b, "queue")
+		w.bounce()
+		h := w.hold(w.a, w.Context(), exclusive)
+		began := time.Now()
+		_, err := w.b.queue.Acquire(w.Context(), try)
+		wantErr(w.T, err, coordinator.ErrTaken)
+		if d := time.Since(began); d != 0 {
+			w.Errorf("the Try has waited for %v", d)
+		}
+		w.release(h)
+	})
+}
+
+// TestNameThatBouncesCostsWhatItCostsWithoutTheOption: as many requests and
+// objects for each lock.
+func TestNameThatBouncesCostsWhatItCostsWithoutTheOption(t *testing.T) {
+	const locks = 2000
+	inWorld(t, func(w world) {
+		cost := func() (objects float64, requests int64) {
+			inTurn := func(n int) {
+				for range n {
+					w.once(w.a)
+					w.once(w.b)
+				}
+			}
+			inTurn(2)
+			sent := w.svc.Stats()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			inTurn(locks / 2)
+			runtime.ReadMemStats(&after)
+			// Rounded: some other goroutines allocate a few.
+			return math.Round(float64(after.Mallocs-before.Mallocs) / locks),
+				int64(w.svc.Stats().Since(sent).Total())
+		}
+		objects, requests := cost()
+		w.a.queue, w.b.queue = w.retain(w.a), w.retain(w.b)
+		if o, r := cost(); o != objects || r != requests {
+			w.Errorf("%v objects and %d requests instead of %v and %d", o, r, objects, requests)
+		}
 	})
 }

@@ -106,6 +106,13 @@ func (t *turn) err(ctx context.Context) error {
 	return context.Cause(t.ctx)
 }
 
+// over reports whether the turn has no grant any more, or was lost.
+func (t *turn) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.leaving || t.ctx.Err() != nil
+}
+
 // removed ends a turn whose entry is gone. The user may never release a lost
 // hold, so the entry is removed once more, in the background: a late join could
 // still create it again.

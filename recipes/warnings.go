@@ -66,8 +66,8 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	g.long = true
 	if tooLong {
 		g.tooLong = true
-		g.top.end(ErrHeldTooLong)
-		g.low.end(ErrHeldTooLong)
+		g.endLevel(&g.top, ErrHeldTooLong)
+		g.endLevel(&g.low, ErrHeldTooLong)
 	}
 	// Run comes after mu: the name stays held, so no next holder may begin in
 	// between.

@@ -63,6 +63,16 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	return p
 }
 
+// unused returns a client for the names of what is tried later. It is for code
+// in no bubble: a client of newParty would last ten real minutes if the test
+// fails.
+func unused(t *testing.T) *coordinator.Client {
+	t.Helper()
+	c, err := coordinator.New(memory.NewService().Driver(), quiet)
+	check(t, err)
+	return c
+}
+
 func queueOn(
 	t *testing.T, d driver.Driver, opts ...coordinator.Option,
 ) (*coordinator.Client, *recipes.Queue) {

@@ -41,6 +41,28 @@ func Example() {
 	// <nil>
 }
 
+// A deploy with another number changes the limit, and all replicas follow it.
+func ExampleSet() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	old, deployed := newClient(svc, "old"), newClient(svc, "deployed")
+	defer old.Close(ctx)
+	defer deployed.Close(ctx)
+	work := func(context.Context, *semaphore.Permit) error { return nil }
+
+	before, _ := semaphore.New(old, "downstream", semaphore.Set(10))
+	fmt.Println(before.Do(ctx, 1, work))
+	after, _ := semaphore.New(deployed, "downstream", semaphore.Set(20))
+	fmt.Println(after.Do(ctx, 1, work))
+	fmt.Println(before.Do(ctx, 20, work))
+	fmt.Println(before.Limit(ctx))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// 20 <nil>
+}
+
 func ExampleSemaphore_TryAcquire() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -79,11 +101,12 @@ func ExamplePermit_ReleasePart() {
 		log.Fatal(err)
 	}
 	defer permit.Release(ctx)
-	if err := permit.ReleasePart(ctx, 3); err != nil {
+	held, err := permit.ReleasePart(ctx, 3)
+	if err != nil {
 		log.Fatal(err)
 	}
 	list, err := s.List(ctx)
-	fmt.Println(permit.Permits(), "held,", list.Free(), "of", list.Limit, "free", err)
+	fmt.Println(held, "held,", list.Free(), "of", list.Limit, "free", err)
 	// Output:
 	// 2 held, 6 of 8 free <nil>
 }

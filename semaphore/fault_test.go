@@ -181,7 +181,7 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 				t.Errorf("Slots = %v", err)
 			}
 			if permits[0].Permits() > 1 {
-				_ = permits[0].ReleasePart(a.Context(), 1)
+				_, _ = permits[0].ReleasePart(a.Context(), 1)
 			}
 		}
 		time.Sleep(3 * time.Second) // for retries in the background

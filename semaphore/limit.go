@@ -47,6 +47,8 @@ func (s *Semaphore) terms(n int) *recipes.Terms {
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if given != Stored {
 		t.Initial = stored{given}.encode()
+	} else if n := int(s.initial.Load()); n != 0 { // the record was deleted
+		t.Initial = stored{n}.encode()
 	}
 	t.Rule = func(record driver.Record, joined bool) (recipes.Rule, error) {
 		limit, err := s.decode(record.Value)
@@ -73,7 +75,7 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit of semaphore %q is %d, not %d:"+
-		" change it with SetLimit or use the stored one", e.Name, e.Stored, e.Asked)
+		" change it with SetLimit, give New the limit Set(%d), or use the stored one", e.Name, e.Stored, e.Asked, e.Asked)
 }
 
 func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
@@ -102,13 +104,12 @@ func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 }
 
 // SetLimit stores a limit from 1 to [MaxLimit], which this Semaphore then uses.
-// A higher limit admits waiters within a quarter of a second. A Semaphore that
-// was made with another limit returns a [*LimitError] from its next Acquire.
-// Calls that already wait go on waiting, unless they ask for more than the new
-// limit: these get ErrInvalid. After coordinator.ErrUnavailable the limit may
-// be stored; repeat the call. Concurrent calls run one after the other. An
-// Acquire of this Semaphore that overlaps with the call may join by either
-// limit.
+// A higher limit admits waiters within a quarter of a second. Calls that wait
+// for more than the new limit get ErrInvalid; the others go on waiting. A
+// Semaphore made with another number returns a [*LimitError] from its next
+// Acquire. After coordinator.ErrUnavailable the limit may be stored; repeat the
+// call. Concurrent calls run one after the other. An Acquire of this Semaphore
+// that overlaps with the call may join by either limit.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err
@@ -119,11 +120,26 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := enter(ctx, s.setting); err != nil {
 		return err
 	}
+	defer func() { <-s.setting }()
+	return recipes.Describe(ctx, "set-limit", s.Name(), s.store(ctx, limit))
+}
+
+// storeInitial stores the limit of Set, unless another call has.
+func (s *Semaphore) storeInitial(ctx context.Context) error {
+	if err := enter(ctx, s.setting); err != nil {
+		return err
+	}
+	defer func() { <-s.setting }()
+	if !s.unset.Load() {
+		return nil
+	}
+	return s.store(ctx, int(s.initial.Load()))
+}
+
+// store stores a limit. The caller holds setting.
+func (s *Semaphore) store(ctx context.Context, limit int) error {
 	s.changes.Add(1)
-	defer func() {
-		s.changes.Add(1)
-		<-s.setting
-	}()
+	defer s.changes.Add(1)
 	for {
 		r, err := s.queue.Record(ctx)
 		if value := (stored{limit}).encode(); err == nil && !bytes.Equal(r.Value, value) {
@@ -134,9 +150,13 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 			if s.limit.Load() != Stored {
 				s.limit.Store(int64(limit))
 			}
+			if s.initial.Load() != 0 {
+				s.initial.Store(int64(limit))
+				s.unset.Store(false)
+			}
 			return nil
 		case !recipes.Overtaken(ctx, err):
-			return recipes.Describe(ctx, "set-limit", s.Name(), err)
+			return err
 		}
 	}
 }

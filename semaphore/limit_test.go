@@ -83,6 +83,84 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 	})
 }
 
+// TestLatestProcessThatStartsSetsTheLimit: each stores its own with the first
+// Acquire, and follows the stored limit afterwards.
+func TestLatestProcessThatStartsSetsTheLimit(t *testing.T) {
+	parties(t, semaphore.Set(5), func(a, b party) {
+		limit := func(want int) {
+			t.Helper()
+			if n, err := a.s.Limit(a.Context()); n != want || err != nil {
+				t.Errorf("the limit is %d, %v; want %d", n, err, want)
+			}
+		}
+		_, err := a.s.Limit(a.Context()) // nobody has acquired
+		wantErr(t, err, semaphore.ErrNoLimit)
+		old := a.acquire(5)
+		limit(5)
+		deployed := b.withLimit(semaphore.Set(7))
+		_, err = deployed.TryAcquire(a.Context(), 3) // 5 + 3
+		wantErr(t, err, coordinator.ErrTaken)
+		limit(7)
+		a.release(old)
+		a.release(a.acquire(7)) // not 5 again
+		limit(7)
+		check(t, deployed.Do(a.Context(), 7, nothing))
+		a.setLimit(6) // by an operator
+		check(t, deployed.Do(a.Context(), 6, nothing))
+		limit(6)
+		_, err = deployed.Acquire(a.Context(), 7)
+		wantErr(t, err, coordinator.ErrInvalid)
+		b.release(b.acquire(1)) // b has not acquired yet, and so stores its own
+		limit(5)
+		for n, invalid := range map[int]int{0: 0, -1: -1, semaphore.MaxLimit + 1: semaphore.MaxLimit + 1} {
+			if got := semaphore.Set(n); got != invalid {
+				t.Errorf("Set(%d) = %d", n, got)
+			}
+		}
+		check(t, b.withLimit(semaphore.Set(semaphore.MaxLimit)).Do(a.Context(), semaphore.MaxLimit, nothing))
+		a.empty()
+	})
+}
+
+// TestLimitOfSetIsStoredOnce by the calls of a process that come together, also
+// if the first has no answer, which costs one more request. It is stored again
+// if an operator has deleted it.
+func TestLimitOfSetIsStoredOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		parties(t, semaphore.Set(5), func(a, b party) {
+			b.setLimit(3)
+			a.link.Delay(time.Millisecond, time.Millisecond)
+			a.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{DropReply: lost}))
+			before := a.svc.Stats()
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() { check(t, a.s.Do(a.Context(), 1, nothing)) })
+			}
+			wg.Wait()
+			a.svc.OnRequest(nil)
+			if n := a.svc.Stats().Since(before).Requests[memory.OpSetRecord]; n != 1 && !(lost && n == 2) {
+				t.Errorf("lost %v: %d writes", lost, n)
+			}
+			a.svc.RemoveRecord("semaphore/jobs")
+			check(t, a.s.Do(a.Context(), 5, nothing))
+			a.empty()
+		})
+	}
+}
+
+// TestLimitOfSetThatWasRefusedIsStoredByTheNextCall.
+func TestLimitOfSetThatWasRefusedIsStoredByTheNextCall(t *testing.T) {
+	parties(t, 5, func(a, _ party) {
+		other := a.withLimit(semaphore.Set(6))
+		a.svc.OnRequest(memory.Once(memory.OpSetRecord, memory.Fate{Err: errors.New("refused")}))
+		_, err := other.Acquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrRefused)
+		a.svc.OnRequest(nil)
+		check(t, other.Do(a.Context(), 6, nothing))
+		a.empty()
+	})
+}
+
 // TestFirstUsersAgreeOnOneLimit however they race, and clients with another
 // limit get an error.
 func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
@@ -171,7 +249,7 @@ func TestLoweringTheLimitRevokesNothingAndAdmitsNone(t *testing.T) {
 		a.release(held[0])
 		w.waits()
 		over(3, 4)
-		if err := held[1].ReleasePart(a.Context(), 1); err != nil { // 3 of 3
+		if _, err := held[1].ReleasePart(a.Context(), 1); err != nil { // 3 of 3
 			t.Error(err)
 		}
 		w.waits()

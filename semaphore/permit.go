@@ -48,47 +48,51 @@ func (p *Permit) Release(ctx context.Context) error {
 	return p.describe("release", p.hold.Release(ctx))
 }
 
-// ReleasePart releases n permits; n must be less than Permits(). The last n
-// numbers of Slots are released, too. The token and the context stay. If ctx
-// has already ended, ReleasePart tries for up to two seconds. The error is
-// coordinator.ErrNotHeld after Release, and the cause after a loss. After any
-// other error call Permits. If it returns less than before, the release
-// continues in the background. If not, repeat the call.
-func (p *Permit) ReleasePart(ctx context.Context, n int) error {
+// ReleasePart releases n permits, fewer than are held, and returns how many
+// are held afterwards. The last n numbers of Slots are released, too. The token
+// and the context stay. If ctx has already ended, ReleasePart tries for up to
+// two seconds. The error is coordinator.ErrNotHeld after Release, and the cause
+// after a loss. After any other error, if fewer are held than before, the
+// release continues in the background; if not, repeat the call.
+func (p *Permit) ReleasePart(ctx context.Context, n int) (held int, err error) {
 	const op = "release-part"
 	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	if err := enter(ctx, p.writing); err != nil {
-		return err
+		return int(p.n.Load()), err
 	}
 	defer func() { <-p.writing }()
 	if err := p.hold.Check(ctx); errors.Is(err, coordinator.ErrReleased) {
-		return coordinator.ErrNotHeld
+		return 0, coordinator.ErrNotHeld
 	} else if err != nil {
-		return p.describe(op, err)
+		return 0, p.describe(op, err)
 	}
-	held := int(p.n.Load())
+	held = int(p.n.Load())
 	left := held - n
 	if n < 1 || left < 1 {
-		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part:"+
+		return held, fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part:"+
 			" want at least 1, and fewer than are held",
 			coordinator.ErrInvalid, n, held, p.semaphore.Name())
 	}
 	// Slots first: otherwise another holder could have a permit and no slot.
 	// Not where the service cannot convert, since Convert fails then.
 	if p.hold.Converts() && (len(p.slots) > left || p.unsure) {
-		if err := p.number(ctx, left); err != nil {
-			return p.describe(op, err)
+		err = p.number(ctx, left)
+	}
+	if err == nil {
+		err = p.hold.Convert(ctx, holdingMode(left))
+		if err == nil || coordinator.MayHaveApplied(err) {
+			held = left
+			p.n.Store(int64(left))
 		}
 	}
-	err := p.hold.Convert(ctx, holdingMode(left))
-	if err == nil || coordinator.MayHaveApplied(err) {
-		p.n.Store(int64(left))
+	switch over := p.hold.Err(); {
+	case err != nil && errors.Is(over, coordinator.ErrReleased):
+		return 0, coordinator.ErrNotHeld // Release was called meanwhile
+	case over != nil:
+		held = 0
 	}
-	if errors.Is(p.hold.Err(), coordinator.ErrReleased) && err != nil {
-		return coordinator.ErrNotHeld // Release was called meanwhile
-	}
-	return p.describe(op, err)
+	return held, p.describe(op, err)
 }
 
 // describe names the operation. It needs no context: the error comes from the
@@ -104,21 +108,19 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 // Sequencer returns the token with the name and service of the permit, for
 // another process to check: see package coordinator/fence. It is stale after
 // ReleasePart: call again then. The first call for each permit asks the
-// service. If the permit is over, the error is that of Err. It is ErrInvalid in
-// another layout.
+// service. Errors: that of Err; ErrInvalid in another layout.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
 }
 
-// Context ends when the permit is over. Unless an operator ended the permit, it
-// ends before another contender can hold it. The cause is
-// coordinator.ErrReleased, ErrSessionLost, ErrRemoved or ErrClosed, or
-// [recipes.ErrHeldTooLong] (see WithMaxHold); or why the hold was lost whose
-// context was Acquire's ctx: see package mutex. It has the values of Acquire's
-// ctx, but does not end with that ctx; the context that Do gives to work ends
-// with Do's ctx, too. Its Err reads the clock, as [Permit.Err] does: right
-// after a pause it may report a loss that Done does not show yet.
+// Context ends when the permit is over, and unless an operator ended it, before
+// another contender can hold it. The cause is coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved or ErrClosed, or [recipes.ErrHeldTooLong]; or why
+// the hold was lost whose context was Acquire's ctx: see package mutex. It has
+// the values of that ctx, but does not end with it; the context that Do gives
+// to work does. Its Err reads the clock, as [Permit.Err] does: right after a
+// pause it may report a loss that Done does not show yet.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
 // Err returns nil while the permit is held, and then why it ended. It compares

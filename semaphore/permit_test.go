@@ -30,7 +30,8 @@ func TestPartReleasedIsFreeAtOnceAndTheRestIsHeld(t *testing.T) {
 			t.Errorf("%d permits, token %d, %v", p.Permits(), p.Token(), p.Err())
 		}
 		a.release(p)
-		wantErr(t, p.ReleasePart(a.Context(), 1), coordinator.ErrNotHeld)
+		_, err := p.ReleasePart(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrNotHeld)
 		b.release(q)
 		a.empty()
 	})
@@ -41,11 +42,11 @@ func TestPartsMustLeaveSomething(t *testing.T) {
 		p := a.acquire(3)
 		a.costs("what is refused", 0, 0, func() {
 			for _, n := range []int{-1, 0, 3, 4} {
-				err := p.ReleasePart(a.Context(), n)
-				if !errors.Is(err, coordinator.ErrInvalid) ||
+				held, err := p.ReleasePart(a.Context(), n)
+				if held != 3 || !errors.Is(err, coordinator.ErrInvalid) ||
 					!strings.Contains(err.Error(),
 						`of 3 permits of semaphore "jobs" in part: want at least 1, and fewer`) {
-					t.Errorf("ReleasePart(%d) = %v", n, err)
+					t.Errorf("ReleasePart(%d) = %d, %v", n, held, err)
 				}
 			}
 		})
@@ -55,7 +56,10 @@ func TestPartsMustLeaveSomething(t *testing.T) {
 		a.release(p)
 		a.costs("what is released", 0, 0, func() {
 			for _, n := range []int{-1, 1, 3} {
-				wantErr(t, p.ReleasePart(a.Context(), n), coordinator.ErrNotHeld)
+				held, err := p.ReleasePart(a.Context(), n)
+				if wantErr(t, err, coordinator.ErrNotHeld); held != 0 {
+					t.Errorf("%d are held after Release", held)
+				}
 			}
 		})
 		if p.Permits() != 0 {
@@ -76,7 +80,7 @@ func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					if err := p.ReleasePart(a.Context(), 2); err != nil &&
+					if _, err := p.ReleasePart(a.Context(), 2); err != nil &&
 						!errors.Is(err, coordinator.ErrReleased) &&
 						!errors.Is(err, coordinator.ErrNotHeld) {
 						t.Error(err)
@@ -111,7 +115,7 @@ func TestPartIsReleasedWithADeadContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(a.Context())
 			cancel()
 			w := b.begin(1)
-			check(a, p.ReleasePart(ctx, 1))
+			check(a, second(p.ReleasePart(ctx, 1)))
 			b.release(w.granted())
 			a.release(p)
 			a.empty()

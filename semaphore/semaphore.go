@@ -1,6 +1,6 @@
 // Package semaphore limits how much work all processes together do at once.
 //
-//	s, err := semaphore.New(client, "reports", 10) // ten at a time, everywhere
+//	s, err := semaphore.New(client, "reports", semaphore.Set(10)) // at a time, everywhere
 //	...
 //	err = s.Do(ctx, 1, func(ctx context.Context, p *semaphore.Permit) error {
 //		return report(ctx) // ctx ends if the permit is lost
@@ -23,15 +23,13 @@
 // [Permit.Sequencer] with etcd.Guard, zookeeper.Guard or Client.Check: see
 // package coordinator/fence. If an operator removes the holder's entry or ends
 // its session, another contender may have the permits just before the holder's
-// context ends.
-//
-// If [Semaphore.SetLimit] lowers the limit, holders keep their permits, so more
+// context ends. If the limit is lowered, holders keep their permits, so more
 // than the new limit may be held for a while.
 //
 // A semaphore is not reentrant: Acquire with a permit's context waits like any
-// other call, so callers that hold permits and acquire more can deadlock. If
-// the URL has layout=curator or layout=kazoo, Acquire takes n = 1 only, and
-// there is no Slots and no SetLimit: see docs/interop.md.
+// other call, so callers that hold permits and acquire more can deadlock. With
+// layout=curator or layout=kazoo in the URL, n must be 1, and there is no Slots
+// and no SetLimit: see docs/interop.md.
 package semaphore
 
 import (
@@ -54,18 +52,28 @@ const (
 )
 
 // Stored passed to [New] means the limit that the service stores. If there is
-// none, Acquire returns [ErrNoLimit]. It is a number that no computation of a
-// limit gives by chance.
+// none, Acquire returns [ErrNoLimit].
 const Stored = math.MinInt32
 
+// Set(n) passed to New is [Stored], after the first Acquire has stored n. So
+// the process that started last decides: a deploy can change the limit.
+func Set(n int) int {
+	if n < 1 || n > MaxLimit {
+		return n // New returns an error
+	}
+	return Stored + n // no computation of a limit gives it by chance
+}
+
 // Semaphore is a semaphore that the service stores: Semaphores with the same
-// name, service and namespace share their permits. Each has its own limit from
-// New, which must equal the stored one. It is safe for concurrent use.
+// name, service and namespace share their permits. It is safe for concurrent
+// use.
 type Semaphore struct {
 	queue   *recipes.Queue
 	slots   *recipes.Queue
 	locks   *recipes.Queue // nil, unless other clients use the semaphore too
 	limit   atomic.Int64   // may be Stored
+	initial atomic.Int64   // of Set; 0 without
+	unset   atomic.Bool    // initial has still to be stored
 	setting chan struct{}  // held, by sending to it, while SetLimit runs
 	changes atomic.Int64   // SetLimits that have begun and that have ended; odd while one runs
 }
@@ -82,23 +90,27 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 // WithHoldWarning warns of long holds: see [recipes.WithHoldWarning].
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold warns after d as WithHoldWarning does, and also ends the permit's
-// context with the cause [recipes.ErrHeldTooLong]. It does not release the
-// permit: until Release it is held, and Permit.Err returns nil.
+// WithMaxHold warns, too, and ends the permit's context with the cause
+// [recipes.ErrHeldTooLong]. It does not release the permit: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// New returns the semaphore of a name (see [coordinator.CheckName]) with a
-// limit from 1 to [MaxLimit], or [Stored]. New does no I/O. The first Acquire
-// stores the limit, or returns a [*LimitError] if another limit is stored.
-// Share a Semaphore: its first Acquire in each session sends one more request.
+// New returns the semaphore of a name (see [coordinator.CheckName]). New does
+// no I/O. The limit is [Stored]; [Set] of a number; or a number from 1 to
+// [MaxLimit], on which all callers must agree: then Acquire stores it, or
+// returns a [*LimitError] if another limit is stored. Share a Semaphore: its
+// first Acquire in each session sends one more request.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
+	initial := 0
+	if limit > Stored && limit <= Stored+MaxLimit { // of Set
+		limit, initial = Stored, limit-Stored
+	}
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
 			return nil, fmt.Errorf("%w, or semaphore.Stored", err)
 		}
 	}
 	if c != nil && c.Shared() {
-		return newShared(c, name, limit, opts)
+		return newShared(c, name, cmp.Or(initial, limit), opts)
 	}
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -117,6 +129,8 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 	}
 	s := &Semaphore{queue: queue, slots: numbers, setting: make(chan struct{}, 1)}
 	s.limit.Store(int64(limit))
+	s.initial.Store(int64(initial))
+	s.unset.Store(initial != 0)
 	return s, nil
 }
 
@@ -147,10 +161,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 // free or a contender waits, it returns a [*recipes.TakenError]. It names the
 // first in the queue; errors.Is(err, coordinator.ErrTaken) is true. For a
 // quarter of a second after SetLimit it may fail although permits are free.
-//
-// On a semaphore that is shared with other clients (docs/interop.md) each
-// acquisition holds the semaphore's own mutex for some requests. If permits are
-// free meanwhile, TryAcquire waits for the mutex, for one second at most.
+// On a semaphore that other clients share, where each acquisition holds the
+// semaphore's own mutex, it may wait for that, for one second at most.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -159,12 +171,19 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	most := MaxLimit
 	if limit := int(s.limit.Load()); limit != Stored {
 		most = limit
+	} else if s.unset.Load() {
+		most = int(s.initial.Load())
 	}
 	if err := check(s.Name(), "permits", n, most); err != nil {
 		return nil, err
 	}
 	if s.locks != nil {
 		return s.acquireShared(ctx, n, r)
+	}
+	if s.unset.Load() {
+		if err := s.storeInitial(ctx); err != nil {
+			return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
+		}
 	}
 	r.Fresh, r.Terms = true, s.terms(n)
 	h, err := s.queue.Acquire(ctx, r)
@@ -175,10 +194,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 }
 
 // Do acquires n permits, calls work, and releases them, also if work panics.
-// The context of work ends when ctx ends or the permits are lost; work must
-// then return. Do returns the error of Acquire or of work, joined with the loss
-// or the error of Release. Work may itself release the permits: its context
-// ends, and Do does not release them again.
+// The context of work ends when ctx ends or the permits are lost or released by
+// work itself; work must then return. Do returns the error of Acquire or of
+// work, joined with the loss or the error of Release.
 func (s *Semaphore) Do(ctx context.Context, n int, work func(context.Context, *Permit) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for semaphore %q", coordinator.ErrInvalid, s.Name())

@@ -291,7 +291,7 @@ func TestSharedLimits(t *testing.T) {
 			}
 			for what, err := range map[string]error{
 				"two at a time": second(two.Acquire(ctx, 2)), "SetLimit": two.SetLimit(ctx, 3),
-				"Slots": second(p.Slots(ctx)), "ReleasePart": p.ReleasePart(ctx, 1),
+				"Slots": second(p.Slots(ctx)), "ReleasePart": second(p.ReleasePart(ctx, 1)),
 				"an error for deadlocks": second(semaphore.New(c, "jobs", 2, recipes.WithDeadlockError())),
 			} {
 				if !errors.Is(err, coordinator.ErrInvalid) {

@@ -34,14 +34,14 @@ func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
 				})
 				ctx, cancel := context.WithTimeout(a.Context(), time.Second)
 				defer cancel()
-				err := p.ReleasePart(ctx, 1)
+				left, err := p.ReleasePart(ctx, 1)
 				wantErr(t, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
 				a.svc.OnRequest(nil)
 				time.Sleep(time.Second)
 				other := b.slots(q)
 				mine := a.slots(p)
-				if len(mine) != p.Permits() {
-					t.Errorf("%s, %v: %d permits with slots %v", op, late, p.Permits(), mine)
+				if len(mine) != p.Permits() || len(mine) != left {
+					t.Errorf("%s, %v: %d permits, %d said, with slots %v", op, late, p.Permits(), left, mine)
 				}
 				if slices.ContainsFunc(mine,
 					func(slot int) bool { return slices.Contains(other, slot) }) {
@@ -133,7 +133,10 @@ func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 		if took := time.Since(<-lost); took > 0 {
 			t.Errorf("Slots returned %v after the loss", took)
 		}
-		wantErr(t, q.ReleasePart(b.Context(), 1), coordinator.ErrSessionLost)
+		n, err := q.ReleasePart(b.Context(), 1)
+		if wantErr(t, err, coordinator.ErrSessionLost); n != 0 {
+			t.Errorf("%d are held after the loss", n)
+		}
 		a.svc.Start()
 		time.Sleep(coordinator.DefaultTTL + time.Second) // the sessions end at the service
 	})

@@ -24,8 +24,9 @@ func (p party) wantSlots(permit *semaphore.Permit, want ...int) {
 
 func (p party) releasePart(permit *semaphore.Permit, n int) {
 	p.Helper()
-	if err := permit.ReleasePart(p.Context(), n); err != nil {
-		p.Error(err)
+	want := permit.Permits() - n
+	if left, err := permit.ReleasePart(p.Context(), n); err != nil || left != want {
+		p.Errorf("%d are left, %v; want %d", left, err, want)
 	}
 }
 

@@ -23,6 +23,9 @@ var handoffCases = []testCase{
 	{"N1/a conversion is no pass", []Lever{Converter}, conversionIsNoPass},
 	{"N1/an earlier pass of the same session is no pass", nil, earlierPass},
 	{"N1/a pass of nothing is no pass", []Lever{Remove}, passOfNothing},
+	{"N2/the removal of its own entry ends a wait", []Lever{Remove}, ownRemovalEnds},
+	{"N2/the removal of an entry ends the waits of its session alone", []Lever{Remove}, removalEndsTwo},
+	{"N2/a converted entry follows none", []Lever{Converter}, convertedFollowsNone},
 	{"N3/the marker of a pass is no contender", nil, markerIsNoContender},
 	{
 		"W2,N3/a pass wakes only the follower",
@@ -171,6 +174,80 @@ func passOfNothing(e *env) {
 	passes.isGone(e, d.ahead, d.queue, d.first, "a removed entry")
 	e.leave(d.behind, d.queue, d.second.Place)
 	e.empty(d.queue)
+}
+
+// ownRemovalEnds: behind an entry of another session, and behind one of the
+// same. Without OwnWatched, a Watch notices it.
+func ownRemovalEnds(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	first, second := e.joinPair(a, queue, true), e.joinPair(b, queue, true)
+	third := e.joinPair(b, queue, true)
+	for _, wait := range []struct{ own, ahead driver.Joined }{{third, second}, {second, first}} {
+		f := e.followed(b, queue, wait.own.Place, wait.ahead.Place)
+		e.stillWaits(f.outcome, "nothing")
+		w := f.outcome
+		if !b.Capabilities().OwnWatched {
+			w = e.watch(b, queue, wait.own.Place)
+		}
+		e.delete(queue, wait.own.Place)
+		err := e.ends(w, e.Patience, "a wait whose own entry was removed")
+		if w == f.outcome {
+			e.is(err, "Follow of a removed entry", driver.ErrGone)
+		} else {
+			e.ok(err, "Watch of a removed entry")
+		}
+	}
+	e.ok(b.Renew(e.soon()), "Renew of a session whose entries were removed")
+	passes.must(e, a, queue, first)
+	e.empty(queue)
+}
+
+// removalEndsTwo: the contender of the entry and its follower notice that it
+// was removed, also if they wait later. The others of the session wait on.
+func removalEndsTwo(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	all := []driver.Joined{e.joinPair(a, queue, true)}
+	var waits []*follower
+	for i := range 4 {
+		all = append(all, e.joinPair(b, queue, true))
+		waits = append(waits, e.followed(b, queue, all[i+1].Place, all[i].Place))
+	}
+	e.stillWaits(waits[3].outcome, "nothing")
+	e.delete(queue, all[3].Place) // that of waits[2]; waits[3] follows it
+	e.followEnds(waits[3], "its predecessor was removed", false)
+	if b.Capabilities().OwnWatched {
+		e.is(e.ends(waits[2].outcome, e.Patience, "the wait of a removed entry"),
+			"Follow of a removed entry", driver.ErrGone)
+		_, err := b.Follow(e.soon(), queue, all[3].Place, all[2].Place)
+		e.is(err, "a later Follow of a removed entry", driver.ErrGone)
+	}
+	e.followEnds(e.followed(b, queue, all[4].Place, all[3].Place),
+		"its predecessor had been removed", false)
+	e.stillWaits(waits[1].outcome, "another entry of its session was removed")
+	e.stillWaits(waits[0].outcome, "another entry of the other session was removed")
+	for _, i := range []int{4, 2, 1} {
+		e.leave(b, queue, all[i].Place)
+	}
+	passes.must(e, a, queue, all[0])
+	e.empty(queue)
+}
+
+// convertedFollowsNone: with OwnWatched, the wait for the own entry is for the
+// one that the join has made.
+func convertedFollowsNone(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	all := []driver.Joined{e.joinPair(a, queue, true), e.joinPair(b, queue, true), e.joinPair(b, queue, true)}
+	converted := e.convert(b, queue, all[2], "r", "")
+	if b.Capabilities().OwnWatched {
+		for _, ahead := range all[:2] {
+			_, err := b.Follow(e.soon(), queue, converted.Place, ahead.Place)
+			e.is(err, "Follow of a converted entry", driver.ErrInvalid)
+		}
+	}
+	e.leave(b, queue, converted.Place)
+	e.leave(b, queue, all[1].Place)
+	passes.must(e, a, queue, all[0])
+	e.empty(queue)
 }
 
 // markerIsNoContender passes an entry with no successor, and one whose

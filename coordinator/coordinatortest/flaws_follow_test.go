@@ -51,7 +51,8 @@ func followFlaws() []flaw {
 			session: followed(watchAhead),
 		},
 		{
-			name: "a follower watches the whole queue", finds: []string{"W2/Follow: other contenders end no wait"},
+			name:  "a follower watches the whole queue",
+			finds: []string{"W2/Follow: other contenders end no wait"},
 			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, _, ahead driver.Place) (bool, error) {
 				return false, watchAll(ctx, w, queue, []driver.Place{ahead}, s.Watch)
 			}),
@@ -65,6 +66,33 @@ func followFlaws() []flaw {
 			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 				_, err := s.Follow(ctx, queue, own, ahead)
 				return err == nil, err
+			}),
+		},
+		{
+			name: "follow does not watch its own entry",
+			finds: []string{
+				"N2/the removal of its own entry ends a wait",
+				"N2/the removal of an entry ends the waits of its session alone",
+				"N2/a converted entry follows none",
+			},
+			session: func(_ *world, s *patched) { s.ownWatched = true },
+		},
+		{
+			name:  "a removal ends all waits of its session",
+			finds: []string{"N2/the removal of an entry ends the waits of its session alone"},
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				most := 0
+				return false, whole(ctx, w, s.Watch, queue, func() bool {
+					n, there := 0, false
+					for _, p := range w.places(queue) {
+						there = there || p.ID == ahead.ID
+						if p.Session == own.Session {
+							n++
+						}
+					}
+					most = max(most, n)
+					return n < most || !there
+				})
 			}),
 		},
 		{

@@ -46,6 +46,8 @@ type patched struct {
 	slack time.Duration
 	done  <-chan struct{}
 
+	ownWatched bool
+
 	renew, close func(ctx context.Context) error
 	join         func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
 	ahead        func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error)
@@ -78,7 +80,11 @@ func newPatched(session driver.Session) *patched {
 	}
 }
 
-func (s *patched) Capabilities() driver.Capabilities { return s.Offer(s) }
+func (s *patched) Capabilities() driver.Capabilities {
+	c := s.Offer(s)
+	c.OwnWatched = c.OwnWatched || s.ownWatched
+	return c
+}
 
 func (s *patched) ID() string            { return s.id }
 func (s *patched) TTL() time.Duration    { return s.ttl }

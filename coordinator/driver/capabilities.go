@@ -17,6 +17,11 @@ type Capabilities struct {
 	Operator     Operator
 	Revoker      Revoker
 
+	// OwnWatched says that Follow waits for own as well: see N2. Without it, a
+	// contender that has waited for a second calls Watch with its own place
+	// besides, which is a goroutine and a watch more for each.
+	OwnWatched bool
+
 	// ReuseIDs asks Baton to reuse a contender's ID on the same session, after
 	// the contender has left or was refused and all requests for it were
 	// answered. It is for services that keep all names that were ever used, and
@@ -33,7 +38,14 @@ type Handoff interface {
 	// Follow is Watch of the predecessor, by a contender that waits for it
 	// alone. W1 to W5 hold.
 	//
-	// N1: passed is true only if the place left by Pass. False says nothing.
+	// N1: passed is true only if the place left by Pass, or during a call of
+	// Pass for it. False says nothing.
+	//
+	// N2: With OwnWatched, Follow also ends when own has left the queue, and
+	// then returns ErrGone, or ErrSessionLost, even if ahead has left since. W1
+	// and W5 hold for own, too. Follow may notice that as late as a second
+	// after its call. The error is ErrInvalid if own is a place that Convert
+	// has returned.
 	Follow(ctx context.Context, queue Queue, own, ahead Place) (passed bool, err error)
 
 	// Pass is Leave of an entry that is the first in its queue and excludes all

@@ -10,8 +10,8 @@
 //
 // A driver translates calls into requests. Baton's engine renews sessions, runs
 // the loss clock, retries and cleans up. So a driver has no timers but those of
-// W5, and never repeats a request that may have been applied, unless a clause
-// asks for it.
+// W5 and N2, and never repeats a request that may have been applied, unless a
+// clause asks for it.
 //
 // The doc comments below state the contract in numbered clauses. The suite
 // names each case after its clause. General clauses:

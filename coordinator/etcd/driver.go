@@ -268,6 +268,8 @@ type session struct {
 	keys    keys.Layout
 	memory  memory
 	batcher *batch.Batcher // nil on an external client
+
+	ownWatches ownWatches
 }
 
 // send sends one of the two requests of an uncontended lock.
@@ -284,6 +286,6 @@ func (s *session) send(
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
-		ReuseIDs: true,
+		OwnWatched: true, ReuseIDs: true,
 	}
 }

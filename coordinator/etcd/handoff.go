@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -71,12 +72,19 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 // An etcd that is out of space refuses the marker, since it is a put. Then the
 // entry is deleted without one.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	err := s.leave(ctx, queue, own, true)
-	if !answer.Is(err, rpctypes.ErrNoSpace) {
+	e, err := s.own(queue, own)
+	if err != nil {
 		return err
 	}
-	if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {
-		return nil // the refused request was applied all the same: see lease.MadeWithoutSpace
+	s.passes(queue, e, true)
+	err = s.leave(ctx, queue, e, true)
+	if answer.Is(err, rpctypes.ErrNoSpace) {
+		if err = s.leave(ctx, queue, e, false); errors.Is(err, driver.ErrGone) {
+			return nil // the refused request was applied all the same: see lease.MadeWithoutSpace
+		}
+	}
+	if err != nil {
+		s.passes(queue, e, false)
 	}
 	return err
 }
@@ -126,9 +134,11 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 	return resp.Succeeded, nil
 }
 
-// Follow watches the entry ahead and its marker. When the watch exists, one
-// read tells whether the entry is there or has left its marker. The events tell
-// the rest.
+// Follow waits for an entry of this session with the session's own watch: see
+// ownWatches. It watches an entry of another session, and its marker. When that
+// watch exists, one read tells whether the entry is there or has left its
+// marker. The events tell the rest. If the wait lasts, own is waited for with
+// the session's own watch, which may have to be made: most waits are short.
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
@@ -137,16 +147,27 @@ func (s *session) Follow(
 		return false, err
 	}
 	e, ok := s.keys.Entry(queue, ahead)
-	if !ok {
-		return false, answer.Invalid("%q is no place of queue %q", ahead.Key, queue)
+	if !ok || me.Rank != 0 { // a converted entry holds, and follows nobody
+		return false, answer.Invalid("%q is no place that %q follows", ahead.Key, own.Key)
 	}
 	s.memory.noteMark(me, keys.Marker(e.Key))
+	if its, ok := s.belongs(queue, ahead); ok {
+		return s.waitOwn(ctx, queue, me, its)
+	}
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &ownWait{own: me, wake: cancel}
+	defer time.AfterFunc(ownWatchDelay, func() { s.awaitOwn(queue, w) }).Stop()
 	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
 	both := clientv3.WithRange(keys.Marker(e.Key) + "\x00")
 	f.both = clientv3.OpGet(e.Key, both)
-	err = s.Await(ctx, e.Key, []clientv3.OpOption{both}, f.isGone)
-	return f.passed && err == nil, err
+	err = s.Await(bound, e.Key, []clientv3.OpOption{both}, f.isGone)
+	return s.outcome(ctx, w, f.passed, err)
 }
+
+// ownWatchDelay is how long a follower of another session's entry waits before
+// it also waits for its own.
+const ownWatchDelay = time.Second
 
 type following struct {
 	s      *session

@@ -18,6 +18,7 @@ type memory struct {
 	// contended has the queues in which this session's last join was not the
 	// first, and of which no view since showed one contender only.
 	contended map[driver.Queue]bool
+	newest    int64 // the newest create revision of an entry, see known.after
 }
 
 // known is what a session knows of a contender.
@@ -28,6 +29,16 @@ type known struct {
 	plain bool     // see session.delete
 	terms bool     // it joined by a version of the record
 	marks []string // the markers of entries ahead, to delete with this one
+	// after is older than all entries that it can have. Those up to after are
+	// of an earlier contender with its name, which the session has forgotten:
+	// they are gone.
+	after int64
+
+	// What the own watch has shown of its keys: see ownWatches.
+	there, thereAt int64 // the create revision of its key when that was read
+	went           int64 // the newest revision that deleted its key
+
+	passes int64 // the create revision with which Pass was called: see session.passes
 }
 
 const mostContended = 1024 // queues; forgetting one costs a request
@@ -57,16 +68,18 @@ func (m *memory) keep(contender string, before keys.Entry) {
 func (m *memory) of(contender string) *known {
 	k := m.contenders[contender]
 	if k == nil {
-		k = &known{}
+		k = &known{after: m.newest}
 		m.contenders[contender] = k
 	}
 	return k
 }
 
-// got notes the contender's entry.
+// got notes the contender's entry. If the contender was forgotten while its
+// join was under way, the entry is gone, and is no newer than known.after.
 func (m *memory) got(contender string, e keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.newest = max(m.newest, e.Rev)
 	k := m.of(contender)
 	k.Entry, k.mod, k.plain = e, e.Rev, false
 }

@@ -309,17 +309,15 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 
 // Leave deletes the entry that own names.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	return s.leave(ctx, queue, own, false)
-}
-
-func (s *session) leave(
-	ctx context.Context, queue driver.Queue, own driver.Place, handoff bool,
-) error {
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err
 	}
-	err = s.delete(ctx, queue, e, handoff)
+	return s.leave(ctx, queue, e, false)
+}
+
+func (s *session) leave(ctx context.Context, queue driver.Queue, e mine, handoff bool) error {
+	err := s.delete(ctx, queue, e, handoff)
 	switch {
 	case err == nil:
 		s.memory.drop(e.contender)
@@ -350,6 +348,7 @@ func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handof
 	if err != nil {
 		return s.Failed(ctx, err)
 	}
+	s.NoteRemoved(resp.Del().Header.Revision)
 	if resp.Del().Deleted == 0 {
 		return driver.ErrGone
 	}

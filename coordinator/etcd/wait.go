@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,6 +13,26 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
+
+// Watch waits for one entry of this session with the session's own watch, if
+// there are other waits for its entries: see waitsAlone.
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if len(places) != 1 {
+		return s.Session.Watch(ctx, queue, places...)
+	}
+	e, ok := s.belongs(queue, places[0])
+	if !ok {
+		return s.Session.Watch(ctx, queue, places...)
+	}
+	if s.waitsAlone(queue) {
+		defer s.doneAlone(queue)
+		return s.Session.Watch(ctx, queue, places...)
+	}
+	if _, err := s.waitOwn(ctx, queue, e, mine{}); !errors.Is(err, driver.ErrGone) {
+		return err
+	}
+	return nil
+}
 
 // WatchQueue reads the queue by quorum once its watch exists, and then updates
 // the view by the events, without another read. It ignores written values and

@@ -213,6 +213,31 @@ func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
 	})
 }
 
+// TestConfirmedEndIsNotSentAgain: neither after the reply to an earlier Close,
+// nor after one that says that the session has expired.
+func TestConfirmedEndIsNotSentAgain(t *testing.T) {
+	for end, lose := range map[string]func(t *testing.T, tr *tree, s *session){
+		"a Close": func(t *testing.T, _ *tree, s *session) { ok(t, s.Close(soon(t, testTTL))) },
+		"an expiry": func(t *testing.T, tr *tree, s *session) {
+			const expired zk.ErrCode = -112
+			tr.on(func(int32, string) treeFate { return treeFate{code: expired} })
+			if err := s.Renew(soon(t, testTTL)); !errors.Is(err, driver.ErrSessionLost) {
+				t.Errorf("Renew = %v; want ErrSessionLost", err)
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, tr, s := openTree(t)
+			lose(t, tr, s)
+			asked := len(f.askedSessions())
+			ok(t, s.Close(soon(t, testTTL)))
+			if got := f.askedSessions(); len(got) != asked {
+				t.Errorf("after %s, Close asked for sessions: %x", end, got[asked:])
+			}
+		})
+	}
+}
+
 // TestCloseWithoutServiceReleasesEverything is not parallel: sessions of other
 // tests would run.
 func TestCloseWithoutServiceReleasesEverything(t *testing.T) {

@@ -21,12 +21,13 @@ var licences = []struct{ name, words string }{
 	{"MIT", "Permission is hereby granted, free of charge, to any person obtaining a copy"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"},
 	{"BSD-3-Clause", "Neither the name of"},
+	{"CC0-1.0", "released into the public domain with CC0 1.0"},
 	{"BSD-2-Clause", "Redistributions of source code must retain the above copyright notice"},
 }
 
 // TestThirdPartyLicencesAreListed: THIRD_PARTY.md has the licence of each
-// module from which the library, the command, an observer or a driver compiles
-// a package.
+// module from which the library, the command, an observer, a driver or an
+// adapter compiles a package.
 func TestThirdPartyLicencesAreListed(t *testing.T) {
 	users := map[string][]string{} // by module
 	dirs := map[string]string{}

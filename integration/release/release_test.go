@@ -13,7 +13,7 @@ import (
 
 // parts are the modules that are released, as in the Makefile.
 var parts = []string{
-	".", "coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton", "cmd/batonvet",
+	".", "contrib", "coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton", "cmd/batonvet",
 }
 
 func (tr tree) release(args ...string) (string, error) {
@@ -78,8 +78,8 @@ func TestReleaseTagsModulesThatCanBeInstalled(t *testing.T) {
 		t.Errorf("the parent of the release is %s, want %s", parent, head)
 	}
 	changed := strings.Fields(tr.must("git", "diff", "--name-only", "v0.1.0^", "v0.1.0"))
-	if len(changed) != 11 {
-		t.Errorf("the release changes %q, want go.mod and go.sum of five modules, and integration/go.mod", changed)
+	if len(changed) != 13 {
+		t.Errorf("the release changes %q, want go.mod and go.sum of six modules, and integration/go.mod", changed)
 	}
 	for _, dir := range parts[1:] {
 		mod := tr.must("git", "show", dir+"/v0.1.0:"+dir+"/go.mod")

@@ -399,15 +399,24 @@ func TestLimitIsStoredAndChanged(t *testing.T) {
 		if l, err := b.List(w.Context()); err != nil || l.Limit != 3 || l.Held != 5 || l.Free() != 0 {
 			w.Errorf("the list is %+v, %v", l, err)
 		}
-		w.ok(first.ReleasePart(w.Context(), 1))
+		left, err := first.ReleasePart(w.Context(), 1)
+		w.ok(err)
 		w.ok(got["one"].Release(w.Context()))
-		if settle(); granted("last") || first.Permits() != 1 || first.Err() != nil {
+		if settle(); granted("last") || left != 1 || first.Permits() != 1 || first.Err() != nil {
 			w.Errorf("granted %v with %d permits left, %v", granted("last"), first.Permits(), first.Err())
 		}
 		w.ok(first.Release(w.Context()))
 		if settle(); !granted("last") {
 			w.Error("a free permit is not granted")
 		}
+		deployed := open(semaphore.Set(7)) // three are held
+		if _, err := deployed.TryAcquire(w.Context(), 5); !errors.Is(err, coordinator.ErrTaken) {
+			w.Errorf("5 more than 3 of 7: %v", err)
+		}
+		if p, err := deployed.Acquire(w.Context(), 4); err != nil || p.Permits() != 4 {
+			w.Errorf("4 more: %v", err)
+		}
+		refused(a, 2, 7)
 	})
 }
 
@@ -438,7 +447,8 @@ func TestCheckFollowsConversionsAndIsOneRead(t *testing.T) {
 		holds("permits", whole, true)
 		settle() // by then the entry says that it holds
 		holds("permits held for a while", whole, true)
-		w.ok(p.ReleasePart(w.Context(), 1))
+		_, err = p.ReleasePart(w.Context(), 1)
+		w.ok(err)
 		holds("permits released in part", whole, false)
 		rest := of(p)
 		holds("the rest", rest, true)

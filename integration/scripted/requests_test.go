@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/ways"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/once"
 )
 
 // The request to join or to leave is lost once, or its reply is. There is one
@@ -275,6 +276,51 @@ func TestBrokenAndSlowLinksKeepOrder(t *testing.T) {
 			settle()
 			if w.holds(ways.Lock, what, 0); grants < 10 {
 				w.Errorf("%s: %d grants", what, grants)
+			}
+		}
+	})
+}
+
+// The replies to four clients are lost again and again, after their requests
+// were applied. The work of each key is called once, and all calls return nil.
+func TestWorkRunsOncePerKeyWithLostReplies(t *testing.T) {
+	each(t, func(w *world) {
+		var mu sync.Mutex
+		r, lost, calls := rand.New(rand.NewPCG(3, 4)), 0, map[string]int{}
+		var jobs []*once.Once
+		for range 4 {
+			o, err := once.New(w.client().Client, "job")
+			w.ok(err)
+			_, err = o.Runs(w.Context())
+			w.ok(err)
+			jobs = append(jobs, o)
+		}
+		w.fates(func(simulation.Message) memory.Fate {
+			if r.IntN(6) > 0 {
+				return memory.Fate{}
+			}
+			lost++
+			return memory.Fate{DropReply: true}
+		})
+		var all sync.WaitGroup
+		for _, o := range jobs {
+			all.Go(func() {
+				for hour := range 10 {
+					key := once.At(time.Unix(int64(hour)*3600, 0))
+					w.must("Do", o.Do(w.Context(), key, func(context.Context, coordinator.Token) error {
+						mu.Lock()
+						defer mu.Unlock()
+						calls[key]++
+						return nil
+					}), nil)
+				}
+			})
+		}
+		all.Wait()
+		w.fates(nil)
+		for key, n := range calls {
+			if n != 1 || len(calls) != 10 || lost < 20 {
+				w.Errorf("%s: %d calls; %d keys, %d lost replies", key, n, len(calls), lost)
 			}
 		}
 	})

@@ -14,7 +14,7 @@ import (
 func withFallbacks(s driver.Session) driver.Capabilities {
 	c, f := s.Capabilities(), fallback{s}
 	if c.Handoff == nil {
-		c.Handoff = f
+		c.Handoff, c.OwnWatched = f, false
 	}
 	if c.Writer == nil {
 		c.Writer = f

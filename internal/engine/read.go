@@ -98,7 +98,14 @@ func (s *Session) WhileQueued(
 	case mine.err != nil:
 		return mine.err
 	}
-	if _, err = s.Ahead(ctx, queue, own); err == nil { // it cannot be there: see V1
+	return s.removed(ctx, queue, own)
+}
+
+// removed returns ErrRemoved, or why the session is over, after the service has
+// shown that own has left the queue.
+func (s *Session) removed(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	_, err := s.Ahead(ctx, queue, own)
+	if err == nil { // it cannot be there: see V1
 		err = ErrRemoved
 	}
 	return err
@@ -117,12 +124,17 @@ func (s *Session) WhileQueued(
 func (s *Session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (first bool, err error) {
-	err = s.WhileQueued(ctx, queue, own, func(ctx context.Context) error {
+	follow := func(ctx context.Context) error {
 		return s.wait(ctx, "await", queue, func(ctx context.Context) (err error) {
 			first, err = s.can.Handoff.Follow(ctx, queue, own, ahead)
 			return err
 		})
-	})
+	}
+	if !s.can.OwnWatched {
+		err = s.WhileQueued(ctx, queue, own, follow)
+	} else if err = follow(ctx); errors.Is(err, ErrRemoved) {
+		err = s.removed(ctx, queue, own)
+	}
 	return first && err == nil, err
 }
 

@@ -15,39 +15,44 @@ import (
 	"github.com/baton-go/baton/recipes/counter"
 )
 
-// TestCallsOfOneCounterShareWrites: 64 goroutines add as fast as two, and each
-// gets a value of its own.
+// TestCallsOfOneCounterShareWrites: 64 goroutines of one Counter make at least
+// 50 times as many additions in the same time as one, with as many writes, and
+// each gets a value of its own.
 func TestCallsOfOneCounterShareWrites(t *testing.T) {
 	inWorld(t, func(w world) {
 		a := w.join()
 		a.add(0)
 		a.link.Delay(time.Millisecond, time.Millisecond)
-		before, began := w.svc.Stats(), time.Now()
-		var mu sync.Mutex
-		var got []int64
-		var wg sync.WaitGroup
-		for range 64 {
-			wg.Go(func() {
-				for range 10 {
-					n := a.add(1)
-					mu.Lock()
-					got = append(got, n)
-					mu.Unlock()
-				}
-			})
+		run := func(goroutines, apiece int) (got []int64, writes int, took time.Duration) {
+			before, began := w.svc.Stats(), time.Now()
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for range goroutines {
+				wg.Go(func() {
+					for range apiece {
+						n := a.add(1)
+						mu.Lock()
+						got = append(got, n)
+						mu.Unlock()
+					}
+				})
+			}
+			wg.Wait()
+			return got, w.svc.Stats().Since(before).Requests[memory.OpSetRecord], time.Since(began)
 		}
-		wg.Wait()
+		const apiece = 50
+		_, writesOfOne, one := run(1, apiece)
+		got, writes, many := run(64, apiece)
 		slices.Sort(got)
 		for i, n := range got {
-			if n != int64(i+1) {
+			if n != int64(apiece+i+1) {
 				w.Fatalf("value %d is %d", i, n)
 			}
 		}
-		writes := w.svc.Stats().Since(before).Requests[memory.OpSetRecord]
-		if took := time.Since(began); writes > 30 || took > 100*time.Millisecond {
-			w.Errorf("640 additions: %d writes in %v", writes, took)
+		if factor := 64 * one.Seconds() / many.Seconds(); factor < 50 || writesOfOne != apiece || writes > apiece*6/5 {
+			w.Errorf("one goroutine: %d writes in %v; 64: %d in %v, %.0f times as fast", writesOfOne, one, writes, many, factor)
 		}
-		a.is(640)
+		a.is(65 * apiece)
 	})
 }
 

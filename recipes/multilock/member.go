@@ -74,7 +74,7 @@ func Permits(
 	s, err := semaphore.New(c, name, limit, opts...)
 	switch {
 	case err != nil:
-	case n < 1 || limit != semaphore.Stored && n > limit:
+	case n < 1 || limit > 0 && n > limit: // negative are Stored and Set
 		err = invalid("%d permits of semaphore %q with limit %d", n, name, limit)
 	case c.Shared():
 		err = invalid("permits of semaphore %q in a shared layout", name)

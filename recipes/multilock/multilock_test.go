@@ -20,6 +20,7 @@ import (
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/recipes/multilock"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // site is some services, and what was opened to them.
@@ -392,7 +393,7 @@ func TestReadersAndPermitsShare(t *testing.T) {
 	at(t, 1, func(s *site) {
 		set := func(side func(*coordinator.Client, string, ...recipes.Option) multilock.Member) *multilock.Set {
 			c, _ := s.client(0)
-			return s.must(multilock.New(multilock.Permits(c, "pool", 4, 2), side(c, "catalogue")))
+			return s.must(multilock.New(multilock.Permits(c, "pool", semaphore.Set(4), 2), side(c, "catalogue")))
 		}
 		one, two := s.lock(set(multilock.Read)), s.lock(set(multilock.Read))
 		writer := set(multilock.Write)

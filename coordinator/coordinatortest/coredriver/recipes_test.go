@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
 	"github.com/baton-go/baton/recipes/group"
+	"github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -175,7 +176,10 @@ func TestReleasedPermitsAdmitSeveralWaiters(t *testing.T) {
 		w.ok(err)
 		both, err := s.Acquire(ctx, 2)
 		w.ok(err)
-		w.is(both.ReleasePart(ctx, 1), coordinator.ErrInvalid)
+		n, err := both.ReleasePart(ctx, 1)
+		if w.is(err, coordinator.ErrInvalid); n != 2 {
+			w.t.Errorf("%d are held after a refused ReleasePart", n)
+		}
 		if slots, err := both.Slots(ctx); err != nil || len(slots) != 2 {
 			w.t.Errorf("slots %v, %v after a refused ReleasePart", slots, err)
 		}
@@ -284,6 +288,37 @@ func TestCountersAndBarriersNeedOnlyTheCore(t *testing.T) {
 		w.ok(err)
 		if n, err := c.Get(ctx); n != 40 || err != nil {
 			w.t.Errorf("%d, %v", n, err)
+		}
+	})
+}
+
+// TestOnceNeedsOnlyTheCore: four clients run a job for ten keys.
+func TestOnceNeedsOnlyTheCore(t *testing.T) {
+	in(t, func(w world) {
+		ctx := w.t.Context()
+		var mu sync.Mutex
+		calls := make(map[string]int)
+		var wg sync.WaitGroup
+		for range 4 {
+			job, err := once.New(w.client(), "job")
+			w.ok(err)
+			wg.Go(func() {
+				for day := range 10 {
+					key := once.At(time.Unix(0, 0).AddDate(0, 0, day))
+					w.is(job.Do(ctx, key, func(context.Context, coordinator.Token) error {
+						mu.Lock()
+						defer mu.Unlock()
+						calls[key]++
+						return nil
+					}), nil)
+				}
+			})
+		}
+		wg.Wait()
+		for key, n := range calls {
+			if n != 1 || len(calls) != 10 {
+				w.t.Errorf("%s: %d calls; %d keys", key, n, len(calls))
+			}
 		}
 	})
 }

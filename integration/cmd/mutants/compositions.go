@@ -26,7 +26,7 @@ var ofCompositions = []mutation{{
 `,
 	new: `		default:
 `,
-	caught: []test{{pkg: "recipes/multilock/quorum", name: "TestErrReadsTheClocks"}},
+	caught: []test{{pkg: "recipes/multilock/internal/held", name: "TestErrAsksEachMember"}},
 }, {
 	name: "quorum-of-a-minority", promise: "P1",
 	what:   "A quorum may need half of the services or fewer: two can be held.",
@@ -153,6 +153,34 @@ var ofCompositions = []mutation{{
 	old:    `block{last - i.size + 1, i.size}`,
 	new:    `block{last - i.size, i.size}`,
 	caught: []test{{pkg: "recipes/counter", name: "TestIDsAreUnique"}},
+}, {
+	name: "begin-is-not-recorded-first", promise: "P1",
+	what:   "A job takes the begin of another run for its own: two replicas run one period.",
+	file:   "recipes/once/run.go",
+	old:    `case last != nil && last.Token == r.Token: // the reply was lost`,
+	new:    `case last != nil:`,
+	caught: []test{{pkg: "recipes/once", name: "TestRunThatDoesNotComplete"}, {pkg: "recipes/once", name: "TestWorkRunsOncePerKeyUnderFaults"}},
+}, {
+	name: "run-judged-by-a-stale-read", promise: "P1",
+	what:   "A run that is complete counts as incomplete, by a read of a member that is behind.",
+	file:   "recipes/once/run.go",
+	old:    `case last != nil && !s.latest:`,
+	new:    `case false:`,
+	caught: []test{{pkg: "recipes/once", name: "TestStaleReadOfARunThatIsComplete"}},
+}, {
+	name: "begin-left-behind", promise: "P8",
+	what:   "A begin whose call gave up is applied late, and nobody runs the period.",
+	file:   "recipes/once/run.go",
+	old:    `case s.version == r.over:`,
+	new:    `case false:`,
+	caught: []test{{pkg: "recipes/once", name: "TestBeginThatArrivesAfterItsCallGaveUp"}},
+}, {
+	name: "old-periods-run-again", promise: "P1",
+	what:   "A time that the record has left out runs again.",
+	file:   "recipes/once/record.go",
+	old:    `if first.After(s.Forgotten) {`,
+	new:    `if false {`,
+	caught: []test{{pkg: "recipes/once", name: "TestOldTimesDoNotRunAgain"}},
 }, {
 	name: "waiter-misses-the-opening", promise: "P5",
 	what:   "A waiter at a barrier that was opened and closed again waits on.",

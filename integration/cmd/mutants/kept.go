@@ -114,6 +114,27 @@ var ofKept = []mutation{{
 	new:    `		return`,
 	caught: []test{{pkg: "recipes", name: "TestNamesThatBounceAreNotKept"}},
 }, {
+	name: "kept-bouncing-name-has-turns", promise: "P6",
+	what:   "While a name is not kept, a single caller joins in another goroutine, for others that do not come.",
+	file:   "recipes/keeper.go",
+	old:    `	if k.goesAlone() {`,
+	new:    `	if false && k.goesAlone() {`,
+	caught: []test{{pkg: "recipes", name: "TestNameThatBouncesCostsWhatItCostsWithoutTheOption"}, {pkg: "recipes", name: "TestCallerThatGoesAloneIsNotAsked"}},
+}, {
+	name: "kept-bouncing-name-is-not-shared", promise: "P6",
+	what:   "While a name is not kept, each caller has an entry of its own behind one that holds.",
+	file:   "recipes/keeper.go",
+	old:    `		k.alone != nil && !k.alone.over() {`,
+	new:    `		false {`,
+	caught: []test{{pkg: "recipes", name: "TestCallersShareAnEntryBehindOneThatGoesAlone"}},
+}, {
+	name: "kept-bouncing-name-is-not-shared-in-the-queue", promise: "P6",
+	what:   "While a name is not kept, each caller has an entry of its own behind one that waits.",
+	file:   "recipes/keeper.go",
+	old:    `	k.joinsAlone = true`,
+	new:    `	k.joinsAlone = false`,
+	caught: []test{{pkg: "recipes", name: "TestCallersShareAnEntryBehindOneThatGoesAlone"}},
+}, {
 	name: "kept-try-never-asks", promise: "P8",
 	what:   "A Try of another client fails for as long as an idle turn is kept.",
 	file:   "recipes/try.go",
@@ -193,9 +214,23 @@ var ofKept = []mutation{{
 	name: "kept-context-outlives-its-hold", promise: "P2",
 	what:   "All holds of a turn have one context, which ends with the turn.",
 	file:   "recipes/grant.go",
-	old:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0 && g.turn.many == nil:`,
-	new:    `	case g.low.mode == "" && g.turn.queue.maxHold == 0:`,
+	old:    `	case level.count > 0 || g.turn.many != nil:`,
+	new:    `	case level.count > 0:`,
 	caught: []test{{pkg: "recipes", name: "TestContextOfAReleasedGrantDoesNotReenterALaterOne"}, simulated("mutex")},
+}, {
+	name: "kept-late-context-goes-on", promise: "P2",
+	what:   "A context that is asked for after the release does not end before the turn does.",
+	file:   "recipes/grant.go",
+	old:    `		l.cancel(l.over)`,
+	new:    `		_ = 0`,
+	caught: []test{{pkg: "recipes", name: "TestContextThatIsAskedForLateIsThatOfTheHold"}, {pkg: "recipes", name: "TestContextIsAskedForAtAnyMoment"}},
+}, {
+	name: "kept-late-context-hides-the-loss", promise: "P8",
+	what:   "A context that is asked for after the release of a lost hold has not the cause of the loss.",
+	file:   "recipes/grant.go",
+	old:    `		l.over = context.Cause(under)`,
+	new:    `		l.over = cause`,
+	caught: []test{{pkg: "recipes", name: "TestContextThatIsAskedForLateIsThatOfTheHold"}},
 }, {
 	name: "kept-for-ever", promise: "P8",
 	what:   "An idle turn is kept for as long as the session lives.",
@@ -312,7 +347,7 @@ var ofKept = []mutation{{
 	name: "longest-hold-ends-nothing", promise: "P2",
 	what: "A hold that lasts too long is reported, and its context does not end.",
 	file: "recipes/warnings.go",
-	old: `		g.top.end(ErrHeldTooLong)
+	old: `		g.endLevel(&g.top, ErrHeldTooLong)
 `,
 	new: ``,
 	// TestLongestHoldEndsTheContextAndNothingElse would wait for it.

@@ -21,6 +21,8 @@
 // caught: give the test a bound in virtual time. What runs on is killed, with
 // all processes that it has started.
 //
+// The seconds beside a mutation are those of processors that its tests used.
+//
 // Most mutations change the body of a function. Their tests' packages are
 // compiled once, with a copy of the function for each mutation; an environment
 // variable selects the one that a run calls. The others are compiled one by
@@ -121,21 +123,23 @@ func check(ctx context.Context, chosen []mutation, every bool) error {
 		fmt.Printf("unchanged code: all named tests pass (%.0fs)\n", time.Since(began).Seconds())
 	}
 	var mu sync.Mutex
+	var total time.Duration
 	count := map[outcome]int{}
 	_ = each(chosen, func(m mutation) error { // a mutation that is missed is no error of the run
-		began, judge := time.Now(), r.judge
+		judge := r.judge
 		if every {
 			judge = r.every
 		}
-		verdict, all := judge(ctx, m)
+		verdict, all, used := judge(ctx, m)
 		mu.Lock()
 		defer mu.Unlock()
 		count[all]++
-		fmt.Printf("%s  %-28s %s  %4.0fs  %s\n", all, m.name, m.promise, time.Since(began).Seconds(), verdict)
+		total += used
+		fmt.Printf("%s  %-28s %s  %5.1fs  %s\n", all, m.name, m.promise, used.Seconds(), verdict)
 		return nil
 	})
-	fmt.Printf("%d mutations, %d caught, %d missed, %d hung, %.0fs\n",
-		len(chosen), count[caught], count[missed], count[hung], time.Since(began).Seconds())
+	fmt.Printf("%d mutations, %d caught, %d missed, %d hung, %.0fs; their tests used %.0fs of processors\n",
+		len(chosen), count[caught], count[missed], count[hung], time.Since(began).Seconds(), total.Seconds())
 	if n := len(chosen) - count[caught]; n > 0 {
 		return fmt.Errorf("%d of %d mutations are not caught", n, len(chosen))
 	}

@@ -143,7 +143,7 @@ var ofRecipes = []mutation{{
 	name: "write-outlives-downgrade", promise: "P2",
 	what:   "The context of a downgraded write lock ends only with the read lock.",
 	file:   "recipes/grant.go",
-	old:    `		of.end(coordinator.ErrReleased)`,
+	old:    `		g.endLevel(of, coordinator.ErrReleased)`,
 	new:    ``,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestLeavingTheUpperLevelConvertsTheEntryInOneRequest"}},
 }, {

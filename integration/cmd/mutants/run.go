@@ -102,7 +102,8 @@ func (r *runner) overlay(m mutation) (string, error) {
 type result struct {
 	verdicts map[string]string // "pass", "fail" or "skip", by test
 	took     map[string]time.Duration
-	hung     bool // a test has not ended in its time
+	used     time.Duration // of processors, without processes that were left
+	hung     bool          // a test has not ended in its time
 	output   string
 }
 
@@ -180,7 +181,7 @@ func (r *runner) run(
 	if cause == nil && err != nil && (!errors.As(err, &exit) || exit.ExitCode() < 0) { // by a signal
 		return result{}, fmt.Errorf("%s: %w", program, err)
 	}
-	res := result{verdicts: map[string]string{}, took: map[string]time.Duration{}, output: string(out)}
+	res := result{verdicts: map[string]string{}, took: map[string]time.Duration{}, output: string(out), used: used(cmd)}
 	res.hung = cause != nil || strings.Contains(res.output, "panic: test timed out")
 	for _, found := range verdict.FindAllStringSubmatch(res.output, -1) {
 		switch {
@@ -215,6 +216,14 @@ func inGroup(cmd *exec.Cmd, grace time.Duration) ([]byte, error) {
 	timer.Stop()
 	kill()
 	return out, err
+}
+
+// used is how much time of processors a command has used.
+func used(cmd *exec.Cmd) time.Duration {
+	if cmd.ProcessState == nil { // it did not start
+		return 0
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 // last returns the last lines of the output.
@@ -267,7 +276,7 @@ func (r *runner) bound(t test) time.Duration {
 }
 
 // judge runs the named tests of a mutation.
-func (r *runner) judge(ctx context.Context, m mutation) (verdict string, all outcome) {
+func (r *runner) judge(ctx context.Context, m mutation) (verdict string, all outcome, used time.Duration) {
 	var by []string
 	if len(m.caught) == 0 {
 		all = missed
@@ -275,6 +284,7 @@ func (r *runner) judge(ctx context.Context, m mutation) (verdict string, all out
 	for _, t := range m.caught {
 		bound := r.bound(t)
 		res, err := r.test(ctx, t.pkg, "^"+t.name+"$", t.env, m, bound)
+		used += res.used
 		one, problem := missed, ""
 		switch v := res.verdicts[t.name]; {
 		case err != nil:
@@ -290,18 +300,18 @@ func (r *runner) judge(ctx context.Context, m mutation) (verdict string, all out
 		}
 		by, all = append(by, t.String()+problem), max(all, one)
 	}
-	return strings.Join(by, "; "), all
+	return strings.Join(by, "; "), all, used
 }
 
 // every runs all of the library's tests on a mutation, and reports which fail.
-func (r *runner) every(ctx context.Context, m mutation) (verdict string, all outcome) {
+func (r *runner) every(ctx context.Context, m mutation) (verdict string, all outcome, used time.Duration) {
 	overlay, err := r.overlay(m)
 	if err != nil {
-		return err.Error(), missed
+		return err.Error(), missed, 0
 	}
 	res, err := r.gotest(ctx, "...", ".", "", overlay, everyTime)
 	if err != nil {
-		return err.Error(), missed
+		return err.Error(), missed, 0
 	}
 	var by []string
 	for name, v := range res.verdicts {
@@ -312,9 +322,9 @@ func (r *runner) every(ctx context.Context, m mutation) (verdict string, all out
 	slices.Sort(by)
 	switch {
 	case len(by) == 0:
-		return "by no test\n" + res.last(), missed
+		return "by no test\n" + res.last(), missed, res.used
 	case res.hung:
-		return fmt.Sprintf("of %d tests some have failed, and some have not ended\n    %s", len(by), strings.Join(by, "\n    ")), hung
+		return fmt.Sprintf("of %d tests some have failed, and some have not ended\n    %s", len(by), strings.Join(by, "\n    ")), hung, res.used
 	}
-	return fmt.Sprintf("by %d tests\n    %s", len(by), strings.Join(by, "\n    ")), caught
+	return fmt.Sprintf("by %d tests\n    %s", len(by), strings.Join(by, "\n    ")), caught, res.used
 }

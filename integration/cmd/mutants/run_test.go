@@ -56,11 +56,11 @@ func TestMutationIsCaughtByAFailureAlone(t *testing.T) {
 		"fails": caught, "panics": caught, "passes": missed, "waits": hung, "dies": missed,
 	} {
 		m := mutation{name: name, caught: []test{{pkg: ".", name: "TestA"}}}
-		if text, got := r.judge(t.Context(), m); got != want {
+		if text, got, _ := r.judge(t.Context(), m); got != want {
 			t.Errorf("%s: %v, want %v: %s", name, got, want, text)
 		}
 		m.caught = append(m.caught, test{pkg: ".", name: "TestB"})
-		if text, got := r.judge(t.Context(), m); name != "waits" && got != missed {
+		if text, got, _ := r.judge(t.Context(), m); name != "waits" && got != missed {
 			t.Errorf("%s, and another test says nothing: %v, want %v: %s", name, got, missed, text)
 		}
 	}

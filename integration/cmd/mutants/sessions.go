@@ -153,7 +153,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/leave.go",
 	old:    `			if err == nil || s.ctx.Err() != nil {`,
 	new:    `			{`,
-	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
+	caught: []test{{pkg: "internal/engine", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
 }, {
 	name: "ended-context-releases-nothing", promise: "P4",
 	what:   "A release with an ended context sends no request.",

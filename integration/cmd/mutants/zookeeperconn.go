@@ -258,7 +258,7 @@ var ofZooKeeperSessions = []mutation{{
 	file:   "coordinator/zookeeper/internal/zkconn/conn.go",
 	old:    `	if session.session == 0 || c.ended.Load() {`,
 	new:    `	if session.session == 0 || false {`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestExpiredSessionIsNeverReplaced"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestConfirmedEndIsNotSentAgain"}},
 }, {
 	name: "zookeeper-creation-not-awaited", promise: "P5",
 	what: "A wait for a node that was created meanwhile waits for its next change.",

@@ -41,7 +41,7 @@ type step struct {
 }
 
 // parts are the modules whose tests need no server, besides the library.
-var parts = []string{"coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
+var parts = []string{"contrib", "coordinator/observe/otelobserve", "coordinator/observe/promobserve", "coordinator/redis", "coordinator/sql", "cmd/baton"}
 
 // Files whose tests belong to the matrix: faults of servers and networks, kills
 // and partitions of clients, long runs, durations, other versions, other
@@ -138,9 +138,9 @@ func zooKeeperWorlds(seeds string) []step {
 // that do: the first of all is compiling that.
 func recipeWorlds(seeds string) []step {
 	return []step{{
-		name: "worlds of recipes", why: seeds + " for partitions, counters, barriers, the quorum and deadlocks",
-		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/barrier/...", "./recipes/multilock/quorum"},
-		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestRoundsUnderFaults|TestCallsAgreeWithTheHistoryOfTheRecord|TestQuorumUnderFaults|TestDeadlocksInRandomWorlds)$",
+		name: "worlds of recipes", why: seeds + " for partitions, counters, onces, barriers, the quorum and deadlocks",
+		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/once", "./recipes/barrier/...", "./recipes/multilock/quorum"},
+		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestWorkRunsOncePerKeyUnderFaults|TestRoundsUnderFaults|TestCallsAgreeWithTheHistoryOfTheRecord|TestQuorumUnderFaults|TestDeadlocksInRandomWorlds)$",
 		env: []string{"BATON_SEEDS=" + seeds},
 	}}
 }

@@ -101,9 +101,9 @@
 // their own in package recipes. The drivers of memory, etcd (package onetcd)
 // and ZooKeeper (package onzk) run here; those of databases and Redis have
 // tests on real servers only. No name server fails. Sets of locks, groups,
-// partitions, counters and barriers have tests with random faults in their
-// packages. A contender that is admitted by the shared queue watch is judged by
-// the limits since its join.
+// partitions, counters, onces and barriers have tests with random faults in
+// their packages. A contender that is admitted by the shared queue watch is
+// judged by the limits since its join.
 //
 // # Replay
 //

@@ -135,8 +135,10 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	ctx, cancel := a.releaseBounds()
 	defer cancel()
 	err := a.call(ctx, "release-part", afterwards(ctx),
-		func(ctx context.Context) error { return p.ReleasePart(ctx, n) },
-		coordinator.ErrNotHeld)
+		func(ctx context.Context) error {
+			_, err := p.ReleasePart(ctx, n)
+			return err
+		}, coordinator.ErrNotHeld)
 	held := p.Permits() // before the mutex: it reads the clock, and may end the session
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()

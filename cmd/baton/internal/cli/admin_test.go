@@ -170,7 +170,7 @@ func (s *stage) fill() {
 
 func TestListShowsEachQueue(t *testing.T) {
 	onStage(t, func(s *stage) {
-		if r := s.baton("list"); r.code != 0 || r.out != "KIND  NAME  HOLDERS  WAITING\n" || r.err != "" {
+		if r := s.baton("list"); r.code != 0 || r.out != "KIND  NAME  HOLDERS  WAITING  HELD FOR  OLDEST WAIT\n" || r.err != "" {
 			t.Errorf("an empty list: %+v", r)
 		}
 		if r := s.baton("list", "-o", "json"); r.code != 0 || r.out != "[]\n" {
@@ -178,18 +178,18 @@ func TestListShowsEachQueue(t *testing.T) {
 		}
 		s.fill()
 		s.svc.AddForeign("latch/x")
-		want := `KIND       NAME            HOLDERS       WAITING
-semaphore  calls           web-1, web-3  1
-election   orders          web-1         1
-rwlock     orders          web-1         2
-mutex      orders/nightly  web-1         2
-latch      x               ?             ?
+		want := `KIND       NAME            HOLDERS       WAITING  HELD FOR  OLDEST WAIT
+semaphore  calls           web-1, web-3  1        2s        2s
+election   orders          web-1         1        1s        1s
+rwlock     orders          web-1         2        4s        4s
+mutex      orders/nightly  web-1         2        7s        6s
+latch      x               ?             ?        ?         ?
 `
 		if r := s.baton("list"); r.code != 0 || r.out != want || r.err != "" {
 			t.Errorf("list: %+v\nwant %s", r, want)
 		}
 		r := s.baton("list", "orders/", "-o", "json")
-		if want := `[{"kind":"mutex","name":"orders/nightly","holders":["web-1"],"waiting":2}]` + "\n"; r.out != want {
+		if want := `[{"kind":"mutex","name":"orders/nightly","holders":["web-1"],"waiting":2,"held_since":"2000-01-01T00:00:00Z","waiting_since":"2000-01-01T00:00:01Z"}]` + "\n"; r.out != want {
 			t.Errorf("list: %+v\nwant %s", r, want)
 		}
 		if r := s.baton("list", "x", "-o", "json"); r.out != `[{"kind":"latch","name":"x","holders":null,"waiting":null}]`+"\n" {
@@ -198,8 +198,35 @@ latch      x               ?             ?
 		for i := range 5 {
 			must(must(rwlock.New(s.client(fmt.Sprint("reader-", i)), "many"))(s).RLock(s.Context()))(s)
 		}
-		if r := s.baton("list", "many"); !strings.Contains(r.out, "reader-0, reader-1, reader-2, and 2 more  0\n") {
+		if r := s.baton("list", "many"); !strings.Contains(r.out, "reader-0, reader-1, reader-2, and 2 more  0        0s        -\n") {
 			t.Errorf("list: %+v", r)
+		}
+	})
+}
+
+func TestListPutsFirstWhatIsAskedFor(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lock("web-1", "long-held")
+		time.Sleep(time.Minute)
+		s.lock("web-1", "long-waited")
+		s.lock("web-2", "long-waited")
+		time.Sleep(time.Minute)
+		s.lock("web-1", "a")
+		s.lock("web-2", "a")
+		s.svc.AddForeign("latch/b")
+		for order, want := range map[string]string{
+			"name": "[a b long-held long-waited]", "held": "[long-held long-waited a b]", "wait": "[long-waited a b long-held]",
+		} {
+			var names []string
+			for _, line := range strings.Split(strings.TrimSpace(s.baton("list", "--sort", order).out), "\n")[1:] {
+				names = append(names, strings.Fields(line)[1])
+			}
+			if got := fmt.Sprint(names); got != want {
+				t.Errorf("by %s: %s, want %s", order, got, want)
+			}
+		}
+		if r := s.baton("list", "--sort", "age"); r.code != exitUsage {
+			t.Errorf("%+v", r)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func (a *app) bench() *cobra.Command {
 cycle takes; with several contenders, the time from one release to the next. It loads the
 service: each cycle is two replicated writes. It leaves nothing behind.`,
 		Example: `  baton bench --contenders 16 --duration 10s`,
-		Args:    cobra.NoArgs,
+		Args:    arguments(0, 0),
 	}
 	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that acquire the lock, over one session")
 	duration := cmd.Flags().Duration("duration", 5*time.Second, "how long to measure")

@@ -36,7 +36,7 @@ nothing was removed, and baton prints who holds the name now.`,
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |
       jq '.queues[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	text := cmd.Flags().String("token", "", "token of the holder or waiter to remove")
 	kind := addKind(cmd, "search only queues of this kind")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
+	advice "github.com/baton-go/baton/internal/hint"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -46,6 +47,7 @@ type runFlags struct {
 
 	permits, limit int    // sem
 	slots          bool   // sem
+	setLimit       bool   // sem
 	value          string // elect
 }
 
@@ -158,8 +160,11 @@ func namesAndCommand(most int) cobra.PositionalArgs {
 			return nil
 		case c.ArgsLenAtDash() < 0 && len(args) > 1:
 			return fmt.Errorf("no -- before the command: want %s", c.UseLine())
+		case len(args) == 1 && len(argv) == 0:
+			return fmt.Errorf("no command: want %s; for a shell: %s %s -- \"$SHELL\"",
+				c.UseLine(), c.CommandPath(), advice.Argument(args[0]))
 		default:
-			return fmt.Errorf("%d arguments, want a name, -- and a command: %s", len(args), c.UseLine())
+			return fmt.Errorf("%s, want a name, -- and a command: %s", plural(len(args), "argument"), c.UseLine())
 		}
 	}
 }
@@ -239,14 +244,16 @@ func (a *app) sem() *cobra.Command {
 		Use:   "sem",
 		Short: "Run a command while holding permits of a semaphore",
 		Long: `Runs a command while holding permits of the semaphore NAME. The first caller
-stores its limit; callers with a different limit are refused. BATON_PERMITS is the number of
-permits. With --slots, BATON_SLOTS lists their numbers, such as "3 7"; no two holders share one.`,
-		Example: `  baton sem --limit 10 downstream -- ./call.sh
+stores its limit; callers with a different limit are refused, unless with --set-limit, which stores
+it. Callers without --limit use the stored one. BATON_PERMITS is the number of permits. With --slots,
+BATON_SLOTS lists their numbers, such as "3 7"; no two holders share one.`,
+		Example: `  baton sem --limit 10 --set-limit downstream -- ./call.sh
   baton sem --permits 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
 	}, f, "semaphore", f.semaphore)
 	c.Flags().IntVar(&f.permits, "permits", 1, "number of permits to acquire, all or none")
 	c.Flags().IntVar(&f.limit, "limit", semaphore.Stored,
 		"total number of permits (default: the stored limit)")
+	c.Flags().BoolVar(&f.setLimit, "set-limit", false, "store --limit if another limit is stored")
 	c.Flags().BoolVar(&f.slots, "slots", false, "pass the permits' numbers to the command")
 	c.Flags().Lookup("limit").DefValue = "0" // which help does not show
 	f.addPayload(c)

@@ -24,13 +24,13 @@ it may have been applied, or may be later, which "get" cannot rule out.
 		Example: `  baton counter add builds
   baton counter add -- stock -3
   baton counter get stock`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(&cobra.Command{
 		Use:   "add NAME [NUMBER]",
 		Short: "Add a number, 1 by default, and print the sum",
-		Args:  cobra.RangeArgs(1, 2),
+		Args:  arguments(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			delta := int64(1)
 			if len(args) > 1 {
@@ -46,7 +46,7 @@ it may have been applied, or may be later, which "get" cannot rule out.
 	}, &cobra.Command{
 		Use:   "get NAME",
 		Short: "Print the value",
-		Args:  cobra.ExactArgs(1),
+		Args:  arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.count(cmd.Context(), args[0], func(ctx context.Context, c *counter.Counter) (int64, error) {
 				return c.Get(ctx)

@@ -28,7 +28,7 @@ behind.
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1:2379,10.0.0.2:2379/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 	}
 	output := addOutput(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -110,7 +110,7 @@ func (a *app) check() *cobra.Command {
 Lock.Sequencer in a program) still holds. Exit code 0 if it holds, 1 if it has ended. It can end
 right after the answer: the check rejects late callers, but does not make a write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
-		Args:    cobra.ExactArgs(1),
+		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := fence.Parse(args[0])
 			if err != nil {

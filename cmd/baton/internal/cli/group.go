@@ -30,7 +30,7 @@ prints the list again after each change; it may skip states, but not the latest.
 		Example: `  baton group join workers --value 10.0.0.7:8080 -- ./worker
   baton group list workers -o json | jq -r '.[].value'
   baton group list workers --watch`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(a.join(), a.members())
@@ -55,7 +55,7 @@ func (a *app) members() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list NAME",
 		Short: "Print the members",
-		Args:  cobra.ExactArgs(1),
+		Args:  arguments(1, 1),
 	}
 	output := addOutput(c)
 	watch := c.Flags().Bool("watch", false, "keep running, and print each change")

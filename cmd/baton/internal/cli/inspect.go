@@ -3,10 +3,8 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,25 +38,34 @@ open a session, so they need a client's rights, and a service that accepts write
 
 --watch reads the queues once a second, so it misses shorter changes. If the service becomes
 unavailable, it says so on stderr and keeps trying. -o json prints one object on one line, with
-time, name and queues; with --watch, one for each change. An empty queue is not an error.
+time, name and queues; with --watch, one for each change. With --limit each queue that has more says
+how many are left_out. An empty queue is not an error.
 
 KIND is mutex, rwlock, semaphore, election, group, partition, partition-shard (whose NAME is that of
-the partition, a slash and the number), counter, ids (the last number taken), barrier or
-double-barrier.`,
+the partition, a slash and the number), counter, ids (the last number taken), barrier,
+double-barrier or once (with its latest run).`,
 		Example: `  baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	output := addOutput(cmd)
 	kind := addKind(cmd, "show only queues of this kind")
 	watch := cmd.Flags().Bool("watch", false, "keep running, and print each change")
+	limit := cmd.Flags().Int("limit", 0, "show so many of each queue, the first ones (default: all)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		i := inspection{app: a, name: args[0], kind: kind.value, json: output.json()}
+		if *limit < 0 || *limit == 0 && cmd.Flags().Changed("limit") {
+			return usage(fmt.Errorf("--limit %d: want at least 1", *limit))
+		}
+		i.limit = *limit
+		read := func(ctx context.Context, c *coordinator.Client) ([]queueView, error) {
+			return readQueues(ctx, c, i.kind, i.name)
+		}
 		if *watch {
-			return i.watch(cmd.Context())
+			return follow(cmd.Context(), a, !i.json, read, i.print)
 		}
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-			queues, err := readQueues(ctx, c, i.kind, i.name)
+			queues, err := read(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -73,75 +80,17 @@ type inspection struct {
 	*app
 	name, kind string
 	json       bool
-}
-
-// How often a watch reads the queues, and how long one read may take.
-const (
-	watchEvery  = time.Second
-	watchWithin = 3 * time.Second
-)
-
-var errWatchSilent = fmt.Errorf("no answer within %v", watchWithin)
-
-// watch prints the queues at a name whenever they have changed, until ctx ends.
-//
-// It polls: waiting for changes would need a watch for each contender, and
-// would not notice a new contender.
-func (i inspection) watch(ctx context.Context) error {
-	var opts []coordinator.Option
-	if !i.verbose { // nothing is held, so the session's state does not matter
-		opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
-	}
-	c, err := i.open(opts...)
-	if err != nil {
-		return err
-	}
-	defer finish(c)
-	var last []queueView
-	away := false
-	for ; ctx.Err() == nil; sleep(ctx, watchEvery) {
-		read, cancel := context.WithTimeoutCause(ctx, watchWithin, errWatchSilent)
-		queues, err := readQueues(read, c, i.kind, i.name)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, coordinator.ErrUnavailable), errors.Is(err, coordinator.ErrSessionLost):
-			if !away {
-				i.say("trying again: %s", describe(err))
-			}
-			away = true
-			continue
-		case err != nil:
-			return err
-		}
-		away = false
-		if last != nil && reflect.DeepEqual(queues, last) {
-			continue
-		}
-		if last != nil && !i.json {
-			fmt.Fprintln(i.answer)
-		}
-		last = queues
-		if err := cmp.Or(i.print(queues), i.answer.err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
+	limit      int // of contenders to show in each queue; 0: all
 }
 
 // print shows the queues as they are now.
 func (i inspection) print(queues []queueView) error {
 	now := time.Now()
 	if i.json {
+		queues = slices.Clone(queues)
+		for n := range queues {
+			queues[n].LeftOut = i.leaveOut(&queues[n])
+		}
 		return encode(i.answer, struct {
 			Time   time.Time   `json:"time"`
 			Name   string      `json:"name"`
@@ -171,22 +120,25 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 	if len(q.Contenders) == 0 {
 		return nil
 	}
+	more := i.leaveOut(&q)
 	payload := cmp.Or(map[string]string{
 		"election": "PROCLAIMS", "group": "VALUE", "partition": "SHARDS",
 	}[q.Kind], "PAYLOAD")
 	t := tabwriter.NewWriter(i.answer, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "#\tDOES\tIDENTITY\tSINCE\tFOR\tTOKEN\tSESSION\t%s\n", payload)
 	for n, c := range q.Contenders {
-		since, age := "-", "-"
+		since := "-"
 		if c.Since != nil {
 			since = c.Since.Local().Format(time.RFC3339)
-			age = max(0, now.Sub(*c.Since)).Truncate(time.Second).String()
 		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", n+1, c.does(), cell(c.Identity),
-			since, age, c.Token, cell(c.Session), shortened(cell(c.Payload)))
+			since, age(c.Since, now), c.Token, cell(c.Session), shortened(cell(c.Payload)))
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(i.answer, "and %d more\n", more)
 	}
 	for n, c := range q.Contenders {
 		if c.Stray != "" {
@@ -197,6 +149,18 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// leaveOut removes the contenders beyond the limit from a view, and returns how
+// many.
+func (i inspection) leaveOut(q *queueView) int {
+	shown := len(q.Contenders)
+	if i.limit > 0 {
+		shown = min(i.limit, shown)
+	}
+	more := len(q.Contenders) - shown
+	q.Contenders = q.Contenders[:shown]
+	return more
 }
 
 // summary describes a queue in a few words.
@@ -213,6 +177,8 @@ func (q queueView) summary() string {
 		return plural(q.Shards, "shard") + ", " + plural(holding, "member")
 	case q.Kind == "double-barrier":
 		return fmt.Sprintf("round %d, %d inside, %d waiting", q.Round, holding, waiting)
+	case q.Kind == "once":
+		return counts + q.latestRun()
 	case q.Set != nil:
 		return map[bool]string{true: "closed", false: "open"}[*q.Set]
 	case q.Value == nil:
@@ -221,6 +187,23 @@ func (q queueView) summary() string {
 		return fmt.Sprintf("%d, %s", *q.Value, counts)
 	}
 	return fmt.Sprint(*q.Value)
+}
+
+// latestRun describes the latest run of a once.
+func (q queueView) latestRun() string {
+	if len(q.Runs) == 0 {
+		return ""
+	}
+	last, state := q.Runs[len(q.Runs)-1], "over and not complete"
+	for _, c := range q.Contenders {
+		if c.Holding && c.Token == last.Token {
+			state = "not over"
+		}
+	}
+	if last.Ended != nil {
+		state = "complete since " + last.Ended.Local().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("; the latest run, of %s by %s, is %s", cell(last.Key), cell(last.Identity), state)
 }
 
 func plural(n int, what string) string {

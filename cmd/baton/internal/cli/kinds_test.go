@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
 	"github.com/baton-go/baton/recipes/group"
+	oncejob "github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
 )
 
@@ -35,7 +37,7 @@ func TestNamesAreLockedTogetherOrNotAtAll(t *testing.T) {
 			t.Errorf("lock %s: %+v", args, r)
 		}
 	}
-	if r := s.baton("list"); r.out != "KIND   NAME  HOLDERS  WAITING\nmutex  b     web-1    0\n" {
+	if r := s.baton("list"); r.out != "KIND   NAME  HOLDERS  WAITING  HELD FOR  OLDEST WAIT\nmutex  b     web-1    0        3s        -\n" {
 		t.Errorf("left behind: %+v", r)
 	}
 }
@@ -55,7 +57,7 @@ func TestDeadlineOfSeveralNamesIsThatOfTheirSession(t *testing.T) {
 		if err := g.release(s.Context()); !errors.Is(err, coordinator.ErrRemoved) {
 			t.Errorf("release: %v", err)
 		}
-		if r := s.baton("list"); r.out != "KIND  NAME  HOLDERS  WAITING\n" {
+		if r := s.baton("list"); r.out != "KIND  NAME  HOLDERS  WAITING  HELD FOR  OLDEST WAIT\n" {
 			t.Errorf("left behind: %+v", r)
 		}
 	})
@@ -163,13 +165,58 @@ func TestInspectShowsWhatRecordsStore(t *testing.T) {
 	})
 }
 
+func TestInspectShowsTheLatestRunOfAOnce(t *testing.T) {
+	onStage(t, func(s *stage) {
+		run := func(name, key string, work error) {
+			err := must(oncejob.New(s.client("web-1"), name))(s).Do(s.Context(), key,
+				func(context.Context, coordinator.Token) error { return work })
+			if (err == nil) != (work == nil) {
+				s.Error(err)
+			}
+		}
+		run("nightly", "mon", io.EOF)
+		run("nightly", "tue", nil)
+		run("failed", "mon", io.EOF)
+		go func() {
+			_ = must(oncejob.New(s.client("web-2"), "running"))(s).Do(s.Context(), "mon",
+				func(ctx context.Context, _ coordinator.Token) error {
+					<-ctx.Done()
+					return nil
+				})
+		}()
+		synctest.Wait()
+		for name, want := range map[string]string{
+			"nightly": "once nightly: 0 holding, 0 waiting; the latest run, of tue by web-1, is complete since ",
+			"failed":  "once failed: 0 holding, 0 waiting; the latest run, of mon by web-1, is over and not complete\n",
+			"running": "once running: 1 holding, 0 waiting; the latest run, of mon by web-2, is not over\n",
+		} {
+			if r := s.baton("inspect", name); r.code != 0 || !strings.HasPrefix(r.out, want) {
+				t.Errorf("inspect %s: %+v, want %q", name, r, want)
+			}
+		}
+		var shown struct {
+			Queues []struct{ Runs []oncejob.Run }
+		}
+		r := s.baton("inspect", "nightly", "-o", "json")
+		err := json.Unmarshal([]byte(r.out), &shown)
+		if err != nil || len(shown.Queues) != 1 || len(shown.Queues[0].Runs) != 2 ||
+			shown.Queues[0].Runs[0].Key != "mon" || shown.Queues[0].Runs[1].Ended.IsZero() || strings.Count(r.out, "ended") != 1 {
+			t.Errorf("%v: %+v", err, r)
+		}
+		s.overwrite("once", "nightly", "junk")
+		if r := s.baton("inspect", "nightly", "--kind", "once"); r.code != exitFailed || !strings.Contains(r.err, "not that of a once") {
+			t.Errorf("inspect: %+v", r)
+		}
+	})
+}
+
 func TestListShowsAPartitionOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.use()
-		want := `KIND            NAME      HOLDERS       WAITING
-partition       jobs/new  web-1, web-2  0
-double-barrier  phase     web-1, web-2  1
-group           workers   web-1         0
+		want := `KIND            NAME      HOLDERS       WAITING  HELD FOR  OLDEST WAIT
+partition       jobs/new  web-1, web-2  0        2s        -
+double-barrier  phase     web-1, web-2  1        5s        3s
+group           workers   web-1         0        5s        -
 `
 		if r := s.baton("list"); r.code != 0 || r.out != want || r.err != "" {
 			t.Errorf("list: %+v\nwant %s", r, want)

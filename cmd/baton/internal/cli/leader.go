@@ -25,7 +25,7 @@ out of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value
   baton leader transfer scheduler --to scheduler-7d9f-2xkqp`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	c.AddCommand(a.transfer())
 	output := addOutput(c)
@@ -64,7 +64,7 @@ dies meanwhile, the first candidate leads, and the command fails. If it ends soo
 still step down. baton inspect lists the candidates.`,
 		Example: `  baton leader transfer scheduler --to scheduler-7d9f-2xkqp
   baton leader transfer scheduler --to scheduler-7d9f-2xkqp --wait 300`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1),
 	}
 	to := c.Flags().String("to", "", "identity of the candidate")
 	wait := time.Minute

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,33 +25,75 @@ func (a *app) list() *cobra.Command {
 		Long: `Lists each queue that has a holder or a waiter. PREFIX selects names that begin
 with it: "orders" also matches "orders-old"; "orders/" matches only names below "orders".
 
+HELD FOR is how long ago the first holder joined the queue, by its clock: it includes its own wait.
+OLDEST WAIT is the same of the waiter that joined first. What is stuck comes first with --sort wait.
+
 The list is not a snapshot: each queue is read separately. "?" marks a queue of an unknown kind,
 or one that cannot be read; then stderr has the reason, and the exit code is 1. Queues in a
-layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers and
-counters have nobody in the queue at rest: use baton inspect.
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND. Barriers,
+counters and onces have nobody in the queue at rest: use baton inspect.
 
--o json prints an array of objects with kind, name, holders, waiting, and error if the queue
-could not be read. An empty list is not an error.`,
-		Example: `  baton list orders/
+--watch reads the queues once a second, and prints the list when it has changed. -o json prints an
+array of objects with kind, name, holders, held_since, waiting, waiting_since, and error if the queue
+could not be read; with --watch, one for each change. An empty list is not an error.`,
+		Example: `  baton list orders/ --sort wait
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1),
 	}
 	output := addOutput(cmd)
+	order := addChoice(cmd, &choice{"name", []string{"name", "held", "wait"}}, "sort", "",
+		"order: name, or the longest hold or wait first")
+	watch := cmd.Flags().Bool("watch", false, "keep running, and print each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+		read := func(ctx context.Context, c *coordinator.Client) ([]row, error) {
 			rows, err := readRows(ctx, c, strings.Join(args, ""))
+			sortRows(rows, order.value)
+			return rows, err
+		}
+		show := func(rows []row) error {
+			if output.json() {
+				return encode(a.answer, rows, "")
+			}
+			return printRows(a.answer, rows, time.Now())
+		}
+		if *watch {
+			return follow(cmd.Context(), a, !output.json(), read, func(rows []row) error {
+				err := show(rows)
+				_ = a.unread(rows) // it goes on
+				return err
+			})
+		}
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			rows, err := read(ctx, c)
 			if err != nil {
 				return err
 			}
-			if output.json() {
-				err = encode(a.answer, rows, "")
-			} else {
-				err = printRows(a.answer, rows)
-			}
-			return cmp.Or(err, a.unread(rows))
+			return cmp.Or(show(rows), a.unread(rows))
 		})
 	}
 	return cmd
+}
+
+// sortRows orders the rows, which are in the order of their names.
+func sortRows(rows []row, order string) {
+	since := map[string]func(row) *time.Time{
+		"held": func(r row) *time.Time { return r.HeldSince }, "wait": func(r row) *time.Time { return r.WaitingSince },
+	}[order]
+	if since == nil {
+		return
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		switch x, y := since(a), since(b); {
+		case x == nil && y == nil:
+			return 0
+		case x == nil:
+			return 1
+		case y == nil:
+			return -1
+		default:
+			return x.Compare(*y)
+		}
+	})
 }
 
 // row is a queue in a list.
@@ -59,7 +102,11 @@ type row struct {
 	Name    string   `json:"name"`
 	Holders []string `json:"holders"` // null if unknown
 	Waiting *int     `json:"waiting"` // likewise
-	Error   string   `json:"error,omitempty"`
+	// When the first of the holders, and of the waiters, joined the queue, by
+	// its own clock.
+	HeldSince    *time.Time `json:"held_since,omitempty"`
+	WaitingSince *time.Time `json:"waiting_since,omitempty"`
+	Error        string     `json:"error,omitempty"`
 }
 
 // mostReads bounds how many queues are read at once.
@@ -122,6 +169,7 @@ func readRow(ctx context.Context, c *coordinator.Client, n coordinator.QueueName
 		return row{}, err
 	}
 	r.Holders = q.holders()
+	r.HeldSince, r.WaitingSince = q.since(true), q.since(false)
 	waiting := len(q.Contenders) - len(r.Holders)
 	r.Waiting = &waiting
 	return r, nil
@@ -143,21 +191,30 @@ func (a *app) unread(rows []row) error {
 		n, len(rows))
 }
 
-func printRows(w io.Writer, rows []row) error {
+func printRows(w io.Writer, rows []row, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KIND\tNAME\tHOLDERS\tWAITING")
+	fmt.Fprintln(t, "KIND\tNAME\tHOLDERS\tWAITING\tHELD FOR\tOLDEST WAIT")
 	for _, r := range rows {
-		holders, waiting := "?", "?"
+		holders, waiting, held, waited := "?", "?", "?", "?"
 		if r.Waiting != nil {
+			held, waited = age(r.HeldSince, now), age(r.WaitingSince, now)
 			shown := []string{}
 			for _, who := range r.Holders {
 				shown = append(shown, cell(who))
 			}
 			holders, waiting = cell(abridged(shown)), strconv.Itoa(*r.Waiting)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Kind, cell(r.Name), holders, waiting)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Kind, cell(r.Name), holders, waiting, held, waited)
 	}
 	return t.Flush()
+}
+
+// age formats how long ago a time is, for a table.
+func age(since *time.Time, now time.Time) string {
+	if since == nil {
+		return "-"
+	}
+	return max(0, now.Sub(*since)).Truncate(time.Second).String()
 }
 
 // abridged joins the first few texts, and counts the others.

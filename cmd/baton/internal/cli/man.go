@@ -15,7 +15,7 @@ import (
 // contain the pages.
 func (a *app) man() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIRECTORY", Short: "Write the man pages to a directory", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "man DIRECTORY", Short: "Write the man pages to a directory", Hidden: true, Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			root.InitDefaultCompletionCmd()

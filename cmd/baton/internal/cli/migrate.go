@@ -26,7 +26,7 @@ The user in URL (by default --url or BATON_URL) needs the right to create. Your 
 SELECT, INSERT, UPDATE and DELETE on baton_*, and EXECUTE. etcd, ZooKeeper and Redis need no
 preparation.`,
 		Example: `  BATON_URL=postgres://owner:secret@db:5432/app baton migrate`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				a.url = args[0]

@@ -32,8 +32,11 @@ type queueView struct {
 	Set    *bool  `json:"set,omitempty"`    // of a barrier
 	Round  int64  `json:"round,omitempty"`  // of a double barrier
 	Shards int    `json:"shards,omitempty"` // of a partition
+	// Runs are those that the record of a once shows, the latest last.
+	Runs []runView `json:"runs,omitempty"`
 
 	Contenders []contenderView `json:"contenders"`
+	LeftOut    int             `json:"left_out,omitempty"` // by --limit
 
 	shared  bool                  // with clients other than Baton's
 	entries coordinator.QueueName // the queue of the contenders
@@ -41,7 +44,16 @@ type queueView struct {
 
 // stored reports whether the queue has more than contenders.
 func (q queueView) stored() bool {
-	return q.Limit > 0 || q.Value != nil || q.Set != nil || q.Round > 0 || q.Shards > 0
+	return q.Limit > 0 || q.Value != nil || q.Set != nil || q.Round > 0 || q.Shards > 0 || q.Runs != nil
+}
+
+// runView is a run of a once.
+type runView struct {
+	Key      string            `json:"key"`
+	Token    coordinator.Token `json:"token"`
+	Identity string            `json:"identity"`
+	Began    time.Time         `json:"began"`
+	Ended    *time.Time        `json:"ended,omitempty"`
 }
 
 // contenderView is a holder or a waiter.
@@ -84,7 +96,7 @@ func (u underView) String() string {
 
 // kinds lists the recipes' kinds in the order of output.
 var kinds = []string{"mutex", "rwlock", "semaphore", "election", "group", "partition",
-	"partition-shard", "counter", "ids", "barrier", "double-barrier"}
+	"partition-shard", "counter", "ids", "barrier", "double-barrier", "once"}
 
 // reader reads the queue of a name.
 type reader func(context.Context, *coordinator.Client, string) (queueView, error)
@@ -94,7 +106,7 @@ var readers = map[string]reader{
 	"mutex": readMutex, "rwlock": readRWLock, "semaphore": readSemaphore, "election": readElection,
 	"group": readGroup, "partition": readPartition, "partition-shard": readShard,
 	"counter": readNumber("counter"), "ids": readNumber("ids"),
-	"barrier": readBarrier, "double-barrier": readDouble,
+	"barrier": readBarrier, "double-barrier": readDouble, "once": readOnce,
 }
 
 func readMutex(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
@@ -190,6 +202,17 @@ func (q queueView) holders() []string {
 		}
 	}
 	return all
+}
+
+// since returns when the first of the holders, or of the waiters, joined; nil
+// if there is none that says.
+func (q queueView) since(holding bool) (first *time.Time) {
+	for _, c := range q.Contenders {
+		if c.Holding == holding && c.Since != nil && (first == nil || c.Since.Before(*first)) {
+			first = c.Since
+		}
+	}
+	return first
 }
 
 // errWhichKind: in the layout of another client two kinds can have the same

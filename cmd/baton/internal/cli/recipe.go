@@ -188,7 +188,14 @@ func (f *runFlags) writeLock(c *coordinator.Client, names []string) (taker, erro
 }
 
 func (f *runFlags) semaphore(c *coordinator.Client, names []string) (taker, error) {
-	s, err := semaphore.New(c, names[0], f.limit, semaphore.WithPayload([]byte(f.payload)))
+	limit := f.limit
+	if f.setLimit {
+		if limit == semaphore.Stored {
+			return taker{}, usage(errors.New("--set-limit needs --limit"))
+		}
+		limit = semaphore.Set(limit)
+	}
+	s, err := semaphore.New(c, names[0], limit, semaphore.WithPayload([]byte(f.payload)))
 	if err != nil {
 		return taker{}, err
 	}

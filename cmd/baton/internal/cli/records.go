@@ -192,3 +192,18 @@ func readDouble(ctx context.Context, c *coordinator.Client, name string) (queueV
 	}
 	return q, err
 }
+
+// readOnce reads a once. Its queue has the process that runs the work, and
+// those that wait for it.
+func readOnce(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
+	q := newView(c, "once", name)
+	var record struct{ Runs []runView }
+	all, found, err := readState(ctx, c, q.Kind, name, &record, recipes.Exclusive)
+	if q.Runs = record.Runs; err == nil && found && q.Runs == nil {
+		q.Runs = []runView{}
+	}
+	for _, c := range all {
+		q.add(c, "exclusive", 0)
+	}
+	return q, err
+}

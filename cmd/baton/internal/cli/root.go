@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
@@ -166,6 +167,8 @@ lists the exit codes of the commands that run a command.`,
 			return err
 		},
 	}
+	root.Flags().BoolP("version", "V", false, "print the version")
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("baton {{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.answer)
@@ -179,6 +182,28 @@ lists the exit codes of the commands that run a command.`,
 		a.migrate(), a.man(),
 	)
 	return root
+}
+
+// arguments is how many arguments a command takes.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if n := len(args); n < least || n > most {
+			return fmt.Errorf("%s, want %s", plural(n, "argument"), c.UseLine())
+		}
+		return nil
+	}
+}
+
+// wrongFlag says more about a negative number, which is taken for a flag.
+func wrongFlag(_ *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedShortnames()) == 0 {
+		return err
+	}
+	if c := unknown.GetSpecifiedShortnames()[0]; '0' <= c && c <= '9' {
+		return fmt.Errorf("%w; before a negative number, write -- in front of all arguments", err)
+	}
+	return err
 }
 
 // version returns the version that the go command recorded in the program.
@@ -244,10 +269,11 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 // strips the prefix "baton: ", which say prints.
 func describe(err error) string {
 	s := strings.TrimPrefix(err.Error(), "baton: ")
+	s = strings.TrimSuffix(s, "; is the driver's package imported?") // for programs
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
-		s += "; omit --limit to use the stored limit"
+		s += "; omit --limit to use the stored limit, or add --set-limit to change it"
 	case errors.Is(err, coordinator.ErrUnavailable):
 		s += "; \"baton doctor\" checks the service"
 	}

@@ -54,11 +54,11 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		says []string
 	}{
 		{"lock", []string{"0 arguments", "NAME... -- COMMAND"}},
-		{"lock name", []string{"1 arguments"}},
+		{"lock name", []string{"no command", `baton lock name -- "$SHELL"`}},
 		{"lock name true", []string{"no --"}},
 		{"lock -- true", []string{"a name"}},
 		{"lock a b --", []string{"2 arguments"}},
-		{"lock -- -name", []string{"1 arguments", "NAME... -- COMMAND"}},
+		{"lock -- -name", []string{"1 argument,", "NAME... -- COMMAND"}},
 		{"lock -- -name --", []string{"2 arguments"}},
 		{"lock -- grep -- true", []string{"a name"}},
 		{"rlock -- -a -b -- true", []string{"4 arguments"}},
@@ -66,7 +66,7 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"rlock a b -- true", []string{"3 arguments", "NAME -- COMMAND"}},
 		{"group join a b -- true", []string{"3 arguments"}},
 		{"group join -n a -- true", []string{"unknown shorthand flag"}},
-		{"group list", []string{"accepts 1 arg"}},
+		{"group list", []string{"0 arguments", "baton group list NAME"}},
 		{"group list a/../b", []string{`".."`}},
 		{"lock a/../b -- true", []string{`".."`}},
 		{"lock --wait=soon name -- true", []string{"soon", "1m30s"}},
@@ -84,13 +84,18 @@ func TestWrongCommandLineExitsWith2AndTheReason(t *testing.T) {
 		{"sem --limit=0 name -- true", []string{"limit"}},
 		{"sem --permits 3 --limit=2 name -- true", []string{"3", "2"}},
 		{"sem --permits 0 --limit=2 name -- true", []string{"0"}},
+		{"sem --set-limit name -- true", []string{"--set-limit needs --limit"}},
+		{"sem --set-limit --limit=0 name -- true", []string{"limit 0"}},
 		{"elect --payload=x name -- true", []string{"unknown flag"}},
-		{"leader", []string{"accepts 1 arg"}},
+		{"leader", []string{"0 arguments", "baton leader NAME"}},
+		{"list a b", []string{"2 arguments", "[PREFIX]"}},
+		{"counter add x -5", []string{"-5", "write -- in front"}},
+		{"lock -x name -- true", []string{"'x' in -x\n"}},
 		{"leader -o xml name", []string{"xml", "json"}},
 		{"check nonsense", []string{"nonsense"}},
 		{"nonsense", []string{`unknown command "nonsense"`}},
 		{"--nonsense", []string{"unknown flag"}},
-		{"--url=nonsense:// lock name -- true", []string{"nonsense"}},
+		{"--url=nonsense:// lock name -- true", []string{"nonsense", "postgresql://…\n"}},
 	} {
 		r := baton(t, "", strings.Fields(c.args)...)
 		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "baton: ") || strings.Contains(r.err, "baton: baton:") {

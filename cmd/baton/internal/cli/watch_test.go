@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // watched starts a command line that runs until the returned function ends it.
@@ -120,6 +121,55 @@ func TestWatchEndsAtAPermanentError(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if _, errs, stop := s.watched("inspect", "a//b", "--watch"); stop() != exitUsage || !strings.Contains(errs.String(), `"a//b"`) {
 			t.Errorf("%s", errs)
+		}
+	})
+}
+
+func TestListIsWatched(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lock("web-1", "a")
+		out, errs, stop := s.watched("list", "--watch")
+		if got := news(out); !strings.Contains(got, "web-1    0") || strings.Contains(got, "\n\n") {
+			t.Errorf("at first: %q", got)
+		}
+		time.Sleep(10 * time.Second) // ages alone are no change
+		if got := news(out); got != "" {
+			t.Errorf("without a change: %q", got)
+		}
+		s.lock("web-2", "a")
+		time.Sleep(time.Second)
+		if got := news(out); !strings.HasPrefix(got, "\nKIND") || !strings.Contains(got, "web-1    1        12s       1s\n") {
+			t.Errorf("with a waiter: %q", got)
+		}
+		must(must(semaphore.New(s.client("web-1"), "calls", 5))(s).Acquire(s.Context(), 4))(s)
+		s.overwrite("semaphore", "calls", "junk")
+		time.Sleep(10 * time.Second)
+		if got := news(out); !strings.Contains(got, "calls  ?        ?") || strings.Count(news(errs), "junk") != 1 {
+			t.Errorf("with a queue that cannot be read: %q", got)
+		}
+		if code := stop(); code != 0 {
+			t.Errorf("code %d, %s", code, errs)
+		}
+	})
+}
+
+func TestInspectShowsTheFirstOfAQueue(t *testing.T) {
+	onStage(t, func(s *stage) {
+		for _, who := range []string{"web-1", "web-2", "web-3", "web-4"} {
+			s.lock(who, "x")
+		}
+		if r := s.baton("inspect", "x", "--limit", "2"); !strings.HasPrefix(r.out, "mutex x: 1 holding, 3 waiting\n") ||
+			!strings.HasSuffix(r.out, "\nand 2 more\n") || strings.Contains(r.out, "web-3") {
+			t.Errorf("%+v", r)
+		}
+		if r := s.baton("inspect", "x", "--limit", "4"); !strings.Contains(r.out, "web-4") || strings.Contains(r.out, "more") {
+			t.Errorf("%+v", r)
+		}
+		if r := s.baton("inspect", "x", "--limit", "1", "-o", "json"); !strings.Contains(r.out, `"left_out":3`) || strings.Contains(r.out, "web-2") {
+			t.Errorf("%+v", r)
+		}
+		if r := s.baton("inspect", "x", "--limit", "0"); r.code != exitUsage || !strings.Contains(r.err, "--limit 0") {
+			t.Errorf("%+v", r)
 		}
 	})
 }

@@ -98,6 +98,12 @@ func (l Layout) Contender(queue driver.Queue, session, id string) string {
 	return l.Queue(queue) + session + "-" + id + "-"
 }
 
+// Own is the prefix of the keys that a session's contenders have in a queue
+// before their conversion, and of their markers.
+func (l Layout) Own(queue driver.Queue, session string) string {
+	return l.Queue(queue) + session + "-"
+}
+
 // Converted is the prefix of the one key that a contender can have after its
 // conversion, given the prefix before.
 func Converted(contender string) string {

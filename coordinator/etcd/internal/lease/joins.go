@@ -141,9 +141,11 @@ func (s *Session) Forget(ctx context.Context, contender string, drop ...clientv3
 	resp, err := s.Txn(ctx).Then(append(drop, s.RaiseEpoch())...).Commit()
 	switch {
 	case answer.Is(err, rpctypes.ErrNoSpace):
-		if _, err := s.Txn(ctx).Then(drop...).Commit(); err != nil {
-			return s.Failed(ctx, err)
+		dropped, failed := s.Txn(ctx).Then(drop...).Commit()
+		if failed != nil {
+			return s.Failed(ctx, failed)
 		}
+		s.NoteRemoved(dropped.Header.Revision)
 		if s.Joins.late(contender) {
 			return driver.Wrap(driver.ErrUnavailable, answer.Of(err))
 		}
@@ -154,6 +156,7 @@ func (s *Session) Forget(ctx context.Context, contender string, drop ...clientv3
 		s.End()
 		return driver.ErrSessionLost
 	}
+	s.NoteRemoved(resp.Header.Revision)
 	s.Joins.Raise(resp.Header.Revision)
 	return nil
 }

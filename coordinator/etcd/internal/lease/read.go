@@ -157,6 +157,7 @@ func (s *Session) Delete(ctx context.Context, e keys.Entry, more ...clientv3.Op)
 	if err != nil {
 		return s.Failed(ctx, err)
 	}
+	s.NoteRemoved(resp.Header.Revision)
 	if !resp.Succeeded {
 		return driver.ErrGone
 	}
@@ -168,6 +169,13 @@ func (s *Session) Seen() int64 { return s.seen.Load() }
 
 // Learn remembers that a watch has shown revision rev.
 func (s *Session) Learn(rev int64) { raise(&s.seen, rev) }
+
+// NoteRemoved remembers that an entry of this session was gone at revision rev.
+// Views may be older, unless LearnRemoved is called.
+func (s *Session) NoteRemoved(rev int64) { raise(&s.removed, rev) }
+
+// LearnRemoved is Learn of all that was noted by NoteRemoved.
+func (s *Session) LearnRemoved() { s.Learn(s.removed.Load()) }
 
 func raise(newest *atomic.Int64, rev int64) {
 	for old := newest.Load(); old < rev; old = newest.Load() {

@@ -81,6 +81,9 @@ type Session struct {
 	// seen is the newest revision that a watch has shown. No later view may be
 	// older (V1).
 	seen atomic.Int64
+	// removed is the newest revision of an answer that an entry of this session
+	// is gone.
+	removed atomic.Int64
 }
 
 // Begin puts the sentinel and starts to watch it. The get in the transaction

@@ -1,0 +1,32 @@
+module github.com/baton-go/baton/contrib
+
+go 1.26.0
+
+replace github.com/baton-go/baton => ../
+
+require (
+	github.com/baton-go/baton v0.0.0-00010101000000-000000000000
+	github.com/caddyserver/certmagic v0.25.6
+	github.com/golang-migrate/migrate/v4 v4.20.1
+	github.com/pressly/goose/v3 v3.30.1
+	go.uber.org/zap v1.28.0
+)
+
+require (
+	github.com/caddyserver/zerossl v0.1.6 // indirect
+	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
+	github.com/libdns/libdns v1.1.1 // indirect
+	github.com/mfridman/interpolate v0.2.0 // indirect
+	github.com/mholt/acmez/v3 v3.1.7 // indirect
+	github.com/miekg/dns v1.1.73 // indirect
+	github.com/sethvargo/go-retry v0.5.0 // indirect
+	github.com/zeebo/blake3 v0.2.4 // indirect
+	go.uber.org/multierr v1.11.0 // indirect
+	go.uber.org/zap/exp v0.3.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.44.0 // indirect
+)
