@@ -22,14 +22,14 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrNoCandidate: no waiting candidate has the identity of a transfer.
+	// ErrNoCandidate says that no waiting candidate has a transfer's identity.
 	ErrNoCandidate = errors.New("no candidate")
 	// ErrStepDown is an error of work that is no failure: it is logged at Info.
 	ErrStepDown = errors.New("step down")
 	// ErrStalled ends the context of work that hangs: see [WithProgress].
 	ErrStalled = errors.New("work has made no progress")
-	// ErrOverrun: work did not return within the bound of [WithDrain]. It may
-	// still run while another process leads: end this one if it may do harm.
+	// ErrOverrun says that work did not return within the bound of [WithDrain].
+	// It may still run while another process leads: then end this one.
 	ErrOverrun = errors.New("work has not returned")
 )
 

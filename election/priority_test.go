@@ -124,7 +124,7 @@ type leaders struct {
 	ctx   context.Context
 }
 
-func (l *leaders) begin(t *testing.T, name string, ctx context.Context) {
+func (l *leaders) begin(ctx context.Context, t *testing.T, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx != nil && l.ctx.Err() == nil {
@@ -155,7 +155,7 @@ func TestPriorityAndTransfersConvergeAfterFaults(t *testing.T) {
 				var running []*runner
 				for i, priority := range []int{0, 3, 1, 2, 3} {
 					running = append(running, p[i].run(func(ctx context.Context, _ *election.Term) error {
-						l.begin(t, p[i].name, ctx)
+						l.begin(ctx, t, p[i].name)
 						<-ctx.Done()
 						return ctx.Err()
 					}, election.WithPriority(priority)))
