@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -93,5 +94,6 @@ func (f follow) judge(ctx context.Context) (Verdict, error) {
 	case f.Try: // another contender has joined ahead since agree
 		return v, coordinator.ErrTaken
 	}
+	v.Watch = slices.Clone(v.Watch) // else each waiter would keep a view in memory
 	return v, nil
 }

@@ -44,8 +44,9 @@ type Handoff interface {
 	// N2: With OwnWatched, Follow also ends when own has left the queue, and
 	// then returns ErrGone, or ErrSessionLost, even if ahead has left since. W1
 	// and W5 hold for own, too. Follow may notice that as late as a second
-	// after its call. The error is ErrInvalid if own is a place that Convert
-	// has returned.
+	// after its call; so it may that another client has removed ahead, if that
+	// is of the same session. The error is ErrInvalid if own is a place that
+	// Convert has returned.
 	Follow(ctx context.Context, queue Queue, own, ahead Place) (passed bool, err error)
 
 	// Pass is Leave of an entry that is the first in its queue and excludes all

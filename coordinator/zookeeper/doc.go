@@ -42,7 +42,9 @@
 //	session.go   the driver and its sessions; the paths of queues
 //	queue.go     the protocol of a queue: Join, Leave, Pass, Forget
 //	view.go      Ahead, and finding an entry again
-//	handoff.go   successor nodes: Follow, and what Pass writes
+//	handoff.go   successor nodes: how Join finds the predecessor, what Pass writes
+//	follow.go    Follow
+//	neighbors.go handoffs between contenders of one session
 //	entry.go     Convert, Write, Guard
 //	names.go     the names of nodes, and their order
 //	operator.go  Queues, Remove

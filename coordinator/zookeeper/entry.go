@@ -23,7 +23,7 @@ import (
 // which, so the read that decides needs no sync and waits for no other attempt.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
-) (driver.Place, error) {
+) (_ driver.Place, err error) {
 	old, err := s.ownNode(queue, own.Place)
 	if err = cmp.Or(err, nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
@@ -37,6 +37,8 @@ func (s *session) Convert(
 			own.Place.Key, queue, mode)
 	}
 	to := old.converted(mode, own.Token)
+	near := s.neighbors.leaves(queue, own.Place)
+	defer func() { s.neighbors.end(near, err == nil || errors.Is(err, driver.ErrGone), false) }()
 	err = s.replace(ctx, queue, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = s.Stat(ctx, s.ChildPath(queue, to.Key))

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +37,10 @@ import (
 //
 // A follower that was not connected during the pass, or joined during it, reads
 // the queue too.
+//
+// A follower of the same session needs none of that: see neighbors.go. Its
+// predecessor has a successor node all the same, since nobody knows who joins
+// next.
 
 const successorPrefix = "successor_"
 
@@ -154,19 +157,23 @@ func (c *contention) observe(queue driver.Queue, others int32) {
 	}
 }
 
-// noteJoin notes the contention, and finds the predecessor by its successor
-// node.
+// noteJoin notes the contention, and finds the predecessor: among the session's
+// own entries, or by its successor node.
 func (s *session) noteJoin(
 	ctx context.Context, queue driver.Queue, c driver.Contender, a joinReply,
 ) driver.Joined {
+	waits := !a.First && !c.Alone
 	if c.Follows && !a.node.overflowed() {
 		s.contention.observe(queue, a.others)
+		if ahead := s.neighbors.add(queue, a); ahead != nil && waits {
+			a.Nearest, waits = ahead.Place, false
+		}
 	}
 	if a.successor == "" {
 		return a.Joined
 	}
 	e := nodes.OwnEntry{Successor: a.successor}
-	if !a.First && !c.Alone {
+	if waits {
 		if n, w, ok := s.predecessor(ctx, queue, a.node); ok {
 			a.Nearest, e.Follows, e.Watch = n.Place, n.Key, w
 		}
@@ -190,60 +197,4 @@ func (s *session) predecessor(
 	}
 	n, ok = entryOf(name, w.Seen.Value)
 	return n, w, ok
-}
-
-// Follow waits with one watch: on the successor node of the entry ahead, or on
-// the entry if it has none. Join sets that watch if it finds the successor
-// node.
-//
-// If an operator deletes the entry alone, its session deletes the successor
-// node as soon as it notices, or at its own end.
-func (s *session) Follow(
-	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
-) (passed bool, err error) {
-	err = cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckKey(queue, ahead))
-	if err != nil {
-		return false, err
-	}
-	e, _ := s.OwnEntry(s.ChildPath(queue, own.Key))
-	n, _ := parseNode(ahead.Key)
-	if e.Follows != ahead.Key || n.successor() == "" {
-		return false, s.Watch(ctx, queue, ahead)
-	}
-	err = s.Wait(ctx, func(event zk.Event) (w *zkconn.Watch, err error) {
-		switch {
-		case event.Type == zk.EventNodeDeleted:
-			return nil, nil
-		case event.Type == zk.EventNodeDataChanged:
-			// Only its owner writes to a successor node. Own is still queued,
-			// so the queue, and with it the successor node, was not replaced.
-			passed = true
-			return nil, nil
-		case e.Watch != nil: // it may have fired already
-			w, e.Watch = e.Watch, nil
-			return w, nil
-		}
-		return s.watchSuccessor(ctx, queue, n)
-	})
-	return passed && err == nil, err
-}
-
-// watchSuccessor returns a watch on the successor node of the entry ahead, or
-// nil when the entry has left.
-func (s *session) watchSuccessor(
-	ctx context.Context, queue driver.Queue, ahead node,
-) (*zkconn.Watch, error) {
-	successor := ahead.successor()
-	w, err := s.WatchTarget(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.ChildPath(queue, successor)})
-	if err == nil {
-		if n, _ := entryOf(successor, w.Seen.Value); n.Key != ahead.Key {
-			// Someone wrote to it, or the queue was deleted and created anew.
-			entry := zkconn.Target{Kind: zkconn.Children, Node: s.ChildPath(queue, ahead.Key)}
-			w, err = s.WatchTarget(ctx, entry)
-		}
-	}
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	return w, err
 }

@@ -338,16 +338,18 @@ func testToken(s *session, n node) driver.Token {
 // wake.
 func TestSuccessorNodeThatCannotBeWrittenIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, tr, s := openTree(t)
-		contend(t, tr, s)
-		first, second := joinFollowing(t, s, 1), joinFollowing(t, s, 2)
+		f, tr, s := openTree(t)
+		b := openFake(t, f, testTTL)
+		contend(t, tr, s, b)
+		first, second := joinFollowing(t, s, 1), joinFollowing(t, b, 2)
 		n, _ := parseNode(first.Place.Key)
 		tr.mu.Lock()
 		successor := tr.nodes["/app/~/m/a/"+n.successor()]
 		successor.version = 1
 		tr.nodes["/app/~/m/a/"+n.successor()] = successor
 		tr.mu.Unlock()
-		done := follow(soon(t, 20*time.Second), s, second.Place, second.Nearest)
+		done := follow(soon(t, 20*time.Second), b, second.Place, second.Nearest)
+		synctest.Wait()
 		ok(t, s.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 		if got := <-done; got.err != nil || got.passed {
 			t.Errorf("Follow = %+v", got)
@@ -372,7 +374,10 @@ func TestSuccessorNodeWithOtherDataIsNotFollowed(t *testing.T) {
 		_, err := b.Ahead(soon(t, 10*time.Second), "m/a", second.Place)
 		ok(t, err)
 		done := follow(soon(t, 10*time.Second), b, second.Place, first.Place)
-		eventually(t, "watches on both", func() bool { return tr.watched() == 2 })
+		time.Sleep(ownWatchDelay / 2)
+		if n := tr.watched(); n != 2 {
+			t.Errorf("%d watches; want one on both", n)
+		}
 		ok(t, a.Pass(soon(t, 10*time.Second), "m/a", first.Place))
 		if got := <-done; got.err != nil || got.passed {
 			t.Errorf("Follow = %+v", got)
@@ -443,10 +448,11 @@ func TestJoinWorksWithoutItsSuccessorNode(t *testing.T) {
 // passes meanwhile.
 func TestSuccessorNodeDeletionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, tr, s := openTree(t)
-		contend(t, tr, s)
-		first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, s, 3)
-		done := follow(soon(t, 20*time.Second), s, third.Place, third.Nearest)
+		f, tr, s := openTree(t)
+		b := openFake(t, f, testTTL)
+		contend(t, tr, s, b)
+		first, second, third := joinFollowing(t, s, 1), joinFollowing(t, s, 2), joinFollowing(t, b, 3)
+		done := follow(soon(t, 20*time.Second), b, third.Place, third.Nearest)
 		tr.remove("/app/~/m/a/" + second.Place.Key)
 		n, _ := parseNode(second.Place.Key)
 		tr.on(func(op int32, node string) treeFate {

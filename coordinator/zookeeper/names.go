@@ -61,8 +61,8 @@ func (n node) tokenOr(czxid int64) driver.Token {
 // parseNode parses the name of an entry. It fails for all other names, also of
 // successor nodes.
 func parseNode(name string) (n node, ok bool) {
-	parts := strings.Split(name, "_")
-	switch len(parts) {
+	parts, count := cut(name)
+	switch count {
 	case 4:
 	case 6:
 		if n.token, n.conversions, ok = parseConversion(parts[3], parts[4]); !ok {
@@ -76,8 +76,21 @@ func parseNode(name string) (n node, ok bool) {
 		return node{}, false
 	}
 	n.Place = driver.Place{Key: name, ID: parts[1], Mode: parts[0], Session: parts[2]}
-	n.seq, ok = nodes.Sequence(parts[len(parts)-1])
+	n.seq, ok = nodes.Sequence(parts[count-1])
 	return n, ok
+}
+
+// cut splits a name, without an allocation: each lock parses two names. A count
+// of more than 6 says that there are more parts.
+func cut(name string) (parts [6]string, count int) {
+	for part := range strings.SplitSeq(name, "_") {
+		if count == len(parts) {
+			return parts, count + 1
+		}
+		parts[count] = part
+		count++
+	}
+	return parts, count
 }
 
 // parseConversion parses the parts that a conversion adds, in exactly the form

@@ -83,7 +83,9 @@ func (s *session) Remove(
 		return err
 	}
 	n, _ := parseNode(key)
-	return s.remove(ctx, queue, n, n.successor(), false)
+	return s.remove(ctx, removal{
+		queue: queue, node: n, path: s.ChildPath(queue, key), successor: n.successor(),
+	})
 }
 
 // manyNames is when Examine warns. Of as many empty queues ZooKeeper removes

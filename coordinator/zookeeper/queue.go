@@ -80,11 +80,11 @@ func (s *session) Join(
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	successor := c.Follows && s.contention.contended(queue)
-	a, err := nodes.WithParent(ctx, s.Session, s.Path(queue), func() (joinReply, error) {
-		a, err := s.sendJoin(ctx, queue, c, f, successor)
+	to := joining{queue, s.Path(queue), c.Follows && s.contention.contended(queue)}
+	a, err := nodes.WithParent(ctx, s.Session, to.path, func() (joinReply, error) {
+		a, err := s.sendJoin(ctx, to, c, f)
 		if errors.Is(err, errNoSuccessor) {
-			a, err = s.sendJoin(ctx, queue, c, f, false)
+			a, err = s.sendJoin(ctx, joining{to.queue, to.path, false}, c, f)
 		}
 		return a, err
 	})
@@ -94,41 +94,58 @@ func (s *session) Join(
 	return s.ensureAlone(ctx, queue, c, s.noteJoin(ctx, queue, c, a))
 }
 
+// joining says what a join joins.
+type joining struct {
+	queue     driver.Queue
+	path      string // of the queue
+	successor bool   // with a successor node
+}
+
 // joinReply is the content of the reply to a join.
 type joinReply struct {
 	driver.Joined
 	node      node
 	successor string // the entry's successor node, or ""
 	others    int32  // number of other children
+	made      int64  // the czxid of the queue
 }
 
 // errNoSuccessor: the join failed because of the successor node.
 var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
 func (s *session) sendJoin(
-	ctx context.Context, queue driver.Queue, c driver.Contender, f *nodes.Flight, successor bool,
+	ctx context.Context, to joining, c driver.Contender, f *nodes.Flight,
 ) (joinReply, error) {
-	parent, prefix := s.Path(queue), nodePrefix(c, s.Hex)
-	place := parent + "/" + prefix
-	ops := make([]any, 0, 4)
+	place := to.path + "/" + c.Mode + "_" + c.ID + "_" + s.Hex + "_"
+	// One object for all: each lock makes one.
+	r := &struct {
+		own   zk.CreateRequest
+		queue zk.SetDataRequest
+		ops   [4]any
+	}{
+		// The engine does not change the value any more.
+		own:   zk.CreateRequest{Path: place, Data: c.Value, Acl: s.Tree.ACL, Flags: zk.FlagEphemeralSequential},
+		queue: zk.SetDataRequest{Path: to.path, Version: -1},
+	}
+	ops := r.ops[:0]
 	if c.Record != 0 {
 		// First, so that a refused join creates no queue.
 		version := nodes.DataVersion(c.Record)
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(queue), Version: version})
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(to.queue), Version: version})
 	}
-	ops = append(ops, s.CreateRequest(place, c.Value, zk.FlagEphemeralSequential))
-	if successor {
-		path := parent + "/" + successorPrefix
+	ops = append(ops, &r.own)
+	if to.successor {
+		path, prefix := to.path+"/"+successorPrefix, place[len(to.path)+1:]
 		ops = append(ops, s.CreateRequest(path, []byte(prefix), zk.FlagEphemeralSequential))
 	}
 	last := len(ops) // of the successor node, if any
-	o, err := s.Multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
+	o, err := s.Multi(ctx, f, append(ops, &r.queue))
 	switch {
 	case err == nil:
 		return parseJoinReply(place, o)
 	case c.Record != 0 && o.Failed == 1 && errors.Is(err, zk.ErrNoNode):
 		return joinReply{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
-	case successor && o.Failed == last:
+	case to.successor && o.Failed == last:
 		return joinReply{}, driver.Wrap(errNoSuccessor, err)
 	}
 	return joinReply{}, err
@@ -144,7 +161,7 @@ func parseJoinReply(place string, o nodes.Outcome) (joinReply, error) {
 	if o.Stat.Mzxid == 0 {
 		return joinReply{}, driver.Wrap(driver.ErrUnavailable, errReply)
 	}
-	a := joinReply{node: n, others: o.Stat.NumChildren - 1}
+	a := joinReply{node: n, others: o.Stat.NumChildren - 1, made: o.Stat.Czxid}
 	if o.Made[1] != "" {
 		a.successor = path.Base(o.Made[1])
 		a.others--
@@ -220,50 +237,60 @@ func (s *session) release(
 	if err != nil {
 		return err
 	}
-	e, _ := s.OwnEntry(s.ChildPath(queue, n.Key))
-	return s.remove(ctx, queue, n, e.Successor, pass)
+	r := removal{queue: queue, node: n, path: s.ChildPath(queue, n.Key), pass: pass}
+	e, _ := s.OwnEntry(r.path)
+	r.successor = e.Successor
+	return s.remove(ctx, r)
 }
 
-// remove deletes a node and its successor node, unless that is "", and forgets
-// the entry when the node is gone.
-func (s *session) remove(
-	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
-) error {
-	err := s.delete(ctx, queue, n, successor, pass)
+// removal says what is removed.
+type removal struct {
+	queue     driver.Queue
+	node      node
+	path      string // of the node
+	successor string // its successor node, or ""
+	pass      bool
+}
+
+// remove deletes a node and its successor node, and forgets the entry when the
+// node is gone.
+func (s *session) remove(ctx context.Context, r removal) error {
+	near := s.neighbors.leaves(r.queue, r.node.Place)
+	err := s.delete(ctx, r)
 	gone := errors.Is(err, driver.ErrGone)
+	s.neighbors.end(near, err == nil || gone, err == nil && r.pass)
 	if err != nil && !gone {
 		return err
 	}
-	if gone && successor != "" {
+	if gone && r.successor != "" {
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// got no reply.
-		s.wakeFollower(ctx, s.ChildPath(queue, successor))
+		s.wakeFollower(ctx, s.ChildPath(r.queue, r.successor))
 	}
-	s.DeleteOwnEntry(s.ChildPath(queue, n.Key))
+	s.DeleteOwnEntry(r.path)
 	return err
 }
 
 // delete sends the request that deletes a node, and its successor node if it
 // still exists.
-func (s *session) delete(
-	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
-) error {
-	own := s.ChildPath(queue, n.Key)
-	if successor != "" {
-		ops := []any{nodes.DeleteRequest(s.ChildPath(queue, successor)), nodes.DeleteRequest(own)}
-		if pass { // before the deletion: see Follow
-			write := &zk.SetDataRequest{Path: s.ChildPath(queue, successor)} // if never written to
+func (s *session) delete(ctx context.Context, r removal) error {
+	if r.successor != "" {
+		successor := s.ChildPath(r.queue, r.successor)
+		ops := []any{nodes.DeleteRequest(successor), nodes.DeleteRequest(r.path)}
+		if r.pass { // before the deletion: see Follow
+			write := &zk.SetDataRequest{Path: successor} // if never written to
 			ops = slices.Insert(ops, 0, any(write))
 		}
 		o, err := s.Multi(ctx, nil, ops)
 		switch {
 		case err == nil || o.Failed == 0 || o.Failed == len(ops):
 			return err
-		case pass && !errors.Is(err, zk.ErrNoNode):
-			return s.delete(ctx, queue, n, successor, false) // wakes the follower
+		case r.pass && !errors.Is(err, zk.ErrNoNode):
+			r.pass = false // the deletion wakes the follower
+			return s.delete(ctx, r)
 		}
 	}
-	return s.Delete(ctx, own, -1)
+	return s.Delete(ctx, r.path, -1)
 }
 
 // wakeFollower deletes the successor node of an entry that is gone. It retries
@@ -294,11 +321,11 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		return err
 	}
 	for _, n := range mine {
-		var successor string
+		r := removal{queue: queue, node: n, path: s.ChildPath(queue, n.Key)}
 		if all.hasSuccessor(n) {
-			successor = n.successor()
+			r.successor = n.successor()
 		}
-		err := s.remove(ctx, queue, n, successor, false)
+		err := s.remove(ctx, r)
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}

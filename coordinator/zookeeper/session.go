@@ -16,6 +16,7 @@ type service struct{ *nodes.Service }
 type session struct {
 	*nodes.Session
 	contention contention
+	neighbors  neighbors
 }
 
 // Open starts a session.
@@ -40,11 +41,17 @@ func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
+		OwnWatched: true,
 	}
 }
 
 // Path implements nodes.Layout.
 func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + "/" + string(queue) }
+
+// ChildPath is that of nodes.Session, with one allocation.
+func (s *session) ChildPath(queue driver.Queue, name string) string {
+	return s.Tree.Root + "/" + string(queue) + "/" + name
+}
 
 // RecordPath is beside the queue, not in it: a join counts the queue's
 // children, and the service removes a queue without children. The path is no

@@ -362,7 +362,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.watchSuccessor */
+lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.follower.watchSuccessor */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK

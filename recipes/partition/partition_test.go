@@ -745,7 +745,8 @@ func faults(f *fleet, r *rand.Rand) {
 		p.link.Heal()
 		p.link.Delay(time.Millisecond, time.Millisecond)
 	}
-	f.settle(30*time.Second, alive...)
+	// After crashes, settling for 2 s may take 16 × 2 s for the first shard.
+	f.settle((30+15*2)*time.Second, alive...)
 	time.Sleep(30 * time.Second)
 	f.settle(0, alive...)
 	var names []string

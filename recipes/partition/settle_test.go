@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,4 +91,37 @@ func TestMemberTakesItsShareInSteps(t *testing.T) {
 		late.cancel()
 		f.settle(time.Second, two)
 	})
+}
+
+// TestMemberThatCrashesAgainAndAgainCostsTwoTTLs in ten minutes, for each
+// shard, however long it lives each time.
+func TestMemberThatCrashesAgainAndAgainCostsTwoTTLs(t *testing.T) {
+	for _, life := range []time.Duration{5 * time.Second, settle + 5*time.Second, 2*settle + 10*time.Second} {
+		run(t, 32, func(f *fleet) {
+			all := f.startAll(4, partition.WithSettle(settle))
+			time.Sleep(10 * time.Minute)
+			const step = 50 * time.Millisecond
+			down := make([]time.Duration, f.shards)
+			dead := make(map[*process]bool)
+			bad, began := all[3], time.Now().Add(-life)
+			for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(step) {
+				switch since := time.Since(began); {
+				case !dead[bad] && since >= life:
+					bad.link.Cut() // its work runs on until its context ends, but that does not count
+					dead[bad] = true
+				case since > life+2*time.Second:
+					bad, began = f.start(partition.WithSettle(settle)), time.Now()
+				}
+				owners := f.owners()
+				for s := range down {
+					if p := owners[s]; p == nil || dead[p] {
+						down[s] += step
+					}
+				}
+			}
+			if worst := slices.Max(down); worst > 2*ttl+time.Second {
+				t.Errorf("it lives for %v: a shard had no holder for %v", life, worst)
+			}
+		})
+	}
 }

@@ -1,11 +1,14 @@
 package partition_test
 
 import (
+	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes/partition/internal/plan"
 )
 
 // longestGap is how long a shard may be without a holder in a planned handover.
@@ -50,6 +53,35 @@ func TestMembersThatLeaveTogether(t *testing.T) {
 	}
 }
 
+// TestHalfOfALargeFleetLeaves: 50 of 100 members, with 10 shards each, at a
+// round trip of 1 ms. A request for each shard that is given up, and one for
+// each that is taken, are most of the cost.
+func TestHalfOfALargeFleetLeaves(t *testing.T) {
+	run(t, 1000, func(f *fleet) {
+		all := f.startAll(100)
+		for _, p := range all {
+			p.link.Delay(500*time.Microsecond, 500*time.Microsecond)
+		}
+		leavers, rest := all[:50], all[50:]
+		f.gap = 0
+		before := f.svc.Stats()
+		for _, p := range leavers {
+			p.cancel()
+		}
+		f.settle(ttl, rest...)
+		for _, p := range leavers {
+			<-p.done
+		}
+		synctest.Wait()
+		if got, most := f.cost(before), 30*100; got > most {
+			t.Errorf("%d requests, want at most %d", got, most)
+		}
+		if f.gap > longestGap {
+			t.Errorf("a shard was free for %v", f.gap)
+		}
+	})
+}
+
 // TestPlannerThatDiesInItsTurn is waited for by the others, which leave at the
 // same time, but not for long.
 func TestPlannerThatDiesInItsTurn(t *testing.T) {
@@ -69,6 +101,64 @@ func TestPlannerThatDiesInItsTurn(t *testing.T) {
 			}
 			f.settle(ttl, all[6:]...)
 		})
+	}
+}
+
+// TestMemberThatWaitsForItsTurnFollowsThePlan: two members die, and those that
+// plan without them wait for one that does not go on. They take over from each
+// other meanwhile, as a plan says.
+func TestMemberThatWaitsForItsTurnFollowsThePlan(t *testing.T) {
+	run(t, 8, func(f *fleet) {
+		var all []*process
+		for range 4 {
+			all = append(all, f.start()) // one after the other, so that their order is known
+			f.settle(time.Second, all...)
+		}
+		time.Sleep(2 * time.Second)
+		const record = "partition/jobs"
+		f.svc.AddForeign(record) // the one that does not go on
+		const group = "group/partition%2Fjobs"
+		members := f.svc.Snapshot(group)
+		for _, i := range []int{0, 2} { // both die at the same instant, their holds later
+			all[i].link.Cut()
+			f.svc.Remove(group, members[i].Key)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := len(f.svc.Snapshot(record)); n != 3 {
+			t.Fatalf("%d planners wait, want 2 besides the one", n)
+		}
+		var now plan.Plan
+		err := json.Unmarshal(f.svc.Record(record).Value, &now)
+		one, two := &now.Members[1], &now.Members[3]
+		one.Shards, two.Shards = two.Shards, one.Shards
+		now.Number++
+		text, _ := json.Marshal(now)
+		f.write(record, text, err)
+		before := f.owners()
+		time.Sleep(100 * time.Millisecond) // the wait is at least half a second
+		if n := f.moved(before); n != 4 {
+			t.Errorf("%d shards have moved, want 4", n)
+		}
+		f.settle(2*ttl, all[1], all[3])
+		f.svc.Remove(record, f.svc.Snapshot(record)[0].Key)
+	})
+}
+
+// write writes a record as another program would, if err is nil.
+func (f *fleet) write(q driver.Queue, value []byte, err error) {
+	f.Helper()
+	var s driver.Session
+	if err == nil {
+		s, err = f.svc.Driver().Open(f.Context(), ttl)
+	}
+	if err == nil {
+		_, err = s.SetRecord(f.Context(), q, value, f.svc.Record(q).Version)
+	}
+	if err == nil {
+		err = s.Close(f.Context())
+	}
+	if err != nil {
+		f.Fatal(err)
 	}
 }
 

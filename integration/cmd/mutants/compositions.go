@@ -108,8 +108,8 @@ var ofCompositions = []mutation{{
 	name: "plan-signals-everyone", promise: "P6",
 	what:   "Each change of a partition wakes all members.",
 	file:   "recipes/partition/internal/store/store.go",
-	old:    `	changed := now.Changed(old)`,
-	new:    `	changed := now.Members`,
+	old:    `	changed := slices.DeleteFunc(now.Changed(old), func(m plan.Member) bool {`,
+	new:    `	changed := slices.DeleteFunc(slices.Clone(now.Members), func(m plan.Member) bool {`,
 	caught: []test{{pkg: "recipes/partition", name: "TestDeathWakesTheAffectedAndOneMore"}},
 }, {
 	name: "plan-from-scratch", promise: "P6",

@@ -20,16 +20,16 @@ var ofMembers = []mutation{{
 	what: "A planner signals after it has written the plan: if it dies between, nobody follows the plan.",
 	file: "recipes/partition/internal/store/store.go",
 	old: `	if err == nil {
-		err = s.signalAll(ctx, session, c.Me, old, now)
+		again, err = s.signalAll(ctx, session, c.Me, old, now, inTurn)
 	}
-	if err == nil {
+	if err == nil && !again {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}`,
 	new: `	if err == nil {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}
 	if err == nil {
-		err = s.signalAll(ctx, session, c.Me, old, now)
+		_, err = s.signalAll(ctx, session, c.Me, old, now, true)
 	}`,
 	caught: []test{{pkg: "recipes/partition", name: "TestWriterDiesAtAnyStep"}},
 }, {
@@ -56,8 +56,8 @@ var ofMembers = []mutation{{
 	name: "partition-first-plan-signals-nobody", promise: "P5",
 	what:   "The first plan after a deletion signals nobody.",
 	file:   "recipes/partition/internal/store/store.go",
-	old:    `		return s.signalSeats(ctx, session)`,
-	new:    `		return nil`,
+	old:    `		return false, s.signalSeats(ctx, session)`,
+	new:    `		return false, nil`,
 	caught: []test{{pkg: "recipes/partition", name: "TestDeletedPlanIsReplaced"}},
 }, {
 	name: "partition-death-unnoticed", promise: "P5",
@@ -91,6 +91,34 @@ var ofMembers = []mutation{{
 	}
 	return now, err`,
 	caught: []test{{pkg: "recipes/partition", name: "TestAllMembersAreReplacedTogether"}},
+}, {
+	name: "partition-waiting-planner-follows-nothing", promise: "P6",
+	what:   "A member that waits for its turn to plan leaves the shards that others plan for it without a holder.",
+	file:   "recipes/partition/internal/member/planning.go",
+	old:    `	c.Me, c.See = m.token(), m.followMeanwhile`,
+	new:    `	c.Me = m.token()`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberThatWaitsForItsTurnFollowsThePlan"}},
+}, {
+	name: "partition-rivals-signal-all", promise: "P6",
+	what:   "Each of many members that leave together signals all members that get its shards.",
+	file:   "recipes/partition/internal/store/store.go",
+	old:    `	if !inTurn && len(changed) > fewSignals {`,
+	new:    `	if false {`,
+	caught: []test{{pkg: "recipes/partition", name: "TestHalfOfALargeFleetLeaves"}},
+}, {
+	name: "partition-crashes-forgotten", promise: "P8",
+	what:   "A member that crashes when it has taken a shard takes the next as soon as before.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `	return min(n, mostCrashes)`,
+	new:    `	return 0`,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberThatCrashesAgainAndAgainCostsTwoTTLs"}},
+}, {
+	name: "partition-crash-takes-the-same-shard", promise: "P8",
+	what:   "A member that crashes again and again takes the same shard down each time.",
+	file:   "recipes/partition/internal/plan/plan.go",
+	old:    `	at := len(shards) - crashes%len(shards)`,
+	new:    `	at := len(shards)`,
+	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestCrashesTakeDifferentShards"}},
 }, {
 	name: "partition-settling-ignored", promise: "P8",
 	what:   "A member that settles takes its whole share at once.",

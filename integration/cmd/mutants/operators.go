@@ -22,7 +22,7 @@ var ofOperators = []mutation{{
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
 	what:   "Remove leaves the successor node with which the next waiter waits.",
 	file:   "coordinator/zookeeper/operator.go",
-	old:    `s.remove(ctx, queue, n, n.successor(), false)`,
-	new:    `s.remove(ctx, queue, n, "", false)`,
+	old:    `successor: n.successor(),`,
+	new:    ``,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveDeletesTheSuccessorNode"}},
 }}

@@ -3,20 +3,65 @@ package main
 // ofZooKeeperQueues are further mutations of the queues on ZooKeeper.
 var ofZooKeeperQueues = []mutation{{
 	name: "zookeeper-deletion-is-a-handoff", promise: "P1",
-	what: "The deletion of a successor node admits the follower.",
-	file: "coordinator/zookeeper/handoff.go",
-	old: `		case event.Type == zk.EventNodeDeleted:
-			return nil, nil
-		case event.Type == zk.EventNodeDataChanged:`,
-	new: `		case event.Type == zk.EventNodeDeleted:
-			passed = true
-			return nil, nil
-		case event.Type == zk.EventNodeDataChanged:`,
+	what:   "The deletion of a successor node admits the follower.",
+	file:   "coordinator/zookeeper/follow.go",
+	old:    `		return true, passed, err`,
+	new:    `		return true, passed || f.near == nil, err`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOnlyPassReportsAPass"}},
+}, {
+	name: "zookeeper-any-release-is-a-handoff", promise: "P1",
+	what:   "Any release by its session admits the follower.",
+	file:   "coordinator/zookeeper/queue.go",
+	old:    `err == nil || gone, err == nil && r.pass)`,
+	new:    `err == nil || gone, err == nil)`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOnlyPassWithinASessionReportsAPass"}},
+}, {
+	name: "zookeeper-handoff-of-what-is-gone", promise: "P1",
+	what:   "The release of an entry that an operator has deleted admits the follower of the same session.",
+	file:   "coordinator/zookeeper/queue.go",
+	old:    `err == nil || gone, err == nil && r.pass)`,
+	new:    `err == nil || gone, r.pass)`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOnlyPassWithinASessionReportsAPass"}},
+}, {
+	name: "zookeeper-neighbor-is-not-watched", promise: "P5",
+	what:   "A follower does not notice that an operator has deleted the entry ahead, which is of its own session.",
+	file:   "coordinator/zookeeper/follow.go",
+	old:    `	case left, f.its != nil && !f.its.Over(), f.near != nil && f.delay != nil:`,
+	new:    `	case left, f.its != nil && !f.its.Over(), f.near != nil:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOnlyPassWithinASessionReportsAPass"}},
+}, {
+	name: "zookeeper-pass-is-not-awaited", promise: "P8",
+	what:   "A follower that is shown the deletion of an entry of its session does not wait for the reply, and reads the queue.",
+	file:   "coordinator/zookeeper/neighbors.go",
+	old:    `		if n.left || n.leaving == 0 {`,
+	new:    `		if n.left || true {`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestWaitersOfASessionHaveOneWatchEach"}},
+}, {
+	name: "zookeeper-neighbor-of-another-queue", promise: "P1",
+	what:   "The numbers of a removed queue of the same name show who is next to whom.",
+	file:   "coordinator/zookeeper/neighbors.go",
+	old:    `ahead != nil && ahead.made != a.made {`,
+	new:    `false {`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNumbersThatBeginAnewShowNoNeighbor"}},
+}, {
+	name: "zookeeper-removed-follower-is-admitted", promise: "P1",
+	what:   "A follower whose own entry was removed is admitted by a later handoff.",
+	file:   "coordinator/zookeeper/follow.go",
+	old:    `	if f.delay == nil && (f.mine == nil`,
+	new:    `	if f.delay == nil && !left && (f.mine == nil`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemovalOfTheOwnEntryComesBeforeAPass"}},
+}, {
+	name: "zookeeper-follower-does-not-watch-itself", promise: "P1",
+	what: "A follower does not notice that its own entry was removed.",
+	file: "coordinator/zookeeper/follow.go",
+	old: `	case <-late:
+		f.delay = nil`,
+	new:    `	case <-late:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestWaitersOfASessionHaveOneWatchEach"}},
 }, {
 	name: "zookeeper-any-successor-node", promise: "P5",
 	what:   "A follower waits with the successor node of another queue of the name.",
-	file:   "coordinator/zookeeper/handoff.go",
+	file:   "coordinator/zookeeper/follow.go",
 	old:    `entryOf(successor, w.Seen.Value); n.Key != ahead.Key {`,
 	new:    `entryOf(successor, w.Seen.Value); false && n.Key != ahead.Key {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSuccessorNodeWithOtherDataIsNotFollowed"}},
@@ -63,7 +108,7 @@ var ofZooKeeperQueues = []mutation{{
 	name: "zookeeper-gone-entry-wakes-nobody", promise: "P5",
 	what:   "A release of an entry that is gone leaves its successor node, for which the follower waits.",
 	file:   "coordinator/zookeeper/queue.go",
-	old:    `	if gone && successor != "" {`,
+	old:    `	if gone && r.successor != "" {`,
 	new:    `	if false {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestDeletedEntryLeavesNoSuccessorNode"}},
 }, {
@@ -83,7 +128,7 @@ var ofZooKeeperQueues = []mutation{{
 	name: "zookeeper-refused-pass-wakes-nobody", promise: "P5",
 	what:   "A release whose handoff fails deletes its entry alone, and the follower waits on.",
 	file:   "coordinator/zookeeper/queue.go",
-	old:    `		case pass && !errors.Is(err, zk.ErrNoNode):`,
+	old:    `		case r.pass && !errors.Is(err, zk.ErrNoNode):`,
 	new:    `		case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSuccessorNodeThatCannotBeWrittenIsDeleted"}},
 }, {
@@ -204,9 +249,9 @@ var ofZooKeeperQueues = []mutation{{
 	what: "A forgotten entry leaves its successor node, for which the follower waits.",
 	file: "coordinator/zookeeper/queue.go",
 	old: `		if all.hasSuccessor(n) {
-			successor`,
+			r.successor`,
 	new: `		if all.hasSuccessor(n) && false {
-			successor`,
+			r.successor`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOnlyPassReportsAPass"}},
 }, {
 	name: "zookeeper-unused-containers-stay", promise: "P4",

@@ -36,9 +36,11 @@ func testsOf(root string, s step) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	packages, err := listPackages(filepath.Join(root, s.dir), s.packages)
-	if err != nil {
-		return nil, err
+	packages := s.listed
+	if packages == nil {
+		if packages, err = listPackages(filepath.Join(root, s.dir), s.packages); err != nil {
+			return nil, err
+		}
 	}
 	for _, p := range packages {
 		all, err := testsIn(p)

@@ -1,11 +1,13 @@
 // Command tests runs the tests of a ring, which is a list of steps in plan.go:
 //
 //	go run ./cmd/tests -ring test
+//	go run ./cmd/tests -ring test -only '^worlds' # steps with matching names
 //
 // Three lanes of steps run beside each other: see plan.go. It prints a line of
 // progress at least every ten seconds, what failed as soon as it fails, and
 // everything again at the end. The whole output of the tests is in
-// build/tests.log.
+// build/tests.log. The end of a step says how long the step took, and how much
+// of the processors it had: the lanes should take the same time.
 //
 // A test that failed because it was late, while the machine stood still, is run
 // once more, when all others have ended, and the end says so: see again.go. Any
@@ -20,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"syscall"
@@ -38,8 +41,9 @@ const (
 func main() {
 	ring := flag.String("ring", "test", "the ring to run: check, test or all")
 	root := flag.String("C", "..", "the root of the project")
+	only := flag.String("only", "", "run only steps whose name matches this regular `expression`")
 	flag.Parse()
-	steps, err := plan(*root, *ring)
+	steps, err := plan(*root, *ring, *only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tests:", err)
 		os.Exit(2)
@@ -47,7 +51,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	passed, err := run(ctx, *root, steps, os.Stdout)
-	if err == nil {
+	if err == nil && *only == "" {
 		err = printRest(*root, *ring, os.Stdout)
 	}
 	if err != nil {
@@ -56,6 +60,19 @@ func main() {
 	if err != nil || !passed {
 		os.Exit(1)
 	}
+}
+
+// matching returns the steps whose name matches.
+func matching(steps []step, expr string) ([]step, error) {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	steps = slices.DeleteFunc(steps, func(s step) bool { return !re.MatchString(s.name) })
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("no step matches %q", expr)
+	}
+	return steps, nil
 }
 
 // run runs the steps, each lane beside the others, and reports to out. A failed
@@ -114,11 +131,10 @@ func printRest(root, ring string, out io.Writer) error {
 	if ring != "test" {
 		return nil
 	}
-	steps, err := plan(root, "all")
+	steps, err := plan(root, "all", "^(matrix|support)$")
 	if err != nil {
 		return err
 	}
-	steps = slices.DeleteFunc(steps, func(s step) bool { return s.name != "matrix" && s.name != "support" })
 	left, err := count(root, steps)
 	if err == nil {
 		fmt.Fprintf(out, "\nleft to make test-all: %d tests: of faults, versions, other libraries, releases and of the tests' own servers\n", left)

@@ -31,7 +31,8 @@ type step struct {
 	lane      lane     // empty: raced or plain
 	dir       string   // of the module, below the project's root
 	packages  []string // patterns, then import paths
-	without   string   // an expression: packages that match it are left out
+	listed    []goPackage
+	without   string // an expression: packages that match it are left out
 	race      bool
 	cached    bool // the go command may know the result
 	parallel  int
@@ -54,8 +55,8 @@ var matrixFiles = []string{
 	"interop/*_test.go", "bench/*_test.go", "release/*_test.go",
 }
 
-// plan returns the steps of a ring.
-func plan(root, ring string) (steps []step, err error) {
+// plan returns the steps of a ring whose names match an expression.
+func plan(root, ring, only string) (steps []step, err error) {
 	matrix, err := matrixTests(filepath.Join(root, "integration"))
 	if err != nil {
 		return nil, err
@@ -64,12 +65,19 @@ func plan(root, ring string) (steps []step, err error) {
 	case "check":
 		steps = documents()
 	case "test":
-		steps = slices.Concat(servers(matrix+"|"+restarts, false), library([]string{"BATON_SEEDS=10"}), recipeWorlds("60"), worlds("2000", "40", "40", "10"), etcdWorlds("300"), zooKeeperWorlds("600"), virtual(false))
+		steps = slices.Concat(servers(matrix+"|"+restarts, false),
+			library([]string{"BATON_SEEDS=10"}, enumerations), racedWorlds("40", "10"), modules(nil),
+			exceptions(), enumerated(), recipeWorlds("60"), worlds("1200", "40"), zooKeeperWorlds("600"), virtual(false), etcdWorlds("300"))
 	case "all":
 		all := []string{"BATON_TESTS=all"}
-		steps = slices.Concat(servers(matrix, true), library(all), worlds("20000", "1000", "1000", "100"), etcdWorlds("20000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), support(), faults(matrix))
+		steps = slices.Concat(servers(matrix, true),
+			library(all, ""), racedWorlds("1000", "100"), modules(all),
+			exceptions(), worlds("20000", "1000"), zooKeeperWorlds("20000"), recipeWorlds("500"), virtual(true), etcdWorlds("20000"), support(), faults(matrix))
 	default:
 		return nil, fmt.Errorf("ring %q: want check, test or all", ring)
+	}
+	if steps, err = matching(steps, only); err != nil {
+		return nil, err
 	}
 	for i := range steps {
 		if err := steps[i].expand(root); err != nil {
@@ -79,29 +87,69 @@ func plan(root, ring string) (steps []step, err error) {
 	return steps, nil
 }
 
-// library is everything that needs no server. Documents have their own check.
-func library(env []string) (steps []step) {
-	steps = append(steps, step{
+// library is everything in the library's module that needs no server. Documents
+// have their own check.
+func library(env []string, skip string) []step {
+	return []step{{
 		name: "library", why: "unit tests and the suite on memory, with the race detector",
-		dir: ".", packages: []string{"./..."}, without: "/docs(/|$)", race: true, cached: true, env: env,
-	})
+		dir: ".", packages: []string{"./..."}, without: "/docs(/|$)", race: true, cached: true, skip: skip, env: env,
+	}}
+}
+
+// enumerations are tests that try one protocol in hundreds of places, or with
+// thousands of callers: half of what the library's tests cost with the race
+// detector, which sees the same code in the others. So make test has them
+// without it.
+const enumerations = "^(" +
+	"TestWriterDiesAtAnyStep|TestAllMembersAreReplacedTogether|TestPlannerThatDiesInItsTurn|" +
+	"TestMemberThatCrashesAfterItsStartTakesNoShards|TestMembersThatLeaveTogether|TestMembersJoinLeaveAndDie|" +
+	"TestSharedPermitsAreWithinTheLimit|TestAcquireCancelledAtAnyRequestLeavesNothing|" +
+	"TestWaitersAreServedWhenTheSharedWatchEnds|TestHandOverOnTheSharedWatchCostsThreeRequests|" +
+	"TestDeadlinesThatEndDuringJoinsForgetNothing|TestCancellationsDuringJoinsForgetOneContender|" +
+	"TestDeadlinesThatEndDuringJoinsKeepTheEpoch|TestFirstEntryOfALongQueueIsReadAlone|" +
+	"TestClientsThatLockInTurnPayNothing|TestLockDelayUnderLostRequestsAndReplies|TestKeptTurnsAreSharedFairly|" +
+	"TestSharedReadsNeedFewRequests)$"
+
+// enumerated runs the enumerations.
+func enumerated() []step {
+	return []step{{
+		name: "enumerations", why: "tests that try a protocol in hundreds of places",
+		dir: ".", packages: []string{"./recipes/partition", "./semaphore", "./internal/engine", "./coordinator/etcd", "./mutex", "./rwlock"},
+		run: enumerations, cached: true, env: []string{"BATON_SEEDS=10"},
+	}}
+}
+
+// modules are the unit tests of the parts.
+func modules(env []string) (steps []step) {
 	for _, dir := range parts {
 		steps = append(steps, step{name: dir, why: "unit tests, with the race detector", dir: dir, packages: []string{"./..."}, race: true, cached: true, env: env})
 	}
-	return append(steps, step{
-		name: "without races", why: "tests in which the race detector crashes, or finds a race of a client library",
-		dir: ".", packages: []string{"./internal/engine", "./coordinator/zookeeper"}, run: "AreBounded|WhileConnectionsFail", cached: true,
-	})
+	return steps
 }
 
-// worlds are the simulation. The race detector sees some of them on memory, as
-// many on ZooKeeper, and so many of each recipe on the core of the contract.
-func worlds(seeds, raced, core, racedCore string) []step {
+// exceptions are tests that the race detector cannot have.
+func exceptions() []step {
 	return []step{{
-		name: "worlds and races", why: raced + " simulated worlds on each of memory and ZooKeeper, and on the core of the contract, with the race detector",
+		name: "without races", why: "tests in which the race detector crashes, or finds a race of a client library",
+		dir: ".", packages: []string{"./internal/engine", "./coordinator/zookeeper"}, run: "AreBounded|WhileConnectionsFail", cached: true,
+	}}
+}
+
+// racedWorlds are those that the race detector sees: some on memory, as many on
+// ZooKeeper, and so many of each recipe on the core of the contract.
+func racedWorlds(seeds, core string) []step {
+	return []step{{
+		name: "worlds and races", why: seeds + " simulated worlds on each of memory and ZooKeeper, and on the core of the contract, with the race detector",
 		dir: "integration", packages: []string{"./simulation", "./internal/simulation"}, race: true, cached: true, skip: onEtcd + "|" + replays,
-		env: []string{"BATON_SEEDS=" + raced, "BATON_SIM_CORE=" + racedCore},
-	}, {
+		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_CORE=" + core},
+	}}
+}
+
+// worlds are the simulation on memory, and so many worlds of each recipe on the
+// core of the contract. Recipes and engine are the same in the worlds on etcd
+// and ZooKeeper.
+func worlds(seeds, core string) []step {
+	return []step{{
 		name: "worlds", why: seeds + " simulated worlds, the same in each run",
 		dir: "integration", packages: []string{"./simulation"}, run: "^(TestSimulationOnMemory|TestSimulationOnTheCore)$|" + replays,
 		env: []string{"BATON_SEEDS=" + seeds, "BATON_SIM_CORE=" + core},
@@ -116,7 +164,8 @@ const replays = "^TestSameSeedIsSameWorld$"
 const onEtcd = "^TestSimulationOnEtcd$"
 
 // etcdWorlds are the simulation on a real etcd, in two processes: each has one
-// etcd at a time.
+// etcd at a time. They are the last of their lane: when the other ones have
+// ended, they use both processors.
 func etcdWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds on etcd", why: seeds + " worlds on a real etcd in virtual time",
@@ -243,7 +292,7 @@ func (s *step) expand(root string) error {
 	s.packages = nil
 	for _, p := range packages {
 		if s.without == "" || !without.MatchString(p.ImportPath) {
-			s.packages = append(s.packages, p.ImportPath)
+			s.packages, s.listed = append(s.packages, p.ImportPath), append(s.listed, p)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 const (
 	// A line is printed at the latest after this time: the promise is ten
 	// seconds.
-	progressEvery = 8 * time.Second
+	progressEvery = 6 * time.Second
 	// How many running tests a line names.
 	progressNames = 3
 	// The lines of a failed test that are printed; the log has all.
@@ -121,10 +121,11 @@ func (r *report) begin(s step) {
 	r.print("== " + s.name + ": " + s.why)
 }
 
-func (r *report) endStep(s step) {
+func (r *report) endStep(s step, took, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps = slices.DeleteFunc(r.steps, func(name string) bool { return name == s.name })
+	r.print(fmt.Sprintf("== end of %s: %.0f s, %.0f s of processors", s.name, took.Seconds(), used.Seconds()))
 }
 
 func (r *report) write(line string) {

@@ -43,15 +43,16 @@ type second struct {
 
 // runStep runs a step and returns the tests to run again.
 func runStep(ctx context.Context, root string, s step, report *report, stalls *stall.Record) (again []second) {
+	began := time.Now()
 	report.begin(s)
-	defer report.endStep(s)
-	goTest(ctx, root, s, append(s.args(), s.packages...), report, func(f failure) {
+	used := goTest(ctx, root, s, append(s.args(), s.packages...), report, func(f failure) {
 		if stalled, ok := mayRunAgain(f, stalls); ok {
 			again = append(again, second{f, s, stalled})
 			return
 		}
 		report.fail(f)
 	})
+	report.endStep(s, time.Since(began), used)
 	return again
 }
 
@@ -63,8 +64,9 @@ func runAgain(ctx context.Context, root string, late second, report *report) {
 	goTest(ctx, root, s, append(s.args(), late.pkg), report, report.fail)
 }
 
-// goTest runs go test, and calls failed for each failure.
-func goTest(ctx context.Context, root string, s step, args []string, report *report, failed func(failure)) {
+// goTest runs go test, and calls failed for each failure. It returns how much
+// time of processors the command used, with all processes that ended before it.
+func goTest(ctx context.Context, root string, s step, args []string, report *report, failed func(failure)) (used time.Duration) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	if s.lane == raced || s.lane == plain {
 		// To give way. nice replaces itself by the go command.
@@ -83,7 +85,7 @@ func goTest(ctx context.Context, root string, s step, args []string, report *rep
 	}
 	if err != nil {
 		failed(failure{pkg: s.name, output: []string{err.Error()}})
-		return
+		return 0
 	}
 	known := follow(stdout, report, failed)
 	// Each failure of a test is in the stream; an error besides is the go
@@ -91,6 +93,7 @@ func goTest(ctx context.Context, root string, s step, args []string, report *rep
 	if err := cmd.Wait(); err != nil && (known == 0 || !isExit(err)) {
 		failed(failure{pkg: s.name, output: []string{"go test: " + err.Error() + ": see the log"}})
 	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 func isExit(err error) bool {

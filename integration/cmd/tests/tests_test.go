@@ -199,7 +199,7 @@ func TestEachTestBelongsToARing(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	names := map[string]map[string]bool{}
 	for _, ring := range []string{"check", "test", "all"} {
-		steps, err := plan(root, ring)
+		steps, err := plan(root, ring, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +251,7 @@ func TestEachTestBelongsToARing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := plan(root, "some"); err == nil {
+	if _, err := plan(root, "some", ""); err == nil {
 		t.Error("a ring that does not exist has a plan")
 	}
 }

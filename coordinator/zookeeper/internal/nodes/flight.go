@@ -16,7 +16,7 @@ type Flight struct {
 	of    *Session
 	id    string        // of the contender
 	parts int           // the call and its requests
-	done  chan struct{} // closed when no parts are left
+	done  chan struct{} // nil until it is waited for; closed when no parts are left
 }
 
 // BeginFlight starts a flight, after the contender's previous flight has ended.
@@ -40,21 +40,32 @@ type Flight struct {
 //     comes to this server after it.
 //   - Applied, and in the next listing.
 func (s *Session) BeginFlight(ctx context.Context, id string) (*Flight, error) {
-	f := &Flight{of: s, id: id, parts: 1, done: make(chan struct{})}
+	f := &Flight{of: s, id: id, parts: 1}
 	for {
-		s.mu.Lock()
-		before := s.flights[id]
-		if before == nil {
-			s.flights[id] = f
-		}
-		s.mu.Unlock()
+		before := s.addFlight(f)
 		if before == nil {
 			return f, nil
 		}
-		if err := s.Until(ctx, before.done); err != nil {
+		if err := s.Until(ctx, before); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// addFlight adds a flight unless there is one of its contender. Then it returns
+// a channel that is closed when that has ended.
+func (s *Session) addFlight(f *Flight) (before <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	other := s.flights[f.id]
+	if other == nil {
+		s.flights[f.id] = f
+		return nil
+	}
+	if other.done == nil {
+		other.done = make(chan struct{})
+	}
+	return other.done
 }
 
 // add adds requests to a flight; n may be negative. A nil flight counts none.
@@ -66,7 +77,9 @@ func (f *Flight) add(n int) {
 	defer f.of.mu.Unlock()
 	if f.parts += n; f.parts == 0 {
 		delete(f.of.flights, f.id)
-		close(f.done)
+		if f.done != nil {
+			close(f.done)
+		}
 	}
 }
 

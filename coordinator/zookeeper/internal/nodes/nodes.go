@@ -122,6 +122,9 @@ func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	}
 }
 
+// ID returns the session's ID in hex.
+func (s *Session) ID() string { return s.Hex }
+
 // OwnEntry returns what is known of the entry at a path.
 func (s *Session) OwnEntry(node string) (own OwnEntry, known bool) {
 	s.mu.Lock()

@@ -72,6 +72,30 @@ type Watch struct {
 	behind atomic.Bool
 }
 
+// Fired returns a channel that is closed when the watch has fired. It is nil
+// for no watch.
+func (w *Watch) Fired() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.fired
+}
+
+// Over reports whether the watch has fired.
+func (w *Watch) Over() bool {
+	select {
+	case <-w.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Shows reports whether there is a watch that this event has fired.
+func (w *Watch) Shows(event zk.EventType) bool {
+	return w != nil && w.Over() && w.event.Type == event
+}
+
 // Seen is what a request has read of a node.
 type Seen struct {
 	Names  []string // Children

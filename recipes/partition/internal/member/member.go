@@ -56,6 +56,7 @@ type member struct {
 	pauses  *backoff.ExponentialBackOff // before it plans again after an error
 	again   <-chan time.Time            // the end of the pause, or nil
 	settles <-chan time.Time            // the time for the next step; nil: it does not settle
+	ticks   int                         // of settles since its last step
 	settled bool                        // its value in the group says that it has settled
 	changed chan struct{}               // it was signalled, and the plan has changed
 	died    chan struct{}               // the member that it watched has left

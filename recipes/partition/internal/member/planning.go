@@ -23,8 +23,11 @@ func (m *member) depart(ctx context.Context) error { return m.wish(ctx, plan.Wis
 // if an operator deletes the plan, and this one must not begin anew.
 func (m *member) grow() error {
 	me := m.plan.Find(m.token())
+	m.ticks++
 	switch {
 	case me == nil:
+		return nil
+	case me.Settling == 1 && m.ticks < m.plan.Patience():
 		return nil
 	case me.Settling != 0: // again, if who made the plan has seen an older value
 		step := me.Grown()
@@ -48,7 +51,7 @@ func (m *member) bury() error {
 	err := m.replan(m.ctx, store.Change{Done: func(p plan.Plan) bool {
 		return dead != 0 && p.Find(m.token()) != nil && p.Find(dead) == nil
 	}})
-	if err == nil {
+	if err == nil && m.duty.watched == dead { // else followMeanwhile has changed it
 		m.duty.watched = 0
 	}
 	return err
@@ -76,6 +79,15 @@ func (m *member) accept(now plan.Plan) error {
 	return nil
 }
 
+// followMeanwhile follows a plan of others while the member waits for its turn:
+// it may have the shards of those that leave, and the turn of a planner that
+// has died takes a while to pass.
+func (m *member) followMeanwhile(now plan.Plan) {
+	if m.ctx.Err() == nil && now.Find(m.token()) != nil && m.accept(now) == nil {
+		m.follow()
+	}
+}
+
 func (m *member) otherNumber(now plan.Plan) error {
 	return engine.Invalid("partition %q with %d shards; its members have %d",
 		m.Name, len(m.Shards), now.Shards)
@@ -95,7 +107,7 @@ func (m *member) wish(ctx context.Context, w plan.Wish) error {
 // one that can be written.
 func (m *member) replan(ctx context.Context, c store.Change) error {
 	own, done := false, c.Done
-	c.Me = m.token()
+	c.Me, c.See = m.token(), m.followMeanwhile
 	if done != nil {
 		c.Done = func(p plan.Plan) bool {
 			found := done(p)

@@ -11,8 +11,11 @@ import (
 
 // Plan says which member holds which shards. It is stored as JSON.
 type Plan struct {
-	Number  int64    `json:"number"` // one more for each plan; 0: there is none
-	Shards  int      `json:"shards"`
+	Number int64 `json:"number"` // one more for each plan; 0: there is none
+	Shards int   `json:"shards"`
+	// Crashes is how many members died after they had taken shards, but before
+	// they had settled, since the last that settled.
+	Crashes int      `json:"crashes,omitempty"`
 	Members []Member `json:"members"` // in the order of their joins
 }
 
@@ -78,6 +81,9 @@ func Parse(text []byte) (p Plan, err error) {
 			}
 			taken[s] = true
 		}
+	}
+	if p.Crashes < 0 || p.Crashes > mostCrashes {
+		return p, fmt.Errorf("%d crashes; want 0 to %d", p.Crashes, mostCrashes)
 	}
 	if p.Number < 1 {
 		return p, fmt.Errorf("number %d; want 1 or more", p.Number)
@@ -148,7 +154,7 @@ func (p Plan) Turnover(before Plan) int {
 // its Settling, and as many shards as its target allows. Only the surplus and
 // the shards of dead members move.
 func (p Plan) Next(shards int, alive []Member, wishes ...Wish) Plan {
-	next := Plan{Shards: shards, Members: slices.Clone(alive)}
+	next := Plan{Shards: shards, Members: slices.Clone(alive), Crashes: p.crashes(alive)}
 	seats := make(map[int]bool)
 	for i := range next.Members {
 		m := &next.Members[i]
@@ -163,7 +169,9 @@ func (p Plan) Next(shards int, alive []Member, wishes ...Wish) Plan {
 		if m := next.Find(w.Token); m != nil && !next.Has(w) {
 			m.Leaving = m.Leaving || w.Leaving
 			if w.Settling != nil && *w.Settling >= 0 { // else it is another program's
-				m.Settling = *w.Settling
+				if m.Settling = *w.Settling; m.Settling == 0 {
+					next.Crashes = 0
+				}
 			}
 		}
 	}
@@ -176,13 +184,55 @@ func (p Plan) Next(shards int, alive []Member, wishes ...Wish) Plan {
 			}
 			seat++
 		}
-		m.Shards = m.Shards[:min(len(m.Shards), targets[i])]
+		m.Shards = keep(m.Shards, targets[i], next.Crashes)
 		for _, s := range m.Shards {
 			taken[s] = true
 		}
 	}
 	next.fill(targets, taken)
 	return next
+}
+
+// crashes returns Crashes of the plan for the members that are alive. Members
+// that share all shards because none has settled are not counted.
+func (p Plan) crashes(alive []Member) int {
+	n := p.Crashes
+	if !p.settled() {
+		return n
+	}
+	for _, m := range p.Members {
+		gone := !slices.ContainsFunc(alive, func(a Member) bool { return a.Token == m.Token })
+		if gone && !m.Leaving && m.Settling > 0 && len(m.Shards) > 0 {
+			n++
+		}
+	}
+	return min(n, mostCrashes)
+}
+
+// mostCrashes is the greatest value of Crashes: a member that joins then takes
+// its first shard after 16 times as long.
+const mostCrashes = 2
+
+// Patience returns how many times as long as usual a member waits that settles
+// before it takes its first shard.
+func (p Plan) Patience() int { return 1 << (2 * p.Crashes) }
+
+// settled reports whether a member has settled.
+func (p Plan) settled() bool {
+	return slices.ContainsFunc(p.Members, func(m Member) bool {
+		return m.Settling == 0 && !m.Leaving
+	})
+}
+
+// keep returns so many of the shards of a member. After a crash others are
+// given up than before it, so that one that crashes again and again does not
+// take the same shard down each time.
+func keep(shards []int, n, crashes int) []int {
+	if n >= len(shards) {
+		return shards
+	}
+	at := len(shards) - crashes%len(shards)
+	return append(slices.Clone(shards[at:]), shards[:at]...)[:n]
 }
 
 // fill gives the shards that are not taken to the members below their targets,
@@ -220,9 +270,7 @@ func (p Plan) fill(targets []int, taken []bool) {
 // dealt to as if they had, and so is each if the others take no more.
 func (p Plan) targets() []int {
 	t, most, limits := make([]int, len(p.Members)), make([]int, len(p.Members)), make([]int, len(p.Members))
-	settled := slices.ContainsFunc(p.Members, func(m Member) bool {
-		return m.Settling == 0 && !m.Leaving
-	})
+	settled := p.settled()
 	for i, m := range p.Members {
 		most[i], limits[i] = m.Max, m.Max
 		if settled && m.Settling > 0 {

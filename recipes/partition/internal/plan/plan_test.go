@@ -420,3 +420,45 @@ func TestMembersThatSettleTakeFewShards(t *testing.T) {
 		}
 	}
 }
+
+// TestCrashesTakeDifferentShards: a member that has taken one shard dies, comes
+// back and takes another. Crashes are counted until a member has settled, and
+// not before the fleet has.
+func TestCrashesTakeDifferentShards(t *testing.T) {
+	const shards = 12
+	settling := func(token int64) plan.Member {
+		return plan.Member{Token: token, Weight: 1, Max: shards, Settling: 1}
+	}
+	grow := func(p plan.Plan, alive []plan.Member, token int64, step int) plan.Plan {
+		return p.Next(shards, alive, plan.Wish{Token: token, Settling: &step})
+	}
+	old := []plan.Member{member(1, shards), member(2, shards)}
+	p := plan.Plan{}.Next(shards, old)
+	taken := make(map[int]bool)
+	for token := int64(10); token < 12; token++ {
+		alive := append(slices.Clone(old), settling(token))
+		p = grow(p.Next(shards, alive), alive, token, 2)
+		m := p.Find(token)
+		if len(m.Shards) != 1 || taken[m.Shards[0]] {
+			t.Errorf("member %d takes %v, after %v", token, m.Shards, taken)
+		}
+		taken[m.Shards[0]] = true
+		p = p.Next(shards, old)
+		if want := min(int(token)-9, 2); p.Crashes != want || p.Patience() != []int{1, 4, 16}[want] {
+			t.Errorf("%d crashes, want %d; patience %d", p.Crashes, want, p.Patience())
+		}
+		p = p.Next(shards, append(slices.Clone(old), settling(20)))
+		if p = p.Next(shards, old); p.Crashes != min(int(token)-9, 2) {
+			t.Errorf("%d crashes after one without shards", p.Crashes)
+		}
+	}
+	alive := append(slices.Clone(old), settling(30))
+	if p = grow(p.Next(shards, alive), alive, 30, 0); p.Crashes != 0 {
+		t.Errorf("%d crashes after one has settled", p.Crashes)
+	}
+	young := []plan.Member{settling(1), settling(2)}
+	p = plan.Plan{}.Next(shards, young)
+	if p = p.Next(shards, young[:1]); p.Crashes != 0 {
+		t.Errorf("%d crashes at the start of the fleet", p.Crashes)
+	}
+}

@@ -32,6 +32,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -87,6 +88,15 @@ type Change struct {
 	Done func(plan.Plan) bool
 	// Next returns the plan that follows old and has the wishes of others, too.
 	Next func(old plan.Plan, wishes []plan.Wish) (plan.Plan, error)
+	// See is called with each plan that lacks the change while the caller waits
+	// for its turn, so that it follows what others plan. nil: it need not.
+	See func(plan.Plan)
+}
+
+func (c *Change) see(p plan.Plan) {
+	if c.See != nil {
+		c.See(p)
+	}
 }
 
 func (c *Change) done(p plan.Plan) bool { return c.Done != nil && c.Done(p) }
@@ -130,53 +140,67 @@ func (s *Store) try(
 	now.Number = old.Number + 1
 	text, err := json.Marshal(now)
 	if err == nil {
-		err = s.signalAll(ctx, session, c.Me, old, now)
+		again, err = s.signalAll(ctx, session, c.Me, old, now, inTurn)
 	}
-	if err == nil {
+	if err == nil && !again {
 		_, err = session.SetRecord(ctx, s.plan, text, version)
 	}
-	return now, err != nil && recipes.Overtaken(ctx, err), err
+	return now, again || err != nil && recipes.Overtaken(ctx, err), err
 }
+
+// fewSignals is the most signals that a planner out of turn sends at once. With
+// more of them it first sends one alone, to see whether others plan, too:
+// otherwise n members that leave together would each send all of them.
+const fewSignals = 2
 
 // signalAll signals the other members whose part changes, except those that
 // leave: they have ended their work by themselves. When it returns nil the
-// members follow the plan beyond old, or are about to.
+// members follow the plan beyond old, or are about to. rivals: another planner
+// has signalled for the same plan; then, out of turn, some are not signalled.
 func (s *Store) signalAll(
-	ctx context.Context, session *engine.Session, me int64, old, now plan.Plan,
-) error {
+	ctx context.Context, session *engine.Session, me int64, old, now plan.Plan, inTurn bool,
+) (rivals bool, err error) {
 	if old.Number == 0 {
-		return s.signalSeats(ctx, session)
+		return false, s.signalSeats(ctx, session)
 	}
-	changed := now.Changed(old)
+	changed := slices.DeleteFunc(now.Changed(old), func(m plan.Member) bool {
+		return m.Token == me || m.Leaving
+	})
+	if !inTurn && len(changed) > fewSignals {
+		_, sent, err := s.signal(ctx, session, changed[0].Seat, old.Number, false)
+		if err != nil || !sent {
+			return err == nil, err
+		}
+		changed = changed[1:]
+	}
 	errs := make([]error, len(changed))
 	var wg sync.WaitGroup
 	for i, m := range changed {
-		if m.Token != me && !m.Leaving {
-			wg.Go(func() { _, errs[i] = s.signal(ctx, session, m.Seat, old.Number, false) })
-		}
+		wg.Go(func() { _, _, errs[i] = s.signal(ctx, session, m.Seat, old.Number, false) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return false, errors.Join(errs...)
 }
 
 // signalSeats signals all seats that ever had a member. They are the first
 // ones, since a member takes the first that is free, and creates its record.
 func (s *Store) signalSeats(ctx context.Context, session *engine.Session) error {
 	for seat := 0; ; seat++ {
-		if found, err := s.signal(ctx, session, seat, 0, true); err != nil || !found {
+		if found, _, err := s.signal(ctx, session, seat, 0, true); err != nil || !found {
 			return err
 		}
 	}
 }
 
 // signal makes sure that the signal record of a seat has at least a number.
-// always: it writes the record in any case, if there is one, and reports that.
+// found: there is one. sent: it was written. always: it is written in any case,
+// if there is one.
 func (s *Store) signal(
 	ctx context.Context, session *engine.Session, seat int, number int64, always bool,
-) (found bool, err error) {
+) (found, sent bool, err error) {
 	q, err := s.signals(seat)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	for failures := 1; ; failures++ {
 		r, err := session.Record(ctx, q, driver.Any)
@@ -185,14 +209,14 @@ func (s *Store) signal(
 			done = !found
 		}
 		if err != nil || done {
-			return found, err
+			return found, false, err
 		}
 		_, err = session.SetRecord(ctx, q, signalText(max(number, signalled(r))), r.Version)
 		if err == nil || !recipes.Overtaken(ctx, err) {
-			return found, err
+			return found, err == nil, err
 		}
 		if err := recipes.PauseAgain(ctx, s.turns, failures); err != nil {
-			return found, err
+			return found, false, err
 		}
 	}
 }

@@ -48,7 +48,7 @@ const seat0 = "partition-signal/jobs%2F0"
 
 func send(t *testing.T, s *Store, session *engine.Session, number int64, always bool) {
 	t.Helper()
-	if _, err := s.signal(t.Context(), session, 0, number, always); err != nil {
+	if _, _, err := s.signal(t.Context(), session, 0, number, always); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -200,7 +200,7 @@ func TestLatePlannerOfAFirstPlanTakesNoSignalBack(t *testing.T) {
 			}
 			first := replace(1, one)
 			next := plan.Plan{Shards: 2, Members: []plan.Member{{Token: 1, Weight: 1, Max: 2}}}
-			if err := s.signalAll(t.Context(), session, 3, first, next); err != nil {
+			if _, err := s.signalAll(t.Context(), session, 3, first, next, true); err != nil {
 				t.Fatal(err)
 			}
 			return plan.Plan{Shards: 2, Members: []plan.Member{one}}, nil

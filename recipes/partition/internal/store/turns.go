@@ -14,8 +14,8 @@ import (
 
 // This file orders planners that compete. The queue of the record is their
 // mutex. The entry of a planner that waits shows its wish, so the first one
-// makes the changes of all, with one plan. The others watch the plan meanwhile,
-// and leave the queue when it has their changes.
+// makes the changes of all, with one plan. The others follow the plan
+// meanwhile, and leave the queue when it has their changes.
 //
 // The comparison of versions alone makes a write safe. So a planner that has
 // waited for its turn for some time, perhaps since the first one was killed,
@@ -62,24 +62,26 @@ func (s *Store) turn(
 	}
 	wait, cancel := context.WithTimeout(ctx, shortestWait+rand.N(longestWait-shortestWait))
 	defer cancel()
-	watched := make(chan struct{})
+	queued := make(chan struct{})
 	go func() { // waited for below
-		defer close(watched)
-		for err := error(nil); err == nil && !c.done(now); {
-			var next plan.Plan
-			if next, version, err = s.Read(wait, session, version); err == nil {
-				now = next
-			}
-		}
-		if c.done(now) {
-			cancel()
-		}
+		defer close(queued)
+		defer cancel()
+		wish, _ := json.Marshal(c.Wish) // never fails for numbers
+		hold, err = s.turns.Acquire(wait, recipes.Request{
+			Op: "plan", Mode: "x", Fresh: true, Payload: wish})
 	}()
-	wish, _ := json.Marshal(c.Wish) // never fails for numbers
-	hold, err = s.turns.Acquire(wait, recipes.Request{
-		Op: "plan", Mode: "x", Fresh: true, Payload: wish})
-	cancel()
-	<-watched
+	for !c.done(now) {
+		c.see(now)
+		next, v, err := s.Read(wait, session, version)
+		if err != nil {
+			break
+		}
+		now, version = next, v
+	}
+	if c.done(now) {
+		cancel()
+	}
+	<-queued
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return now, nil, context.Cause(ctx)
