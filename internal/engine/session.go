@@ -326,8 +326,8 @@ func (s *Session) end(cause error) {
 		return // Close calls close
 	}
 	// At the service the session ends at least a margin later, and up to a TTL
-	// later than that if the answers to its renewals were lost. Closing it frees
-	// the names sooner.
+	// later than that if the answers to its renewals were lost. Closing it
+	// frees the names sooner.
 	s.client.closeLater(s)
 }
 
