@@ -14,7 +14,7 @@ import (
 )
 
 // Health has HTTP handlers for probes: see docs/cookbook.md. The zero Health is
-// ready to use, with [WithHealth] or Show. It must not be copied.
+// ready to use, with [WithHealth] or Show.
 type Health struct {
 	mu    sync.Mutex
 	term  *Term             // of the work that runs; nil when none does
@@ -30,14 +30,12 @@ func (h *Health) Show(t *Term) (stop func()) {
 }
 
 // Ready returns a handler that answers 200 while this process leads and its
-// work has not been asked to stop, else 503; the body says why. As a readiness
-// probe, a rollout would wait for ever for new pods to lead.
+// work shall not stop, else 503. As readiness it would block each rollout.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
-// Live returns a handler that answers 503 while the leader's last renewal is
-// not acknowledged, and while work runs after a lost term, ErrStalled or
-// ErrOverrun; else 200. It fails during an outage of the service, when a
-// restart does not help: failureThreshold × periodSeconds must exceed the TTL.
+// Live returns a handler that answers 503 while the last renewal is not
+// acknowledged, and while work runs after a lost term, ErrStalled or
+// ErrOverrun: failureThreshold × periodSeconds must exceed the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(check func() (ok bool, text string)) http.Handler {

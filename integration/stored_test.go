@@ -19,8 +19,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/recipes/once"
@@ -180,7 +180,7 @@ func populateAll(t *testing.T, s site, root string) {
 	gate, err := barrier.New(c, "import")
 	must(err)
 	must(gate.Set(ctx))
-	phase, err := double.New(c, "phase", 1)
+	phase, err := doublebarrier.New(c, "phase", 1)
 	must(err)
 	_, err = phase.Enter(ctx)
 	must(err)

@@ -319,6 +319,7 @@ func TestEndIsRecordedAfterALoss(t *testing.T) {
 				opts = append(opts, once.WithRepeat())
 			}
 			a, b := w.join(opts...), w.join(opts...)
+			a.lasts, b.lasts = time.Hour, time.Hour
 			late := make(chan error, 1)
 			go func() {
 				late <- a.Do(w.Context(), "mon", func(ctx context.Context, _ coordinator.Token) error {
@@ -327,7 +328,6 @@ func TestEndIsRecordedAfterALoss(t *testing.T) {
 					return nil
 				})
 			}()
-			a.lasts, b.lasts = time.Hour, time.Hour
 			synctest.Wait()
 			a.link.Cut()
 			again := b.starts(w.Context(), "mon")

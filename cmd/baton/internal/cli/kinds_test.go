@@ -16,8 +16,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	oncejob "github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
@@ -115,7 +115,7 @@ func (s *stage) use() {
 	}
 	must(must(group.New(s.client("web-1"), "workers"))(s).Join(ctx, []byte("10.0.0.1:80")))(s)
 	for _, who := range []string{"web-1", "web-2", "web-3"} {
-		go func() { _, _ = must(double.New(s.client(who), "phase", 2))(s).Enter(ctx) }()
+		go func() { _, _ = must(doublebarrier.New(s.client(who), "phase", 2))(s).Enter(ctx) }()
 		time.Sleep(time.Second)
 	}
 	for _, who := range []string{"web-1", "web-2"} {
