@@ -94,7 +94,9 @@ func (g *grant) contextOf(l *level) context.Context {
 	return l.ctx
 }
 
-// endLevel ends the contexts of a level. The caller holds the turn's mu.
+// endLevel ends the contexts of a level. One that nobody has asked for cannot
+// end, so the level keeps the cause: contextOf makes a context that has ended
+// with it. The caller holds the turn's mu.
 func (g *grant) endLevel(l *level, cause error) {
 	switch under := g.context(); {
 	// The turn's context must not end with a level: the turn may have another,
@@ -269,6 +271,8 @@ func (g *grant) eachHeld(f func(engine.Held)) {
 	held := engine.Held{Session: t.session, Queue: t.queue.id, ID: t.place.ID, Token: t.token}
 	over := g.handles() == 0 || t.ctx.Err() != nil
 	t.mu.Unlock()
+	// Without mu: f may use the hold, which may be over by then. Whoever needs
+	// to know that asks the hold.
 	if !over {
 		f(held)
 	}
