@@ -28,8 +28,9 @@
 //
 // # The files
 //
-// A file calls only those below it, with one exception: the callers that wait
-// for a kept turn when its gate closes join again (kept_gate calls kept_join).
+// A file calls only those below it, with two exceptions: the callers that wait
+// for a kept turn when its gate closes join again (kept_gate calls kept_join),
+// and while no turn is kept a call goes alone (keeper calls acquire).
 //
 //	acquire      Acquire: who serves a request
 //
@@ -54,7 +55,8 @@
 //	attempt      a contender that is not admitted: it joins, and is woken
 //
 //	reenter      another handle of the hold that a context carries
-//	entry        a holder writes or converts its entry, or shows its key
+//	entry        a holder writes or converts its entry, shows its key, or waits
+//	             for certain contenders behind it
 //	hold         a handle: its state, its release, work under it
 //	context      the contexts of handles, and of work under them
 //	warnings     WithHoldWarning and WithMaxHold

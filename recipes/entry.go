@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
@@ -151,4 +152,22 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	kind, name, _ := turn.queue.id.Split()
 	scope := fence.Scope{Service: service, Kind: kind, Name: name}
 	return fence.Sequencer{Scope: scope, Token: turn.token, Key: turn.place.Key}, nil
+}
+
+// WantedBy is Wanted by a contender whose mode is one that wants accepts. Each
+// call has a watch of its own. The entry must not be converted.
+func (h *Hold) WantedBy(ctx context.Context, wants func(mode string) bool) error {
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	turn := h.turn()
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(turn.ctx, func() { cancel(context.Cause(turn.ctx)) })()
+	err := turn.session.Wanted(bound, turn.queue.id, h.Place(),
+		func(behind driver.Place) bool { return wants(behind.Mode) })
+	if over := h.Check(ctx); over != nil {
+		return over
+	}
+	return err
 }
