@@ -176,7 +176,7 @@ func populateAll(t *testing.T, s site, root string) {
 	must(err)
 	nightly, err := once.New(c, "nightly")
 	must(err)
-	must(nightly.Do(ctx, "2026-11-28", func(context.Context, coordinator.Token) error { return nil }))
+	must(nightly.Do(ctx, "2026-11-28", func(context.Context, *once.Hold) error { return nil }))
 	gate, err := barrier.New(c, "import")
 	must(err)
 	must(gate.Set(ctx))

@@ -30,7 +30,6 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/recipes/once"
 )
 
@@ -51,7 +50,7 @@ func Job(ctx context.Context, o *once.Once, schedule cron.Schedule, work once.Wo
 // at which it is called for the time of the schedule.
 func Once(ctx context.Context, o *once.Once, schedule cron.Schedule, onError func(error)) cron.JobWrapper {
 	return func(job cron.Job) cron.Job {
-		work := func(context.Context, coordinator.Token) error {
+		work := func(context.Context, *once.Hold) error {
 			job.Run()
 			return nil
 		}

@@ -58,7 +58,7 @@ func (f *fleet) start(late time.Duration, wrap bool) *memory.Driver {
 		defer f.mu.Unlock()
 		f.errors = append(f.errors, err)
 	}
-	job := cronlock.Job(ctx, o, f.schedule, func(ctx context.Context, _ coordinator.Token) error { return f.work(ctx) }, onError)
+	job := cronlock.Job(ctx, o, f.schedule, func(ctx context.Context, _ *once.Hold) error { return f.work(ctx) }, onError)
 	if wrap {
 		job = cronlock.Once(ctx, o, f.schedule, onError)(cron.FuncJob(func() { _ = f.work(ctx) }))
 	}

@@ -23,7 +23,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	c := cron.New()
-	c.Schedule(schedule, cronlock.Job(ctx, nightly, schedule, func(ctx context.Context, token coordinator.Token) error {
+	c.Schedule(schedule, cronlock.Job(ctx, nightly, schedule, func(ctx context.Context, h *once.Hold) error {
 		return ctx.Err() // the report: ctx ends if the hold is lost
 	}, func(err error) { log.Print(err) }))
 	c.Run()

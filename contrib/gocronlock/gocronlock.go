@@ -127,7 +127,7 @@ type hold struct {
 	ended      chan error
 }
 
-func (h *hold) work(context.Context, coordinator.Token) error {
+func (h *hold) work(context.Context, *once.Hold) error {
 	close(h.begun)
 	<-h.end
 	return nil

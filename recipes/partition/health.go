@@ -1,9 +1,10 @@
 package partition
 
 import (
-	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/baton-go/baton/internal/probe"
 )
 
 // Health has HTTP handlers for the probes of a process that runs a partition.
@@ -18,7 +19,7 @@ func (h *Health) show(p *Partition) { h.of.Store(p) }
 // says why. As a readiness probe it makes a rollout wait until each new process
 // has its shards. A member that settles (see WithSettle) is ready without any.
 func (h *Health) Ready() http.Handler {
-	return handler(func() (bool, string) {
+	return probe.Handler(func() (bool, string) {
 		if p := h.of.Load(); p != nil {
 			return p.status.Ready()
 		}
@@ -32,31 +33,10 @@ func (h *Health) Ready() http.Handler {
 // when a restart does not help: failureThreshold × periodSeconds must exceed
 // the TTL.
 func (h *Health) Live() http.Handler {
-	return handler(func() (bool, string) {
+	return probe.Handler(func() (bool, string) {
 		if p := h.of.Load(); p != nil {
 			return p.status.Live()
 		}
 		return true, "ok"
-	})
-}
-
-func handler(check func() (ok bool, text string)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Cache-Control", "no-store")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			header.Set("Allow", "GET, HEAD")
-			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-			return
-		}
-		ok, text := check()
-		header.Set("Content-Type", "text/plain; charset=utf-8")
-		header.Set("X-Content-Type-Options", "nosniff")
-		if !ok {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, text+"\n")
-		}
 	})
 }

@@ -305,7 +305,7 @@ func TestOnceNeedsOnlyTheCore(t *testing.T) {
 			wg.Go(func() {
 				for day := range 10 {
 					key := once.At(time.Unix(0, 0).AddDate(0, 0, day))
-					w.is(job.Do(ctx, key, func(context.Context, coordinator.Token) error {
+					w.is(job.Do(ctx, key, func(context.Context, *once.Hold) error {
 						mu.Lock()
 						defer mu.Unlock()
 						calls[key]++

@@ -169,7 +169,7 @@ func TestInspectShowsTheLatestRunOfAOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		run := func(name, key string, work error) {
 			err := must(oncejob.New(s.client("web-1"), name))(s).Do(s.Context(), key,
-				func(context.Context, coordinator.Token) error { return work })
+				func(context.Context, *oncejob.Hold) error { return work })
 			if (err == nil) != (work == nil) {
 				s.Error(err)
 			}
@@ -179,7 +179,7 @@ func TestInspectShowsTheLatestRunOfAOnce(t *testing.T) {
 		run("failed", "mon", io.EOF)
 		go func() {
 			_ = must(oncejob.New(s.client("web-2"), "running"))(s).Do(s.Context(), "mon",
-				func(ctx context.Context, _ coordinator.Token) error {
+				func(ctx context.Context, _ *oncejob.Hold) error {
 					<-ctx.Done()
 					return nil
 				})
