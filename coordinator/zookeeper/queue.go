@@ -335,8 +335,8 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	within := s.Path(queue) + "/"
 	s.DeleteOwnEntries(func(node string) bool {
 		name, inQueue := strings.CutPrefix(node, within)
-		n, _ := parseNode(name)
-		return inQueue && n.ID == id
+		_, behindMode, _ := strings.Cut(name, "_")
+		return inQueue && strings.HasPrefix(behindMode, id+"_")
 	})
 	return nil
 }
