@@ -111,7 +111,7 @@ simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others unde
 .PHONY: simulate-recipes
 simulate-recipes: ## Run SEEDS (5000) simulated worlds for partitions, counters, onces and both barriers, and for the quorum; 12 minutes
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 60m -run 'TestPartitionUnderFaults$$|TestCallsAreLinearizable$$|TestRoundsUnderFaults$$|TestCallsAgreeWithTheHistoryOfTheRecord$$|TestQuorumUnderFaults$$' \
-		./recipes/partition ./recipes/counter ./recipes/once ./recipes/barrier/... ./recipes/multilock/quorum
+		./recipes/partition ./recipes/counter ./recipes/once ./recipes/barrier ./recipes/doublebarrier ./recipes/multilock/quorum
 
 .PHONY: partition
 partition: ## Cut RUNS (100) holders off from each service, and print how early each noticed its loss

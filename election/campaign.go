@@ -67,11 +67,11 @@ func (r *runner) win(ctx context.Context, o *outage) (*Term, error) {
 		return nil, recipes.Describe(ctx, "campaign", r.election.Name(), err)
 	}
 	r.ttl = s.TTL()
-	return r.election.campaign(ctx, recipes.Request{Op: "campaign", Payload: r.value, Queued: func() {
+	return r.election.campaign(ctx, recipes.Request{Op: "campaign", Mode: modeOf(r.priority), Payload: r.value, Queued: func() {
 		o.cancel()
 		r.queued = time.Now()
 		r.health.waiting(nil)
-	}})
+	}}, true)
 }
 
 // pause waits for d, or until ctx or the client ends.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -21,22 +22,22 @@ const (
 var (
 	// ErrNoLeader is the error of Leader if there are no candidates.
 	ErrNoLeader = errors.New("no leader")
-	// ErrStepDown ends a term as any error of work does, but is no failure: it
-	// is logged at Info, and WithOnError does not get it.
+	// ErrNoCandidate says that no waiting candidate has a transfer's identity.
+	ErrNoCandidate = errors.New("no candidate")
+	// ErrStepDown is an error of work that is no failure: it is logged at Info.
 	ErrStepDown = errors.New("step down")
 	// ErrStalled ends the context of work that hangs: see [WithProgress].
 	ErrStalled = errors.New("work has made no progress")
-	// ErrOverrun is the error of Run if work did not return within the bound of
-	// [WithDrain]. It may still run, while another process leads; if it panics,
-	// the process crashes. End the process if it may do harm.
+	// ErrOverrun says that work did not return within the bound of [WithDrain].
+	// It may still run while another process leads: then end this one.
 	ErrOverrun = errors.New("work has not returned")
 )
 
-// Election is stored at the service: those of one name, service and namespace
-// are the same. It is safe for concurrent use.
+// Election is the same for one name, service and namespace. It can be shared.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
+	next   driver.Queue // has the record of a transfer; empty if there is none
 
 	mu      sync.Mutex
 	current *Term // the latest term; it may be over
@@ -66,46 +67,97 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Election{client: c, queue: queue}, nil
+	e := &Election{client: c, queue: queue}
+	if e.engine().Sharer() == nil {
+		e.next, err = e.engine().Queue(nextKind, name)
+	}
+	return e, err
 }
 
 // Name returns the election's name.
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign blocks until the caller leads; the caller must Resign. Each call is
-// a separate candidate. Listings show value as Payload. On failure nothing is
-// held, and the entry is removed, in the background if necessary. Errors: the
-// cause of ctx, with coordinator.ErrUnavailable if the service did not answer;
-// ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed; ErrInvalid, for a value
-// above [recipes.MaxPayload], a TTL that the service does not accept, or a ctx
-// that carries a live term of this election.
+// a separate candidate, with value as Payload. On failure nothing is held, and
+// the entry is removed. Errors: the cause of ctx, with ErrUnavailable if the
+// service did not answer; ErrSessionLost; ErrRemoved; ErrRefused; ErrClosed;
+// ErrInvalid, for a value above [recipes.MaxPayload], a TTL that is not
+// accepted, or a ctx with a live term.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
+	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, false)
 }
 
 // TryCampaign waits only for the service. If there are candidates, or during a
-// lock-delay, it returns a [*recipes.TakenError], a coordinator.ErrTaken, which
-// names the leader or the delay. On ZooKeeper it may fail just after a
-// resignation, if the server is behind the others.
+// lock-delay, the error is a [*recipes.TakenError], which names them; on
+// ZooKeeper also just after a resignation, if the server is behind.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
+	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true}, false)
 }
 
 // campaign does not re-enter a term, as a mutex does: the owners of two handles
 // would both believe to lead, with one value between them.
-func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
+//
+// A term of Run has its base before any goroutine can see it: one that was
+// asked to stop a moment too early would resign while the work begins.
+func (e *Election) campaign(ctx context.Context, r recipes.Request, run bool) (*Term, error) {
 	if e.queue.Held(ctx) {
 		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
 			" not over; Proclaim changes its value, Resign ends it")
 	}
-	r.Mode, r.Waits = mode, recipes.WaitsForAll
-	h, err := e.queue.Acquire(ctx, r)
+	r.Mode, r.Waits = cmp.Or(r.Mode, mode), recipes.WaitsForAll
+	h, err := e.acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	t := &Term{hold: h, election: e, began: time.Now()}
+	if run {
+		t.base, t.ask = context.WithCancelCause(ctx)
+	}
 	e.show(t)
 	return t, nil
+}
+
+// acquire queues until the candidate is admitted and has nobody to let pass.
+func (e *Election) acquire(ctx context.Context, r recipes.Request) (*recipes.Hold, error) {
+	for {
+		h, err := e.queue.Acquire(ctx, r)
+		if err != nil || e.next == "" || h.HandedOver() {
+			return h, err
+		}
+		passes, err := e.letsPass(ctx, h)
+		if err == nil && !passes {
+			return h, nil
+		}
+		if left := e.leave(ctx, h); err == nil {
+			err = left
+		}
+		switch {
+		case err != nil:
+			return nil, recipes.Describe(ctx, r.Op, e.Name(), err)
+		case r.Try:
+			return nil, &recipes.TakenError{Op: r.Op, Name: e.Name()}
+		}
+	}
+}
+
+// leave removes the entry of a candidate that does not lead, in the background
+// if ctx ends. The error is the cause of ctx. That the entry has already gone
+// is none: the candidate joins again.
+func (e *Election) leave(ctx context.Context, h *recipes.Hold) error {
+	h.NoHandoff()
+	left := make(chan struct{})
+	if !e.engine().Go(func() {
+		defer close(left)
+		_ = h.Release(context.WithoutCancel(ctx))
+	}) {
+		return coordinator.ErrClosed
+	}
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // show makes t the current term, unless it is over by now and another goroutine
@@ -125,8 +177,7 @@ func (e *Election) show(t *Term) {
 }
 
 // Current returns the live term of this Election, from Run or Campaign in any
-// goroutine, or nil if it does not lead now. It sends no request, but see
-// [Term.Err].
+// goroutine, or nil. It sends no request, but see [Term.Err].
 func (e *Election) Current() *Term {
 	e.mu.Lock()
 	t := e.current
@@ -142,9 +193,8 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader returns the candidate that was first when the service answered. Only
-// its [Term] proves that it leads: it may not know yet, or wait for a
-// lock-delay. The error is ErrNoLeader, or as for Campaign.
+// Leader returns the first candidate. Only its [Term] proves that it leads: it
+// may wait for a lock-delay. The error is ErrNoLeader, or as of Campaign.
 func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
@@ -156,12 +206,11 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	return first, err
 }
 
-// Observe yields the leader and then each change: another leader, another value
-// (see [Term.Proclaim]), or no leader, with Token 0. It may skip states, but
-// never the latest. Tokens never fall, unless the service has lost its data.
-// When the session is suspended or lost, Observe yields the last state again,
-// with Stale set. The next one is confirmed; it may be an older value, or a
-// leader that has just left. An error of Campaign ends it.
+// Observe yields the leader and then each change: another leader, another
+// value, or none, with Token 0. It may skip states, but never the latest.
+// Tokens never fall, unless the service lost data. When the session is
+// suspended or lost, it yields the last state again, with Stale set; the next
+// is confirmed, but may be of just before. An error of Campaign ends it.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
 	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()

@@ -12,8 +12,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Stop makes Run return err when work returns it. Other errors of work end only
-// the term. Stop(nil) is nil.
+// Stop makes Run return err when work returns it. Stop(nil) is nil.
 func Stop(err error) error {
 	if err == nil {
 		return nil

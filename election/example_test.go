@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -184,6 +185,77 @@ func ExampleWithProgress() {
 	// Output:
 	// goes on: baton: run "scheduler": work has made no progress for 50ms
 	// 2 <nil>
+}
+
+// A planned hand-over to a chosen replica, although another one has waited for
+// longer.
+func ExampleTerm_TransferTo() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	old1, close1 := newElection(svc, "old-1")
+	defer close1()
+	term, err := old1.Campaign(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	leads := make(chan *election.Term)
+	for i, identity := range []string{"old-2", "new-1"} {
+		e, closeClient := newElection(svc, identity)
+		defer closeClient()
+		go func() {
+			next, err := e.Campaign(ctx, nil)
+			if err == nil {
+				fmt.Println(identity, "leads")
+				leads <- next
+			}
+		}()
+		for all, _ := old1.Candidates(ctx); len(all) < i+2; all, _ = old1.Candidates(ctx) {
+			time.Sleep(time.Millisecond) // until it is queued
+		}
+	}
+
+	if err := term.TransferTo(ctx, "new-1"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("old-1 leads:", term.Err() == nil)
+	_ = (<-leads).Resign(ctx)
+	_ = (<-leads).Resign(ctx)
+	// Unordered output:
+	// old-1 leads: false
+	// new-1 leads
+	// old-2 leads
+}
+
+// A rolling deploy: the replicas of the newest build lead, and each deploy
+// moves the leadership once.
+func ExampleWithPriority() {
+	ctx, stop := context.WithCancel(context.Background())
+	svc := memory.NewService()
+	leads := make(chan string, 9)
+	var running sync.WaitGroup
+	start := func(identity string, build int) (closeClient func()) {
+		e, closeClient := newElection(svc, identity)
+		running.Go(func() {
+			_ = e.Run(ctx, func(ctx context.Context, t *election.Term) error {
+				leads <- identity
+				<-ctx.Done() // finish the current job
+				return nil
+			}, election.WithPriority(build), election.WithSettle(50*time.Millisecond),
+				election.WithPause(time.Minute, time.Minute))
+		})
+		return closeClient
+	}
+
+	defer start("old-1", 41)()
+	fmt.Println(<-leads)
+	defer start("old-2", 41)()
+	defer start("new-1", 42)()
+	fmt.Println(<-leads)
+	stop()
+	running.Wait()
+	// Output:
+	// old-1
+	// new-1
 }
 
 // A readiness probe that sends traffic only to the leader, and a liveness

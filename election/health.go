@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/probe"
 )
 
 // Health has HTTP handlers for probes: see docs/cookbook.md. The zero Health is
-// ready to use, with [WithHealth] or Show. It must not be copied.
+// ready to use, with [WithHealth] or Show.
 type Health struct {
 	mu    sync.Mutex
 	term  *Term             // of the work that runs; nil when none does
@@ -30,35 +30,13 @@ func (h *Health) Show(t *Term) (stop func()) {
 }
 
 // Ready returns a handler that answers 200 while this process leads and its
-// work has not been asked to stop, else 503; the body says why. As a readiness
-// probe, a rollout would wait for ever for new pods to lead.
-func (h *Health) Ready() http.Handler { return handler(h.ready) }
+// work shall not stop, else 503. As readiness it would block each rollout.
+func (h *Health) Ready() http.Handler { return probe.Handler(h.ready) }
 
-// Live returns a handler that answers 503 while the leader's last renewal is
-// not acknowledged, and while work runs after a lost term, ErrStalled or
-// ErrOverrun; else 200. It fails during an outage of the service, when a
-// restart does not help: failureThreshold × periodSeconds must exceed the TTL.
-func (h *Health) Live() http.Handler { return handler(h.live) }
-
-func handler(check func() (ok bool, text string)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-			return
-		}
-		ok, text := check()
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		if !ok {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, text+"\n")
-		}
-	})
-}
+// Live returns a handler that answers 503 while the last renewal is not
+// acknowledged, and while work runs after a lost term, ErrStalled or
+// ErrOverrun: failureThreshold × periodSeconds must exceed the TTL.
+func (h *Health) Live() http.Handler { return probe.Handler(h.live) }
 
 func (h *Health) ready() (bool, string) {
 	h.mu.Lock()

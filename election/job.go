@@ -30,9 +30,7 @@ func (p *panicError) Unwrap() error {
 // job runs the work of one term in its own goroutine, so that Run can give it
 // up.
 type job struct {
-	base   context.Context         // ends with Run's, or when Run asks the work to stop
-	ask    context.CancelCauseFunc // asks
-	ctx    context.Context         // the work's: it also ends with the term
+	ctx    context.Context // the work's: it ends with the term's base, or with the term
 	stop   func()
 	result chan outcome  // not buffered: the outcome is received, or Run gave the job up
 	left   chan struct{} // closed when Run gives the job up
@@ -70,11 +68,9 @@ func (o outcome) repeat() {
 	}
 }
 
-func start(ctx context.Context, t *Term, work func(context.Context, *Term) error) *job {
+func start(t *Term, work func(context.Context, *Term) error) *job {
 	j := &job{result: make(chan outcome), left: make(chan struct{}), gone: make(chan struct{})}
-	j.base, j.ask = context.WithCancelCause(ctx)
-	under, stop := t.hold.Under(j.base)
-	j.ctx, j.stop = under, func() { stop(); j.ask(nil) }
+	j.ctx, j.stop = t.hold.Under(t.base)
 	go j.run(t, work)
 	return j
 }
@@ -84,7 +80,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 	o := outcome{exited: true} // unless it panics or returns
 	defer func() {
 		o.ended, o.cause, o.lost = j.ctx.Err() != nil, context.Cause(j.ctx), loss(t)
-		o.asked = context.Cause(j.base)
+		o.asked = context.Cause(t.base)
 		select {
 		case j.result <- o:
 		case <-j.left:

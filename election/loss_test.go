@@ -198,3 +198,28 @@ func TestContextOfWorkReadsTheClock(t *testing.T) {
 		})
 	}
 }
+
+// TestNextLeaderBeginsATenthOfTheTTLAfterALoss: work may need as long to stop.
+// The client that has lost the term could end its session at the service at
+// once, if that answers again by then.
+func TestNextLeaderBeginsATenthOfTheTTLAfterALoss(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		var s stage
+		r := a.run(func(ctx context.Context, term *election.Term) error {
+			defer s.enter(a, term)()
+			<-ctx.Done()
+			a.link.Heal()
+			time.Sleep(a.session().TTL()/10 - time.Millisecond)
+			return nil
+		})
+		rb := b.run(b.until(&s))
+		a.link.Cut()
+		time.Sleep(2 * time.Minute)
+		if got := s.working(); !slices.Equal(got, []string{"b"}) || len(s.gaps) != 1 || s.gaps[0] > time.Second {
+			t.Errorf("%v work, gaps %v", got, s.gaps)
+		}
+		rb.end()
+		r.end()
+	})
+}

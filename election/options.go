@@ -17,6 +17,9 @@ type RunOption func(*runConfig)
 type runConfig struct {
 	value            []byte
 	drain, progress  time.Duration
+	priority         int
+	prefers          bool // WithPriority
+	settle           time.Duration
 	onOverrun        func()
 	onError          func(error)
 	health           *Health
@@ -29,34 +32,39 @@ func WithValue(value []byte) RunOption {
 }
 
 // WithDrain sets how long Run waits for work whose context has ended: 30 s by
-// default, or [Forever]. After that it resigns with ErrOverrun, and the old
-// work may overlap with the next leader's. After a lost term that can begin a
-// tenth of the TTL later, or at once after an operator's act.
+// default, or [Forever]. Then it resigns with ErrOverrun, and the old work may
+// overlap with the next leader's; a tenth of the TTL after a loss it may, too.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
-// WithOnOverrun makes Run call f when work has not returned by the bound of
-// WithDrain, or by a tenth of the TTL after a lost term if that is sooner. Run
-// waits for f before it resigns: f may end the process to prevent an overlap.
+// WithOnOverrun makes Run call f, before it resigns, when work has not returned
+// by the bound of WithDrain, or a tenth of the TTL after a loss. f may end the
+// process.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
 // WithProgress ends the context of work, with [ErrStalled], when it has not
-// called [Term.Progress] for d. After the drain the next candidate leads, and
-// Run goes on as after an error of work. The default is 0: never.
+// called [Term.Progress] for d; after the drain it is as an error of work.
 func WithProgress(d time.Duration) RunOption { return func(c *runConfig) { c.progress = d } }
 
-// WithOnError makes Run call f with each error after which it goes on. If the
-// service does not answer a campaign for ten seconds, Run also calls f once
-// with ErrUnavailable, from another goroutine: it may lead before f returns.
-// Run makes one call at a time, and waits for f before it campaigns again or
-// returns. A panic of f ends Run.
+// WithOnError makes Run call f with each error after which it goes on, and with
+// ErrUnavailable, from another goroutine, if a campaign has no answer for 10 s.
+// Run makes one call at a time, and waits for it to go on.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth makes Run update h. Do not give h to two Runs at the same time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
+// WithPriority makes a leader transfer to one of a higher priority, 0 to a
+// million, that has waited for the time of WithSettle. All candidates need it.
+func WithPriority(n int) RunOption {
+	return func(c *runConfig) { c.priority, c.prefers = n, true }
+}
+
+// WithSettle sets how long it must have waited: 30 s by default.
+func WithSettle(d time.Duration) RunOption { return func(c *runConfig) { c.settle = d } }
+
 // WithPause sets the pause before Run campaigns again, ± 50 %. It doubles from
-// initial (default 100 ms) to longest (default 10 s), and is initial again
-// after a wait in the queue and a term that took at least longest together.
+// initial (default 100 ms) to longest (10 s), and begins anew after a wait in
+// the queue and a term of longest together.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
@@ -68,6 +76,7 @@ const mostPause = math.MaxInt64 / 2
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	c := runConfig{
 		drain:     30 * time.Second,
+		settle:    30 * time.Second,
 		onOverrun: func() {}, onError: func(error) {},
 		health:  new(Health),
 		initial: 100 * time.Millisecond, longest: 10 * time.Second,
@@ -87,6 +96,10 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		broken = fmt.Sprintf("drain of %v; want more than 0, or Forever", c.drain)
 	case c.progress < 0 || c.progress > 0 && c.progress < time.Millisecond: // a unit was forgotten
 		broken = fmt.Sprintf("%v without progress; want 0 for no bound, or at least 1ms", c.progress)
+	case c.priority < 0 || c.priority > maxPriority:
+		broken = fmt.Sprintf("priority %d; want 0 to %d", c.priority, maxPriority)
+	case c.settle < time.Millisecond:
+		broken = fmt.Sprintf("settling for %v; want at least 1ms", c.settle)
 	case c.onOverrun == nil:
 		broken = "nil function for overruns"
 	case c.onError == nil:

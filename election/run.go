@@ -16,31 +16,31 @@ import (
 // Run campaigns and calls work while it leads. The context of work has the
 // values and the deadline of ctx. It ends, with the cause, when the term or ctx
 // ends; then work must return within the bound of [WithDrain]. If ctx ended,
-// the term lasts until then, so that work can clean up as the leader. Work may
-// itself resign. Then the first row that fits applies:
+// the term lasts until then. Then the first row that fits applies:
 //
 //	work returned       Run
 //	after ctx ended     resigns, returns context.Cause(ctx)
 //	Stop(err)           resigns, returns err
 //	after a lost term   calls the function of WithOnError, pauses, campaigns again
 //	nil                 resigns, returns nil
-//	ErrStepDown         resigns, pauses, campaigns again
+//	ErrStepDown         resigns, pauses, campaigns again; so after a transfer
 //	another error       resigns, and then as after a lost term
 //
 // If ctx ended, Run returns the error of work joined with the cause; after a
-// lost term WithOnError gets it, joined with the loss. One that only says that
-// the context ended is left out. If resigning fails, its error is joined, and
-// the next leader may wait for up to one TTL. A failed campaign counts as a
-// lost term. ErrInvalid, ErrClosed, ErrOverrun and panics end Run.
-func (e *Election) Run(
-	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
-) error {
+// lost term WithOnError gets it with the loss; but not one that only says that
+// the context ended. A failed resignation is joined; the next leader may wait
+// for a TTL. A failed campaign is as a lost term. ErrInvalid, ErrClosed,
+// ErrOverrun and panics end Run. Work may itself resign.
+func (e *Election) Run(ctx context.Context, work func(context.Context, *Term) error, opts ...RunOption) error {
 	cfg, err := newRunConfig(e.Name(), opts)
 	if err != nil {
 		return err
 	}
 	if work == nil {
 		return invalid("run", e.Name(), "nil work")
+	}
+	if err := e.refusesPriority(); cfg.prefers && err != nil {
+		return err
 	}
 	r := &runner{runConfig: cfg, election: e, work: work}
 	defer r.health.set(nil, "not a candidate")
@@ -104,13 +104,15 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 			_ = r.leave(ctx, t, j)
 		}
 	}()
-	if ctx.Err() != nil || t.Err() != nil { // ended since the grant
+	defer t.ask(nil)
+	if t.base.Err() != nil || t.Err() != nil { // ended since the grant
 		settled = true
-		return r.finish(ctx, t, outcome{ended: true, lost: loss(t)})
+		return r.finish(ctx, t, outcome{ended: true, asked: context.Cause(t.base), lost: loss(t)})
 	}
 	r.health.set(t, "")
-	j = start(ctx, t, r.work)
+	j = start(t, r.work)
 	defer j.stop()
+	defer r.attendTo(t)()
 	o, returned := r.await(t, j)
 	settled = true
 	if !returned {
@@ -188,7 +190,7 @@ func (r *runner) untilEnded(t *Term, j *job) (stalled bool, o outcome, ok bool) 
 			idle, stalled = nil, true
 			r.log().Warn("baton: work makes no progress; its context has ended",
 				"election", r.election.Name(), "token", t.Token(), "budget", r.progress)
-			j.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
+			t.ask(fmt.Errorf("%w for %v", ErrStalled, r.progress))
 		}
 	}
 }
@@ -222,9 +224,11 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
 	case o.ended && errors.Is(o.asked, ErrStalled):
 		return true, join(r.failed(o.asked), own(o), resigned)
+	case o.ended && errors.Is(o.asked, ErrStepDown):
+		r.steppedDown(t, o.asked)
+		return true, join(own(o), resigned)
 	case errors.Is(o.err, ErrStepDown):
-		r.log().Info("baton: leader steps down",
-			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
+		r.steppedDown(t, o.err)
 		return true, resigned
 	case o.err == nil:
 		return false, resigned
@@ -232,11 +236,16 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	return true, join(r.failed(fmt.Errorf("work: %w", o.err)), resigned)
 }
 
+func (r *runner) steppedDown(t *Term, reason error) {
+	r.log().Info("baton: leader steps down",
+		"election", r.election.Name(), "token", t.Token(), "reason", reason)
+}
+
 // overrun ends a term whose work does not return.
 func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	var ended error
-	if j.base.Err() != nil {
-		ended = context.Cause(j.base)
+	if t.base.Err() != nil {
+		ended = context.Cause(t.base)
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)

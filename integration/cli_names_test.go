@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/partition"
 )
 
@@ -90,7 +90,7 @@ func TestOperatorsSeeEveryKind(t *testing.T) {
 		n, err1 := counter.New(c, name+"-stock")
 		ids, err2 := counter.NewIDs(c, name+"-invoices", 1000)
 		gate, err3 := barrier.New(c, name+"-import")
-		phase, err4 := double.New(c, name+"-phase", 2)
+		phase, err4 := doublebarrier.New(c, name+"-phase", 2)
 		jobs, err5 := partition.New(c, name+"-jobs", 3)
 		for _, err := range []error{err1, err2, err3, err4, err5} {
 			if err != nil {

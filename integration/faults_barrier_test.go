@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/await"
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/proc"
-	"github.com/baton-go/baton/recipes/barrier/double"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 )
 
 func init() { proc.Register("double", doubleWorker) }
@@ -137,7 +137,7 @@ func doubleWorker(ctx context.Context, io *proc.IO, args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := double.New(client, args[2], doubleMembers)
+	b, err := doublebarrier.New(client, args[2], doubleMembers)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func doubleWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return errors.Join(err, client.Close(bounded))
 }
 
-func enterAndLeave(ctx context.Context, b *double.Barrier, f *os.File) error {
+func enterAndLeave(ctx context.Context, b *doublebarrier.Barrier, f *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(500+rand.IntN(10_000))*time.Millisecond)
 	defer cancel()
 	began := history.Now()
@@ -187,7 +187,7 @@ func enterAndLeave(ctx context.Context, b *double.Barrier, f *os.File) error {
 	}
 	err = m.Leave(ctx)
 	left, what := history.Now(), "failed"
-	var lost *double.MemberLostError
+	var lost *doublebarrier.MemberLostError
 	switch {
 	case err == nil:
 		what = "left"

@@ -72,7 +72,7 @@ func openQuorum(name string, urls []string) (*quorum.Quorum, []*coordinator.Clie
 		}
 		clients = append(clients, c)
 	}
-	q, err := quorum.New(name, quorum.Majority, clients)
+	q, err := quorum.New(clients, name, quorum.Majority)
 	return q, clients, err
 }
 

@@ -53,7 +53,7 @@ func TestWorkOfAKeyRunsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key := range 5 {
-			err := late.Do(ctx, keyAt(key), func(context.Context, coordinator.Token) error {
+			err := late.Do(ctx, keyAt(key), func(context.Context, *once.Hold) error {
 				t.Errorf("key %d runs again", key)
 				return nil
 			})
@@ -88,5 +88,5 @@ func doOnce(
 	if err != nil {
 		return err
 	}
-	return o.Do(ctx, keyAt(key), func(context.Context, coordinator.Token) error { return work() })
+	return o.Do(ctx, keyAt(key), func(context.Context, *once.Hold) error { return work() })
 }

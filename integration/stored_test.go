@@ -19,8 +19,8 @@ import (
 	"github.com/baton-go/baton/internal/pages"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/multilock"
 	"github.com/baton-go/baton/recipes/once"
@@ -176,11 +176,11 @@ func populateAll(t *testing.T, s site, root string) {
 	must(err)
 	nightly, err := once.New(c, "nightly")
 	must(err)
-	must(nightly.Do(ctx, "2026-11-28", func(context.Context, coordinator.Token) error { return nil }))
+	must(nightly.Do(ctx, "2026-11-28", func(context.Context, *once.Hold) error { return nil }))
 	gate, err := barrier.New(c, "import")
 	must(err)
 	must(gate.Set(ctx))
-	phase, err := double.New(c, "phase", 1)
+	phase, err := doublebarrier.New(c, "phase", 1)
 	must(err)
 	_, err = phase.Enter(ctx)
 	must(err)

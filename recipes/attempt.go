@@ -31,6 +31,7 @@ type attempt struct {
 	since       time.Time // when it began to wait
 	woken       time.Time // when it last saw an entry ahead leave, or another record
 	first       bool      // admitted as the first in the queue; used only if exclusive
+	told        bool      // admitted by a handoff, or as the first that joined
 	knownHolder bool      // no contender behind can mistake it for a waiter
 
 	noted      driver.Version // of its note in the record; see lockDelay
@@ -115,6 +116,7 @@ func (a *attempt) joinedFirst() bool {
 		return false
 	}
 	a.first, a.knownHolder = true, true // a contender behind sees it first in the queue
+	a.told = true
 	return true
 }
 

@@ -190,7 +190,7 @@ func selfReleasing(all ...*coordinator.Client) map[string]func(context.Context, 
 	s, _ := newSemaphore(c)
 	e, _ := newElection(c)
 	set, _ := multilock.New(multilock.Mutex(c, "a"), multilock.Write(c, "b"))
-	q, _ := quorum.New("n", quorum.Majority, all)
+	q, _ := quorum.New(all, "n", quorum.Majority)
 	return map[string]func(context.Context, releasing) error{
 		"mutex":   releaser(m.Do, (*mutex.Lock).Unlock),
 		"writer":  releaser(l.Do, (*rwlock.Lock).Unlock),

@@ -63,7 +63,7 @@ func (f follow) wait(ctx context.Context) error {
 		handedOver, err := f.await(ctx, v)
 		stop()
 		if f.noteWake(); handedOver || err != nil {
-			f.first = handedOver
+			f.first, f.told = handedOver, handedOver
 			return err
 		}
 	}

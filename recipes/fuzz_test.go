@@ -1,10 +1,11 @@
-package recipes
+package recipes_test
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
 )
 
 // FuzzEntryValue: a listing shows any value, decoded or as it is, without an
@@ -19,12 +20,19 @@ func FuzzEntryValue(f *testing.F) {
 		f.Add([]byte(v))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c := new(Queue).contender(driver.Entry{Token: 7, Value: value})
-		if c.Token != 7 {
-			t.Errorf("%q: %+v", value, c)
-		}
-		if c.Identity == "" && (!bytes.Equal(c.Payload, value) || !c.Since.IsZero()) {
-			t.Errorf("%q is not shown as it is: %+v", value, c)
-		}
+		inWorld(t, func(w world) {
+			s := w.session(w.b)
+			joined, err := s.Join(w.Context(), name, driver.Contender{ID: s.NewID(false), Mode: "w", Value: value})
+			check(w, err)
+			all, err := w.a.queue.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
+			check(w, err)
+			if len(all) != 1 || all[0].Token != joined.Token {
+				w.Fatalf("%q: %+v", value, all)
+			}
+			c := all[0]
+			if c.Identity == "" && (!bytes.Equal(c.Payload, value) || !c.Since.IsZero()) {
+				w.Errorf("%q is not shown as it is: %+v", value, c)
+			}
+		})
 	})
 }

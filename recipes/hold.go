@@ -99,6 +99,22 @@ func (h *Hold) Place() driver.Place {
 // changes.
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.turn().session.State() }
 
+// HandedOver reports whether the last holder's release has admitted the
+// contender, or the queue was empty when it joined. Otherwise it has read the
+// queue: the holder was lost, called NoHandoff, or gave up before it held. On a
+// service without handoffs each contender that waited has.
+func (h *Hold) HandedOver() bool { return h.turn().told }
+
+// NoHandoff makes the release one without a handoff: the next contender reads
+// the queue, and its HandedOver is false. It is for recipes in which a
+// contender may let others pass. It does no I/O.
+func (h *Hold) NoHandoff() {
+	t := h.turn()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.handoff = driver.Place{}
+}
+
 // Release releases this handle. For the last handle it ends the grant's context
 // with ErrReleased, and removes the entry, unless that is kept (see
 // [WithRetain]) or has other users (see [WithSharedTurns]). For the last handle

@@ -28,6 +28,7 @@ type turn struct {
 	// that was first in the queue; else zero
 	handoff driver.Place
 	noted   driver.Version // of its note in the record; see attempt.lockDelay
+	told    bool           // admitted by a handoff, or as the first that joined
 
 	ctx    context.Context // ends when the turn does, with the cause
 	cancel context.CancelCauseFunc

@@ -102,6 +102,24 @@ func (w *wanted) wake() {
 	}
 }
 
+// WantedBy is Wanted by a contender whose mode is one that wants accepts. Each
+// call has a watch of its own. The entry must not be converted.
+func (h *Hold) WantedBy(ctx context.Context, wants func(mode string) bool) error {
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	turn := h.turn()
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(turn.ctx, func() { cancel(context.Cause(turn.ctx)) })()
+	err := turn.session.Wanted(bound, turn.queue.id, h.Place(),
+		func(behind driver.Place) bool { return wants(behind.Mode) })
+	if over := h.Check(ctx); over != nil {
+		return over
+	}
+	return err
+}
+
 // awaitContender waits for a contender that the grant keeps out.
 func (g *grant) awaitContender(ctx context.Context) error {
 	for turn := g.turn; ; {

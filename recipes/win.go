@@ -84,7 +84,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	}{}
 	turn, grant := &both.turn, &both.grant
 	turn.take(a.queue, a.session, a.joined, a.info, a.value)
-	turn.noted, turn.heldMode = a.noted, a.heldMode()
+	turn.noted, turn.heldMode, turn.told = a.noted, a.heldMode(), a.told
 	if a.exclusive() && a.first {
 		// Only this place: an entry that is not the first, or does not exclude
 		// those behind it, must not tell its successor that it is admitted.

@@ -55,8 +55,8 @@ const (
 // none, Acquire returns [ErrNoLimit].
 const Stored = math.MinInt32
 
-// Set(n) passed to New is [Stored], after the first Acquire has stored n. So
-// the process that started last decides: a deploy can change the limit.
+// Set returns a limit for New: [Stored], after the first Acquire has stored n.
+// So the process that started last decides: a deploy can change the limit.
 func Set(n int) int {
 	if n < 1 || n > MaxLimit {
 		return n // New returns an error

@@ -354,7 +354,7 @@ func TestFollowerOfTheSameSessionNoticesAPass(t *testing.T) {
 			reply := make(chan struct{})
 			l.before = func(ctx context.Context, r *pb.TxnRequest) error {
 				l.before = nil
-				_, err := l.fake.Txn(ctx, r)
+				_, err := l.Txn(ctx, r)
 				<-reply
 				return errors.Join(err, rpctypes.ErrGRPCTimeout)
 			}

@@ -14,20 +14,23 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // world has contenders of two sessions in one queue, who join, follow, watch
 // their entries, leave, convert, lose replies and their entries, fail to pass
-// and are forgotten at random, and use the names of earlier ones.
+// and are forgotten at random, and use the names of earlier ones. The first
+// session may end, and another one replaces it.
 type world struct {
 	*pair
-	t     *testing.T
-	rnd   *rand.Rand
-	names map[*session][]driver.Contender // of contenders who have left
-	in    []*inWorld                      // in the order of the queue
-	lost  []*inWorld                      // their joins have got no reply
+	client *clientv3.Client
+	t      *testing.T
+	rnd    *rand.Rand
+	names  map[*session][]driver.Contender // of contenders who have left
+	in     []*inWorld                      // in the order of the queue
+	lost   []*inWorld                      // their joins have got no reply
 
 	created atomic.Pointer[chan struct{}] // watches are created when it is closed
 	cuts    atomic.Pointer[cut]           // the next request that fails
@@ -75,7 +78,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		}
 		return rpctypes.ErrGRPCTimeout
 	}
-	w.pair = &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}
+	w.client, w.pair = c, &pair{fake: f, a: open(t, f, c), b: open(t, f, c)}
 	return w
 }
 
@@ -87,6 +90,10 @@ func TestWaitsInRandomWorldsEndWhenAnEntryHasLeft(t *testing.T) {
 				w := newWorld(t, seed)
 				for range 80 {
 					w.disturbed(w.steps)
+					if w.rnd.IntN(20) == 0 {
+						w.steps()
+						w.endSession()
+					}
 				}
 				for _, c := range w.lost {
 					w.enter(c)
@@ -281,6 +288,29 @@ func (w *world) failsToPass(c *inWorld) bool {
 	w.cuts.Store(&cut{e.Key, w.rnd.IntN(2) == 0})
 	err := c.s.Pass(w.t.Context(), queue, c.own)
 	return w.cuts.Swap(nil) == nil && err != nil
+}
+
+// endSession ends all waits of the first session, and its entries.
+func (w *world) endSession() {
+	synctest.Wait()
+	old := w.a
+	if w.rnd.IntN(2) == 0 {
+		old.End()
+	}
+	check(w.t, old.Close(w.t.Context()))
+	synctest.Wait()
+	isOld := func(c *inWorld) bool { return c.s == old }
+	for _, c := range w.in {
+		if isOld(c) && c.end != nil && len(c.end) == 0 {
+			w.t.Error("a wait outlives its session")
+		}
+	}
+	if n := len(old.ownWatches.of); n != 0 {
+		w.t.Errorf("%d own watches outlive their session", n)
+	}
+	w.in, w.lost = slices.DeleteFunc(w.in, isOld), slices.DeleteFunc(w.lost, isOld)
+	delete(w.names, old)
+	w.a = open(w.t, w.fake, w.client)
 }
 
 // over checks the error of a request that removes an entry.

@@ -108,15 +108,31 @@ func (s *neighbors) end(n *neighbor, gone, passed bool) {
 		close(n.idle)
 		n.idle = nil
 	}
-	if !gone || n.left {
-		return
+	if gone && !n.left {
+		s.drop(n, passed)
 	}
+}
+
+// drop notes that an entry has left. The caller holds s.mu.
+func (s *neighbors) drop(n *neighbor, passed bool) {
 	n.left, n.passed, n.ahead = true, passed, nil
 	if n.gone != nil {
 		close(n.gone)
 	}
 	if s.m[n.next] == n {
 		delete(s.m, n.next)
+	}
+}
+
+// forget notes that a contender has no entry any more. A request without a
+// reply may have removed or converted one: then no call has ended it.
+func (s *neighbors) forget(queue driver.Queue, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.m { // costs less than the listing of Forget
+		if n.ID == id && n.next.queue == queue {
+			s.drop(n, false)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -189,4 +190,50 @@ func TestNumbersThatBeginAnewShowNoNeighbor(t *testing.T) {
 			t.Errorf("Leave = %v", err)
 		}
 	})
+}
+
+// TestForgetEndsWhatRepliesHaveNot: a removal or a conversion had no reply, and
+// Forget finds another entry of the contender, or none. Nothing of the entry
+// stays in memory, and its follower is woken at once.
+func TestForgetEndsWhatRepliesHaveNot(t *testing.T) {
+	for name, begin := range map[string]func(s *session, own driver.Joined) error{
+		"leave": func(s *session, own driver.Joined) error { return s.Leave(context.Background(), "m/a", own.Place) },
+		"convert": func(s *session, own driver.Joined) error {
+			_, err := s.Convert(context.Background(), "m/a", own, "r", nil)
+			return err
+		},
+	} {
+		for _, contended := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					_, tr, s := openTree(t)
+					if tr.put("/app/~/m/a", ""); contended {
+						contend(t, tr, s)
+					}
+					all, waits := queued(t, s, 2)
+					tr.on(func(op int32, _ string) treeFate { return treeFate{cut: op == opMulti || op == opDelete} })
+					if err := begin(s, all[0]); err == nil {
+						t.Error("a reply that was lost")
+					}
+					tr.on(nil)
+					ok(t, s.Forget(t.Context(), "m/a", all[0].Place.ID))
+					synctest.Wait()
+					select {
+					case got := <-waits[0]:
+						if got.err != nil || got.passed {
+							t.Errorf("Follow = %+v", got)
+						}
+					default:
+						t.Error("the follower waits on")
+					}
+					if n := len(s.neighbors.m); n != 1 {
+						t.Errorf("%d entries are remembered; want the follower's", n)
+					}
+					if o, known := s.OwnEntry("/app/~/m/a/" + all[0].Place.Key); known {
+						t.Errorf("remembered: %+v", o)
+					}
+				})
+			})
+		}
+	}
 }

@@ -330,5 +330,13 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 			return err
 		}
 	}
+	// Also what requests without a reply have removed or converted.
+	s.neighbors.forget(queue, id)
+	within := s.Path(queue) + "/"
+	s.DeleteOwnEntries(func(node string) bool {
+		name, inQueue := strings.CutPrefix(node, within)
+		n, _ := parseNode(name)
+		return inQueue && n.ID == id
+	})
 	return nil
 }

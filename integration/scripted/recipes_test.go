@@ -346,7 +346,8 @@ func TestBarrierHoldsBackOtherClients(t *testing.T) {
 
 // Members are observed as they join, change, leave and crash. A member that is
 // cut off learns it before the group shows its end, and before another has its
-// shards. When its network is back it has a share again.
+// shards. When its network is back it has a share again, and one that runs is
+// listed again.
 func TestMembersAreObserved(t *testing.T) {
 	each(t, func(w *world) {
 		ctx, cancel := context.WithCancel(w.Context())
@@ -364,7 +365,7 @@ func TestMembersAreObserved(t *testing.T) {
 				if err == nil {
 					var values []string
 					for _, m := range members {
-						values = append(values, string(m.Payload))
+						values = append(values, string(m.Value))
 					}
 					mu.Lock()
 					seen = slices.Sorted(slices.Values(values))
@@ -405,6 +406,24 @@ func TestMembersAreObserved(t *testing.T) {
 			w.Errorf("the member was not told before the group showed its end: %v", err)
 		}
 		sees()
+		stays := w.client()
+		run := make(chan error, 1)
+		go func() { run <- open(stays).Run(ctx, []byte("stays"), nil) }()
+		sees("stays")
+		stays.link.Cut()
+		time.Sleep(2*ttl + late)
+		sees()
+		stays.link.Heal()
+		time.Sleep(ttl + late)
+		sees("stays")
+		cancel()
+		if err := <-run; !errors.Is(err, context.Canceled) {
+			w.Errorf("Run: %v", err)
+		}
+		settle()
+		if all, err := watched.Members(w.Context()); err != nil || len(all) > 0 {
+			w.Errorf("after Run: %+v, %v", all, err)
+		}
 	})
 }
 

@@ -307,7 +307,7 @@ func TestWorkRunsOncePerKeyWithLostReplies(t *testing.T) {
 			all.Go(func() {
 				for hour := range 10 {
 					key := once.At(time.Unix(int64(hour)*3600, 0))
-					w.must("Do", o.Do(w.Context(), key, func(context.Context, coordinator.Token) error {
+					w.must("Do", o.Do(w.Context(), key, func(context.Context, *once.Hold) error {
 						mu.Lock()
 						defer mu.Unlock()
 						calls[key]++

@@ -359,6 +359,7 @@ func (c *Client) closeLater(s *Session) {
 		return
 	}
 	c.wg.Go(func() {
+		s.awaitMargin(c.ctx)
 		ctx, cancel := context.WithTimeout(c.late, s.TTL())
 		defer cancel()
 		if err := s.endAtService(ctx); err != nil {

@@ -325,9 +325,24 @@ func (s *Session) end(cause error) {
 	if errors.Is(cause, ErrClosed) {
 		return // Close calls close
 	}
-	// At the service the session ends at least a margin later. Closing it frees
-	// the names sooner than its TTL.
+	// At the service the session ends at least a margin later, and up to a TTL
+	// later than that if the answers to its renewals were lost. Closing it
+	// frees the names sooner.
 	s.client.closeLater(s)
+}
+
+// awaitMargin waits until the margin after a loss has passed, in which nobody
+// else can hold the names: work whose context has ended may need it to stop. It
+// returns sooner if the service has ended the session, or ctx ends.
+func (s *Session) awaitMargin(ctx context.Context) {
+	margin := s.TTL() / marginsPerTTL
+	over := time.NewTimer(min(margin, time.Until(s.Deadline())+margin)) // shorter after a pause of the process
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-s.driver.Done():
+	case <-ctx.Done():
+	}
 }
 
 // Go calls f in a goroutine that close waits for, so f must end soon after

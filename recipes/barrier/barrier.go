@@ -1,5 +1,5 @@
 // Package barrier holds back processes until another process opens the barrier.
-// Package double, below it, lets n members enter together and leave together.
+// Package doublebarrier lets n members enter together and leave together.
 //
 //	gate, err := barrier.New(client, "import")
 //	err = gate.Set(ctx)    // closed

@@ -33,7 +33,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for _, m := range members {
-		fmt.Printf("%s\n", m.Payload)
+		fmt.Printf("%s\n", m.Value)
 	}
 	// Output: 10.0.0.7:8080
 }
@@ -69,4 +69,35 @@ func ExampleGroup_Observe() {
 	// 0 members
 	// 1 members
 	// <nil>
+}
+
+// Run stays a member, also after lost sessions, until its context ends.
+func ExampleGroup_Run() {
+	client, err := coordinator.New(memory.NewService().Driver())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(context.Background())
+	workers, err := group.New(client, "workers", group.WithIdentity("web-1"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	err = workers.Run(ctx, []byte("starting"), func(ctx context.Context, m *group.Member) error {
+		if err := m.Update(ctx, []byte("10.0.0.7:8080")); err != nil {
+			return err
+		}
+		members, err := workers.Members(ctx)
+		for _, m := range members {
+			fmt.Printf("%s at %s\n", m.Identity, m.Value)
+		}
+		stop() // the process is told to end
+		<-ctx.Done()
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// web-1 at 10.0.0.7:8080
+	// context canceled
 }

@@ -2,8 +2,7 @@
 // and everyone can list and observe the members.
 //
 //	workers, err := group.New(client, "workers")
-//	m, err := workers.Join(ctx, []byte("10.0.0.7:8080"))
-//	defer m.Leave(ctx)
+//	go func() { err = workers.Run(ctx, []byte("10.0.0.7:8080"), nil) }() // a member until ctx ends
 //	for members, err := range workers.Observe(ctx) { … }
 //
 // # Guaranteed
@@ -144,10 +143,35 @@ func (g *Group) announce(ctx context.Context) error {
 	}
 }
 
-// Members returns a snapshot of the members, in the order of their joins. Their
-// Payload is the value. Entries of other programs and of no session are left
-// out.
-func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
+// Info is a member in a listing.
+type Info struct {
+	Token    coordinator.Token // identifies the membership; members that join later have greater ones
+	Identity string            // of the client, or that of WithIdentity
+	Value    []byte
+	Since    time.Time // when Join began, by the clock of the member
+	Session  string
+}
+
+// infos returns members as listings show them.
+func infos(members []recipes.Contender) []Info {
+	all := make([]Info, len(members))
+	for i, c := range members {
+		all[i] = Info{Token: c.Token, Identity: c.Identity, Value: c.Payload, Since: c.Since, Session: c.Session}
+	}
+	return all
+}
+
+// Members returns a snapshot of the members, in the order of their joins.
+// Entries of other programs and of no session are left out.
+func (g *Group) Members(ctx context.Context) ([]Info, error) {
+	all, err := g.members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return infos(all), nil
+}
+
+func (g *Group) members(ctx context.Context) ([]recipes.Contender, error) {
 	all, err := g.queue.List(ctx, func(string) recipes.Rule { return everyone })
 	return slices.DeleteFunc(all, func(c recipes.Contender) bool {
 		return c.ID == "" || c.Stray != ""
@@ -163,8 +187,8 @@ func (g *Group) Members(ctx context.Context) ([]recipes.Contender, error) {
 // however many members there are: of the entries and of the record. A change
 // costs it one listing, which on ZooKeeper is 1 + n reads for n members, and
 // the two watches again.
-func (g *Group) Observe(ctx context.Context) iter.Seq2[[]recipes.Contender, error] {
-	return func(yield func([]recipes.Contender, error) bool) {
+func (g *Group) Observe(ctx context.Context) iter.Seq2[[]Info, error] {
+	return func(yield func([]Info, error) bool) {
 		o, losses := observer{Group: g, known: driver.Any}, 0
 		for {
 			members, err := o.next(ctx)
@@ -198,12 +222,12 @@ type observer struct {
 // next returns the next state that differs from the one that it returned last.
 // The record is always read before the list. So a join that the list lacks has
 // not written the record that is known, and its write ends the wait.
-func (o *observer) next(ctx context.Context) ([]recipes.Contender, error) {
+func (o *observer) next(ctx context.Context) ([]Info, error) {
 	for {
 		if err := o.await(ctx); err != nil {
 			return nil, err
 		}
-		members, err := o.Members(ctx)
+		members, err := o.members(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +237,7 @@ func (o *observer) next(ctx context.Context) ([]recipes.Contender, error) {
 		o.seen = members
 		if !same || !o.shown {
 			o.shown = true
-			return slices.Clone(members), nil
+			return infos(members), nil
 		}
 	}
 }
@@ -287,7 +311,7 @@ func (g *Group) awaitLeave(ctx context.Context, member coordinator.Token) error 
 		if err != nil {
 			return err
 		}
-		all, err := g.Members(ctx)
+		all, err := g.members(ctx)
 		i := slices.IndexFunc(all, func(c recipes.Contender) bool { return c.Token == member })
 		switch {
 		case err == nil && i >= 0:

@@ -80,10 +80,10 @@ func (s *site) join(g *group.Group, value string) *group.Member {
 	return m
 }
 
-func values(members []recipes.Contender) string {
+func values(members []group.Info) string {
 	var all []string
 	for _, m := range members {
-		all = append(all, string(m.Payload))
+		all = append(all, string(m.Value))
 	}
 	return strings.Join(all, " ")
 }

@@ -2,6 +2,8 @@ package group
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -12,6 +14,7 @@ import (
 type Member struct {
 	hold  *recipes.Hold
 	group *Group
+	last  *atomic.Pointer[[]byte] // the latest value, for Run; nil after Join
 }
 
 // Token identifies this membership, also in listings. Members that join later
@@ -39,6 +42,10 @@ func (m *Member) Deadline() time.Time { return m.hold.Deadline() }
 // with the next change, until an Update succeeds.
 func (m *Member) Update(ctx context.Context, value []byte) error {
 	err := m.hold.Write(ctx, value)
+	if m.last != nil && (err == nil || coordinator.MayHaveApplied(err)) {
+		value = slices.Clone(value)
+		m.last.Store(&value)
+	}
 	if err == nil {
 		if err = m.group.announce(ctx); err != nil {
 			err = &coordinator.Error{Err: err, Maybe: true} // listings show the value

@@ -28,7 +28,7 @@ func Example() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		err = nightly.Do(ctx, once.At(at), func(context.Context, coordinator.Token) error {
+		err = nightly.Do(ctx, once.At(at), func(context.Context, *once.Hold) error {
 			fmt.Println(client.Identity(), "writes the report of", once.At(at))
 			return nil
 		})
@@ -52,7 +52,7 @@ func ExampleWithRepeat() {
 	defer client.Close(ctx)
 
 	tries := 0
-	work := func(context.Context, coordinator.Token) error {
+	work := func(context.Context, *once.Hold) error {
 		if tries++; tries == 1 {
 			return errors.New("no space")
 		}

@@ -3,8 +3,8 @@
 //
 //	nightly, err := once.New(client, "nightly-report")
 //	...
-//	err = nightly.Do(ctx, once.At(scheduled), func(ctx context.Context, token coordinator.Token) error {
-//		return report(ctx, token) // ctx ends if the hold is lost
+//	err = nightly.Do(ctx, once.At(scheduled), func(ctx context.Context, h *once.Hold) error {
+//		return report(ctx, h.Token()) // ctx ends if the hold is lost
 //	})
 //
 // A lock is not enough for that. If a short job has ended before the timer of
@@ -68,6 +68,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
@@ -155,9 +156,31 @@ func (e *IncompleteError) Error() string {
 // not called now.
 var ErrForgotten = errors.New("the key is a time that the record does not reach back to")
 
+// Hold is that of a run, which its work gets.
+type Hold struct {
+	hold *recipes.Hold
+	once *Once
+}
+
+// Token returns the fencing token. It is greater than those of all earlier runs
+// of the name, unless the service lost its data.
+func (h *Hold) Token() coordinator.Token { return h.hold.Token() }
+
+// Sequencer returns the token for another process to check: see package
+// coordinator/fence. The first call of a session asks the service. The error is
+// that of Err if the hold is over.
+func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := h.hold.Sequencer(ctx)
+	return s, recipes.Describe(ctx, "sequencer", h.once.Name(), err)
+}
+
+// Err returns nil while the run is held, and then why it ended. It reads the
+// clock, so it reports a loss right after a pause of the process.
+func (h *Hold) Err() error { return h.hold.Err() }
+
 // Work is the work of a key. Its context ends when that of Do does, or when the
-// hold is lost; it must then return. The token is that of the hold.
-type Work = func(ctx context.Context, token coordinator.Token) error
+// hold is lost; it must then return.
+type Work = func(ctx context.Context, h *Hold) error
 
 // Do calls work, unless the record shows that it has run for the key. It waits
 // while another run of the name lasts, in this process or another; bound that
@@ -217,7 +240,7 @@ func (o *Once) do(ctx context.Context, key string, work Work, r recipes.Request)
 	}
 	complete := false
 	err = hold.Do(ctx, "release", func(ctx context.Context) error {
-		own := run{Once: o, Run: Run{Key: key, Token: hold.Token(), Identity: o.identity}}
+		own := run{Once: o, hold: &Hold{hold, o}, Run: Run{Key: key, Token: hold.Token(), Identity: o.identity}}
 		err := own.do(ctx, r.Op, now, work)
 		complete = err == nil
 		return err

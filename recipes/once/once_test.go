@@ -75,6 +75,30 @@ func TestRunsOfANameDoNotOverlap(t *testing.T) {
 	})
 }
 
+func TestWorkGetsItsHold(t *testing.T) {
+	inWorld(t, func(w world) {
+		a := w.join()
+		var held *once.Hold
+		w.is("Do", a.Do(w.Context(), "mon", func(ctx context.Context, h *once.Hold) error {
+			seq, err := h.Sequencer(ctx)
+			w.is("sequencer", err, nil)
+			w.is("check", a.client.Check(ctx, seq), nil)
+			if h.Token() == 0 || seq.Token != h.Token() || h.Err() != nil {
+				w.Errorf("token %d, sequencer %v, %v", h.Token(), seq, h.Err())
+			}
+			held = h
+			return nil
+		}), nil)
+		w.is("afterwards", held.Err(), coordinator.ErrReleased)
+		_, err := held.Sequencer(w.Context())
+		w.is("sequencer afterwards", err, coordinator.ErrReleased)
+		runs, err := a.Runs(w.Context())
+		if w.is("runs", err, nil); len(runs) != 1 || runs[0].Token != held.Token() {
+			w.Errorf("%v, want token %d", runs, held.Token())
+		}
+	})
+}
+
 // TestRunThatDoesNotComplete is over for all, or is repeated by the next caller
 // WithRepeat: after an error, a panic, and the death of the process, for which
 // others wait.
@@ -86,8 +110,8 @@ func TestRunThatDoesNotComplete(t *testing.T) {
 		},
 		"panic": func(a *party) {
 			defer func() { _ = recover() }()
-			_ = a.Do(a.Context(), "mon", func(context.Context, coordinator.Token) error {
-				_ = a.work("mon")(a.Context(), 0)
+			_ = a.Do(a.Context(), "mon", func(_ context.Context, h *once.Hold) error {
+				_ = a.work("mon")(a.Context(), h)
 				panic("the work")
 			})
 		},
@@ -319,15 +343,15 @@ func TestEndIsRecordedAfterALoss(t *testing.T) {
 				opts = append(opts, once.WithRepeat())
 			}
 			a, b := w.join(opts...), w.join(opts...)
+			a.lasts, b.lasts = time.Hour, time.Hour
 			late := make(chan error, 1)
 			go func() {
-				late <- a.Do(w.Context(), "mon", func(ctx context.Context, _ coordinator.Token) error {
-					_ = a.work("mon")(ctx, 0)
+				late <- a.Do(w.Context(), "mon", func(ctx context.Context, h *once.Hold) error {
+					_ = a.work("mon")(ctx, h)
 					time.Sleep(3 * ttl) // the process does not notice its loss
 					return nil
 				})
 			}()
-			a.lasts, b.lasts = time.Hour, time.Hour
 			synctest.Wait()
 			a.link.Cut()
 			again := b.starts(w.Context(), "mon")
@@ -510,7 +534,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		if n := w.svc.Stats().Since(before).Total(); n != 0 {
 			w.Errorf("%d requests", n)
 		}
-		w.is("nested", a.Do(w.Context(), "mon", func(ctx context.Context, _ coordinator.Token) error {
+		w.is("nested", a.Do(w.Context(), "mon", func(ctx context.Context, _ *once.Hold) error {
 			return a.Do(ctx, "tue", a.work("tue"))
 		}), coordinator.ErrInvalid)
 		w.called()

@@ -91,6 +91,7 @@ func doubtful(err error, maybe bool) error {
 type run struct {
 	*Once
 	Run
+	hold *Hold
 	over driver.Version // that the last write of the begin replaces
 }
 
@@ -109,7 +110,7 @@ func (r *run) do(ctx context.Context, op string, now state, work Work) error {
 	if !begun {
 		return nil
 	}
-	if err := work(ctx, r.Token); err != nil {
+	if err := work(ctx, r.hold); err != nil {
 		return err
 	}
 	return recipes.Describe(ctx, "record the end of", r.Name(), r.end(ctx))

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes/once"
@@ -136,8 +135,8 @@ func (s *simulation) call(p *party, key string, patience time.Duration) error {
 		do = p.TryDo
 	}
 	began := time.Now()
-	err := do(ctx, key, func(ctx context.Context, token coordinator.Token) error {
-		c := &call{key: key, by: p, token: token, ctx: ctx, since: began}
+	err := do(ctx, key, func(ctx context.Context, h *once.Hold) error {
+		c := &call{key: key, by: p, token: h.Token(), ctx: ctx, since: began}
 		s.begins(c)
 		fails := error(nil)
 		if s.roll(4) == 0 && patience < time.Hour {

@@ -102,8 +102,8 @@ func (w world) joinBy(over func(*memory.Driver) driver.Driver, opts ...once.Opti
 
 // work is the work of a key, for Do.
 func (p *party) work(key string) once.Work {
-	return func(ctx context.Context, token coordinator.Token) error {
-		c := &call{key: key, by: p, token: token, ctx: ctx}
+	return func(ctx context.Context, h *once.Hold) error {
+		c := &call{key: key, by: p, token: h.Token(), ctx: ctx}
 		p.mu.Lock()
 		*p.calls = append(*p.calls, c)
 		p.mu.Unlock()

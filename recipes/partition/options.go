@@ -16,6 +16,7 @@ type options struct {
 	drain    time.Duration
 	settle   time.Duration
 	onError  func(error)
+	health   *Health
 }
 
 // WithIdentity sets the name of the member in Assignments and listings. The
@@ -60,6 +61,9 @@ func WithSettle(d time.Duration) Option { return func(o *options) { o.settle = d
 // f is slow and 100 errors wait for it, others are only logged. A panic of f
 // ends the process.
 func WithOnError(f func(error)) Option { return func(o *options) { o.onError = f } }
+
+// WithHealth makes h report on the partition. The default, and nil, is none.
+func WithHealth(h *Health) Option { return func(o *options) { o.health = h } }
 
 // check returns an ErrInvalid for a number of shards or an option that breaks
 // its rule.

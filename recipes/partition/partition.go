@@ -91,6 +91,7 @@ type Partition struct {
 	shards []*recipes.Queue
 	store  *store.Store
 
+	status    member.Status
 	reporting sync.Mutex // held during onError
 }
 
@@ -99,7 +100,8 @@ type Partition struct {
 //
 // The group "partition/NAME" (package group) has the members; do not join it.
 // The plan stays at the service when the last member has left; the number of
-// shards can change then.
+// shards can change then, and only then. More shards than needed today cost
+// little: an entry and a watch each.
 func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Partition, error) {
 	p := &Partition{name: name, client: engine.Of(c), options: options{
 		weight: 1, most: shards, drain: 10 * time.Second, onError: func(error) {}}}
@@ -108,6 +110,9 @@ func New(c *coordinator.Client, name string, shards int, opts ...Option) (*Parti
 			return nil, engine.Invalid("nil option for partition %q", name)
 		}
 		o(&p.options)
+	}
+	if p.health != nil {
+		p.health.show(p)
 	}
 	if c == nil {
 		return nil, engine.Invalid("nil client")
@@ -195,10 +200,22 @@ func (p *Partition) config(work Work, report func(error)) *member.Config {
 		Name: p.name, Client: p.client, Group: p.group, Store: p.store, Shards: p.shards,
 		Share: plan.Share{Weight: p.weight, Max: p.most, Shards: len(p.shards), Settles: p.settle > 0},
 		Drain: p.drain, Settle: p.settle, Report: report,
-		Work: func(ctx context.Context, shard int, h *recipes.Hold) error {
-			return work(ctx, &Shard{hold: h, number: shard, partition: p})
-		},
+		Status: &p.status,
+		Handle: func(shard int, h *recipes.Hold) any { return &Shard{hold: h, number: shard, partition: p} },
+		Work:   func(ctx context.Context, handle any) error { return work(ctx, handle.(*Shard)) },
 	}
+}
+
+// Holds returns the shards that Run holds in this process now, in order, with
+// the handles that their work got. It sends no request. A shard that moves is
+// among them until its work has returned; one that is lost is not.
+func (p *Partition) Holds() []*Shard {
+	held := p.status.Holds()
+	all := make([]*Shard, len(held))
+	for i, h := range held {
+		all[i] = h.Handle.(*Shard)
+	}
+	return all
 }
 
 // Assignment is a shard in the current plan.

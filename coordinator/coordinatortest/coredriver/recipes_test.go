@@ -15,8 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest/coredriver"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
@@ -263,7 +263,7 @@ func TestCountersAndBarriersNeedOnlyTheCore(t *testing.T) {
 			client := w.client()
 			c, err := counter.New(client, "n")
 			w.ok(err)
-			b, err := double.New(client, "phase", 3)
+			b, err := doublebarrier.New(client, "phase", 3)
 			w.ok(err)
 			wg.Go(func() {
 				for range 10 {
@@ -305,7 +305,7 @@ func TestOnceNeedsOnlyTheCore(t *testing.T) {
 			wg.Go(func() {
 				for day := range 10 {
 					key := once.At(time.Unix(0, 0).AddDate(0, 0, day))
-					w.is(job.Do(ctx, key, func(context.Context, coordinator.Token) error {
+					w.is(job.Do(ctx, key, func(context.Context, *once.Hold) error {
 						mu.Lock()
 						defer mu.Unlock()
 						calls[key]++

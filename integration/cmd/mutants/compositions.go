@@ -191,15 +191,15 @@ var ofCompositions = []mutation{{
 }, {
 	name: "earlier-round-counts", promise: "P1",
 	what:   "The entry of an earlier round counts as a member of the next round of a double barrier.",
-	file:   "recipes/barrier/double/internal/round/round.go",
+	file:   "recipes/doublebarrier/internal/round/round.go",
 	old:    `c.Token <= s.Last || `,
 	new:    ``,
-	caught: []test{{pkg: "recipes/barrier/double", name: "TestEntryOfAnEarlierRoundDoesNotCount"}},
+	caught: []test{{pkg: "recipes/doublebarrier", name: "TestEntryOfAnEarlierRoundDoesNotCount"}},
 }, {
 	name: "dead-member-not-reported", promise: "P2",
 	what:   "A round of a double barrier that has lost a member ends as if all had left.",
-	file:   "recipes/barrier/double/member.go",
+	file:   "recipes/doublebarrier/member.go",
 	old:    `s.End(lost), version)`,
 	new:    `s.End(nil), version)`,
-	caught: []test{{pkg: "recipes/barrier/double", name: "TestMemberThatDiesInsideIsReported"}},
+	caught: []test{{pkg: "recipes/doublebarrier", name: "TestMemberThatDiesInsideIsReported"}},
 }}

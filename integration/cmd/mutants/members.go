@@ -120,6 +120,20 @@ var ofMembers = []mutation{{
 	new:    `	at := len(shards)`,
 	caught: []test{{pkg: "recipes/partition/internal/plan", name: "TestCrashesTakeDifferentShards"}},
 }, {
+	name: "partition-ready-without-its-shards", promise: "P8",
+	what:   "A member is ready before it holds the shards that the plan gives it.",
+	file:   "recipes/partition/internal/member/status.go",
+	old:    `	return here == planned, `,
+	new:    `	return true, `,
+	caught: []test{{pkg: "recipes/partition", name: "TestMemberFindsItsShardsAndItsReadiness"}},
+}, {
+	name: "partition-overrun-is-healthy", promise: "P8",
+	what:   "A process is live although work runs on after its drain.",
+	file:   "recipes/partition/internal/member/worker.go",
+	old:    `		m.Status.overrun(returned)`,
+	new:    `		_ = returned`,
+	caught: []test{{pkg: "recipes/partition", name: "TestStoppingMemberIsNotReady"}},
+}, {
 	name: "partition-settling-ignored", promise: "P8",
 	what:   "A member that settles takes its whole share at once.",
 	file:   "recipes/partition/internal/plan/plan.go",

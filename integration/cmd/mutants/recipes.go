@@ -6,7 +6,7 @@ var ofRecipes = []mutation{{
 	what: "A woken waiter acquires without reading the queue, whatever woke it: its predecessor may have left without ever holding.",
 	file: "recipes/follow.go",
 	old: `		if f.noteWake(); handedOver || err != nil {
-			f.first = handedOver
+			f.first, f.told = handedOver, handedOver
 			return err
 		}`,
 	new: `		f.first = handedOver || f.first

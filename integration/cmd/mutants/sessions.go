@@ -17,6 +17,14 @@ var ofSessions = []mutation{{
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestSlackIsTakenOffTheDeadline"}},
 }, {
+	name: "lost-session-ends-within-its-margin", promise: "P2",
+	what: "A client that counts its session as lost ends it at the service at once, and another one holds while work still stops.",
+	file: "internal/engine/client.go",
+	old: `		s.awaitMargin(c.ctx)
+`,
+	new:    ``,
+	caught: []test{{pkg: "election", name: "TestNextLeaderBeginsATenthOfTheTTLAfterALoss"}},
+}, {
 	name: "late-renewal-revives", promise: "P2",
 	what:   "A renewal acknowledged after the deadline revives the session.",
 	file:   "internal/engine/renewal.go",

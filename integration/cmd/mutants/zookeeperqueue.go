@@ -44,6 +44,13 @@ var ofZooKeeperQueues = []mutation{{
 	new:    `false {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestNumbersThatBeginAnewShowNoNeighbor"}},
 }, {
+	name: "zookeeper-forgotten-neighbor-stays", promise: "P4",
+	what:   "An entry that a conversion or removal without a reply has ended stays in memory after Forget.",
+	file:   "coordinator/zookeeper/queue.go",
+	old:    `	s.neighbors.forget(queue, id)`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestForgetEndsWhatRepliesHaveNot"}},
+}, {
 	name: "zookeeper-removed-follower-is-admitted", promise: "P1",
 	what:   "A follower whose own entry was removed is admitted by a later handoff.",
 	file:   "coordinator/zookeeper/follow.go",

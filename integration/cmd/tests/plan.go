@@ -46,8 +46,9 @@ var parts = []string{"contrib", "coordinator/observe/otelobserve", "coordinator/
 
 // Files whose tests belong to the matrix: faults of servers and networks, kills
 // and partitions of clients, long runs, durations, other versions, other
-// libraries, and our own release scripts.
+// libraries, our own release scripts, and what compiles other projects.
 var matrixFiles = []string{
+	"adapters_test.go",
 	"faults_*_test.go", "chaos_test.go", "multilock_test.go",
 	"outages_test.go", "partition_test.go", "pauses_test.go", "soak_test.go",
 	"conformance_shared_test.go", "upgrade_test.go", "*_figures_test.go",
@@ -188,7 +189,7 @@ func zooKeeperWorlds(seeds string) []step {
 func recipeWorlds(seeds string) []step {
 	return []step{{
 		name: "worlds of recipes", why: seeds + " for partitions, counters, onces, barriers, the quorum and deadlocks",
-		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/once", "./recipes/barrier/...", "./recipes/multilock/quorum"},
+		dir: ".", packages: []string{"./recipes", "./recipes/partition", "./recipes/counter", "./recipes/once", "./recipes/barrier", "./recipes/doublebarrier", "./recipes/multilock/quorum"},
 		run: "^(TestPartitionUnderFaults|TestCallsAreLinearizable|TestWorkRunsOncePerKeyUnderFaults|TestRoundsUnderFaults|TestCallsAgreeWithTheHistoryOfTheRecord|TestQuorumUnderFaults|TestDeadlocksInRandomWorlds)$",
 		env: []string{"BATON_SEEDS=" + seeds},
 	}}

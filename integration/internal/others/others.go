@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	"github.com/baton-go/baton/recipes/partition"
 )
@@ -103,7 +103,7 @@ func waits(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
 }
 
 func rounds(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
-	barriers := made(t, clients, func(c *coordinator.Client) (*double.Barrier, error) { return double.New(c, "d", 2) })
+	barriers := made(t, clients, func(c *coordinator.Client) (*doublebarrier.Barrier, error) { return doublebarrier.New(c, "d", 2) })
 	var wg sync.WaitGroup
 	for _, b := range barriers {
 		wg.Go(func() {
@@ -133,7 +133,7 @@ func members(t *testing.T, ctx context.Context, clients []*coordinator.Client) {
 	ok(t, joined[0].Leave(ctx))
 	ok(t, groups[1].AwaitLeave(ctx, joined[0].Token()))
 	all, err := groups[1].Members(ctx)
-	if err != nil || len(all) != 1 || all[0].Token != joined[1].Token() || string(all[0].Payload) != "value" {
+	if err != nil || len(all) != 1 || all[0].Token != joined[1].Token() || string(all[0].Value) != "value" {
 		t.Errorf("%+v, %v; want the second member alone", all, err)
 	}
 	ok(t, joined[1].Leave(ctx))

@@ -65,7 +65,8 @@ func brief(err error) string {
 		coordinator.ErrSessionLost, coordinator.ErrRemoved,
 		coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed,
 		coordinator.ErrNotHeld, coordinator.ErrReleased,
-		context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown} {
+		context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown,
+		election.ErrNoCandidate} {
 		if errors.Is(err, known) {
 			said = append(said, known.Error())
 		}

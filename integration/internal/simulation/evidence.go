@@ -32,7 +32,7 @@ var knownErrors = []error{
 	coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld,
 	coordinator.ErrReleased,
 	context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown,
-	election.ErrNoLeader, recipes.ErrHeldTooLong,
+	election.ErrNoLeader, election.ErrNoCandidate, recipes.ErrHeldTooLong,
 }
 
 // judgeError judges an error by the evidence: all that it says must have

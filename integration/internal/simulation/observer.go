@@ -147,6 +147,12 @@ func (a *actor) observe() {
 			a.sees(ctx)
 			cancel()
 		}
+		if a.does("ask for a transfer", 4) {
+			ctx, cancel := a.bounds()
+			o, _ := a.object()
+			a.transfer(ctx, o.(*election.Election).Transfer)
+			cancel()
+		}
 		ctx, cancel := a.bounds()
 		bound, stop := context.WithCancel(ctx)
 		unhook := context.AfterFunc(ctx, stop)

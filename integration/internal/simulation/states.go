@@ -64,6 +64,7 @@ var states = map[string]int{
 	idleTurnLost:            1,
 	heldTooLong:             50,
 	ledAfterFailure:         1,
+	transferred:             10,
 	stalled:                 1,
 }
 
@@ -112,6 +113,7 @@ const (
 	idleTurnLost            = "idle turn that was lost, with a lock-delay"
 	heldTooLong             = "hold that lasted too long"
 	stalled                 = "term that ended for want of progress"
+	transferred             = "transfer to a candidate that was not the next"
 	ledAfterFailure         = "term after an error of the work"
 	queuedBesideOwnOldEntry = "contender behind an entry of its client's earlier session"
 )

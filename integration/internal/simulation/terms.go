@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
 
 	"github.com/baton-go/baton/election"
 )
@@ -71,6 +74,7 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		if last != nil && last.live() {
 			a.w.blame("%s: two calls of work overlap", a.label)
 		}
+		a.w.note(func() { a.w.reachIf(a.w.chosen[t.Token()], transferred) })
 		last = a.held(inWork{t, ctx}, true, 1, floor, asked, generation)
 		defer func() { floor, asked = a.w.ask(a.label, a.name) }()
 		a.w.note(func() { a.w.reachIf(failed, ledAfterFailure) })
@@ -83,6 +87,9 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		a.dwell(ctx)
 		if ctx.Err() == nil && a.does("proclaim", 2) {
 			a.proclaim(t)
+		}
+		if ctx.Err() == nil && a.does("transfer", 2) {
+			a.transfer(ctx, t.TransferTo)
 		}
 		if a.does("slow to stop", 5) {
 			// It is slow to stop; the term has its own context.
@@ -100,6 +107,9 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
 		election.WithValue([]byte(a.label)),
 	}
+	if a.does("priority", 2) {
+		opts = append(opts, election.WithPriority(a.r.IntN(3)), election.WithSettle(a.w.ttl/4))
+	}
 	if hangs {
 		opts = append(opts, election.WithProgress(a.w.ttl))
 	}
@@ -108,5 +118,29 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 	})
 	if last != nil && last.live() {
 		a.w.blame("%s: Run returned %v, and its term is alive", a.label, err)
+	}
+}
+
+// transfer asks for a transfer to a candidate that waits.
+func (a *actor) transfer(ctx context.Context, to func(context.Context, string) error) {
+	all := a.w.svc.Snapshot(a.name.queue)
+	if len(all) < 2 {
+		return
+	}
+	i := 1 + a.r.IntN(len(all)-1)
+	var shown struct{ Identity string }
+	_ = json.Unmarshal(all[i].Value, &shown)
+	first := slices.IndexFunc(all[1:], func(e driver.Entry) bool {
+		var other struct{ Identity string }
+		return json.Unmarshal(e.Value, &other) == nil && other.Identity == shown.Identity
+	})
+	if shown.Identity == "" || first < 1 { // a foreign entry, or the next in the queue
+		return
+	}
+	bound, cancel := context.WithTimeout(ctx, a.w.ttl)
+	defer cancel()
+	if a.call(bound, "transfer", 0, func(ctx context.Context) error { return to(ctx, shown.Identity) },
+		election.ErrNoCandidate) == nil {
+		a.w.note(func() { a.w.chosen[all[1+first].Token] = true })
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -52,8 +53,9 @@ type world struct {
 	labels      map[string]string    // the actor of the contender with this ID
 	reads       map[string]readTimes // of each actor
 	queues      map[driver.Queue]*queue
-	ended       map[string]time.Duration // sessions
-	lostAt      map[int]time.Duration    // when a session of a slot ended last
+	chosen      map[coordinator.Token]bool // candidates to which a leader transfers past others
+	ended       map[string]time.Duration   // sessions
+	lostAt      map[int]time.Duration      // when a session of a slot ended last
 	links       []Link
 	crashed     []Link // of clients that have crashed
 	owner       map[Link]*slot
@@ -103,8 +105,8 @@ func newWorld(t testing.TB, kind Kind, set settings) *world {
 		away: map[string]time.Duration{}, asked: map[string]time.Duration{},
 		closedBy: map[Link]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{},
-		queues: map[driver.Queue]*queue{},
-		ended:  map[string]time.Duration{}, lostAt: map[int]time.Duration{},
+		queues: map[driver.Queue]*queue{}, chosen: map[coordinator.Token]bool{},
+		ended: map[string]time.Duration{}, lostAt: map[int]time.Duration{},
 		owner: map[Link]*slot{}, doing: map[string]string{},
 		figures: newFigures(), evidenceOfStates: newEvidenceOfStates(),
 	}

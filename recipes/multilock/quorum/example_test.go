@@ -25,7 +25,7 @@ func Example() {
 		defer client.Close(ctx)
 		clients = append(clients, client)
 	}
-	q, err := quorum.New("nightly", quorum.Majority, clients)
+	q, err := quorum.New(clients, "nightly", quorum.Majority)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package quorum holds a name on a majority of independent services, so that
 // the lock outlives the loss of the others.
 //
-//	q, err := quorum.New("nightly", quorum.Majority, clients) // of three etcds
+//	q, err := quorum.New(clients, "nightly", quorum.Majority) // of three etcds
 //	err = q.Do(ctx, func(ctx context.Context, l *quorum.Lock) error {
 //		return report(ctx, l.Sequencers()) // ctx ends when fewer than two of three are held
 //	})
@@ -91,7 +91,7 @@ type Quorum struct {
 // coordinator.ErrInvalid, also for a client that is given twice, or that shares
 // its queues with another library.
 func New(
-	name string, need int, clients []*coordinator.Client, opts ...recipes.Option,
+	clients []*coordinator.Client, name string, need int, opts ...recipes.Option,
 ) (*Quorum, error) {
 	m := len(clients)
 	need = cmp.Or(need, m/2+1)

@@ -822,16 +822,16 @@ func TestWrongQuorumsAreRefused(t *testing.T) {
 		all := w.caller(quorum.Majority).clients
 		again := w.caller(quorum.Majority).clients
 		for want, make := range map[string]func() (*quorum.Quorum, error){
-			"need 1 of 0 services: want a majority, 1 to 1": func() (*quorum.Quorum, error) { return quorum.New("a", 0, nil) },
-			"need 2 of 5 services: want a majority, 3":      func() (*quorum.Quorum, error) { return quorum.New("a", 2, all) },
-			"need 2 of 4 services: want a majority, 3":      func() (*quorum.Quorum, error) { return quorum.New("a", 2, all[:4]) },
-			"need 6 of 5 services":                          func() (*quorum.Quorum, error) { return quorum.New("a", 6, all) },
-			"need -1 of 5 services":                         func() (*quorum.Quorum, error) { return quorum.New("a", -1, all) },
-			"client 1, memory://, is given twice":           func() (*quorum.Quorum, error) { return quorum.New("a", 0, []*coordinator.Client{all[0], all[0]}) },
-			"nil client":                                    func() (*quorum.Quorum, error) { return quorum.New("a", 0, []*coordinator.Client{nil}) },
-			"control character":                             func() (*quorum.Quorum, error) { return quorum.New("a\x00", 0, all) },
-			"error for deadlocks":                           func() (*quorum.Quorum, error) { return quorum.New("a", 0, all, recipes.WithDeadlockError()) },
-			"retention of 1s":                               func() (*quorum.Quorum, error) { return quorum.New("a", 0, all, recipes.WithRetain(time.Second)) },
+			"need 1 of 0 services: want a majority, 1 to 1": func() (*quorum.Quorum, error) { return quorum.New(nil, "a", 0) },
+			"need 2 of 5 services: want a majority, 3":      func() (*quorum.Quorum, error) { return quorum.New(all, "a", 2) },
+			"need 2 of 4 services: want a majority, 3":      func() (*quorum.Quorum, error) { return quorum.New(all[:4], "a", 2) },
+			"need 6 of 5 services":                          func() (*quorum.Quorum, error) { return quorum.New(all, "a", 6) },
+			"need -1 of 5 services":                         func() (*quorum.Quorum, error) { return quorum.New(all, "a", -1) },
+			"client 1, memory://, is given twice":           func() (*quorum.Quorum, error) { return quorum.New([]*coordinator.Client{all[0], all[0]}, "a", 0) },
+			"nil client":                                    func() (*quorum.Quorum, error) { return quorum.New([]*coordinator.Client{nil}, "a", 0) },
+			"control character":                             func() (*quorum.Quorum, error) { return quorum.New(all, "a\x00", 0) },
+			"error for deadlocks":                           func() (*quorum.Quorum, error) { return quorum.New(all, "a", 0, recipes.WithDeadlockError()) },
+			"retention of 1s":                               func() (*quorum.Quorum, error) { return quorum.New(all, "a", 0, recipes.WithRetain(time.Second)) },
 			"clients 0 and 2 are of one service": func() (*quorum.Quorum, error) {
 				_, err := w.quorum(0, []*coordinator.Client{all[0], all[1], again[0]}).Lock(w.Context())
 				return nil, err

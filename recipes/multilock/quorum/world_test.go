@@ -118,7 +118,7 @@ func (w *world) tokens(l *quorum.Lock) []coordinator.Token {
 
 func (w *world) quorum(need int, clients []*coordinator.Client, opts ...recipes.Option) *quorum.Quorum {
 	w.Helper()
-	q, err := quorum.New("nightly", need, clients, opts...)
+	q, err := quorum.New(clients, "nightly", need, opts...)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -514,3 +514,39 @@ func TestCounterAddsAndPrints(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaderIsTransferred to a candidate that is not the next, and to nobody
+// else.
+func TestLeaderIsTransferred(t *testing.T) {
+	onStage(t, func(s *stage) {
+		ctx, stop := context.WithCancel(s.Context())
+		var running sync.WaitGroup
+		for _, who := range []string{"a", "b", "c"} {
+			e := must(election.New(s.client(who), "transfer"))(s)
+			running.Go(func() {
+				_ = e.Run(ctx, func(ctx context.Context, _ *election.Term) error {
+					<-ctx.Done()
+					time.Sleep(5 * time.Second)
+					return nil
+				}, election.WithPause(time.Hour, time.Hour))
+			})
+			time.Sleep(time.Second)
+		}
+		if r := s.baton("leader", "transfer", "transfer", "--to", "d"); r.code != 1 || !strings.Contains(r.err, "no candidate d") {
+			s.Errorf("to nobody: %+v", r)
+		}
+		if r := s.baton("leader", "transfer", "transfer", "--to", "c", "-w", "2"); r.code != 1 {
+			s.Errorf("while the work drains: %+v", r)
+		}
+		for range 2 { // also if it leads
+			if r := s.baton("leader", "transfer", "transfer", "--to", "c"); r.code != 0 || r.out+r.err != "" {
+				s.Errorf("to c: %+v", r)
+			}
+		}
+		if r := s.baton("leader", "--", "transfer"); r.code != 0 || !strings.Contains(r.out, "(c, ") {
+			s.Errorf("leader: %+v", r)
+		}
+		stop()
+		running.Wait()
+	})
+}

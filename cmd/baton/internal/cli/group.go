@@ -105,11 +105,11 @@ func (a *app) watchMembers(ctx context.Context, name string, machine bool) error
 }
 
 // printMembers prints the members: a line each, or all in one array.
-func (a *app) printMembers(all []recipes.Contender, machine bool) error {
+func (a *app) printMembers(all []group.Info, machine bool) error {
 	if machine {
 		rows := make([]map[string]any, len(all)) // an empty array in JSON
 		for i, m := range all {
-			rows[i] = fields(m)
+			rows[i] = fields(contender(m))
 		}
 		return encode(a.answer, rows, "")
 	}
@@ -118,9 +118,14 @@ func (a *app) printMembers(all []recipes.Contender, machine bool) error {
 		return err
 	}
 	for _, m := range all {
-		if err := a.printLeader(m, false); err != nil {
+		if err := a.printLeader(contender(m), false); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// contender returns a member as the leader of an election is printed.
+func contender(m group.Info) recipes.Contender {
+	return recipes.Contender{Token: m.Token, Identity: m.Identity, Payload: m.Value, Since: m.Since, Session: m.Session}
 }

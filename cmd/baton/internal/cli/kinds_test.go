@@ -16,8 +16,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes/barrier"
-	"github.com/baton-go/baton/recipes/barrier/double"
 	"github.com/baton-go/baton/recipes/counter"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 	"github.com/baton-go/baton/recipes/group"
 	oncejob "github.com/baton-go/baton/recipes/once"
 	"github.com/baton-go/baton/recipes/partition"
@@ -115,7 +115,7 @@ func (s *stage) use() {
 	}
 	must(must(group.New(s.client("web-1"), "workers"))(s).Join(ctx, []byte("10.0.0.1:80")))(s)
 	for _, who := range []string{"web-1", "web-2", "web-3"} {
-		go func() { _, _ = must(double.New(s.client(who), "phase", 2))(s).Enter(ctx) }()
+		go func() { _, _ = must(doublebarrier.New(s.client(who), "phase", 2))(s).Enter(ctx) }()
 		time.Sleep(time.Second)
 	}
 	for _, who := range []string{"web-1", "web-2"} {
@@ -169,7 +169,7 @@ func TestInspectShowsTheLatestRunOfAOnce(t *testing.T) {
 	onStage(t, func(s *stage) {
 		run := func(name, key string, work error) {
 			err := must(oncejob.New(s.client("web-1"), name))(s).Do(s.Context(), key,
-				func(context.Context, coordinator.Token) error { return work })
+				func(context.Context, *oncejob.Hold) error { return work })
 			if (err == nil) != (work == nil) {
 				s.Error(err)
 			}
@@ -179,7 +179,7 @@ func TestInspectShowsTheLatestRunOfAOnce(t *testing.T) {
 		run("failed", "mon", io.EOF)
 		go func() {
 			_ = must(oncejob.New(s.client("web-2"), "running"))(s).Do(s.Context(), "mon",
-				func(ctx context.Context, _ coordinator.Token) error {
+				func(ctx context.Context, _ *oncejob.Hold) error {
 					<-ctx.Done()
 					return nil
 				})

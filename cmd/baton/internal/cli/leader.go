@@ -23,9 +23,11 @@ If there is no leader, the command fails; with --watch, it prints "nobody". Whil
 not answer, --watch prints the last state again, and says so ("stale" in JSON). The answer can be
 out of date: do not act as leader because of it.`,
 		Example: `  baton leader scheduler
-  baton leader -o json scheduler | jq -r .value`,
+  baton leader -o json scheduler | jq -r .value
+  baton leader transfer scheduler --to scheduler-7d9f-2xkqp`,
 		Args: arguments(1, 1),
 	}
+	c.AddCommand(a.transfer())
 	output := addOutput(c)
 	watch := c.Flags().Bool("watch", false, "keep running, and print each change")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -45,6 +47,42 @@ out of date: do not act as leader because of it.`,
 			}
 			return a.printLeader(l, output.json())
 		})
+	}
+	return c
+}
+
+// transfer is a part of leader: an election with the name "transfer" is printed
+// by "baton leader -- transfer".
+func (a *app) transfer() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "transfer NAME --to ID",
+		Short: "Ask the leader to step down for a candidate",
+		Long: `Asks the leader of the election NAME to step down for the first waiting candidate with the
+identity ID, and waits until that leads. The leader's work first stops, as in a planned stop;
+candidates ahead of ID let it pass. Only a leader under election.Run steps down. If ID leaves or
+dies meanwhile, the first candidate leads, and the command fails. If it ends sooner, the leader may
+still step down. baton inspect lists the candidates.`,
+		Example: `  baton leader transfer scheduler --to scheduler-7d9f-2xkqp
+  baton leader transfer scheduler --to scheduler-7d9f-2xkqp --wait 300`,
+		Args: arguments(1, 1),
+	}
+	to := c.Flags().String("to", "", "identity of the candidate")
+	wait := time.Minute
+	c.Flags().VarP(seconds{&wait}, "wait", "w", "how long to wait until it leads")
+	_ = c.MarkFlagRequired("to") // fails for unknown flags only
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		client, err := a.open()
+		if err != nil {
+			return err
+		}
+		defer finish(client)
+		e, err := election.New(client, args[0])
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), wait)
+		defer cancel()
+		return e.Transfer(ctx, *to)
 	}
 	return c
 }

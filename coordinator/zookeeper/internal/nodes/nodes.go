@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"sync"
@@ -147,6 +148,13 @@ func (s *Session) DeleteOwnEntry(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.own, node)
+}
+
+// DeleteOwnEntries forgets the entries at some paths.
+func (s *Session) DeleteOwnEntries(at func(node string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.own, func(node string, _ OwnEntry) bool { return at(node) })
 }
 
 // ChildPath is the path of a child of a queue.

@@ -15,7 +15,7 @@ var Shared = simulation.Kind{
 	Test:    "TestSimulationOnSharedQueues",
 	New:     newShared,
 	Recipes: []string{"mutex", "rwlock", "election"},
-	Without: []string{"lock-delay", "retain", "share reads", "proclaim"},
+	Without: []string{"lock-delay", "retain", "share reads", "proclaim", "priority", "transfer"},
 }
 
 func newShared(c simulation.Conditions) (simulation.Service, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -32,7 +33,9 @@ type Config struct {
 	Share  plan.Share
 	Drain  time.Duration
 	Settle time.Duration // each step of a member that settles
-	Work   func(ctx context.Context, shard int, h *recipes.Hold) error
+	Status *Status
+	Handle func(shard int, h *recipes.Hold) any // of a hold, for Work and Status
+	Work   func(ctx context.Context, handle any) error
 	Report func(error) // of errors after which Serve or Run goes on
 }
 
@@ -88,6 +91,8 @@ func (c *Config) Serve(ctx context.Context) error {
 		duty: duty{seat: -1}, quit: func() {},
 		workers: make(map[int]*worker), ended: make(chan *worker, len(c.Shards)),
 	}
+	m.Status.show(m, nil, "joining")
+	defer m.Status.forget(m)
 	m.ctx, m.end = context.WithCancelCause(ctx)
 	life := joined.Context()
 	defer context.AfterFunc(life, func() { m.end(context.Cause(life)) })()
@@ -153,6 +158,7 @@ func (m *member) follow() {
 	if me == nil {
 		return // there is no plan yet
 	}
+	m.Status.show(m, me.Shards, "")
 	mine := make(map[int]bool)
 	for _, s := range me.Shards {
 		if mine[s] = true; m.workers[s] == nil {
@@ -221,6 +227,7 @@ func notify(c chan<- struct{}) {
 // leave ends the membership for a reason, and returns that, or ErrOverrun. The
 // other members queue for the shards while the work on them ends.
 func (m *member) leave(why error) error {
+	m.Status.show(m, nil, "stopping: "+fmt.Sprint(why)) // Sprint survives one that panics
 	for _, w := range m.workers {
 		w.end(why)
 	}

@@ -143,7 +143,7 @@ func (m *member) next(
 	for _, c := range all {
 		planned = planned || old.Find(int64(c.Token)) != nil
 		var s plan.Share
-		if json.Unmarshal(c.Payload, &s) != nil || s.Weight < 1 || s.Shards != len(m.Shards) {
+		if json.Unmarshal(c.Value, &s) != nil || s.Weight < 1 || s.Shards != len(m.Shards) {
 			continue // it did not join by this package, or must not join
 		}
 		found = found || c.Token == m.joined.Token()

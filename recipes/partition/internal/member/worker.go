@@ -68,10 +68,12 @@ var errExited = errors.New("work has exited its goroutine")
 func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 	ctx, stop := h.Under(w.ctx)
 	defer stop()
+	handle := m.Handle(w.shard, h)
+	done := m.Status.hold(Held{w.shard, h, handle})
 	returned := make(chan struct{})
 	go func() { // waited for below, unless it overruns
 		defer close(returned)
-		m.repeat(ctx, w.shard, h)
+		m.repeat(ctx, w.shard, handle)
 	}()
 	over = errExited
 	select {
@@ -83,9 +85,11 @@ func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 	select {
 	case <-returned:
 	case <-time.After(m.Drain):
+		m.Status.overrun(returned)
 		err = &coordinator.Error{Op: "run", Name: m.Name, Err: fmt.Errorf(
 			"shard %d: %w within %v of the end of its context", w.shard, ErrOverrun, m.Drain)}
 	}
+	done()
 	bound, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), leavePatience)
 	defer cancel()
 	_ = h.Release(bound) // continues in the background; a loss was logged
@@ -93,11 +97,11 @@ func (m *member) hold(w *worker, h *recipes.Hold) (over, err error) {
 }
 
 // repeat calls work until ctx ends.
-func (m *member) repeat(ctx context.Context, shard int, h *recipes.Hold) {
+func (m *member) repeat(ctx context.Context, shard int, handle any) {
 	pauses := NewPauses()
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := m.Work(ctx, shard, h)
+		err := m.Work(ctx, handle)
 		if ctx.Err() != nil {
 			return
 		}

@@ -282,12 +282,15 @@ func TestChangedAreTheAffectedMembers(t *testing.T) {
 // TestPlanFitsARecord of 64 KiB with 800 members and tokens of 48 bits, or 700
 // that settle.
 func TestPlanFitsARecord(t *testing.T) {
-	for step, members := range map[int]int64{0: 800, 12: 700} {
+	for _, c := range []struct {
+		members      int64
+		shards, step int
+	}{{800, 1024, 0}, {700, 1024, 12}} {
 		var alive []plan.Member
-		for i := range members {
-			alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: 1024, Settling: step})
+		for i := range c.members {
+			alive = append(alive, plan.Member{Token: 1<<48 + i, Weight: 1000, Max: c.shards, Settling: c.step})
 		}
-		p := plan.Plan{}.Next(1024, alive)
+		p := plan.Plan{}.Next(c.shards, alive)
 		p.Number = 1 << 40
 		text, err := json.Marshal(p)
 		if err != nil || len(text) > 64<<10 {

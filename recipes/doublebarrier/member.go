@@ -1,4 +1,4 @@
-package double
+package doublebarrier
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
-	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
+	"github.com/baton-go/baton/recipes/doublebarrier/internal/round"
 )
 
 // Member is a member that has entered. It is safe for concurrent use.

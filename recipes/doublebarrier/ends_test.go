@@ -1,4 +1,4 @@
-package double
+package doublebarrier
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
+	"github.com/baton-go/baton/recipes/doublebarrier/internal/round"
 )
 
 // TestContextOfAMemberEndsBeforeItsEntryLeaves: when it leaves, gives up to

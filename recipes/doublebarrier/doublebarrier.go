@@ -1,7 +1,7 @@
-// Package double is a barrier for n members, which enter together and leave
-// together: for work in phases.
+// Package doublebarrier is a barrier for n members, which enter together and
+// leave together: for work in phases.
 //
-//	b, err := double.New(client, "phase", 3)
+//	b, err := doublebarrier.New(client, "phase", 3)
 //	...
 //	m, err := b.Enter(ctx) // blocks until three have entered
 //	work(m.Context())
@@ -39,7 +39,7 @@
 // the owner dies before, there are no n entries. Each write wakes all who wait
 // for it, once. A leaving member also watches the entry of the member before
 // it, in a ring, so a death wakes one member, which writes the record.
-package double
+package doublebarrier
 
 import (
 	"context"
@@ -51,7 +51,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
-	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
+	"github.com/baton-go/baton/recipes/doublebarrier/internal/round"
 )
 
 // MaxMembers is the largest number of members.

@@ -1,4 +1,4 @@
-package double
+package doublebarrier
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
-	"github.com/baton-go/baton/recipes/barrier/double/internal/round"
+	"github.com/baton-go/baton/recipes/doublebarrier/internal/round"
 )
 
 // TestRecordsFitIntoTheService, which takes 64 KiB: as many members as

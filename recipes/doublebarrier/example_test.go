@@ -1,4 +1,4 @@
-package double_test
+package doublebarrier_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/recipes/barrier/double"
+	"github.com/baton-go/baton/recipes/doublebarrier"
 )
 
 func Example() {
@@ -21,7 +21,7 @@ func Example() {
 	}
 	defer client.Close(ctx)
 
-	phase, err := double.New(client, "phase", 3)
+	phase, err := doublebarrier.New(client, "phase", 3)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func Example() {
 			}
 			fmt.Println("round", m.Round())
 			err = m.Leave(ctx)
-			var lost *double.MemberLostError
+			var lost *doublebarrier.MemberLostError
 			if errors.As(err, &lost) {
 				log.Print("repeat the phase without ", lost.Members)
 			}
