@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -565,6 +566,44 @@ func TestViewAfterAWaitLacksWhatTheSessionItselfRemoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestViewAfterAWaitLacksWhatAJoinDidNotFind: its entry was made and removed,
+// and a repeated join is refused.
+func TestViewAfterAWaitLacksWhatAJoinDidNotFind(t *testing.T) {
+	inLine(t, 1, func(t *testing.T, l *line) {
+		c := contender()
+		c.Follows, c.Record = true, setRecord(t, l.b, "one", 0)
+		l.loseReply()
+		if _, err := l.a.Join(t.Context(), queue, c); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		behind := contender()
+		behind.Follows = true
+		j := join(t, l.a, behind)
+		created := make(chan struct{})
+		l.opens = func() { <-created }
+		end := make(chan outcome[bool], 1)
+		go func() {
+			passed, err := l.a.Follow(t.Context(), queue, j.Place, j.Nearest)
+			end <- outcome[bool]{passed, err}
+		}()
+		l.wantWait(t, end)
+		catchUp := l.lag()
+		check(t, l.b.Remove(t.Context(), queue, j.Nearest.Key, tokenOf(l.a, j.Nearest)))
+		setRecord(t, l.b, "two", c.Record)
+		c.Again = true
+		_, err := l.a.Join(t.Context(), queue, c)
+		wantIs(t, err, driver.ErrStale)
+		close(created)
+		l.wantEnd(t, end, leftNow)
+		view, err := l.a.Ahead(t.Context(), queue, j.Place)
+		check(t, err)
+		if slices.Contains(view.Ahead, j.Nearest) {
+			t.Error("the view shows what has left")
+		}
+		catchUp()
+	})
 }
 
 // TestCancelledWaitersLeaveNothing, not even while their watch is created.

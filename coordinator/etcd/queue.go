@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -91,7 +90,7 @@ func (s *session) Join(
 		if resp.Succeeded {
 			return s.joined(a, resp), nil
 		}
-		if joined, again, err := s.refused(ctx, a, resp.Responses); !again {
+		if joined, again, err := s.refused(ctx, a, resp); !again {
 			return joined, err
 		}
 	}
@@ -243,12 +242,13 @@ func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
 // An entry that exists already is the outcome, whatever has happened in the
 // queue since.
 func (s *session) refused(
-	ctx context.Context, a *attempt, ops []*pb.ResponseOp,
+	ctx context.Context, a *attempt, resp *clientv3.TxnResponse,
 ) (joined driver.Joined, again bool, err error) {
 	if !a.contended && !a.Alone {
 		a.contended = true
 		return joined, true, nil
 	}
+	ops := resp.Responses
 	read := func(i int) []*mvccpb.KeyValue { return ops[i].GetResponseRange().Kvs }
 	epoch, err := s.JudgeSentinel(read(0))
 	if err != nil { // J5
@@ -259,6 +259,9 @@ func (s *session) refused(
 	if a.Alone || a.Again {
 		inQueue = ops[2].GetResponseRange().Count
 		own = append(read(3), read(4)...)
+	}
+	if len(own) == 0 { // an earlier attempt's entry, if it made one, is gone
+		s.NoteRemoved(resp.Header.Revision)
 	}
 	switch {
 	case len(own) > 0:

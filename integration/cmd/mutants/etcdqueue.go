@@ -296,6 +296,20 @@ var ofEtcdQueues = []mutation{{
 	new:    `		k.went = 0`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestOwnWatchMissesNothing"}},
 }, {
+	name: "etcd-view-older-than-own-removal", promise: "P6",
+	what:   "A view may show an entry of a contender that the session has forgotten, after a wait for the entry has ended.",
+	file:   "coordinator/etcd/ownwatch.go",
+	old:    `		s.LearnRemoved()`,
+	new:    `		`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestViewAfterAWaitLacksWhatTheSessionItselfRemoved"}},
+}, {
+	name: "etcd-view-older-than-refused-join", promise: "P6",
+	what:   "A view may show the entry that a refused join has not found, after a wait for the entry has ended.",
+	file:   "coordinator/etcd/queue.go",
+	old:    `		s.NoteRemoved(resp.Header.Revision)`,
+	new:    `		_ = resp`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestViewAfterAWaitLacksWhatAJoinDidNotFind"}},
+}, {
 	name: "etcd-own-watch-confuses-contenders-of-one-name", promise: "P5",
 	what:   "A wait for an entry goes on because a later contender has its name.",
 	file:   "coordinator/etcd/memory.go",
