@@ -160,8 +160,14 @@ func populateAll(t *testing.T, s site, root string) {
 	must(err)
 	scheduler, err := election.New(c, "scheduler")
 	must(err)
-	_, err = scheduler.Campaign(ctx, []byte("value"))
+	term, err := scheduler.Campaign(ctx, []byte("value"))
 	must(err)
+	go func() { _, _ = scheduler.Campaign(ctx, []byte("value")) }() // leads next, until the end
+	await.Until(t, "the next candidate to be queued", func() bool {
+		all, err := scheduler.Candidates(ctx)
+		return err == nil && len(all) == 2
+	})
+	must(term.TransferTo(ctx, c.Identity()))
 	workers, err := group.New(c, "workers")
 	must(err)
 	_, err = workers.Join(ctx, []byte("value"))

@@ -251,6 +251,10 @@ func TestLostSessionIsEndedAtTheServiceToo(t *testing.T) {
 		w.link.HoldReplies() // renewals still reach the service
 		<-s.Context().Done()
 		w.link.Heal()
+		time.Sleep(s.TTL()/10 - time.Millisecond)
+		if ids := w.svc.Sessions(); len(ids) != 1 {
+			w.Errorf("ended within the margin: %v", ids)
+		}
 		time.Sleep(time.Second)
 		if ids := w.svc.Sessions(); len(ids) != 0 {
 			w.Errorf("still there: %v", ids)
