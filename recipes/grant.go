@@ -271,8 +271,8 @@ func (g *grant) eachHeld(f func(engine.Held)) {
 	held := engine.Held{Session: t.session, Queue: t.queue.id, ID: t.place.ID, Token: t.token}
 	over := g.handles() == 0 || t.ctx.Err() != nil
 	t.mu.Unlock()
-	// Without mu: f may use the hold, which may be over by then. Whoever needs
-	// to know that asks the hold.
+	// Without mu: f may use the hold, which may be over by then. A caller that
+	// needs to know that asks the hold.
 	if !over {
 		f(held)
 	}
