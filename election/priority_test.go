@@ -151,6 +151,8 @@ func TestPriorityAndTransfersConvergeAfterFaults(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			parties(t, 5, func(t *testing.T, p ...party) {
 				r := rand.New(rand.NewPCG(seed, 0))
+				var mu sync.Mutex // of fates: requests come from many goroutines
+				fates := rand.New(rand.NewPCG(seed, 1))
 				var l leaders
 				var running []*runner
 				for i, priority := range []int{0, 3, 1, 2, 3} {
@@ -164,7 +166,9 @@ func TestPriorityAndTransfersConvergeAfterFaults(t *testing.T) {
 					if q.Op == memory.OpRenew {
 						return memory.Fate{}
 					}
-					n := r.IntN(20)
+					mu.Lock()
+					defer mu.Unlock()
+					n := fates.IntN(20)
 					return memory.Fate{DropRequest: n == 0, DropReply: n == 1}
 				})
 				for range 60 {

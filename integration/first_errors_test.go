@@ -215,7 +215,7 @@ func TestBadNamesAndOtherLimitsAreExplained(t *testing.T) {
 		if !errors.Is(err, coordinator.ErrInvalid) {
 			t.Fatalf("%v, want ErrInvalid", err)
 		}
-		says(t, err.Error(), name, "is 3, not 4", "change it with SetLimit or use the stored one")
+		says(t, err.Error(), name, "is 3, not 4", "change it with SetLimit", "Set(4)", "or use the stored one")
 	}
 }
 

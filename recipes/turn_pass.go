@@ -90,7 +90,10 @@ func (t *turn) leave(ctx context.Context, conv *conversion) error {
 	}
 	// Not after a conversion, which changes the place: the entry no longer
 	// excludes those behind it, so the successor may not be the only holder.
-	if t.place == t.handoff {
+	t.mu.Lock() // NoHandoff may be called meanwhile
+	handsOver := t.place == t.handoff
+	t.mu.Unlock()
+	if handsOver {
 		return t.session.Pass(ctx, t.queue.id, t.place)
 	}
 	return t.session.Leave(ctx, t.queue.id, t.place)

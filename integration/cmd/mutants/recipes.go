@@ -54,8 +54,8 @@ var ofRecipes = []mutation{{
 	name: "downgraded-writer-hands-off", promise: "P1",
 	what:   "A downgraded writer leaves with a handoff, although it no longer excludes the readers behind it.",
 	file:   "recipes/turn_pass.go",
-	old:    `	if t.place == t.handoff {`,
-	new:    `	if t.handoff.Key != "" {`,
+	old:    `	handsOver := t.place == t.handoff`,
+	new:    `	handsOver := t.handoff.Key != ""`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestDowngradedWriterDoesNotHandOver"}},
 }, {
 	name: "semaphores-follow", promise: "P1",
