@@ -212,7 +212,12 @@ func (g *guard) wait(most time.Duration, listen bool) bool {
 	if most == 0 && g.isEmpty() { // the deadline has passed, and nothing is left to kill
 		most = time.Hour
 	}
-	_, _ = unix.Poll(input, int(most.Milliseconds())) // after an error the descriptors are not ready
+	_, err := unix.Poll(input, int(most.Milliseconds())) // after an error the descriptors are not ready
+	for errors.Is(err, syscall.EINTR) {
+		// By a signal, such as the SIGCONT after a stop: what is pending was
+		// not looked at yet.
+		_, err = unix.Poll(input, 0)
+	}
 	if input[0].Revents != 0 {
 		_, _ = syscall.Read(g.wake, make([]byte, 512))
 	}

@@ -187,6 +187,20 @@ func TestGuardReadsPendingDeadlinesAfterAStop(t *testing.T) {
 		func(d *dialog) error { return d.guard.extend(time.Now().Add(time.Hour)) })
 }
 
+// TestGuardReadsPendingDeadlinesAfterSignals: signals that arrive when it goes
+// on interrupt its wait, before it has seen what is pending.
+func TestGuardReadsPendingDeadlinesAfterSignals(t *testing.T) {
+	beyond(t, func(*dialog) error { return nil },
+		func(d *dialog) error {
+			for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTERM, syscall.SIGWINCH} {
+				if err := d.guard.cmd.Process.Signal(sig); err != nil {
+					return err
+				}
+			}
+			return d.guard.extend(time.Now().Add(time.Hour))
+		})
+}
+
 func TestCloseKillsTheRestOfTheGroup(t *testing.T) {
 	w, out := start(t, time.Now().Add(time.Minute), "trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!")
 	if code := w.Code(); code != 0 {
